@@ -1,0 +1,68 @@
+"""Normalisation and tokenisation by script, and the address of a text."""
+
+import hashlib
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+UNSPACED_LANGUAGES = frozenset({"ja", "zh", "th", "lo", "km", "my", "bo", "dz", "yue", "wuu"})
+"""Languages written without spaces between words: their tokens are characters."""
+
+MASK = "<mask>"
+"""Stands for one masked token in a stored text; an encoder puts its own mask token there."""
+
+# Private-use characters cannot occur in a corpus by accident; readers reject them.
+SUBWORD_MASK_OPEN, SUBWORD_MASK_CLOSE = "\ue000", "\ue001"
+"""Around words of which every subword is to be masked: only the encoder knows how many there are."""
+HIDDEN_OPEN, HIDDEN_CLOSE = "\ue002", "\ue003"
+"""Around words that stay in the text but that no token may attend to."""
+MARKERS = frozenset({SUBWORD_MASK_OPEN, SUBWORD_MASK_CLOSE, HIDDEN_OPEN, HIDDEN_CLOSE})
+
+
+def normalise(text: str) -> str:
+    """NFC: the form in which every text is stored, compared and hashed."""
+    return unicodedata.normalize("NFC", text)
+
+
+def text_key(text: str) -> str:
+    """Address of a text: the first 16 bytes of SHA-256 of its NFC form, as 32 hex digits."""
+    return hashlib.sha256(normalise(text).encode()).digest()[:16].hex()
+
+
+def text_keys(texts: Iterable[str]) -> list[str]:
+    """`text_key` of each text, in order."""
+    return [text_key(text) for text in texts]
+
+
+def language_part(locale: str) -> str:
+    """`en-US` -> `en`."""
+    return locale.split("-", 1)[0].lower()
+
+
+def is_unspaced(language: str) -> bool:
+    """Whether tokens of this language (or locale) are characters rather than words."""
+    return language_part(language) in UNSPACED_LANGUAGES
+
+
+def tokenize(text: str, language: str) -> list[str]:
+    """Words between white space, or every character that is not white space in an unspaced script."""
+    if is_unspaced(language):
+        return [character for character in text if not character.isspace()]
+    return text.split()
+
+
+def token_spans(text: str, tokens: Sequence[str]) -> list[tuple[int, int]]:
+    """Start and end (exclusive, in characters) of each token in the text that it was cut from.
+
+    Raises:
+        ValueError: if the tokens do not cover the text in order, white space apart.
+    """
+    spans, position = [], 0
+    for token in tokens:
+        start = text.find(token, position)
+        if start < 0 or text[position:start].strip():
+            raise ValueError(f"token {token!r} is not next in {text!r} at character {position}")
+        position = start + len(token)
+        spans.append((start, position))
+    if text[position:].strip():
+        raise ValueError(f"{text[position:]!r} of {text!r} belongs to no token")
+    return spans
