@@ -1,0 +1,349 @@
+"""The tables: their schemas, where they lie, how they are written, read and fingerprinted.
+
+A table is a Parquet file (zstd) per partition. It is written beside its place, flushed and renamed, so a
+reader sees the old file or the new one and never a part of either. Two hashes travel in its footer:
+
+* `inputs`: of everything the content was made from. Equal inputs: nothing to recompute.
+* `content`: of the rows themselves, whatever wrote the bytes. Equal content: nothing downstream is stale.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from disent_core.errors import TableError, located
+
+
+def _column(name: str, kind: pa.DataType, *, nullable: bool = False) -> pa.Field:
+    return pa.field(name, kind, nullable=nullable)
+
+
+def _schema(*fields: pa.Field) -> pa.Schema:
+    return pa.schema(list(fields))
+
+
+_TEXT, _TEXTS = pa.string(), pa.list_(pa.string())
+_UTTERANCE = (_column("corpus", _TEXT), _column("language", _TEXT))
+REPLACED_SLOT = pa.struct([("slot", _TEXT), ("old", _TEXT), ("new", _TEXT)])
+
+SCHEMAS: Mapping[str, pa.Schema] = {
+    # one utterance of one corpus and language
+    "utterances": _schema(
+        *_UTTERANCE,
+        _column("utterance_id", _TEXT),
+        _column("split", _TEXT),
+        _column("domain", _TEXT, nullable=True),
+        _column("intent", _TEXT, nullable=True),
+        _column("text", _TEXT),
+        _column("tokens", _TEXTS),
+        _column("slot_tags", _TEXTS),
+        _column("text_key", _TEXT),
+    ),
+    # one utterance in the pool
+    "negative_pool": _schema(
+        *_UTTERANCE,
+        _column("utterance_id", _TEXT),
+        _column("max_bleu", pa.float64()),
+        _column("nearest_utterance_id", _TEXT, nullable=True),
+    ),
+    # one utterance
+    "masked_utterances": _schema(
+        *_UTTERANCE,
+        _column("utterance_id", _TEXT),
+        _column("template_text", _TEXT),
+        _column("residual_text", _TEXT, nullable=True),
+        _column("template_key", _TEXT),
+        _column("residual_key", _TEXT, nullable=True),
+    ),
+    # one generated target
+    "template_pairs": _schema(
+        *_UTTERANCE,
+        _column("split", _TEXT),
+        _column("source_utterance_id", _TEXT),
+        _column("target_index", pa.int32()),
+        _column("source_text", _TEXT),
+        _column("target_text", _TEXT),
+        _column("replaced_slots", pa.list_(REPLACED_SLOT)),
+    ),
+    # one utterance that a language pair shares, with the address of everything a head trains on
+    "aligned_pairs": _schema(
+        _column("corpus", _TEXT),
+        _column("pair", _TEXT),
+        _column("utterance_id", _TEXT),
+        _column("split", _TEXT),
+        *(
+            _column(f"{side}_{what}", kind, nullable=nullable)
+            for side in ("source", "target")
+            for what, kind, nullable in (
+                ("language", _TEXT, False),
+                ("key", _TEXT, False),
+                ("template_key", _TEXT, True),
+                ("residual_key", _TEXT, True),
+                ("is_negative", pa.bool_(), False),
+            )
+        ),
+    ),
+    # one term of one epoch of one seed
+    "training_curve": _schema(
+        _column("method", _TEXT),
+        _column("encoder", _TEXT),
+        _column("trained_on", _TEXT),
+        _column("seed", pa.int64()),
+        _column("epoch", pa.int32()),
+        _column("split", _TEXT),
+        _column("term", _TEXT),
+        _column("value", pa.float64()),
+        _column("is_best", pa.bool_()),
+    ),
+    # one number
+    "metrics": _schema(
+        *(
+            _column(name, _TEXT)
+            for name in (
+                "task",
+                "dataset",
+                "method",
+                "encoder",
+                "trained_on",
+                "evaluated_on",
+                "embedding",
+                "metric",
+            )
+        ),
+        _column("value", pa.float64()),
+        _column("ci_low", pa.float64(), nullable=True),
+        _column("ci_high", pa.float64(), nullable=True),
+        _column("n", pa.int64()),
+        _column("seed", pa.int64(), nullable=True),
+        _column("settings", _TEXT),
+        _column("fingerprint", _TEXT),
+        _column("created_at", pa.timestamp("us", tz="UTC")),
+    ),
+    # one candidate in the ranking of one query
+    "rankings": _schema(
+        *(
+            _column(name, _TEXT)
+            for name in ("task", "dataset", "method", "encoder", "trained_on", "evaluated_on", "embedding")
+        ),
+        _column("seed", pa.int64(), nullable=True),
+        _column("query_id", _TEXT),
+        _column("rank", pa.int32()),
+        _column("candidate_id", _TEXT),
+        _column("score", pa.float32()),
+        _column("is_gold", pa.bool_()),
+    ),
+}
+"""Schema of each table by its name. Grain, reads and units are told in docs/path.md."""
+
+
+def vectors_schema(dim: int, dtype: str) -> pa.Schema:
+    """Schema of `sentence_vectors`: one distinct text per encoder and language."""
+    return _schema(_column("text_key", _TEXT), _column("vector", pa.list_(_FLOATS[dtype], dim)))
+
+
+def states_schema(dim: int, dtype: str) -> pa.Schema:
+    """Schema of `token_states`: one distinct text per encoder and language; padding is never stored."""
+    return _schema(_column("text_key", _TEXT), _column("states", pa.list_(pa.list_(_FLOATS[dtype], dim))))
+
+
+_FLOATS = {"float16": pa.float16(), "float32": pa.float32()}
+
+
+@dataclass(frozen=True)
+class TableInfo:
+    """What the footer of a stored table says of it."""
+
+    rows: int
+    inputs: str
+    content: str
+
+
+# --- where tables lie -------------------------------------------------------------------------------------
+
+_SAFE_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+@-]*")
+
+
+def safe_part(name: str) -> str:
+    """The name itself, if it can be one component of a path and nothing else.
+
+    Raises:
+        ValueError: if the name could leave its folder or is not portable.
+    """
+    if not _SAFE_PART.fullmatch(name) or ".." in name:
+        raise ValueError(f"{name!r} can't be part of a path: use letters, digits and _ . + @ -")
+    return name
+
+
+def table_path(home: Path, stage: str, table: str, *partition: str) -> Path:
+    """`home/tables/corpora/utterances/massive/en.parquet`: the last part of the partition names the file."""
+    *folders, last = [safe_part(part) for part in (stage, table, *partition)]
+    return home.joinpath("tables", *folders) / f"{last}.parquet"
+
+
+# --- fingerprints -----------------------------------------------------------------------------------------
+
+
+def fingerprint(*parts: object) -> str:
+    """32 hex digits that stand for the parts: equal parts, equal fingerprint, in every process and version."""
+    canonical = json.dumps(parts, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:32]
+
+
+def content_fingerprint(table: pa.Table) -> str:
+    """Fingerprint of the rows in their order: names, types, values and nulls, not how they are laid out."""
+    digest = hashlib.sha256()
+    for field in table.schema:
+        digest.update(f"{field.name}:{field.type};{table.num_rows};".encode())
+        _hash_column(table.column(field.name).combine_chunks(), digest)
+    return digest.hexdigest()[:32]
+
+
+def _hash_column(column: pa.Array | pa.ChunkedArray, digest: "hashlib._Hash") -> None:
+    if isinstance(column, pa.ChunkedArray):  # combine_chunks of a column without chunks
+        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    digest.update(np.packbits(column.is_null().to_numpy(zero_copy_only=False)).tobytes())
+    if pa.types.is_struct(column.type):
+        for part in column.flatten():
+            _hash_column(part, digest)
+    elif pa.types.is_list(column.type):
+        lengths = column.value_lengths().fill_null(0)
+        digest.update(lengths.to_numpy(zero_copy_only=False).astype("<i8").tobytes())
+        _hash_column(column.flatten(), digest)
+    elif pa.types.is_fixed_size_list(column.type):
+        _hash_column(column.flatten(), digest)
+    elif pa.types.is_string(column.type):
+        encoded = column.fill_null("").cast(pa.binary())
+        lengths = pa.compute.binary_length(encoded).to_numpy(zero_copy_only=False)
+        digest.update(lengths.astype("<i8").tobytes())
+        digest.update(b"".join(encoded.to_pylist()))
+    else:
+        values = column.drop_null().to_numpy(zero_copy_only=False)
+        digest.update(np.ascontiguousarray(values).tobytes())
+
+
+# --- atomic files -----------------------------------------------------------------------------------------
+
+
+@contextmanager
+def atomic_path(path: Path) -> Iterator[Path]:
+    """A temporary path in the same folder; on success it is flushed to disk and takes the name `path`.
+
+    The name or nothing: on any error the temporary file is removed and `path` stays as it was.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        yield beside
+        _flush(beside)
+        os.replace(beside, path)  # noqa: PTH105 - the atomicity of os.replace is the point
+        _flush(path.parent)
+    finally:
+        if beside.is_dir():
+            shutil.rmtree(beside)
+        else:
+            beside.unlink(missing_ok=True)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a UTF-8 file atomically."""
+    with atomic_path(path) as beside:
+        beside.write_text(text, encoding="utf-8")
+
+
+# --- tables -----------------------------------------------------------------------------------------------
+
+_INPUTS, _CONTENT = b"disent.inputs", b"disent.content"
+
+
+def conform(table: pa.Table, schema: pa.Schema, name: str) -> pa.Table:
+    """The table with just this schema.
+
+    Raises:
+        TableError: if a column is missing or more, has a value of another type, or a null where none may be.
+    """
+    if sorted(table.column_names) != sorted(schema.names):
+        odd = sorted(set(table.column_names) ^ set(schema.names))
+        raise TableError(f"{name}: columns {odd} are missing or unknown; expected {schema.names}")
+    for field in schema:
+        if not field.nullable and (count := table.column(field.name).null_count):
+            raise TableError(f"{name}: column {field.name!r} has {count} nulls and may have none")
+    try:
+        return table.select(schema.names).cast(schema)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
+        raise TableError(f"{name}: a column has values of another type: {error}") from error
+
+
+def rows_table(rows: Sequence[Mapping[str, Any]], name: str) -> pa.Table:
+    """Rows (mappings) as the table of that name in `SCHEMAS`."""
+    schema = SCHEMAS[name]
+    if not rows:
+        return schema.empty_table()
+    # Inferred without nullability, so that `conform` names the column that has a null.
+    relaxed = pa.schema([field.with_nullable(True) for field in schema])
+    return conform(pa.Table.from_pylist(list(rows), schema=relaxed), schema, name)
+
+
+def write_table(path: Path, table: pa.Table, schema: pa.Schema, *, inputs: str) -> TableInfo:
+    """Write one partition atomically and return what its footer says.
+
+    Args:
+        path: where the partition lies.
+        table: its rows; they are cast to `schema` and checked.
+        schema: of the table, from `SCHEMAS`.
+        inputs: fingerprint of everything that the rows were made from.
+    """
+    table = conform(table, schema, path.stem)
+    content = content_fingerprint(table)
+    stamped = table.replace_schema_metadata({_INPUTS: inputs.encode(), _CONTENT: content.encode()})
+    with atomic_path(path) as beside:
+        pq.write_table(stamped, beside, compression="zstd")
+    return TableInfo(rows=table.num_rows, inputs=inputs, content=content)
+
+
+def read_info(path: Path) -> TableInfo | None:
+    """What the footer says, or None where there is no such table or its footer can't be read."""
+    try:
+        metadata = pq.read_metadata(path)
+    except (FileNotFoundError, pa.ArrowInvalid, OSError):
+        return None
+    stamps = metadata.metadata or {}
+    if _INPUTS not in stamps or _CONTENT not in stamps:
+        return None
+    return TableInfo(metadata.num_rows, stamps[_INPUTS].decode(), stamps[_CONTENT].decode())
+
+
+def read_table(path: Path, schema: pa.Schema, columns: Sequence[str] | None = None) -> pa.Table:
+    """Rows of one partition.
+
+    Raises:
+        TableError: if the table is missing, damaged, or has another schema.
+    """
+    if not path.is_file():
+        raise TableError(located(path, None, "this table does not exist", "Materialise its asset first"))
+    names = list(columns or schema.names)
+    try:
+        table = pq.read_table(path, columns=names, memory_map=True)
+    except (pa.ArrowInvalid, OSError) as error:
+        remedy = "Delete the file and materialise its asset again"
+        raise TableError(located(path, None, f"this table is damaged ({error})", remedy)) from error
+    return conform(table, pa.schema([schema.field(name) for name in names]), str(path))
