@@ -1,0 +1,23 @@
+"""The methods, one module each. A method is added by a module here and a line in `METHODS`."""
+
+from importlib import import_module
+
+from disent_core.errors import ConfigError
+from disent_core.heads.contract import Method
+
+METHODS: dict[str, str] = {
+    "raw": "disent_core.heads.raw",
+    "dream": "disent_core.heads.dream",
+    "fmda": "disent_core.heads.fmda",
+}
+
+
+def method(name: str) -> Method:
+    """The method of that name.
+
+    Raises:
+        ConfigError: if there is none.
+    """
+    if name not in METHODS:
+        raise ConfigError(f"unknown method {name!r}. Choose one of {', '.join(METHODS)}")
+    return import_module(METHODS[name]).METHOD

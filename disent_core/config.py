@@ -1,0 +1,343 @@
+"""The configuration: one TOML file, validated whole before anything runs.
+
+An unknown key, a wrong type or a name that does not exist is a `ConfigError` that names file, line and key.
+Each stage keeps its own settings beside its code, as a frozen dataclass; here they are put together.
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NoReturn
+
+from pydantic import TypeAdapter, ValidationError
+
+from disent_core import heads
+from disent_core.corpora import READERS, reader
+from disent_core.encoders import ENCODER_KINDS, encoder_kind
+from disent_core.errors import ConfigError, located
+from disent_core.evaluation import TASKS
+from disent_core.evaluation.contract import EvaluationConfig
+from disent_core.heads.contract import Method, Need
+from disent_core.negatives import BleuConfig
+from disent_core.tables import safe_part
+from disent_core.targets import MaskingConfig, TemplatePairConfig
+from disent_core.text import language_part
+
+FORBID: dict[str, Any] = {"extra": "forbid"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusConfig:
+    """A published corpus: its reader's name (`format`), where it lies (`path` or `url`) and its locales."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID
+
+    name: str
+    format: str
+    languages: tuple[str, ...]
+    path: str | None = None
+    url: str | None = None
+    sha256: str | None = None
+    size: int | None = None
+
+    def __post_init__(self) -> None:
+        safe_part(self.name)
+        if self.format not in READERS:
+            raise ValueError(f"format {self.format!r} is unknown; choose one of {', '.join(READERS)}")
+        if (self.path is None) == (self.url is None):
+            raise ValueError("give either path or url")
+        if not self.languages or len(set(self.languages)) < len(self.languages):
+            raise ValueError(f"languages must be distinct, and at least one: {list(self.languages)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExperimentConfig:
+    """What is trained and compared. A pair `en-de+en-es` trains one model on the mixture of both."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID
+
+    pairs: tuple[str, ...]
+    methods: tuple[str, ...]
+    seeds: tuple[int, ...] = (0, 1, 2)
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+
+    def __post_init__(self) -> None:
+        for name in ("pairs", "methods", "seeds"):
+            values = getattr(self, name)
+            if not values or len(set(values)) < len(values):
+                raise ValueError(f"{name} must be distinct, and at least one: {list(values)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetsConfig(MaskingConfig):
+    """How utterances are masked, and how template pairs are generated."""
+
+    template_pairs: TemplatePairConfig = field(default_factory=TemplatePairConfig)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _File:
+    """The file's sections as they stand, before names are looked up."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID
+
+    corpora: tuple[CorpusConfig, ...]
+    encoders: tuple[dict[str, Any], ...]
+    experiment: ExperimentConfig
+    methods: dict[str, dict[str, Any]] = field(default_factory=dict)
+    negatives: BleuConfig = field(default_factory=BleuConfig)
+    targets: TargetsConfig = field(default_factory=TargetsConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodConfig:
+    """A method under the name that the metrics table gives it; `encoders` is empty where it runs on all."""
+
+    name: str
+    method: Method
+    settings: Any
+    encoders: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Everything that a run depends on, but for where results go."""
+
+    path: Path
+    corpora: tuple[CorpusConfig, ...]
+    encoders: Mapping[str, Any]
+    experiment: ExperimentConfig
+    methods: Mapping[str, MethodConfig]
+    negatives: BleuConfig
+    targets: TargetsConfig
+    evaluation: EvaluationConfig
+
+    @cached_property
+    def locales(self) -> dict[str, dict[str, str]]:
+        """Corpus -> language -> locale as published. A language is the locale's language part (`en`), or the
+        whole locale where two of one corpus share that part (`zh-CN`, `zh-TW`)."""
+        return {corpus.name: _languages(corpus.languages) for corpus in self.corpora}
+
+    @cached_property
+    def languages(self) -> tuple[str, ...]:
+        """Languages of all corpora, in the order in which they are first named."""
+        return tuple(dict.fromkeys(language for own in self.locales.values() for language in own))
+
+    @cached_property
+    def pair_languages(self) -> dict[str, tuple[tuple[str, str], ...]]:
+        """Entry of `experiment.pairs` -> its language pairs: one, or several for a mixture."""
+        return {
+            entry: tuple(split_pair(pair, self.languages) for pair in entry.split("+"))
+            for entry in self.experiment.pairs
+        }
+
+    def corpora_of(self, language: str) -> tuple[CorpusConfig, ...]:
+        """Corpora that have the language."""
+        return tuple(corpus for corpus in self.corpora if language in self.locales[corpus.name])
+
+    def corpora_of_pair(self, left: str, right: str) -> tuple[CorpusConfig, ...]:
+        """Corpora that have both languages."""
+        return tuple(corpus for corpus in self.corpora_of(left) if corpus in self.corpora_of(right))
+
+    def methods_of(self, encoder: str) -> tuple[MethodConfig, ...]:
+        """The experiment's methods that run on the encoder."""
+        chosen = (self.methods[name] for name in self.experiment.methods)
+        return tuple(method for method in chosen if not method.encoders or encoder in method.encoders)
+
+    def needs(self, encoder: str) -> frozenset[Need]:
+        """What those methods read."""
+        return frozenset().union(*(method.method.needs for method in self.methods_of(encoder)))
+
+    def resolve(self, path: str) -> Path:
+        """A path of the file: relative to the file's folder."""
+        return (self.path.parent / Path(path).expanduser()).resolve()
+
+
+def load_config(path: Path) -> Config:
+    """Read and validate a configuration file.
+
+    Raises:
+        ConfigError: naming file, line and key of everything that is wrong.
+    """
+    if not path.is_file():
+        raise ConfigError(located(path, None, "there is no such file", "Set DISENT_CONFIG to a configuration"))
+    text = _read(path)
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: {error}. Mend the TOML syntax") from error
+    place = _Locator(path, text)
+    parsed = place.validate(_File, raw, ())
+    config = Config(
+        path=path.resolve(),
+        corpora=parsed.corpora,
+        encoders=_encoders(parsed.encoders, place),
+        experiment=parsed.experiment,
+        methods=_methods(parsed, place),
+        negatives=parsed.negatives,
+        targets=parsed.targets,
+        evaluation=parsed.evaluation,
+    )
+    _check_names(config, place)
+    return config
+
+
+def split_pair(pair: str, languages: Sequence[str]) -> tuple[str, str]:
+    """`en-de` -> (`en`, `de`), also where a language has a hyphen of its own (`en-zh-TW`).
+
+    Raises:
+        ValueError: if the two sides are not two of the languages.
+    """
+    for hyphen in re.finditer("-", pair):
+        left, right = pair[: hyphen.start()], pair[hyphen.end() :]
+        if left in languages and right in languages and left != right:
+            return left, right
+    raise ValueError(f"{pair!r} is not a pair of two of the languages {', '.join(languages)}")
+
+
+def _languages(locales: Iterable[str]) -> dict[str, str]:
+    parts = [language_part(locale) for locale in locales]
+    return {
+        part if parts.count(part) == 1 else locale: locale for part, locale in zip(parts, locales, strict=True)
+    }
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(located(path, None, f"not UTF-8 ({error})", "Save the file as UTF-8")) from error
+
+
+def _encoders(tables: Sequence[dict[str, Any]], place: "_Locator") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for index, table in enumerate(tables):
+        where = ("encoders", index)
+        kind = table.get("kind")
+        if kind not in ENCODER_KINDS:
+            place.fail((*where, "kind"), f"kind is {kind!r}; choose one of {', '.join(ENCODER_KINDS)}")
+        settings = {key: value for key, value in table.items() if key != "kind"}
+        encoder = place.validate(encoder_kind(kind).CONFIG, settings, where)
+        if encoder.name in found:
+            place.fail((*where, "name"), f"two encoders are named {encoder.name!r}")
+        found[encoder.name] = encoder
+    return found
+
+
+def _methods(parsed: _File, place: "_Locator") -> dict[str, MethodConfig]:
+    names = dict.fromkeys((*parsed.experiment.methods, *parsed.methods))
+    return {name: _method(name, dict(parsed.methods.get(name, {})), place) for name in names}
+
+
+def _method(name: str, table: dict[str, Any], place: "_Locator") -> MethodConfig:
+    where = ("methods", name)
+    base, preset = table.pop("method", name), table.pop("preset", "paper")
+    encoders = tuple(table.pop("encoders", ()))
+    if base not in heads.METHODS:
+        remedy = f'choose one of {", ".join(heads.METHODS)}, or name one by method = "..." in [methods.{name}]'
+        place.fail(where if name != base else ("experiment", "methods"), f"unknown method {base!r}; {remedy}")
+    method = heads.method(base)
+    if preset not in method.presets:
+        place.fail(
+            (*where, "preset"), f"{base} has no preset {preset!r}; choose one of {', '.join(method.presets)}"
+        )
+    defaults = method.presets[preset]
+    settings = place.validate(type(defaults), {**asdict(defaults), **table}, where)
+    return MethodConfig(name=name, method=method, settings=settings, encoders=encoders)
+
+
+def _check_names(config: Config, place: "_Locator") -> None:
+    if len({corpus.name for corpus in config.corpora}) < len(config.corpora):
+        place.fail(("corpora",), f"two corpora share a name: {[corpus.name for corpus in config.corpora]}")
+    _check_locales(config, place)
+    _check_pairs(config, place)
+    for method in config.methods.values():
+        for name in method.encoders:
+            if name not in config.encoders:
+                place.fail(("methods", method.name, "encoders"), f"there is no encoder {name!r}")
+    for task in config.evaluation.tasks:
+        if task not in TASKS:
+            place.fail(("evaluation", "tasks"), f"unknown task {task!r}; choose from {', '.join(TASKS)}")
+
+
+def _check_locales(config: Config, place: "_Locator") -> None:
+    for index, corpus in enumerate(config.corpora):
+        known = reader(corpus.format).LOCALES
+        for locale in corpus.languages:
+            if known is not None and locale not in known:
+                remedy = f"choose from {', '.join(known)}"
+                place.fail(("corpora", index, "languages"), f"{corpus.format} has no {locale!r}; {remedy}")
+
+
+def _check_pairs(config: Config, place: "_Locator") -> None:
+    for pair in (pair for entry in config.experiment.pairs for pair in entry.split("+")):
+        try:
+            left, right = split_pair(pair, config.languages)
+        except ValueError as error:
+            place.fail(("experiment", "pairs"), str(error))
+        if not config.corpora_of_pair(left, right):
+            place.fail(("experiment", "pairs"), f"no corpus has both languages of {pair!r}")
+
+
+class _Locator:
+    """Finds the line of a key in the file, for messages."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self.path, self.lines = path, text.splitlines()
+
+    def validate(self, kind: type, value: Any, where: tuple[str | int, ...]) -> Any:
+        """The value as the dataclass `kind`; everything that is wrong with it is one `ConfigError`."""
+        try:
+            return TypeAdapter(kind).validate_json(json.dumps(value, default=str), strict=True)
+        except ValidationError as error:
+            messages = [self._message((*where, *one["loc"]), one) for one in error.errors()]
+            raise ConfigError("\n".join(messages)) from error
+
+    def fail(self, where: tuple[str | int, ...], found: str) -> NoReturn:
+        """Raise a `ConfigError` at a key."""
+        raise ConfigError(f"{self.path}:{self.line(where)}: {_dotted(where)}: {found}")
+
+    def line(self, where: Sequence[str | int]) -> int:
+        """Line (from 1) of the key, or of the nearest table or key above it."""
+        start, end, rest = self._section(where)
+        for name in (str(part) for part in rest if isinstance(part, str)):
+            for number in range(start, end):
+                if re.match(rf"\s*\"?{re.escape(name)}\"?\s*=", self.lines[number]):
+                    return number + 1
+        return max(start, 1)
+
+    def _section(self, where: Sequence[str | int]) -> tuple[int, int, Sequence[str | int]]:
+        """Lines of the innermost table header that the path leads through, and what of the path is left."""
+        headers = [
+            (number, match.group(1).strip().replace('"', ""))
+            for number, line in enumerate(self.lines)
+            if (match := re.match(r"\s*\[\[?([^\[\]]+)\]\]?", line))
+        ]
+        for depth in range(len(where), 0, -1):
+            name = ".".join(part for part in where[:depth] if isinstance(part, str))
+            same = [number for number, header in headers if header == name]
+            nth = next((part for part in where[:depth] if isinstance(part, int)), 0)
+            if nth < len(same):
+                start = same[nth] + 1
+                end = next((number for number, _ in headers if number >= start), len(self.lines))
+                return start, end, where[depth:]
+        return 0, min((number for number, _ in headers), default=len(self.lines)), where
+
+    def _message(self, where: tuple[str | int, ...], one: Mapping[str, Any]) -> str:
+        what = {
+            "extra_forbidden": "unknown key",
+            "unexpected_keyword_argument": "unknown key",
+            "missing": "this key is missing",
+            "missing_argument": "this key is missing",
+        }
+        found = what.get(one["type"]) or f"{one['msg'].removeprefix('Value error, ')} (found {one['input']!r})"
+        return f"{self.path}:{self.line(where)}: {_dotted(where)}: {found}"
+
+
+def _dotted(where: Sequence[str | int]) -> str:
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in where).lstrip(".")

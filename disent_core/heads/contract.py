@@ -1,0 +1,73 @@
+"""What a method is, seen from outside: the same for a frozen head and for a fine-tuned encoder.
+
+A method's module exports `METHOD`. Adding one is a module here and a line in the registry (`__init__`).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from jaxtyping import Float
+
+from disent_core.heads.data import TextFeatures, TrainingData
+
+
+class Need(StrEnum):
+    """What a method reads beyond the sentence vectors of the utterances; stages make only what is needed."""
+
+    TOKEN_STATES = "token_states"
+    MASKED_TARGETS = "masked_targets"
+    NEGATIVE_POOL = "negative_pool"
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What one pass over the training pairs gave: `terms[split][name]` has one value for each of `seeds`."""
+
+    number: int
+    seeds: tuple[int, ...]
+    terms: Mapping[str, Mapping[str, tuple[float, ...]]]
+    is_best: tuple[bool, ...]
+    steps: int
+    seconds: float
+
+
+class TrainedMethod(Protocol):
+    """A method after training, with the weights of every seed."""
+
+    def embed(self, features: TextFeatures, seed: int | None) -> dict[str, Float[np.ndarray, "texts _"]]:
+        """One matrix per embedding name, a row per text, in order."""
+        ...
+
+
+class Method(Protocol):
+    """A system that turns what the encoder gives into embeddings of its own.
+
+    `presets` are named configurations, of which `paper` follows the paper. `embeddings` names what `embed`
+    returns, in the order in which a reader wants to see it. `is_trained` is False where there is nothing to
+    fit, hence neither seeds nor weights. `code_version` changes with every change that changes results.
+    """
+
+    name: str
+    presets: Mapping[str, Any]
+    needs: frozenset[Need]
+    embeddings: tuple[str, ...]
+    is_trained: bool
+    code_version: str
+
+    def fit(
+        self, data: TrainingData, config: Any, seeds: Sequence[int], *, checkpoint: Path, device: str
+    ) -> Iterator[Epoch]:
+        """Train every seed, one epoch an item. A run that was cut off goes on from `checkpoint`."""
+        ...
+
+    def save(self, checkpoint: Path, path: Path, description: Mapping[str, Any]) -> str:
+        """Write the best weights of a finished `checkpoint` to `path` and return their fingerprint."""
+        ...
+
+    def load(self, path: Path, config: Any, device: str) -> TrainedMethod:
+        """What `save` wrote, ready to embed; an untrained method reads nothing from `path`."""
+        ...

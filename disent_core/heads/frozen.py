@@ -1,0 +1,109 @@
+"""Methods that train a head on frozen embeddings: what DREAM, FMDA and their kin share."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from disent_core.heads.contract import Epoch, Need
+from disent_core.heads.data import TextFeatures, TrainingData
+from disent_core.heads.sampling import Draw, PairSampler
+from disent_core.tables import atomic_path, fingerprint
+from disent_core.training import Head, TrainConfig, best_parameters, fit
+
+_EMBED_BATCH = 1024
+
+
+def sum_of_means(rows: Iterable[Float[Tensor, " _"]]) -> Float[Tensor, ""]:
+    """Mean over the pairs of each side's values, summed over the sides."""
+    return torch.stack([values.mean() for values in rows]).sum()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrozenHeadMethod:
+    """A `Method` whose head is a small module over the vectors (and token states) of a frozen encoder.
+
+    `head(dim, n_languages, config)` makes one with fresh parameters; `draws` are the random texts it trains on.
+    """
+
+    name: str
+    presets: Mapping[str, TrainConfig]
+    head: Callable[[int, int, Any], Head]
+    embeddings: tuple[str, ...]
+    needs: frozenset[Need]
+    draws: tuple[Draw, ...] = ()
+    code_version: str = "1"
+    is_trained: bool = True
+
+    def fit(
+        self, data: TrainingData, config: TrainConfig, seeds: Sequence[int], *, checkpoint: Path, device: str
+    ) -> Iterator[Epoch]:
+        """Train every seed at once; see `disent_core.training.fit`."""
+        sampler = PairSampler(
+            data,
+            states=Need.TOKEN_STATES in self.needs,
+            masked=Need.MASKED_TARGETS in self.needs,
+            draws=self.draws,
+        )
+        return fit(
+            lambda: self.head(data.dim, len(data.languages), config),
+            sampler,
+            config,
+            seeds,
+            checkpoint=checkpoint,
+            device=device,
+            run=fingerprint(self.name, self.code_version, data.dim, data.languages),
+        )
+
+    def save(self, checkpoint: Path, path: Path, description: Mapping[str, object]) -> str:
+        """Write the best weights of every seed, as safetensors that say what they are; returns their hash."""
+        by_seed = best_parameters(checkpoint)
+        tensors = {f"{seed}.{name}": value for seed, own in by_seed.items() for name, value in sorted(own.items())}
+        digest = hashlib.sha256()
+        for name, value in tensors.items():
+            digest.update(name.encode() + value.contiguous().numpy().tobytes())
+        content = digest.hexdigest()[:32]
+        metadata = {"disent": json.dumps({**description, "method": self.name}), "content": content}
+        with atomic_path(path) as beside:
+            save_file(tensors, beside, metadata=metadata)
+        return content
+
+    def load(self, path: Path, config: TrainConfig, device: str) -> "TrainedHead":
+        """The heads of all seeds that `save` wrote."""
+        heads: dict[int, Head] = {}
+        with safe_open(path, framework="pt", device=device) as file:
+            description = json.loads(file.metadata()["disent"])
+            for seed in description["seeds"]:
+                head = self.head(description["dim"], len(description["languages"]), config).to(device)
+                prefix = f"{seed}."
+                own = {
+                    key.removeprefix(prefix): file.get_tensor(key) for key in file.keys() if key.startswith(prefix)
+                }
+                head.load_state_dict(own)
+                heads[seed] = head.eval()
+        return TrainedHead(heads, device)
+
+
+@dataclass(frozen=True)
+class TrainedHead:
+    """The heads of all seeds."""
+
+    heads: Mapping[int, Head]
+    device: str
+
+    def embed(self, features: TextFeatures, seed: int | None) -> dict[str, np.ndarray]:
+        """One float32 matrix per embedding name, a row per text, in order."""
+        if seed is None:
+            raise ValueError("a trained head embeds with one of its seeds, not None")
+        with torch.inference_mode():
+            blocks = [self.heads[seed].embed(batch) for batch in features.batches(_EMBED_BATCH, self.device)]
+        return {name: torch.cat([block[name] for block in blocks]).cpu().numpy() for name in blocks[0]}
