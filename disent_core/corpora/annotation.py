@@ -1,0 +1,98 @@
+"""Slot annotation: brackets in a text, spans of characters, BIO tags over tokens."""
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from disent_core.text import token_spans, tokenize
+
+OUTSIDE = "O"
+
+_PIECE = re.compile(r"\[([^\[\]]*)\]|([^\[\]]+)|([\[\]])")
+_SLOT = re.compile(r"\s*([^\s:]+)\s*:\s*(\S.*?)\s*", re.DOTALL)
+
+
+class Slot(NamedTuple):
+    """A typed span, end exclusive: of characters of a text, or of tokens of an utterance."""
+
+    type: str
+    start: int
+    end: int
+
+
+def bracketed_slots(annotated: str, text: str) -> list[Slot]:
+    """Spans of characters of `text` that `annotated` puts in brackets `[type : value]`.
+
+    Without its brackets `annotated` must be `text`, white space apart: scripts without spaces are annotated
+    with spaces around the brackets.
+
+    Raises:
+        ValueError: if a bracket has no partner or is no slot, or if the two texts differ.
+    """
+    pieces = _pieces(annotated)
+    plain = "".join(piece for _, piece in pieces)
+    if "".join(plain.split()) != "".join(text.split()):
+        raise ValueError(f"the annotation without its brackets, {plain!r}, differs from the text {text!r}")
+    places = [place for place, character in enumerate(text) if not character.isspace()]
+    slots, seen = [], 0
+    for slot_type, piece in pieces:
+        first, seen = seen, seen + len("".join(piece.split()))
+        if slot_type is not None:
+            slots.append(Slot(slot_type, places[first], places[seen - 1] + 1))
+    return slots
+
+
+def _pieces(annotated: str) -> list[tuple[str | None, str]]:
+    """Text inside (with its slot type) and outside (with None) of brackets, in order."""
+    pieces: list[tuple[str | None, str]] = []
+    for match in _PIECE.finditer(annotated):
+        inside, outside, stray = match.groups()
+        if stray:
+            raise ValueError(f"bracket {stray!r} at character {match.start()} of {annotated!r} has no partner")
+        if outside:
+            pieces.append((None, outside))
+        elif slot := _SLOT.fullmatch(inside):
+            pieces.append((slot[1], slot[2]))
+        else:
+            raise ValueError(f"{match[0]!r} in {annotated!r} is not of the form [type : value]")
+    return pieces
+
+
+def tag_tokens(text: str, language: str, slots: Sequence[Slot]) -> tuple[list[str], list[str]]:
+    """Tokens of a text and their BIO tags; a word that a slot begins or ends in is cut there.
+
+    Args:
+        text: the text.
+        language: decides whether tokens are words or characters.
+        slots: spans of characters that do not overlap.
+    """
+    edges = sorted({edge for slot in slots for edge in (slot.start, slot.end)})
+    tokens, tags = [], []
+    for start, end in token_spans(text, tokenize(text, language)):
+        for cut, following in pairwise([start, *(edge for edge in edges if start < edge < end), end]):
+            tokens.append(text[cut:following])
+            tags.append(_tag(slots, cut))
+    return tokens, tags
+
+
+def _tag(slots: Sequence[Slot], position: int) -> str:
+    for slot in slots:
+        if slot.start <= position < slot.end:
+            return f"{'B' if position == slot.start else 'I'}-{slot.type}"
+    return OUTSIDE
+
+
+def tagged_slots(tags: Sequence[str]) -> list[Slot]:
+    """Spans of tokens that BIO tags mark; an I- that continues nothing begins a slot."""
+    slots: list[Slot] = []
+    for position, tag in enumerate(tags):
+        if tag == OUTSIDE:
+            continue
+        prefix, _, slot_type = tag.partition("-")
+        last = slots[-1] if slots else None
+        if prefix == "I" and last and last.end == position and last.type == slot_type:
+            slots[-1] = last._replace(end=position + 1)
+        else:
+            slots.append(Slot(slot_type, position, position + 1))
+    return slots

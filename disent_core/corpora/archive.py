@@ -1,0 +1,71 @@
+"""One file out of a published archive, or out of the folder that it was unpacked to."""
+
+import lzma
+import tarfile
+import zlib
+from pathlib import Path, PurePosixPath
+
+from disent_core.errors import CorpusError, located
+
+_DAMAGE = (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError)
+
+
+def read_data_file(path: Path, name: str) -> tuple[str, bytes]:
+    """Place (for messages) and content of the file `data/NAME`.
+
+    Args:
+        path: a tar archive, compressed or not; or the folder `data`, the one around it, or one further up.
+        name: of the file, e.g. `en-US.jsonl`.
+
+    Raises:
+        CorpusError: if the path or the file does not exist or can't be read to its end.
+    """
+    if path.is_dir():
+        return _from_folder(path, name)
+    if path.is_file():
+        return _from_archive(path, name)
+    remedy = "Check the path of this corpus in the configuration"
+    raise CorpusError(located(path, None, "this file or folder does not exist", remedy))
+
+
+def _from_folder(path: Path, name: str) -> tuple[str, bytes]:
+    # The newest version first, where versions lie side by side.
+    folders = [path, path / "data", *sorted(path.glob("*/data"), reverse=True)]
+    for folder in folders:
+        if (folder / name).is_file():
+            try:
+                return str(folder / name), (folder / name).read_bytes()
+            except OSError as error:
+                remedy = "Check the rights of the file and the disk"
+                raise CorpusError(located(folder / name, None, f"can't be read ({error})", remedy)) from error
+    there = [file.name for folder in folders for file in folder.glob(f"*{PurePosixPath(name).suffix}")]
+    raise _absent(path, name, there)
+
+
+def _from_archive(path: Path, name: str) -> tuple[str, bytes]:
+    """Reads to the end even after a hit: the check sum of a compressed archive comes last."""
+    found, there = None, []
+    try:
+        with tarfile.open(path, "r:*") as archive:
+            for member in archive:
+                parts = PurePosixPath(member.name).parts
+                if not member.isreg() or ".." in parts or parts[-2:-1] != ("data",):
+                    continue
+                there.append(parts[-1])
+                if parts[-1] == name and (content := archive.extractfile(member)):
+                    found = f"{path}:{member.name}", content.read()
+            while archive.fileobj and archive.fileobj.read(1 << 20):
+                pass
+    except _DAMAGE as error:
+        remedy = "Download the archive again"
+        raise CorpusError(located(path, None, f"not a whole tar archive ({error})", remedy)) from error
+    if found is None:
+        raise _absent(path, name, there)
+    return found
+
+
+def _absent(path: Path, name: str, there: list[str]) -> CorpusError:
+    suffix = PurePosixPath(name).suffix
+    stems = sorted({PurePosixPath(file).stem for file in there if PurePosixPath(file).suffix == suffix})
+    remedy = f"It has {', '.join(stems)}" if stems else "It has no such files at all: is this the right path?"
+    return CorpusError(located(path, None, f"data/{name} is not in it", remedy))
