@@ -1,0 +1,149 @@
+"""One file from the network: whole, checked, resumed after a break."""
+
+import fcntl
+import hashlib
+import logging
+import os
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from email.message import Message
+from http.client import HTTPException
+from io import BufferedWriter
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from disent_core.errors import CorpusError, located
+
+_LOG = logging.getLogger(__name__)
+_CHUNK_BYTES = 1 << 18
+_LOG_EVERY_SECONDS = 5.0
+_TIMEOUT_SECONDS = 60
+_PARTIAL_CONTENT, _RANGE_NOT_SATISFIABLE = 206, 416
+_REMEDY = "Check the address and try again, or download the file by hand and set `path`"
+
+
+def fetch(url: str, destination: Path, *, sha256: str | None = None, size: int | None = None) -> Path:
+    """Download a file unless it is there already; `destination` is the whole file or nothing.
+
+    What has come is kept in `DESTINATION.part`, so that a call after a break goes on from there, if a check
+    sum or the server's validator (ETag, Last-Modified) can tell that the file is still the same one. Calls
+    of several processes for one destination wait for each other.
+
+    Args:
+        url: http, https or file.
+        destination: where the file goes; a file that is there and passes the checks is kept.
+        sha256: its hex digest, if known.
+        size: in bytes, if known.
+
+    Raises:
+        CorpusError: if the network fails, or the size or the digest is not the expected one.
+    """
+    if urlsplit(url).scheme not in ("http", "https", "file"):
+        raise CorpusError(located(url, None, "can't be downloaded", "Use http, https or file"))
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    with _alone(destination):
+        if destination.is_file():
+            fault = _fault(destination, sha256, size)
+            if fault is None:
+                return destination
+            _LOG.warning("%s: %s; downloading it again", destination, fault)
+        part = destination.with_name(f"{destination.name}.part")
+        _receive_all(url, part, resumable=sha256 is not None, size=size)
+        if fault := _fault(part, sha256, size):
+            part.unlink()
+            remedy = "Try again, or correct the expected value in the configuration"
+            raise CorpusError(located(url, None, f"this is not the expected file: {fault}", remedy))
+        part.replace(destination)
+        _validator_path(part).unlink(missing_ok=True)
+    return destination
+
+
+@contextmanager
+def _alone(destination: Path) -> Iterator[None]:
+    """Hold a lock that the system takes back if this process dies."""
+    with destination.with_name(f".{destination.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _fault(path: Path, sha256: str | None, size: int | None) -> str | None:
+    """What is wrong with a complete file, or None."""
+    found_size = path.stat().st_size
+    if size is not None and found_size != size:
+        return f"it has {found_size:,} bytes, expected {size:,}"
+    if sha256 is None:
+        return None
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    return None if found == sha256.lower() else f"its SHA-256 is {found}, expected {sha256}"
+
+
+def _receive_all(url: str, part: Path, *, resumable: bool, size: int | None) -> None:
+    """Receive until the file is whole; after a break go on at once, as long as that brings new bytes."""
+    while size is None or _bytes_in(part) != size:
+        before = _bytes_in(part)
+        try:
+            _receive(url, part, resumable=resumable)
+            return
+        except urllib.error.HTTPError as error:
+            error.close()
+            if error.code != _RANGE_NOT_SATISFIABLE or not before:
+                found = f"the server says {error.code} {error.reason}"
+                raise CorpusError(located(url, None, found, _REMEDY)) from error
+            part.unlink()  # longer than the file is now: begin anew
+        except (OSError, HTTPException) as error:
+            if _bytes_in(part) <= before:
+                raise CorpusError(located(url, None, f"the download failed ({error})", _REMEDY)) from error
+            _LOG.warning("%s: broken off after %s bytes (%s); going on", url, f"{_bytes_in(part):,}", error)
+
+
+def _receive(url: str, part: Path, *, resumable: bool) -> None:
+    request = urllib.request.Request(url, headers={"User-Agent": "disent"})
+    validator = _validator_path(part).read_text() if _validator_path(part).is_file() else ""
+    if (have := _bytes_in(part)) and (validator or resumable):
+        request.add_header("Range", f"bytes={have}-")
+        if validator:
+            request.add_header("If-Range", validator)
+    with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response:
+        start = have if getattr(response, "status", None) == _PARTIAL_CONTENT else 0
+        if start and not response.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
+            raise HTTPException(f"asked for bytes from {start}, got {response.headers.get('Content-Range')}")
+        _keep_validator(part, response.headers)
+        length = response.headers.get("Content-Length")
+        total = start + int(length) if length else None
+        with part.open("ab" if start else "wb") as file:
+            _copy(response.read, file, part.name, start, total)
+            file.flush()
+            os.fsync(file.fileno())
+    if total is not None and _bytes_in(part) < total:
+        raise ConnectionError(f"closed after {_bytes_in(part):,} of {total:,} bytes")
+
+
+def _copy(read: Callable[[int], bytes], file: BufferedWriter, name: str, start: int, total: int | None) -> None:
+    began = logged = time.monotonic()
+    done = start
+    while chunk := read(_CHUNK_BYTES):
+        file.write(chunk)
+        done += len(chunk)
+        now = time.monotonic()
+        if now - logged >= _LOG_EVERY_SECONDS:
+            logged, rate = now, (done - start) / (now - began)
+            left = f"of {total / 1e6:.1f} MB, {(total - done) / rate:.0f} s left" if total else "MB"
+            _LOG.info("%s: %.1f %s, %.1f MB/s", name, done / 1e6, left, rate / 1e6)
+
+
+def _keep_validator(part: Path, headers: Message) -> None:
+    etag = headers.get("ETag") or ""
+    strong = "" if etag.startswith("W/") else etag
+    _validator_path(part).write_text(strong or headers.get("Last-Modified") or "")
+
+
+def _validator_path(part: Path) -> Path:
+    return part.with_name(f"{part.name}.validator")
+
+
+def _bytes_in(part: Path) -> int:
+    return part.stat().st_size if part.is_file() else 0

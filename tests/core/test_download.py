@@ -1,0 +1,174 @@
+"""Downloads from a server on this machine that can break off, ignore ranges or change its file."""
+
+import hashlib
+import logging
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from disent_core.corpora import download
+from disent_core.corpora.download import fetch
+from disent_core.errors import CorpusError
+
+CONTENT = bytes(range(256)) * 4_000
+DIGEST = hashlib.sha256(CONTENT).hexdigest()
+
+
+class Site:
+    """What the server does: `breaks` holds after how many bytes each of the next answers stops."""
+
+    def __init__(self):
+        self.content, self.etag, self.ranges, self.breaks = CONTENT, '"1"', True, []
+        self.asked = []
+
+    def answer(self, request):
+        asked = request.headers.get("Range")
+        self.asked.append(asked)
+        same = request.headers.get("If-Range") in (None, self.etag)
+        start = int(asked.removeprefix("bytes=").rstrip("-")) if asked and self.ranges and same else 0
+        if request.path != "/file":
+            return request.send_error(404)
+        if start and start >= len(self.content):
+            return request.send_error(416)
+        request.send_response(206 if start else 200)
+        if start:
+            request.send_header("Content-Range", f"bytes {start}-{len(self.content) - 1}/{len(self.content)}")
+        if self.etag:
+            request.send_header("ETag", self.etag)
+        request.send_header("Content-Length", str(len(self.content) - start))
+        request.end_headers()
+        stop = start + self.breaks.pop(0) if self.breaks else len(self.content)
+        request.wfile.write(self.content[start:stop])
+
+
+@pytest.fixture
+def site():
+    site = Site()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            site.answer(self)
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    site.url = f"http://127.0.0.1:{server.server_port}/file"
+    yield site
+    server.shutdown()
+    server.server_close()
+
+
+def visible(folder):
+    return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+
+
+def test_a_whole_file_arrives_under_its_name_alone(site, tmp_path):
+    assert fetch(site.url, tmp_path / "sub" / "f", sha256=DIGEST, size=len(CONTENT)).read_bytes() == CONTENT
+    assert visible(tmp_path / "sub") == ["f"]
+
+
+@pytest.mark.parametrize("sha256", [None, DIGEST, DIGEST.upper()])
+def test_a_file_that_is_there_is_not_asked_for(site, tmp_path, sha256):
+    (tmp_path / "f").write_bytes(CONTENT)
+    fetch(site.url, tmp_path / "f", sha256=sha256)
+    assert site.asked == []
+
+
+def test_a_file_that_fails_its_check_is_replaced(site, tmp_path):
+    (tmp_path / "f").write_bytes(b"damaged")
+    fetch(site.url, tmp_path / "f", sha256=DIGEST)
+    assert (tmp_path / "f").read_bytes() == CONTENT
+
+
+def test_a_break_is_resumed_where_it_was(site, tmp_path):
+    site.breaks = [300_000, 1_000]
+    fetch(site.url, tmp_path / "f", sha256=None)
+    assert (tmp_path / "f").read_bytes() == CONTENT
+    assert site.asked == [None, "bytes=300000-", "bytes=301000-"]
+
+
+def test_a_later_call_goes_on_from_what_has_come(site, tmp_path):
+    site.breaks = [300_000, 0]
+    with pytest.raises(CorpusError, match=r"the download failed \(closed after 300,000 of 1,024,000 bytes\)"):
+        fetch(site.url, tmp_path / "f")
+    assert not (tmp_path / "f").exists()
+    fetch(site.url, tmp_path / "f")
+    assert (tmp_path / "f").read_bytes() == CONTENT
+    assert site.asked[-1] == "bytes=300000-"
+
+
+def test_a_server_that_ignores_ranges_is_read_anew(site, tmp_path):
+    site.ranges, site.breaks = False, [300_000]
+    fetch(site.url, tmp_path / "f", sha256=DIGEST)
+    assert (tmp_path / "f").read_bytes() == CONTENT
+
+
+def test_a_file_that_changed_meanwhile_is_read_anew(site, tmp_path):
+    site.breaks = [300_000, 0]
+    with pytest.raises(CorpusError):
+        fetch(site.url, tmp_path / "f")
+    site.content, site.etag = CONTENT[::-1], '"2"'
+    assert fetch(site.url, tmp_path / "f").read_bytes() == CONTENT[::-1]
+
+
+@pytest.mark.parametrize("sha256", [None, DIGEST])
+def test_without_validator_only_a_check_sum_allows_to_resume(site, tmp_path, sha256):
+    site.etag, site.breaks = None, [300_000]
+    assert fetch(site.url, tmp_path / "f", sha256=sha256).read_bytes() == CONTENT
+    assert site.asked == [None, "bytes=300000-" if sha256 else None]
+
+
+def test_a_leftover_longer_than_the_file_is_dropped(site, tmp_path):
+    (tmp_path / "f.part").write_bytes(CONTENT + b"more")
+    assert fetch(site.url, tmp_path / "f", sha256=DIGEST).read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize(
+    ("expected", "found"),
+    [({"sha256": "0" * 64}, "its SHA-256 is .*, expected 000"), ({"size": 7}, "1,024,000 bytes, expected 7")],
+)
+def test_another_file_than_expected_is_an_error_and_is_removed(site, tmp_path, expected, found):
+    with pytest.raises(CorpusError, match=f"not the expected file: .*{found}"):
+        fetch(site.url, tmp_path / "f", **expected)
+    assert "f" not in visible(tmp_path)
+    assert "f.part" not in visible(tmp_path)
+
+
+def test_an_absent_page_is_an_error_with_its_status(site, tmp_path):
+    with pytest.raises(CorpusError, match=r"/nothing: the server says 404 .* download the file by hand"):
+        fetch(site.url.replace("/file", "/nothing"), tmp_path / "f")
+
+
+def test_a_server_that_is_not_there_is_an_error(tmp_path):
+    with pytest.raises(CorpusError, match=r"the download failed .*refused"):
+        fetch("http://127.0.0.1:9/file", tmp_path / "f")
+
+
+def test_other_schemes_are_refused(tmp_path):
+    with pytest.raises(CorpusError, match="Use http, https or file"):
+        fetch("ftp://127.0.0.1/file", tmp_path / "f")
+
+
+def test_a_file_address_is_copied(tmp_path):
+    (tmp_path / "there").write_bytes(CONTENT)
+    assert fetch((tmp_path / "there").as_uri(), tmp_path / "f", sha256=DIGEST).read_bytes() == CONTENT
+
+
+def test_calls_at_the_same_time_download_once(site, tmp_path):
+    threads = [threading.Thread(target=fetch, args=(site.url, tmp_path / "f")) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(site.asked) == 1
+    assert (tmp_path / "f").read_bytes() == CONTENT
+
+
+def test_progress_is_logged_with_rate_and_remaining_time(site, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(download, "_LOG_EVERY_SECONDS", 0.0)
+    with caplog.at_level(logging.INFO, "disent_core"):
+        fetch(site.url, tmp_path / "f")
+    assert any("of 1.0 MB, 0 s left" in line and "MB/s" in line for line in caplog.messages)
