@@ -1,0 +1,49 @@
+"""What an encoder is to the rest of the library: texts in, sentence vectors and token states out."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+from jaxtyping import Float, Int
+
+FloatName = Literal["float16", "float32"]
+Device = Literal["auto", "cpu", "cuda"]
+
+
+@dataclass(frozen=True)
+class EncodedBatch:
+    """Some of the texts, in an order of the encoder's own.
+
+    `indices` are positions in the sequence given to `encode`. `states` holds the token states of these texts
+    one after another, `lengths[i]` rows for text i: special tokens included; padding and hidden subwords never.
+    `truncated` texts of these were longer than the encoder reads.
+    """
+
+    indices: Int[np.ndarray, " texts"]
+    vectors: Float[np.ndarray, "texts dim"]
+    states: Float[np.ndarray, "tokens dim"] | None
+    lengths: Int[np.ndarray, " texts"]
+    truncated: int = 0
+
+
+class Encoder(Protocol):
+    """A frozen encoder.
+
+    `fingerprint` stands for everything that its output depends on: weights, tokeniser, layer, pooling, length,
+    data types and code. The two types are those in which vectors and states are to be stored.
+    """
+
+    name: str
+    dim: int
+    fingerprint: str
+    vector_dtype: FloatName
+    states_dtype: FloatName
+
+    def encode(self, texts: Sequence[str], *, states: bool) -> Iterator[EncodedBatch]:
+        """Every text once, in batches; token states only where they are asked for.
+
+        Raises:
+            EncoderError: if a text can't be encoded, or its vector is not finite.
+        """
+        ...

@@ -1,0 +1,236 @@
+"""A frozen Hugging Face model as an encoder: from a folder, an installed Python package, or the hub."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from disent_core.encoders.checkpoint import (
+    files_fingerprint,
+    load_model,
+    load_tokeniser,
+    longest_input,
+    model_folder,
+)
+from disent_core.encoders.contract import Device, EncodedBatch, FloatName
+from disent_core.encoders.tokens import TextTokeniser, TokenisedTexts
+from disent_core.errors import EncoderError, located
+from disent_core.tables import fingerprint
+from disent_core.text import text_key
+
+logger = logging.getLogger(__name__)
+
+CODE_VERSION = "1"
+"""Changes with every change of this code that changes vectors."""
+
+_WINDOW_TEXTS = 65_536
+_BATCH_TOKENS = {"cpu": 1_536, "cuda": 65_536}
+
+
+_Launched = tuple[Float[Tensor, "rows dim"], Float[Tensor, "tokens dim"] | None, Int[Tensor, " rows"]]
+"""Vectors, token states and visible lengths of a batch, still on the device."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HuggingFaceConfig:
+    """One frozen model and how its states become a sentence vector. Exactly one of `path` and `id` is set.
+
+    Attributes:
+        name: of the encoder in tables and metrics.
+        path: folder of the model; `package:NAME/sub/folder` is a folder inside an installed Python package.
+        id: of the model on the hub, at `revision` (default: its main branch).
+        pooling: `cls` is the state at position 0, `mean` the mean over tokens, special ones included and
+            padding not, `pooler` the checkpoint's own pooler.
+        layer: index into `hidden_states`: 0 is the embedding layer, -1 the last layer.
+        max_length: tokens that are read of a text, special tokens included.
+        batch_tokens: tokens of a batch, padding included; None is what the device does best with. It does not
+            change results, so it is not part of the fingerprint.
+        precision: of the arithmetic; `auto` is bfloat16 on a GPU, which changes vectors by about 1e-2 of their
+            size, and float32 on a CPU.
+        vector_dtype: in which sentence vectors are stored.
+        states_dtype: in which token states are stored.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    name: str
+    path: str | None = None
+    id: str | None = None
+    revision: str | None = None
+    pooling: Literal["cls", "mean", "pooler"] = "cls"
+    layer: int = -1
+    max_length: int = 128
+    batch_tokens: int | None = None
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    vector_dtype: FloatName = "float32"
+    states_dtype: FloatName = "float16"
+
+    def __post_init__(self) -> None:
+        if (self.path is None) == (self.id is None):
+            raise ValueError(f"encoder {self.name!r} needs either a path ({self.path!r}) or an id ({self.id!r})")
+        if self.revision is not None and self.id is None:
+            raise ValueError(f"encoder {self.name!r}: revision {self.revision!r} needs an id")
+        if self.max_length < 3:
+            raise ValueError(f"encoder {self.name!r}: max_length is {self.max_length}, must be at least 3")
+        if self.batch_tokens is not None and self.batch_tokens < 1:
+            raise ValueError(f"encoder {self.name!r}: batch_tokens is {self.batch_tokens}, must be positive")
+        if self.pooling == "pooler" and self.layer != -1:
+            raise ValueError(f"encoder {self.name!r}: a pooler reads the last layer, not layer {self.layer}")
+
+
+CONFIG = HuggingFaceConfig
+
+
+def load(config: HuggingFaceConfig, device: Device = "auto") -> "HuggingFaceEncoder":
+    """The encoder, ready to encode.
+
+    Args:
+        config: which model and how.
+        device: `auto` is a GPU where there is one.
+
+    Raises:
+        EncoderError: if the model is not there, is not in safetensors, lacks weights, or can't do what
+            `config` asks for.
+    """
+    folder = model_folder(config.path, config.id, config.revision)
+    return HuggingFaceEncoder(config, folder, resolve_device(device))
+
+
+def resolve_device(device: Device) -> str:
+    """`cpu` or `cuda`.
+
+    Raises:
+        EncoderError: if a GPU is asked for and there is none.
+    """
+    if device == "cuda" and not torch.cuda.is_available():
+        raise EncoderError("device is 'cuda' and there is no usable GPU. Set device to 'auto' or 'cpu'")
+    return "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
+
+
+class HuggingFaceEncoder:
+    """An `Encoder` over a transformers model; make one with `load`."""
+
+    def __init__(self, config: HuggingFaceConfig, folder: Path, device: str) -> None:
+        self._config, self._device = config, device
+        tokeniser = load_tokeniser(folder)
+        model = load_model(folder, pooler=config.pooling == "pooler")
+        _check_limits(config, model, tokeniser, folder)
+        self._model = model.to(device)
+        self._tokenise = TextTokeniser(tokeniser.backend_tokenizer, tokeniser.mask_token, config.max_length)
+        self._pad = tokeniser.pad_token_id or 0
+        self._budget = config.batch_tokens or _BATCH_TOKENS[device]
+        self.name, self.dim = config.name, int(model.config.hidden_size)
+        self.vector_dtype, self.states_dtype = config.vector_dtype, config.states_dtype
+        settings = (config.layer, config.pooling, config.max_length, config.precision)
+        stored = (config.vector_dtype, config.states_dtype)
+        self.fingerprint = fingerprint("huggingface", CODE_VERSION, files_fingerprint(folder), settings, stored)
+
+    def encode(self, texts: Sequence[str], *, states: bool) -> Iterator[EncodedBatch]:
+        """See `Encoder.encode`. Longest texts come first, so a batch too large for the device shows at once."""
+        for start in range(0, len(texts), _WINDOW_TEXTS):
+            window = texts[start : start + _WINDOW_TEXTS]
+            for batch in self._encode_window(window, states=states):
+                yield replace(batch, indices=batch.indices + start)
+
+    def _encode_window(self, texts: Sequence[str], *, states: bool) -> Iterator[EncodedBatch]:
+        tokens = self._tokenise(texts)
+        if cut := int(tokens.truncated.sum()):
+            logger.warning("%s: %d of %d texts are longer than %d tokens and were cut",
+                           self.name, cut, len(texts), self._config.max_length)  # fmt: skip
+        order = np.argsort(-tokens.lengths, kind="stable")
+        position, pending = 0, None
+        while position < len(order):
+            longest = max(int(tokens.lengths[order[position]]), 1)
+            rows = order[position : position + max(self._budget // longest, 1)]
+            try:
+                launched = self._forward(tokens, rows, states=states)
+            except torch.OutOfMemoryError as error:
+                self._shrink(len(rows), error)
+                continue
+            position += len(rows)
+            if pending is not None:  # fetched while the device computes the next one
+                yield self._fetch(*pending, texts)
+            pending = (rows, launched, int(tokens.truncated[rows].sum()))
+        if pending is not None:
+            yield self._fetch(*pending, texts)
+
+    def _shrink(self, rows: int, error: torch.OutOfMemoryError) -> None:
+        if rows == 1:
+            raise EncoderError(f"{self.name}: one text does not fit on the GPU. Lower max_length") from error
+        self._budget //= 2
+        torch.cuda.empty_cache()
+        logger.warning("%s: out of GPU memory, going on with %d tokens a batch", self.name, self._budget)
+
+    @torch.inference_mode()
+    def _forward(self, tokens: TokenisedTexts, rows: Int[np.ndarray, " rows"], *, states: bool) -> _Launched:
+        ids, visible = (self._to_device(array) for array in _padded(tokens, rows, self._pad))
+        with self._autocast():
+            hidden, pooled = self._run(ids, visible)
+        vectors = self._pool(hidden.float(), pooled, visible)
+        kept = hidden[visible].to(getattr(torch, self.states_dtype)) if states else None
+        return vectors, kept, visible.sum(1)
+
+    def _to_device(self, array: np.ndarray) -> Tensor:
+        tensor = torch.from_numpy(array)
+        return tensor.pin_memory().to("cuda", non_blocking=True) if self._device == "cuda" else tensor
+
+    def _autocast(self) -> Any:
+        half = {"auto": self._device == "cuda", "bfloat16": True, "float32": False}[self._config.precision]
+        return torch.autocast(self._device, dtype=torch.bfloat16) if half else nullcontext()
+
+    def _run(self, ids: Tensor, visible: Tensor) -> tuple[Tensor, Tensor | None]:
+        every_layer = self._config.layer != -1
+        output = self._model(input_ids=ids, attention_mask=visible.long(), output_hidden_states=every_layer)
+        hidden = output.hidden_states[self._config.layer] if every_layer else output.last_hidden_state
+        return hidden, getattr(output, "pooler_output", None)
+
+    def _pool(
+        self, hidden: Float[Tensor, "rows length dim"], pooled: Tensor | None, visible: Tensor
+    ) -> Float[Tensor, "rows dim"]:
+        if self._config.pooling == "cls":
+            return hidden[:, 0]
+        if self._config.pooling == "pooler" and pooled is not None:
+            return pooled.float()
+        weights = visible.to(hidden.dtype)
+        weights = weights / weights.sum(1, keepdim=True)
+        return torch.bmm(weights.unsqueeze(1), hidden).squeeze(1)
+
+    def _fetch(
+        self, rows: Int[np.ndarray, " rows"], launched: _Launched, truncated: int, texts: Sequence[str]
+    ) -> EncodedBatch:
+        vectors, lengths = launched[0].cpu().numpy(), launched[2].cpu().numpy()
+        states = None if launched[1] is None else launched[1].cpu().numpy()
+        if not (finite := np.isfinite(vectors).all(axis=1)).all():
+            found = texts[int(rows[np.flatnonzero(~finite)[0]])]
+            raise EncoderError(
+                f"encoder {self.name!r}: the vector of text {found[:80]!r} (key {text_key(found)}) is not finite. "
+                "Set precision to 'float32', or correct the text"
+            )
+        return EncodedBatch(rows, vectors, states, lengths, truncated)
+
+
+def _padded(
+    tokens: TokenisedTexts, rows: Int[np.ndarray, " rows"], pad: int
+) -> tuple[Int[np.ndarray, "rows length"], np.ndarray]:
+    """Ids and which positions a token may attend to."""
+    steps = np.arange(tokens.lengths[rows].max())
+    real = steps < tokens.lengths[rows][:, None]
+    positions = tokens.offsets[rows][:, None] + np.where(real, steps, 0)
+    return np.where(real, tokens.ids[positions], pad), real & ~tokens.hidden[positions]
+
+
+def _check_limits(config: HuggingFaceConfig, model: Any, tokeniser: Any, folder: Path) -> None:
+    layers = model.config.num_hidden_layers
+    if not -layers - 1 <= config.layer <= layers:
+        remedy = f"Choose 0 (embeddings) to {layers}, or -1 for the last"
+        raise EncoderError(located(folder, None, f"there is no layer {config.layer}", remedy))
+    if (longest := longest_input(model, tokeniser)) < config.max_length:
+        found = f"max_length is {config.max_length} and the model reads {longest} tokens"
+        raise EncoderError(located(folder, None, found, "Lower max_length"))
