@@ -1,0 +1,221 @@
+"""The contract between methods and tasks: a task asks for texts by role and scores the matrices it gets.
+
+A task never sees a method and a method never sees a task. Whatever has an embedding of a problem's texts can
+be scored on it, so methods x tasks is a loop (`runner.evaluate`) and never a list.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Bool, Float, Int
+
+TASKS: Mapping[str, str] = {
+    "crosslingual_retrieval": "disent_core.evaluation.crosslingual_retrieval",
+    "template_retrieval": "disent_core.evaluation.template_retrieval",
+    "multi_target_template_retrieval": "disent_core.evaluation.multi_target_template_retrieval",
+}
+"""Module of each task by its name; imported when the task is asked for."""
+
+PAIR_TABLES = frozenset({"sentence_pairs", "aligned_pairs"})
+"""Tables whose partition is a language pair; that of every other table is one language."""
+
+Ties = Literal["lowest", "worst"]
+Setting = str | int | float | bool | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationConfig:
+    """How heads are evaluated. Two runs with equal configs give equal numbers.
+
+    Attributes:
+        tasks: names from `TASKS`.
+        split: of the corpora, whose rows are queries and candidates.
+        ties: `lowest`: of equal scores the lowest index is retrieved, as argmax does; `worst`: a candidate
+            that scores as high as the gold one makes an error.
+        equal_text_counts: candidates of equal text are one candidate (duplicates leave the pool), so that
+            retrieving a copy of the gold text is right. Off: ids are strict and a copy counts as an error.
+        top_k: candidates kept for each query in the rankings.
+        bootstrap_samples: resamplings of the items behind an interval.
+        bootstrap_seed: of those resamplings.
+        template_pool: candidates of template retrieval; with `targets+sources` every distinct source text
+            is a candidate too, except for its own query.
+        multi_targets: targets a source in multi-target template retrieval.
+        multi_target_few: sources with fewer targets are left out (`exclude`) or have fewer gold (`fewer`).
+        rankings_seeds: seeds whose rankings are kept.
+    """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    tasks: tuple[str, ...] = tuple(TASKS)
+    split: Literal["dev", "test"] = "test"
+    ties: Ties = "lowest"
+    equal_text_counts: bool = False
+    top_k: int = 5
+    bootstrap_samples: int = 1_000
+    bootstrap_seed: int = 0
+    template_pool: Literal["targets", "targets+sources"] = "targets"
+    multi_targets: int = 5
+    multi_target_few: Literal["exclude", "fewer"] = "exclude"
+    rankings_seeds: Literal["first", "all"] = "first"
+
+    def __post_init__(self) -> None:
+        if unknown := [name for name in self.tasks if name not in TASKS]:
+            raise ValueError(f"tasks {unknown} are unknown; known are {sorted(TASKS)}")
+        if repeated := sorted({name for name in self.tasks if self.tasks.count(name) > 1}):
+            raise ValueError(f"tasks {repeated} are named more than once")
+        for name in ("top_k", "bootstrap_samples", "multi_targets"):
+            if (found := getattr(self, name)) < 1:
+                raise ValueError(f"{name} is {found}; it must be at least 1")
+
+
+# --- what a task asks for ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """Texts of one language, by address (`text.text_key`), one per row of the matrix that is asked for.
+
+    Equal by identity: problems that share the object share one embedding of it.
+    """
+
+    language: str
+    keys: list[str]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """What one corpus offers a task: `tables[table, partition]`, the partition a language or a pair."""
+
+    corpus: str
+    languages: tuple[str, ...]
+    tables: Mapping[tuple[str, str], pa.Table]
+
+
+# --- what a task gives ------------------------------------------------------------------------------------
+
+Statistic = Callable[[np.ndarray], np.ndarray]
+"""Samples of items, `samples n ...`, to the value of the metric in each sample, `samples`."""
+
+
+def mean_of_items(samples: Float[np.ndarray, "samples n"]) -> Float[np.ndarray, " samples"]:
+    """The statistic of accuracy, MAP and whatever else is a mean over items."""
+    return samples.mean(axis=1)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ranking:
+    """Best candidates of each query, best first: places in `candidate_ids`, scores, which are gold."""
+
+    query_ids: pa.Array
+    candidate_ids: pa.Array
+    indices: Int[np.ndarray, "queries k"]
+    scores: Float[np.ndarray, "queries k"]
+    is_gold: Bool[np.ndarray, "queries k"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Measurement:
+    """One number, and what its interval is made from.
+
+    Attributes:
+        metric: `accuracy_at_1`, `map`, ...
+        value: the number.
+        n: items it is made of.
+        items: per item what `statistic` needs (one score, or columns such as prediction and gold); None where
+            the metric is no function of independent items, which then has no interval.
+        statistic: from samples of items to the metric.
+        ci_low: lower end of the 95 % interval; `intervals.aggregate` fills it in.
+        ci_high: its upper end.
+        ranking: of a retrieval, for case studies.
+    """
+
+    metric: str
+    value: float
+    n: int
+    items: Float[np.ndarray, "n ..."] | None = None
+    statistic: Statistic = mean_of_items
+    ci_low: float | None = None
+    ci_high: float | None = None
+    ranking: Ranking | None = None
+
+
+def measured(
+    metric: str,
+    items: Float[np.ndarray, "n ..."],
+    *,
+    statistic: Statistic = mean_of_items,
+    ranking: Ranking | None = None,
+) -> Measurement:
+    """The measurement whose value is the statistic of its items."""
+    value = float(statistic(items[None])[0])
+    return Measurement(metric=metric, value=value, n=len(items), items=items, statistic=statistic, ranking=ranking)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Problem(ABC):
+    """One evaluation set: the texts of each role, and the pure function that scores their matrices.
+
+    Attributes:
+        task: name of the task.
+        dataset: name of the corpus.
+        evaluated_on: `en-de` reads query en, pool de; `de` is one language.
+        texts: by role, for instance `query` and `pool`, or `train` and `test`.
+        settings: what else tells this problem from another of its task; goes into the metric rows.
+        embeddings: names of the embeddings it applies to; None: all that a method has.
+    """
+
+    task: str
+    dataset: str
+    evaluated_on: str
+    texts: Mapping[str, Texts]
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+    embeddings: tuple[str, ...] | None = None
+
+    @abstractmethod
+    def score(self, matrices: Mapping[str, Float[np.ndarray, "_ dim"]]) -> list[Measurement]:
+        """Measurements from one matrix per role, whose rows are the role's texts in order."""
+
+    def applies_to(self, embedding: str) -> bool:
+        """Whether this embedding is to be scored."""
+        return self.embeddings is None or embedding in self.embeddings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A kind of evaluation.
+
+    Attributes:
+        name: as in `TASKS`.
+        scope: whether its inputs are those of a language pair or of one language.
+        tables: names of the tables it reads.
+        problems: from inputs to problems; none where the corpus has nothing for this task.
+    """
+
+    name: str
+    scope: Literal["pair", "language"]
+    tables: tuple[str, ...]
+    problems: Callable[[Inputs, EvaluationConfig], list[Problem]]
+
+    def partitions(self, languages: Sequence[str]) -> list[tuple[str, str]]:
+        """Keys of `Inputs.tables` that the task needs for these languages."""
+        pair = ["-".join(languages)]
+        return [(name, part) for name in self.tables for part in (pair if name in PAIR_TABLES else languages)]
+
+
+def task(name: str) -> Task:
+    """The task of that name.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    if name not in TASKS:
+        raise ValueError(f"{name!r} is no task; known are {sorted(TASKS)}")
+    return import_module(TASKS[name]).TASK

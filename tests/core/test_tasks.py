@@ -1,0 +1,419 @@
+"""Tasks and the runner on small invented corpora, and against counts by hand."""
+
+import json
+import logging
+from dataclasses import replace
+from datetime import UTC, datetime
+from weakref import WeakSet
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from disent_core.errors import AlignmentError, EncoderError, TableError
+from disent_core.evaluation import TASKS, EvaluationConfig, runner, task
+from disent_core.evaluation.contract import Inputs, Problem, Texts, measured
+from disent_core.evaluation.intervals import wilson
+from disent_core.evaluation.retrieval_problem import Pool, one_per_text, retrieval_problem
+from disent_core.evaluation.runner import evaluate
+from disent_core.tables import SCHEMAS, rows_table
+from disent_core.text import text_key
+
+NOW = datetime(2024, 5, 1, tzinfo=UTC)
+CONFIG = EvaluationConfig(bootstrap_samples=50)
+
+
+def utterances(language, texts, split="test"):
+    rows = [
+        {
+            "corpus": "toy",
+            "language": language,
+            "utterance_id": name,
+            "split": split,
+            "text": text,
+            "tokens": text.split(),
+            "slot_tags": ["O"] * len(text.split()),
+            "text_key": text_key(text),
+        }
+        for name, text in texts.items()
+    ]
+    return rows_table(rows, "utterances")
+
+
+def pair_inputs(left, right):
+    tables = {("utterances", "en"): left, ("utterances", "de"): right}
+    return Inputs(corpus="toy", languages=("en", "de"), tables=tables)
+
+
+def crosslingual(english, german, config=CONFIG):
+    inputs = pair_inputs(utterances("en", english), utterances("de", german))
+    return task("crosslingual_retrieval").problems(inputs, config)
+
+
+def template_inputs(targets, split="test"):
+    """From source id to its text and the texts of its targets."""
+    rows = [
+        {
+            "corpus": "toy",
+            "language": "en",
+            "split": split,
+            "source_utterance_id": name,
+            "target_index": index,
+            "source_text": source,
+            "target_text": target,
+            "replaced_slots": [],
+        }
+        for name, (source, found) in targets.items()
+        for index, target in enumerate(found)
+    ]
+    tables = {("template_pairs", "en"): rows_table(rows, "template_pairs")}
+    return Inputs(corpus="toy", languages=("en",), tables=tables)
+
+
+def vectors(texts, seed=None, dim=16):
+    """A random vector for each text, the same for equal texts and seeds."""
+    rows = [
+        np.random.default_rng([int(key[:8], 16), 0 if seed is None else seed]).normal(size=dim)
+        for key in texts.keys
+    ]
+    return {"sentence": np.array(rows)}
+
+
+def score(problem, embed=vectors):
+    matrices = {role: embed(texts)["sentence"] for role, texts in problem.texts.items()}
+    (measurement,) = problem.score(matrices)
+    return measurement
+
+
+def run(problems, embed=vectors, *, seeds=None, config=CONFIG, settings=None):
+    return evaluate(
+        problems,
+        embed,
+        method="dream",
+        encoder="tiny",
+        trained_on="en-de",
+        seeds=seeds,
+        config=config,
+        fingerprint="f",
+        created_at=NOW,
+        settings=settings,
+    )
+
+
+# --- registry and config ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_task_is_found_under_its_own_name_and_reads_tables_that_exist(name):
+    found = task(name)
+    assert found.name == name
+    assert set(found.tables) <= set(SCHEMAS)
+
+
+def test_an_unknown_task_is_named():
+    with pytest.raises(ValueError, match="'retrieval' is no task"):
+        task("retrieval")
+
+
+def test_partitions_are_languages_or_for_tables_of_pairs_the_pair():
+    mixed = replace(task("crosslingual_retrieval"), tables=("utterances", "sentence_pairs"))
+    expected = [("utterances", "en"), ("utterances", "de"), ("sentence_pairs", "en-de")]
+    assert mixed.partitions(("en", "de")) == expected
+
+
+@pytest.mark.parametrize(
+    ("option", "found"),
+    [({"tasks": ("x",)}, r"\['x'\]"), ({"top_k": 0}, "top_k is 0"), ({"tasks": ("sts", "sts")}, "sts")],
+)
+def test_a_config_out_of_range_is_rejected(option, found):
+    with pytest.raises(ValueError, match=found):
+        EvaluationConfig(**option)
+
+
+# --- cross-lingual retrieval ------------------------------------------------------------------------------
+
+ENGLISH = {"1": "good night", "2": "wake me", "3": "stop"}
+GERMAN = {"3": "halt", "1": "gute nacht", "2": "weck mich"}
+
+
+def test_crosslingual_retrieval_has_both_directions_and_shares_their_texts():
+    forth, back = crosslingual(ENGLISH, GERMAN)
+    assert (forth.evaluated_on, back.evaluated_on) == ("en-de", "de-en")
+    assert forth.texts["query"] is back.texts["pool"]
+    assert forth.texts["pool"] is back.texts["query"]
+
+
+def test_crosslingual_retrieval_pairs_rows_by_id_whatever_their_order():
+    forth, _ = crosslingual(ENGLISH, GERMAN)
+    assert forth.texts["pool"].keys == [text_key(GERMAN[name]) for name in ENGLISH]
+    assert forth.candidate_ids.to_pylist() == list(ENGLISH)
+
+
+def test_crosslingual_retrieval_reads_the_split_alone():
+    inputs = pair_inputs(utterances("en", ENGLISH, "train"), utterances("de", GERMAN, "train"))
+    assert task("crosslingual_retrieval").problems(inputs, CONFIG) == []
+
+
+def test_an_utterance_without_partner_is_an_error_that_names_it():
+    with pytest.raises(AlignmentError, match=r"toy en-de test: 1 of 5 utterances .* \['3'\]"):
+        crosslingual(ENGLISH, {"1": "gute nacht", "2": "weck mich"})
+
+
+def test_an_id_that_is_there_twice_is_an_error():
+    twice = pa.concat_tables([utterances("de", GERMAN), utterances("de", {"2": "wach auf"})])
+    with pytest.raises(AlignmentError, match="more than once"):
+        task("crosslingual_retrieval").problems(pair_inputs(utterances("en", ENGLISH), twice), CONFIG)
+
+
+COPIES = {"1": "stop", "2": "stop", "3": "wake me"}
+
+
+@pytest.mark.parametrize(
+    ("ties", "equal_text", "expected"),
+    [("lowest", False, 2 / 3), ("worst", False, 1 / 3), ("lowest", True, 1), ("worst", True, 1)],
+)
+def test_a_copy_of_the_gold_text_counts_as_the_rule_says(ties, equal_text, expected):
+    config = replace(CONFIG, ties=ties, equal_text_counts=equal_text)
+    problem = crosslingual(COPIES, COPIES, config)[0]
+    assert score(problem).value == pytest.approx(expected)
+    assert (problem.settings["pool_size"], problem.settings["pool_duplicates"]) == (2 if equal_text else 3, 1)
+
+
+@given(st.lists(st.integers(0, 5), min_size=2, max_size=9), st.integers(0, 99))
+def test_counting_equal_texts_equals_comparing_the_text_of_what_is_retrieved(names, seed):
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(6, 4))
+    keys = [str(name) for name in names]
+    pool, queries = rows[names], rng.normal(size=(len(names), 4))
+    by_loop = [keys[int(np.argmax([row @ query / np.linalg.norm(row) for row in pool]))] for query in queries]
+    ids = pa.array([f"id{place}" for place in range(len(names))])
+    gold = np.arange(len(names))[:, None]
+    whole = Pool(texts=Texts("de", keys), ids=ids, gold=gold)
+    config = replace(CONFIG, equal_text_counts=True)
+    problem = retrieval_problem(Texts("en", keys), ids, whole, config, task="t", dataset="d", evaluated_on="en-de")
+    kept = [int(key) for key in problem.texts["pool"].keys]
+    (measurement,) = problem.score({"query": queries, "pool": rows[kept]})
+    assert measurement.items.tolist() == [float(a == b) for a, b in zip(by_loop, keys, strict=True)]
+
+
+def test_gold_candidates_of_one_text_become_one():
+    texts = Texts("en", ["b", "a", "b", "c"])
+    pool = Pool(texts=texts, ids=pa.array(list("0123")), gold=np.array([[0, 2], [1, 3]]), skip=np.array([2, 3]))
+    small = one_per_text(pool)
+    assert small.texts.keys == ["b", "a", "c"]
+    assert small.ids.to_pylist() == ["0", "1", "3"]
+    assert small.gold.tolist() == [[0, -1], [2, 1]]
+    assert small.skip.tolist() == [0, 2]
+
+
+# --- template retrieval -----------------------------------------------------------------------------------
+
+TEMPLATES = {
+    "a": ("wake me at six", ["wake me at nine", "wake me at ten"]),
+    "b": ("play jazz", ["play rock", "play folk"]),
+    "c": ("call mum", ["call dad"]),
+}
+
+
+def template(config=CONFIG, name="template_retrieval", targets=None):
+    return task(name).problems(template_inputs(targets or TEMPLATES), config)
+
+
+def test_template_retrieval_has_one_target_a_source():
+    (problem,) = template()
+    assert problem.query_ids.to_pylist() == ["a", "b", "c"]
+    assert problem.candidate_ids.to_pylist() == ["a#0", "b#0", "c#0"]
+    assert problem.texts["query"].keys == [text_key(source) for source, _ in TEMPLATES.values()]
+    assert problem.texts["pool"].keys == [text_key(found[0]) for _, found in TEMPLATES.values()]
+    assert problem.gold.ravel().tolist() == [0, 1, 2]
+
+
+def test_sources_with_too_few_targets_are_excluded():
+    (problem,) = template(replace(CONFIG, multi_targets=2), "multi_target_template_retrieval")
+    assert problem.query_ids.to_pylist() == ["a", "b"]
+    assert problem.candidate_ids.to_pylist() == ["a#0", "a#1", "b#0", "b#1"]
+    assert problem.gold.tolist() == [[0, 1], [2, 3]]
+
+
+def test_sources_with_too_few_targets_may_have_fewer_gold_candidates():
+    config = replace(CONFIG, multi_targets=2, multi_target_few="fewer")
+    (problem,) = template(config, "multi_target_template_retrieval")
+    assert problem.gold.tolist() == [[0, 1], [2, 3], [4, -1]]
+
+
+def test_no_source_with_targets_enough_makes_no_problem():
+    assert template(replace(CONFIG, multi_targets=7), "multi_target_template_retrieval") == []
+
+
+def test_map_equals_a_loop_over_the_whole_ranking():
+    config = replace(CONFIG, multi_targets=2, multi_target_few="fewer")
+    (problem,) = template(config, "multi_target_template_retrieval")
+    queries, pool = (vectors(problem.texts[role])["sentence"] for role in ("query", "pool"))
+    precisions = []
+    for query, gold in zip(queries, problem.gold, strict=True):
+        order = np.argsort([-query @ row / np.linalg.norm(row) for row in pool])
+        hits = [rank for rank, place in enumerate(order, 1) if place in gold]
+        precisions.append(np.mean([number / rank for number, rank in enumerate(hits, 1)]))
+    found = score(problem)
+    assert (found.metric, found.value) == ("map", pytest.approx(np.mean(precisions)))
+
+
+def test_sources_in_the_pool_are_found_by_every_query_but_their_own():
+    (problem,) = template(replace(CONFIG, template_pool="targets+sources"))
+    assert problem.candidate_ids.to_pylist()[3:] == sorted(problem.candidate_ids.to_pylist()[3:])
+    queries, pool = problem.texts["query"].keys, problem.texts["pool"].keys
+    matrices = {role: vectors(texts)["sentence"] for role, texts in problem.texts.items()}
+    ranking = replace(problem, top_k=9).score(matrices)[0].ranking
+    for query, row in zip(queries, ranking.indices, strict=True):
+        assert sorted(pool[place] for place in row) == sorted(key for key in pool if key != query)
+
+
+def test_a_target_index_that_is_there_twice_is_an_error():
+    inputs = template_inputs(TEMPLATES)
+    (table,) = inputs.tables.values()
+    doubled = {("template_pairs", "en"): pa.concat_tables([table, table])}
+    with pytest.raises(TableError, match="source utterance a of template_pairs repeats"):
+        task("template_retrieval").problems(replace(inputs, tables=doubled), CONFIG)
+
+
+# --- runner -----------------------------------------------------------------------------------------------
+
+
+def two_embeddings(texts, seed):
+    return {"meaning": vectors(texts, seed)["sentence"], "language": vectors(texts, 9)["sentence"]}
+
+
+def test_a_trained_method_has_an_aggregate_row_and_one_a_seed():
+    metrics, _ = run(crosslingual(ENGLISH, GERMAN), two_embeddings, seeds=[3, 5])
+    assert metrics.schema == SCHEMAS["metrics"]
+    assert metrics.column("seed").to_pylist() == [None, 3, 5] * 4
+    assert metrics.column("evaluated_on").to_pylist() == ["en-de"] * 6 + ["de-en"] * 6
+    assert metrics.column("embedding").to_pylist() == (["meaning"] * 3 + ["language"] * 3) * 2
+
+
+def test_the_aggregate_is_the_mean_over_seeds_and_tells_their_spread():
+    rows = run(crosslingual(ENGLISH, GERMAN), seeds=[3, 4, 5])[0].to_pylist()[:4]
+    values = [row["value"] for row in rows[1:]]
+    assert rows[0]["value"] == pytest.approx(np.mean(values))
+    settings = json.loads(rows[0]["settings"])
+    assert settings["seed_std"] == pytest.approx(np.std(values, ddof=1))
+    assert (settings["seeds"], settings["interval"]) == ([3, 4, 5], "bootstrap")
+
+
+def test_an_untrained_method_has_the_aggregate_row_alone_with_the_wilson_interval():
+    rows = run(crosslingual(ENGLISH, GERMAN), settings={"pooling": "mean"})[0].to_pylist()
+    assert [row["seed"] for row in rows] == [None, None]
+    expected = wilson(round(rows[0]["value"] * 3), 3)
+    assert (rows[0]["ci_low"], rows[0]["ci_high"]) == pytest.approx(expected)
+    assert json.loads(rows[0]["settings"]) == {
+        "equal_text_counts": False,
+        "interval": "wilson",
+        "pool_duplicates": 0,
+        "pool_size": 3,
+        "pooling": "mean",
+        "split": "test",
+        "ties": "lowest",
+    }
+
+
+def test_texts_are_embedded_once_a_seed_however_many_problems_share_them():
+    calls = []
+
+    def embed(texts, seed):
+        calls.append((texts.language, seed))
+        return vectors(texts, seed)
+
+    run(crosslingual(ENGLISH, GERMAN), embed, seeds=[0, 1])
+    assert calls == [("en", 0), ("de", 0), ("en", 1), ("de", 1)]
+
+
+def test_matrices_are_let_go_after_their_last_problem():
+    class Watched(dict):
+        __hash__ = object.__hash__
+
+    alive, counts = WeakSet(), []
+
+    def embed(texts, seed):
+        matrices = Watched(vectors(texts, seed))
+        alive.add(matrices)
+        counts.append(len(alive))
+        return matrices
+
+    run([problem for _ in range(4) for problem in crosslingual(ENGLISH, GERMAN)], embed)
+    assert counts == [1, 2] * 4
+
+
+def test_rankings_are_of_the_first_seed_and_mark_the_gold_candidate():
+    problems = crosslingual(ENGLISH, GERMAN, replace(CONFIG, top_k=2))
+    metrics, rankings = run(problems, seeds=[8, 9])
+    assert rankings.schema == SCHEMAS["rankings"]
+    rows = rankings.to_pylist()
+    assert {row["seed"] for row in rows} == {8}
+    assert [row["rank"] for row in rows] == [1, 2] * 6
+    first = [row for row in rows if row["rank"] == 1 and row["evaluated_on"] == "en-de"]
+    assert np.mean([row["is_gold"] for row in first]) == metrics.column("value")[1].as_py()
+    assert all(row["is_gold"] == (row["query_id"] == row["candidate_id"]) for row in rows)
+
+
+def test_rankings_of_all_seeds_may_be_kept():
+    config = replace(CONFIG, rankings_seeds="all")
+    _, rankings = run(crosslingual(ENGLISH, GERMAN), seeds=[8, 9], config=config)
+    assert set(rankings.column("seed").to_pylist()) == {8, 9}
+
+
+def test_no_problems_make_empty_tables_of_the_right_schema():
+    metrics, rankings = run([])
+    assert (metrics.num_rows, rankings.num_rows) == (0, 0)
+    assert (metrics.schema, rankings.schema) == (SCHEMAS["metrics"], SCHEMAS["rankings"])
+
+
+def test_a_problem_is_scored_on_the_embeddings_that_it_applies_to():
+    problems = [replace(problem, embeddings=("language",)) for problem in crosslingual(ENGLISH, GERMAN)]
+    metrics, _ = run(problems, two_embeddings)
+    assert set(metrics.column("embedding").to_pylist()) == {"language"}
+
+
+def test_a_task_of_several_metrics_and_roles_needs_nothing_from_the_runner():
+    class Variance(Problem):
+        def score(self, matrices):
+            items = np.concatenate([matrix[:, :2] for matrix in matrices.values()])
+            return [
+                measured("mean_x", items[:, 0]),
+                measured("covariance", items, statistic=lambda samples: samples.prod(axis=2).mean(axis=1)),
+            ]
+
+    roles = {name: Texts("en", [text_key(name)]) for name in ("train", "dev", "test")}
+    problem = Variance(task="v", dataset="toy", evaluated_on="en", texts=roles)
+    metrics, rankings = run([problem], seeds=[1, 2])
+    assert metrics.column("metric").to_pylist() == ["mean_x"] * 3 + ["covariance"] * 3
+    assert metrics.column("n").to_pylist() == [3] * 6
+    assert rankings.num_rows == 0
+
+
+def test_a_vector_that_is_not_finite_names_embedding_language_and_seed():
+    def embed(texts, seed):
+        return {"meaning": np.full((len(texts), 2), np.nan)}
+
+    with pytest.raises(EncoderError, match=r"'meaning' of 3 en texts, seed 4: 3 of 3 .* first row 0"):
+        run(crosslingual(ENGLISH, GERMAN), embed, seeds=[4])
+
+
+def test_a_matrix_without_one_row_a_text_is_an_error():
+    with pytest.raises(EncoderError, match=r"shape \(2, 2\)"):
+        run(crosslingual(ENGLISH, GERMAN), lambda texts, seed: {"meaning": np.ones((2, 2))})
+
+
+@pytest.mark.parametrize("seeds", [[], [1, 1]])
+def test_seeds_must_be_distinct_and_some(seeds):
+    with pytest.raises(ValueError, match="seeds are"):
+        run([], seeds=seeds)
+
+
+def test_long_evaluations_tell_how_far_they_are(monkeypatch, caplog):
+    monkeypatch.setattr(runner, "_LOG_SECONDS", 0.0)
+    with caplog.at_level(logging.INFO, logger="disent_core"):
+        run(crosslingual(ENGLISH, GERMAN))
+    assert "2 of 2 problems scored" in caplog.messages[-1]
+    assert "0 s left" in caplog.messages[-1]
