@@ -1,0 +1,136 @@
+"""The committed sample corpus is what its grammar generates, and keeps the promises of its format."""
+
+import json
+import re
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+
+CORPORA = Path(__file__).parents[2] / "data" / "corpora"
+DATA = CORPORA / "sample" / "1.1" / "data"
+LOCALES = ("en-US", "de-DE", "es-ES", "ja-JP")
+KEYS = ["id", "locale", "partition", "scenario", "intent", "utt", "annot_utt"]
+SLOT = re.compile(r"\[([a-z_]+) : ([^\[\]]+)\]")
+
+
+def records_of(locale: str) -> list[dict[str, str]]:
+    lines = (DATA / f"{locale}.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+RECORDS = {locale: records_of(locale) for locale in LOCALES}
+each_locale = pytest.mark.parametrize("locale", LOCALES)
+
+
+def slot_values(locale: str, *partitions: str) -> dict[str, set[str]]:
+    values = defaultdict(set)
+    for record in RECORDS[locale]:
+        if record["partition"] in partitions:
+            for slot, value in SLOT.findall(record["annot_utt"]):
+                values[slot].add(value)
+    return values
+
+
+def generate(*arguments: str, script: Path = CORPORA / "generate.py") -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, script, *arguments], capture_output=True, text=True, check=False)
+
+
+def test_the_committed_files_are_what_the_grammar_generates():
+    done = generate("--check")
+    assert done.returncode == 0, done.stderr
+
+
+def test_check_names_the_file_that_was_edited(tmp_path):
+    (tmp_path / "generate.py").write_bytes((CORPORA / "generate.py").read_bytes())
+    (tmp_path / "grammar").symlink_to(CORPORA / "grammar")
+    copy = tmp_path / "generate.py"
+    assert generate(script=copy).returncode == 0
+    edited = tmp_path / "sample" / "1.1" / "data" / "ja-JP.jsonl"
+    edited.write_text(edited.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    done = generate("--check", script=copy)
+    assert done.returncode == 1
+    assert "ja-JP.jsonl" in done.stderr
+    assert "en-US.jsonl" not in done.stderr
+
+
+@each_locale
+def test_ids_partitions_and_intents_are_parallel(locale):
+    def shared(record):
+        return [record[key] for key in ("id", "partition", "scenario", "intent")]
+
+    assert [shared(record) for record in RECORDS[locale]] == [shared(record) for record in RECORDS["en-US"]]
+
+
+@each_locale
+def test_the_same_slots_are_annotated_in_every_language(locale):
+    def slots(record):
+        return Counter(slot for slot, _ in SLOT.findall(record["annot_utt"]))
+
+    assert list(map(slots, RECORDS[locale])) == list(map(slots, RECORDS["en-US"]))
+
+
+@each_locale
+def test_records_have_the_keys_of_massive_in_its_order(locale):
+    assert all(list(record) == KEYS for record in RECORDS[locale])
+    assert {record["locale"] for record in RECORDS[locale]} == {locale}
+
+
+@each_locale
+def test_no_id_occurs_twice(locale):
+    assert max(Counter(record["id"] for record in RECORDS[locale]).values()) == 1
+
+
+@each_locale
+def test_no_utterance_occurs_twice_in_a_language(locale):
+    assert max(Counter(record["utt"] for record in RECORDS[locale]).values()) == 1
+
+
+@each_locale
+def test_an_annotation_without_brackets_is_the_utterance(locale):
+    for record in RECORDS[locale]:
+        plain = SLOT.sub(r"\2", record["annot_utt"])
+        assert record["utt"] == (plain.replace(" ", "") if locale == "ja-JP" else plain)
+
+
+@each_locale
+def test_utterances_are_lower_case_without_stray_marks(locale):
+    for record in RECORDS[locale]:
+        assert record["utt"] == record["utt"].lower()
+        assert not re.search(r"[{}<>|/#\[\]@?!.,]|  ", record["utt"])
+
+
+@each_locale
+def test_every_slot_type_has_several_values_in_test(locale):
+    found = slot_values(locale, "test")
+    assert found.keys() == slot_values(locale, "train", "dev", "test").keys()
+    assert {slot: values for slot, values in found.items() if len(values) < 2} == {}
+
+
+def test_there_are_enough_utterances_intents_and_slot_types():
+    assert len(RECORDS["en-US"]) >= 1200
+    assert len({record["intent"] for record in RECORDS["en-US"]}) >= 8
+    assert len(slot_values("en-US", "train", "dev", "test")) >= 12
+
+
+def test_the_partitions_have_their_shares():
+    counts = Counter(record["partition"] for record in RECORDS["en-US"])
+    shares = {partition: count / len(RECORDS["en-US"]) for partition, count in counts.items()}
+    assert shares == pytest.approx({"train": 0.70, "dev": 0.12, "test": 0.18}, abs=0.03)
+
+
+@pytest.mark.parametrize("locale", LOCALES[1:])
+def test_most_slot_values_are_translated(locale):
+    pairs = set()
+    for english, other in zip(RECORDS["en-US"], RECORDS[locale], strict=True):
+        # The order of slots differs between languages, so values are compared as sets.
+        values = {value for _, value in SLOT.findall(other["annot_utt"])}
+        pairs |= {(value, value in values) for _, value in SLOT.findall(english["annot_utt"])}
+    assert sum(shared for _, shared in pairs) < len(pairs) / 3
+
+
+@each_locale
+def test_a_file_is_smaller_than_a_megabyte(locale):
+    assert (DATA / f"{locale}.jsonl").stat().st_size < 1_000_000
