@@ -1,0 +1,9 @@
+-- grain: one row of main.metrics whose trained_on contradicts its method
+-- reads: main.metrics, main.methods
+-- units: none
+-- severity: error
+-- excludes: methods that may or may not read training data (is_trained is null), and variants named by users
+select metrics.*
+from main.metrics
+inner join main.methods using (method)
+where methods.is_trained = (metrics.trained_on = '')

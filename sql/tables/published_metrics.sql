@@ -1,0 +1,24 @@
+-- grain: one printed cell of a paper's table; its value is null where the paper prints none
+-- reads: inputs.published_metrics, the CSV files of sql/published
+-- units: as main.metrics; the figure as printed is in settings where the paper prints percent
+select
+    task,
+    dataset,
+    method,
+    encoder,
+    trained_on,
+    evaluated_on,
+    embedding,
+    metric,
+    value,
+    null::double as ci_low,
+    null::double as ci_high,
+    n,
+    null::bigint as seed,
+    settings,
+    null::varchar as fingerprint,
+    null::timestamptz as created_at,
+    paper,
+    "table",
+    note
+from inputs.published_metrics

@@ -1,0 +1,87 @@
+-- grain: one query and the candidate that one embedding of one method and seed ranks first
+-- reads: evaluation.rankings, corpora.utterances, targets.template_pairs
+-- units: score is a cosine, -1 to 1; texts are null for tasks whose sentences the warehouse does not hold
+with
+
+-- `en-de` reads query en, pool de; `de` is both.
+best as (
+
+    select
+        *,
+        split_part(evaluated_on, '-', 1) as query_language,
+        split_part(evaluated_on, '-', -1) as pool_language
+    from evaluation.rankings
+    where rank = 1
+
+),
+
+-- Names a text as rankings do: an utterance by its id, a template target by `id#index`.
+texts as (
+
+    select
+        corpus,
+        language,
+        utterance_id as id,
+        utterance_id as gold_of,
+        'utterance' as kind,
+        text as wording
+    from corpora.utterances
+    union all by name
+    select
+        corpus,
+        language,
+        source_utterance_id || '#' || target_index as id,
+        source_utterance_id as gold_of,
+        'target' as kind,
+        target_text as wording
+    from targets.template_pairs
+
+),
+
+golds as (
+
+    select
+        corpus,
+        language,
+        kind,
+        gold_of,
+        arg_min(wording, id) as wording
+    from texts
+    group by all
+
+)
+
+select
+    best.task,
+    best.dataset,
+    best.evaluated_on,
+    best.query_id,
+    queries.wording as query_text,
+    golds.wording as gold_text,
+    best.method,
+    best.encoder,
+    best.trained_on,
+    best.embedding,
+    best.seed,
+    candidates.wording as top_text,
+    best.score,
+    best.is_gold
+from best
+left join texts as queries
+    on
+        best.dataset = queries.corpus
+        and best.query_language = queries.language
+        and best.query_id = queries.id
+        and queries.kind = 'utterance'
+left join texts as candidates
+    on
+        best.dataset = candidates.corpus
+        and best.pool_language = candidates.language
+        and best.candidate_id = candidates.id
+left join golds
+    on
+        best.dataset = golds.corpus
+        and best.pool_language = golds.language
+        and best.query_id = golds.gold_of
+        and if(contains(best.task, 'template'), 'target', 'utterance') = golds.kind
+order by best.task, best.dataset, best.evaluated_on, best.query_id, best.method, best.embedding

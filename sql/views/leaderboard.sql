@@ -1,0 +1,81 @@
+-- grain: one number of one method, aggregated over its seeds
+-- reads: main.metrics, main.seed_variance, main.scored_embeddings
+-- units: as main.metrics; rank 1 is the best, null for embeddings that the task is not scored on
+with
+
+aggregates as (
+
+    select * from main.metrics
+    where seed is null
+
+),
+
+-- On language identification the language embedding is the one that should know the language.
+directed as (
+
+    select
+        *,
+        case
+            when (embedding = 'language') <> (task = 'language_identification')
+                then 'leakage, lower is better'
+            when regexp_matches(metric, '(_seconds|_std|_error)$')
+                then 'lower is better'
+            else 'higher is better'
+        end as reads_as
+    from aggregates
+
+),
+
+entries as (
+
+    select
+        directed.*,
+        seed_variance.std as seed_std,
+        scored_embeddings.preference,
+        coalesce(seed_variance.seeds, 0) as seeds,
+        coalesce(scored_embeddings.preference = min(scored_embeddings.preference) over (
+            partition by
+                directed.task, directed.dataset, directed.method, directed.encoder,
+                directed.trained_on, directed.evaluated_on, directed.metric, directed.settings
+        ), false) as is_scored
+    from directed
+    left join main.seed_variance
+        using (task, dataset, method, encoder, trained_on, evaluated_on, embedding, metric, settings)
+    left join main.scored_embeddings using (task, embedding)
+
+),
+
+ranked as (
+
+    select
+        *,
+        case when is_scored then rank() over (
+            partition by task, dataset, encoder, evaluated_on, metric, is_scored
+            order by if(reads_as = 'higher is better', value, -value) desc
+        ) end as rank
+    from entries
+
+)
+
+select
+    task,
+    dataset,
+    encoder,
+    evaluated_on,
+    metric,
+    rank,
+    method,
+    trained_on,
+    embedding,
+    value,
+    ci_low,
+    ci_high,
+    n,
+    seeds,
+    seed_std,
+    reads_as,
+    settings
+from ranked
+order by
+    task, dataset, encoder, evaluated_on, metric, rank nulls last, reads_as,
+    if(reads_as = 'higher is better', value, -value) desc

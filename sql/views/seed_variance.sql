@@ -1,0 +1,29 @@
+-- grain: one number of one method over its seeds
+-- reads: main.metrics, its rows of single seeds
+-- units: as value of main.metrics; std is of the sample (n - 1), null for one seed
+with
+
+seed_rows as (
+
+    select * from main.metrics
+    where seed is not null
+
+)
+
+select
+    task,
+    dataset,
+    method,
+    encoder,
+    trained_on,
+    evaluated_on,
+    embedding,
+    metric,
+    settings,
+    count(*) as seeds,
+    avg(value) as mean,
+    stddev_samp(value) as std,
+    min(value) as min,
+    max(value) as max
+from seed_rows
+group by all
