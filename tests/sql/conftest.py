@@ -1,0 +1,107 @@
+"""Small warehouses from invented rows."""
+
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from disent_assets.database import build_warehouse, query
+from disent_core.tables import SCHEMAS, rows_table, write_table
+
+SQL = Path(__file__).parents[2] / "sql"
+
+METRIC = {
+    "task": "crosslingual_retrieval",
+    "dataset": "massive",
+    "method": "dream",
+    "encoder": "minilm",
+    "trained_on": "en-de",
+    "evaluated_on": "en-de",
+    "embedding": "meaning",
+    "metric": "accuracy_at_1",
+    "value": 0.5,
+    "ci_low": 0.4,
+    "ci_high": 0.6,
+    "n": 100,
+    "seed": None,
+    "settings": "{}",
+    "fingerprint": "f",
+    "created_at": datetime(2026, 1, 1, tzinfo=UTC),
+}
+RANKING = {
+    **{key: METRIC[key] for key in ("task", "dataset", "method", "encoder", "trained_on", "evaluated_on")},
+    "embedding": "meaning",
+    "seed": 0,
+    "query_id": "1",
+    "rank": 1,
+    "candidate_id": "1",
+    "score": 0.9,
+    "is_gold": True,
+}
+UTTERANCE = {
+    "corpus": "massive",
+    "language": "en",
+    "utterance_id": "1",
+    "split": "test",
+    "domain": None,
+    "intent": None,
+    "text": "wake me up",
+    "tokens": ["wake", "me", "up"],
+    "slot_tags": ["O", "O", "O"],
+    "text_key": "k",
+}
+TARGET = {
+    "corpus": "massive",
+    "language": "en",
+    "split": "test",
+    "source_utterance_id": "1",
+    "target_index": 0,
+    "source_text": "wake me at six",
+    "target_text": "wake me at nine",
+    "replaced_slots": [{"slot": "time", "old": "six", "new": "nine"}],
+}
+DEFAULTS = {"metrics": METRIC, "rankings": RANKING, "utterances": UTTERANCE, "template_pairs": TARGET}
+
+
+def write_rows(path: Path, name: str, rows: list[dict]) -> Path:
+    """Rows (what differs from the default) as one Parquet file."""
+    full = [{**DEFAULTS.get(name, {}), **row} for row in rows]
+    write_table(path, rows_table(full, name), SCHEMAS[name], inputs="i")
+    return path
+
+
+class Warehouse:
+    """Builds into one folder and asks what lies there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = folder / "warehouse.duckdb"
+
+    def build(self, sql_root: Path = SQL, **tables: list[dict]):
+        inputs = {
+            name: [write_rows(self.folder / "in" / f"{name}.parquet", name, rows)] for name, rows in tables.items()
+        }
+        return build_warehouse(inputs, sql_root, self.path)
+
+    def ask(self, sql: str) -> list[dict]:
+        return query(self.path, sql).to_pylist()
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Warehouse:
+    return Warehouse(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+    """A warehouse in which nothing was measured."""
+    warehouse = Warehouse(tmp_path_factory.mktemp("published"))
+    warehouse.build()
+    return warehouse
+
+
+@pytest.fixture
+def sql_copy(tmp_path: Path) -> Path:
+    """The project's SQL, to be changed."""
+    return shutil.copytree(SQL, tmp_path / "sql")

@@ -1,0 +1,289 @@
+"""Building, swapping, asking and printing."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from disent_assets.database import INPUTS, build_warehouse, query, references, render
+from disent_core.errors import DisentError, TableError
+from disent_core.tables import SCHEMAS, write_table
+
+SQL = Path(__file__).parents[2] / "sql"
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.is_file())
+
+
+# --- building ---------------------------------------------------------------------------------------------
+
+
+def test_without_inputs_every_table_is_there_and_empty(warehouse):
+    report = warehouse.build()
+    assert {report.rows[name] for name in ("main.metrics", "corpora.utterances", "evaluation.rankings")} == {0}
+    assert report.rows["main.published_metrics"] == 2720
+    assert report.seconds > 0
+
+
+def test_an_empty_list_of_files_is_an_empty_table(tmp_path):
+    report = build_warehouse({name: [] for name in INPUTS}, SQL, tmp_path / "w.duckdb")
+    assert report.rows["heads.training_curve"] == 0
+
+
+def test_just_the_declared_files_are_loaded(warehouse, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/undeclared.parquet").write_text("no Parquet file")
+    assert warehouse.build(metrics=[{}, {"evaluated_on": "de-en"}]).rows["main.metrics"] == 2
+
+
+def test_several_files_make_one_table(warehouse, tmp_path):
+    warehouse.build(metrics=[{}])
+    first = (tmp_path / "in/metrics.parquet").rename(tmp_path / "in/first.parquet")
+    warehouse.build(metrics=[{"method": "fmda"}])
+    report = build_warehouse({"metrics": [first, tmp_path / "in/metrics.parquet"]}, SQL, warehouse.path)
+    assert report.rows["main.metrics"] == 2
+
+
+@pytest.mark.parametrize("name", ["o'clock; drop table x --", "all*", "year=2026", "a[b]c?", "語 x"])
+def test_a_path_is_a_name_whatever_is_in_it(warehouse, tmp_path, name):
+    warehouse.build(metrics=[{}])
+    folder = tmp_path / name
+    folder.mkdir()
+    odd = (tmp_path / "in/metrics.parquet").rename(folder / f"{name}.parquet")
+    (folder / "all of them.parquet").write_text("matched by a pattern only")
+    assert build_warehouse({"metrics": [odd]}, SQL, warehouse.path).rows["main.metrics"] == 1
+
+
+@pytest.mark.parametrize("name", ["o'clock; drop table x --", "all*", "year=2026", "a[b]c", "語 x"])
+def test_the_warehouse_may_lie_anywhere(tmp_path, name):
+    build_warehouse({}, SQL, tmp_path / name / f"{name}.duckdb")
+    assert names_in(tmp_path / name) == [f"{name}.duckdb"]
+    assert query(tmp_path / name / f"{name}.duckdb", "from metrics").num_rows == 0
+
+
+def test_a_missing_input_is_named(tmp_path):
+    with pytest.raises(TableError, match=r"nowhere\.parquet: this table does not exist\. Materialise"):
+        build_warehouse({"metrics": [tmp_path / "nowhere.parquet"]}, SQL, tmp_path / "w.duckdb")
+
+
+def test_a_damaged_input_is_named(tmp_path):
+    (tmp_path / "bad.parquet").write_text("PAR1")
+    with pytest.raises(TableError, match=r"bad\.parquet: this table is damaged"):
+        build_warehouse({"metrics": [tmp_path / "bad.parquet"]}, SQL, tmp_path / "w.duckdb")
+
+
+def test_an_input_of_another_schema_is_named(tmp_path):
+    write_table(tmp_path / "m.parquet", SCHEMAS["metrics"].empty_table(), SCHEMAS["metrics"], inputs="i")
+    with pytest.raises(TableError, match=r"m\.parquet: the schema is not that of rankings"):
+        build_warehouse({"rankings": [tmp_path / "m.parquet"]}, SQL, tmp_path / "w.duckdb")
+
+
+def test_an_unknown_input_is_refused(tmp_path):
+    with pytest.raises(TableError, match=r"\['metrix'\] are no inputs"):
+        build_warehouse({"metrix": []}, SQL, tmp_path / "w.duckdb")
+
+
+def test_a_folder_without_sql_is_refused(tmp_path):
+    with pytest.raises(DisentError, match="no table or view is defined here"):
+        build_warehouse({}, tmp_path, tmp_path / "w.duckdb")
+
+
+# --- swapping ---------------------------------------------------------------------------------------------
+
+
+def test_an_open_reader_keeps_the_old_rows_and_a_new_one_sees_the_new(warehouse):
+    warehouse.build(metrics=[{}])
+    with duckdb.connect(warehouse.path, read_only=True) as reader:
+        warehouse.build(metrics=[{}, {"method": "fmda"}])
+        assert reader.sql("select count(*) from metrics").fetchall() == [(1,)]
+        assert warehouse.ask("select count(*) as n from metrics") == [{"n": 2}]
+
+
+def test_readers_never_meet_half_a_warehouse(warehouse):
+    warehouse.build(metrics=[{}])
+    code = f"""
+from pathlib import Path
+from disent_assets.database import query
+for _ in range(40):
+    rows = query(Path({str(warehouse.path)!r}), "select (select count(*) from metrics), count(*) from leaderboard")
+    metrics, board = rows.to_pylist()[0].values()
+    assert metrics == board > 0
+"""
+    with subprocess.Popen([sys.executable, "-c", code], cwd=SQL.parent) as reader:
+        for turn in range(5):
+            warehouse.build(metrics=[{"encoder": f"e{encoder}"} for encoder in range(turn + 1)])
+        assert reader.wait(60) == 0
+
+
+@pytest.mark.parametrize("file", ["tables/main_broken.sql", "views/broken.sql", "checks/broken.sql"])
+def test_a_failing_build_changes_nothing(warehouse, sql_copy, file):
+    warehouse.build(metrics=[{}])
+    before = warehouse.path.read_bytes(), names_in(warehouse.folder)
+    (sql_copy / file).write_text("-- severity: error\nselect nothing\nfrom main.metrics\n")
+    with pytest.raises(DisentError, match=rf"{Path(file).stem}: Binder Error.*nothing"):
+        warehouse.build(sql_copy, metrics=[{}, {"method": "fmda"}])
+    assert (warehouse.path.read_bytes(), names_in(warehouse.folder)) == before
+
+
+def test_a_failing_check_changes_nothing(warehouse):
+    warehouse.build(metrics=[{}])
+    before = warehouse.path.read_bytes(), names_in(warehouse.folder)
+    with pytest.raises(TableError, match="metrics_n_positive"):
+        warehouse.build(metrics=[{"n": 0}])
+    assert (warehouse.path.read_bytes(), names_in(warehouse.folder)) == before
+
+
+def test_a_build_leaves_one_file(warehouse):
+    warehouse.build(metrics=[{}])
+    assert names_in(warehouse.folder) == ["warehouse.duckdb"]
+
+
+# --- the SQL folder ---------------------------------------------------------------------------------------
+
+
+def test_relations_are_built_in_the_order_of_what_they_read(warehouse, sql_copy):
+    (sql_copy / "views/a_first.sql").write_text("select method\nfrom main.z_last\n")
+    (sql_copy / "views/z_last.sql").write_text("select method\nfrom main.leaderboard\n")
+    assert warehouse.build(sql_copy, metrics=[{}]).rows["main.a_first"] == 1
+
+
+def test_relations_that_read_each_other_are_refused(warehouse, sql_copy):
+    (sql_copy / "views/one.sql").write_text("select 1\nfrom main.other\n")
+    (sql_copy / "views/other.sql").write_text("select 1\nfrom main.one\n")
+    with pytest.raises(DisentError, match=r"in a circle: main\.o"):
+        warehouse.build(sql_copy)
+
+
+def test_a_view_may_not_read_what_is_not_kept(warehouse, sql_copy):
+    (sql_copy / "views/late.sql").write_text("select 1\nfrom inputs.metrics\n")
+    with pytest.raises(DisentError, match=r"main\.late reads \['inputs\.metrics'\]"):
+        warehouse.build(sql_copy)
+
+
+def test_a_name_is_defined_once(warehouse, sql_copy):
+    (sql_copy / "views/metrics.sql").write_text("select 1\nfrom main.methods\n")
+    with pytest.raises(DisentError, match=r"main\.metrics is defined twice"):
+        warehouse.build(sql_copy)
+
+
+def test_a_check_without_severity_is_refused(warehouse, sql_copy):
+    (sql_copy / "checks/mild.sql").write_text("select 1\nfrom main.methods\n")
+    with pytest.raises(DisentError, match=r"mild\.sql: this check has no severity"):
+        warehouse.build(sql_copy)
+
+
+def test_published_figures_with_text_for_a_number_are_refused(warehouse, sql_copy):
+    path = sql_copy / "published/fmda.csv"
+    path.write_text(path.read_text().replace("0.594", "0,594*", 1))
+    with pytest.raises(TableError, match=r"fmda\.csv: not as expected"):
+        warehouse.build(sql_copy)
+
+
+def test_references_are_what_a_query_names_after_from_and_join():
+    sql = "-- from x.comment\nselect a.b from main.c\nleft join corpora.d as e using (f)"
+    assert references(sql) == {"main.c", "corpora.d"}
+
+
+# --- asking -----------------------------------------------------------------------------------------------
+
+
+def test_asking_a_warehouse_that_is_not_there_says_what_to_do(tmp_path):
+    with pytest.raises(TableError, match=r"there is no warehouse\. Materialise it first"):
+        query(tmp_path / "w.duckdb", "select 1")
+
+
+def test_asking_a_file_that_is_no_warehouse_says_so(tmp_path):
+    (tmp_path / "w.duckdb").write_text("this is no database" * 100)
+    with pytest.raises(TableError, match=r"w\.duckdb: can't be opened"):
+        query(tmp_path / "w.duckdb", "select 1")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "drop table metrics",
+        "delete from metrics",
+        "create table mine as select 1",
+        "update metrics set value = 1",
+        "select * from read_text('/etc/hostname')",
+        "copy metrics to 'stolen.csv'",
+        "attach 'other.duckdb'",
+        "set enable_external_access = true",
+        "install httpfs",
+    ],
+)
+def test_a_query_changes_nothing_and_reaches_no_file(published, sql):
+    before = published.path.read_bytes()
+    with pytest.raises(DisentError):
+        query(published.path, sql)
+    assert published.path.read_bytes() == before
+
+
+def test_a_wrong_query_is_told_in_one_line(published):
+    with pytest.raises(DisentError, match="nowhere does not exist") as caught:
+        query(published.path, "select *\nfrom nowhere")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_query_may_end_in_a_comment_or_semicolon(published):
+    assert query(published.path, "-- one\nselect 1 as one; -- done\n").to_pylist() == [{"one": 1}]
+
+
+def test_an_answer_keeps_its_order(published):
+    values = query(published.path, "select value from published_metrics order by value desc nulls last")
+    numbers = [value for value in values.column("value").to_pylist() if value is not None]
+    assert numbers == sorted(numbers, reverse=True)
+
+
+# --- printing ---------------------------------------------------------------------------------------------
+
+ROWS = pa.table(
+    {
+        "method": ["raw", "fmda", None],
+        "value": [0.5, 0.123456789, None],
+        "n": [2974, 10, None],
+        "text": ["a\nb", "日本", 'say "x", y'],
+        "tags": [["O", "B"], [], None],
+    }
+)
+
+
+def test_a_table_is_of_fixed_width_with_three_decimals():
+    assert render(ROWS, "table") == (
+        "method  value     n  text        tags\n"
+        "------  -----  ----  ----------  ----------\n"
+        'raw     0.500  2974  a b         ["O", "B"]\n'
+        "fmda    0.123    10  日本        []\n"
+        '                     say "x", y\n'
+        "(3 rows)\n"
+    )
+
+
+def test_a_table_without_rows_shows_its_columns():
+    assert render(ROWS.slice(0, 0).select(["method", "n"]), "table") == "method  n\n------  -\n(0 rows)\n"
+
+
+def test_csv_keeps_every_digit():
+    assert render(ROWS.select(["method", "value", "text"]), "csv") == (
+        'method,value,text\nraw,0.5,"a\nb"\nfmda,0.123456789,日本\n,,"say ""x"", y"\n'
+    )
+
+
+def test_json_keeps_types_and_every_digit():
+    import json
+
+    assert json.loads(render(ROWS, "json")) == ROWS.to_pylist()
+
+
+def test_json_tells_time_as_text():
+    moment = pa.table({"at": pa.array([0], pa.timestamp("us", tz="UTC"))})
+    assert render(moment, "json") == '[\n  {\n    "at": "1970-01-01 00:00:00+00:00"\n  }\n]\n'
+
+
+def test_the_module_needs_neither_dagster_nor_torch():
+    code = "import sys, disent_assets.database; assert not {'dagster', 'torch'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], cwd=SQL.parent, check=True)

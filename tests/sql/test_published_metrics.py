@@ -1,0 +1,100 @@
+"""What the papers print is there in full, and in the project's words."""
+
+import json
+import re
+
+import pytest
+
+CELLS = {
+    "fmda": {"T2": 30, "T3": 30, "T4": 16, "T5": 16, "T6": 30, "T9": 21},
+    "dream": {"T2": 98, "T4": 96, "T5": 48, "T6": 9},
+    "twosl": {
+        **{"T2": 143, "T3": 9, "T4": 24, "T5": 96, "T8": 90, "T9": 66, "T10": 132},
+        **{"text §1": 6, "text §5": 4, "text §5.1": 7},
+    },
+    "oracle": {"T3": 96, "T4": 18, "T8": 351, "T9": 330, "T10": 297, "T11": 243, "text": 12},
+    "emu": {"T2a": 99, "T2b": 99, "T2c": 99, "T3": 63, "T4": 36, "T5": 6},
+}
+OF_OTHERS = {
+    *("laser", "prism", "d_tp", "d_lex_sim", "predictor_estimator", "multilingual_sbert", "bgt"),
+    *("muse", "criss", "dueam", "mt_sent2vec"),
+}
+
+
+def test_every_cell_of_every_table_is_there(published):
+    counted = published.ask('select paper, "table" as t, count(*) as cells from published_metrics group by all')
+    found = {paper: {row["t"]: row["cells"] for row in counted if row["paper"] == paper} for paper in CELLS}
+    assert found == CELLS
+    assert sum(row["cells"] for row in counted) == 2720
+
+
+def test_the_only_missing_values_are_the_papers_own_dashes(published):
+    missing = published.ask("select note from published_metrics where value is null")
+    assert len(missing) == 25
+    assert all(row["note"] for row in missing)
+
+
+def test_methods_are_ours_or_known_systems_of_others(published):
+    ours = {row["method"] for row in published.ask("select method from methods")}
+    found = {row["method"] for row in published.ask("select distinct method from published_metrics")}
+    assert {name.split("-")[0] for name in found} <= ours | OF_OTHERS
+
+
+def test_embeddings_are_those_of_the_metrics_table(published):
+    found = published.ask("select distinct embedding from published_metrics")
+    assert {row["embedding"] for row in found} == {"sentence", "meaning", "template", "residual", "language"}
+
+
+def test_metric_names_are_few(published):
+    found = {row["metric"] for row in published.ask("select distinct metric from published_metrics")}
+    changes = {"accuracy_at_1_relative_change", "accuracy_at_1_drop", "micro_f1_difference", "micro_f1_std"}
+    assert found == {"accuracy_at_1", "map", "pearson", "spearman", "micro_f1", "silhouette"} | changes
+
+
+def test_what_was_printed_as_percent_is_kept_as_printed(published):
+    rows = published.ask("select value, settings from published_metrics where settings ->> 'printed' <> ''")
+    assert len(rows) > 2000
+    for row in rows:
+        assert row["value"] == pytest.approx(float(json.loads(row["settings"])["printed"]) / 100, abs=1e-12)
+
+
+def test_what_is_evaluated_on_reads_as_languages(published):
+    language = r"[a-z]{2,3}"
+    one = rf"(average|de-st|{language}|{language}-{language}(\+{language}-{language})?)"
+    found = {row["evaluated_on"] for row in published.ask("select distinct evaluated_on from published_metrics")}
+    assert [name for name in found if not re.fullmatch(one, name)] == []
+
+
+@pytest.mark.parametrize(
+    ("method", "direction", "value"),
+    [
+        ("fmda", "en-de", 0.594),
+        ("fmda", "de-en", 0.605),
+        ("raw", "en-de", 0.182),
+        ("raw", "de-en", 0.203),
+        ("dream", "en-de", 0.550),
+        ("fmda", "ja-en", 0.380),
+    ],
+)
+def test_headline_figures_of_fmda_are_as_printed(published, method, direction, value):
+    rows = published.ask(f"""
+        select value, n from published_metrics
+        where paper = 'fmda' and "table" = 'T2' and method = '{method}' and evaluated_on = '{direction}'
+            and embedding in ('meaning', 'sentence')
+    """)
+    assert rows == [{"value": value, "n": 2974}]
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        ("paper = 'fmda' and method = 'fmda-contrast' and evaluated_on = 'en-de'", 0.241),
+        ("paper = 'fmda' and method = 'fmda_two_stage' and evaluated_on = 'en' and embedding = 'template'", 0.811),
+        ("paper = 'dream' and method = 'dream-meaning' and encoder = 'mbert'", 0.008),
+        ("paper = 'oracle' and \"table\" = 'T10' and method = 'dream_oracle' and encoder = 'infoxlm' "
+         "and evaluated_on = 'en-de' and embedding = 'meaning'", 0.4955),
+        ("paper = 'twosl' and task = 'ner' and method = 'twosl' and evaluated_on = 'yor'", 0.4538),
+    ],
+)  # fmt: skip
+def test_single_cells_are_found_by_their_names(published, where, value):
+    assert published.ask(f"select value from published_metrics where {where}") == [{"value": value}]
