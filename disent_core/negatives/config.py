@@ -1,0 +1,71 @@
+"""How the BLEU of two utterances is taken, and below what they count as unrelated."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from disent_core.text import tokenize
+
+DEFAULT_SMOOTHING_VALUES = {"floor": 0.1, "nltk-floor": 0.1, "add-k": 1.0}
+"""Those of sacrebleu, after Chen and Cherry 2014, https://aclanthology.org/W14-3346."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BleuConfig:
+    """Settings of the negative pool; the defaults are the paper preset of FMDA.
+
+    Attributes:
+        order: longest n-gram.
+        smoothing: of orders without a match, as sacrebleu names them; "nltk-floor" is NLTK's method 1: "floor",
+            but an order that a short hypothesis can't have counts as one n-gram without a match.
+        smoothing_value: the floor (in (0, 1]) or the k of add-k; None is sacrebleu's default.
+        effective_order: leave out the orders that a short hypothesis can't have. Without it a hypothesis of
+            fewer than `order` tokens scores 0, even against itself ("add-k" and "nltk-floor" apart).
+        direction: the utterance as hypothesis, as reference, or the larger of both scores.
+        tokenize: words, characters, or whichever the language is written in.
+        lowercase: whether case is ignored.
+        threshold: an utterance is in the pool if its largest BLEU, in [0, 1], is below.
+        block_pairs: candidate pairs held in memory at once; the result does not depend on it.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    order: int = 4
+    smoothing: Literal["none", "floor", "add-k", "exp", "nltk-floor"] = "none"
+    smoothing_value: float | None = None
+    effective_order: bool = False
+    direction: Literal["hypothesis", "reference", "max"] = "max"
+    tokenize: Literal["auto", "word", "char"] = "auto"
+    lowercase: bool = True
+    threshold: float = 0.1
+    block_pairs: int = 1 << 19
+
+    def __post_init__(self) -> None:
+        if self.order < 1:
+            raise ValueError(f"order must be at least 1, found {self.order}")
+        if self.block_pairs < 1:
+            raise ValueError(f"block_pairs must be at least 1, found {self.block_pairs}")
+        if not 0 <= self.threshold <= 1:
+            raise ValueError(f"threshold must be in [0, 1], found {self.threshold}")
+        if self.smoothing_value is not None:
+            self._check_smoothing_value(self.smoothing_value)
+
+    def _check_smoothing_value(self, value: float) -> None:
+        if self.smoothing not in DEFAULT_SMOOTHING_VALUES:
+            raise ValueError(f"smoothing {self.smoothing!r} takes no smoothing_value, found {value}")
+        # A floor above 1 would reward a missing match more than one match.
+        if not 0 < value <= (float("inf") if self.smoothing == "add-k" else 1):
+            raise ValueError(f"smoothing_value {value} is out of range for smoothing {self.smoothing!r}")
+
+    @property
+    def smoothing_term(self) -> float:
+        """The floor or the k in force; 0 where the smoothing has none."""
+        if self.smoothing_value is not None:
+            return self.smoothing_value
+        return DEFAULT_SMOOTHING_VALUES.get(self.smoothing, 0.0)
+
+    def tokens(self, text: str, language: str) -> list[str]:
+        """What BLEU counts in a text: its tokens, lower-cased before they are cut."""
+        text = text.lower() if self.lowercase else text
+        if self.tokenize == "auto":
+            return tokenize(text, language)
+        return text.split() if self.tokenize == "word" else [char for char in text if not char.isspace()]

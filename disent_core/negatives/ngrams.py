@@ -1,0 +1,98 @@
+"""Texts as sparse matrices of n-grams, in which a product of two rows counts their clipped matches.
+
+Each n-gram is numbered by its occurrence: the second "the" of a text is another column than the first. Two
+binary rows then share min(count, count) columns, the clipped matches of BLEU, and `X @ X.T` has them for all
+pairs of texts.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Bool, Int, Int64
+
+
+@dataclass(frozen=True)
+class NgramIndex:
+    """N-grams of n texts.
+
+    Attributes:
+        lengths: tokens of each text.
+        orders: for order 1, 2, ... a binary CSR matrix, texts x numbered n-grams. Columns that one text alone
+            has are left out, and columns go from rare to frequent.
+    """
+
+    lengths: Int64[np.ndarray, " texts"]
+    orders: tuple[sp.csr_array, ...]
+
+
+def index_ngrams(texts: Sequence[Sequence[str]], order: int) -> NgramIndex:
+    """Index all n-grams up to `order`: O(tokens log tokens) time, O(tokens) memory."""
+    lengths = np.fromiter((len(text) for text in texts), np.int64, len(texts))
+    vocabulary: dict[str, int] = {}
+    number = vocabulary.setdefault
+    flat = (number(token, len(vocabulary)) for text in texts for token in text)
+    token = np.fromiter(flat, np.int64, int(lengths.sum()))
+    row = np.repeat(np.arange(len(texts)), lengths)
+    end = np.cumsum(lengths)[row]
+    gram, at = token, np.arange(len(token))
+    orders = []
+    for n in range(1, order + 1):
+        if n > 1:
+            # An n-gram can only recur where its first n - 1 tokens do.
+            going_on = (at + n <= end[at]) & (np.bincount(gram)[gram] > 1)
+            at, gram = at[going_on], gram[going_on]
+            _, gram = np.unique(gram * len(vocabulary) + token[at + n - 1], return_inverse=True)
+        orders.append(_matrix(row[at], gram, len(texts)))
+    return NgramIndex(lengths, tuple(orders))
+
+
+def _matrix(row: Int64[np.ndarray, " grams"], gram: Int64[np.ndarray, " grams"], texts: int) -> sp.csr_array:
+    """Binary texts x numbered n-grams, columns that only one text has left out."""
+    if not len(gram):
+        return sp.csr_array((texts, 0), dtype=np.int32)
+    width = int(gram.max()) + 1
+    cell, count = np.unique(row * width + gram, return_counts=True)
+    occurrence = np.arange(len(gram)) - np.repeat(np.cumsum(count) - count, count)
+    numbered = np.repeat(cell % width, count) * int(count.max()) + occurrence
+    row = np.repeat(cell // width, count)
+    _, column, frequency = np.unique(numbered, return_inverse=True, return_counts=True)
+    by_frequency = np.argsort(frequency, kind="stable")
+    alone = int((frequency == 1).sum())
+    rank = np.empty_like(by_frequency)
+    rank[by_frequency] = np.arange(len(rank)) - alone
+    shared = frequency[column] > 1
+    row, column = row[shared], rank[column[shared]]
+    pointers = np.zeros(texts + 1, np.int64)
+    np.cumsum(np.bincount(row, minlength=texts), out=pointers[1:])
+    content = (np.ones(len(row), np.int32), column.astype(np.int32), pointers.astype(np.int32))
+    matrix = sp.csr_array(content, shape=(texts, len(frequency) - alone))
+    matrix.sort_indices()
+    return matrix
+
+
+def first_columns(matrix: sp.csr_array, counts: Int[np.ndarray, " rows"]) -> sp.csr_array:
+    """Each row's first `counts` columns (its rarest n-grams)."""
+    sizes = np.diff(matrix.indptr)
+    position = np.arange(matrix.nnz) - np.repeat(matrix.indptr[:-1], sizes)
+    kept: Bool[np.ndarray, " values"] = position < np.repeat(counts, sizes)
+    pointers = np.concatenate([[0], np.cumsum(np.minimum(sizes, counts))]).astype(np.int32)
+    return sp.csr_array((matrix.data[kept], matrix.indices[kept], pointers), shape=matrix.shape)
+
+
+def matches(
+    matrix: sp.csr_array, left: Int[np.ndarray, " pairs"], right: Int[np.ndarray, " pairs"]
+) -> Int[np.ndarray, " pairs"]:
+    """Clipped n-gram matches of each pair of rows."""
+    return np.diff(matrix[left].multiply(matrix[right]).indptr)
+
+
+def blocks(costs: Int[np.ndarray, " items"], budget: int) -> Iterator[slice]:
+    """Consecutive slices, each of a total cost of at most `budget` or of a single item."""
+    total = np.cumsum(costs)
+    start, spent = 0, 0
+    while start < len(costs):
+        stop = max(int(np.searchsorted(total, spent + budget, side="right")), start + 1)
+        yield slice(start, stop)
+        start, spent = stop, int(total[stop - 1])

@@ -1,0 +1,181 @@
+"""The nearest text of each text by BLEU, among all pairs, exactly.
+
+Texts are searched from the highest order down. A text is held only against those that share an n-gram of the
+order, found in an inverted index, rarest n-grams first, and only while a bound of the score says that they can
+beat the best so far (the prefix filter of similarity joins, Bayardo et al. 2007,
+https://doi.org/10.1145/1242572.1242591). Without smoothing nothing is left after the highest order.
+
+Memory: the index, 16 bytes for each of at most `order * tokens` n-grams; and one block of pairs, at most
+200 * (block_pairs + texts) bytes, however frequent an n-gram is: a block has candidates for `block_pairs`, or
+one text, and the n-grams of candidates are merged 4 * block_pairs at a time.
+"""
+
+import logging
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Bool, Float64, Int64, Integer
+
+from disent_core.negatives.ngrams import NgramIndex, blocks, first_columns, matches
+from disent_core.negatives.scoring import Scorer
+
+_log = logging.getLogger(__name__)
+_LOG_SECONDS = 5.0
+_SLACK = 1e-9  # more than bounds and scores can differ by rounding
+_SKIPPABLE = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+
+Ids = Int64[np.ndarray, " rows"]
+Pairs = Int64[np.ndarray, " pairs"]
+
+
+@dataclass(frozen=True)
+class Search:
+    """Best score and witness of each text; `run` raises them in place.
+
+    Attributes:
+        index: the texts.
+        scorer: for their lengths.
+        best: log BLEU with the witness so far, -inf for none.
+        nearest: the witness, the lowest among equals; the number of texts for none.
+        block_pairs: candidates held at once.
+    """
+
+    index: NgramIndex
+    scorer: Scorer
+    best: Float64[np.ndarray, " texts"]
+    nearest: Int64[np.ndarray, " texts"]
+    block_pairs: int
+
+    def run(self, rows: Ids, targets: Int64[np.ndarray, " targets"]) -> None:
+        """Hold each text of `rows` against all others of `targets` (both ascending)."""
+        for order in range(len(self.index.orders), 0, -1):
+            _Stage(self, order, targets).run(rows)
+
+    def raise_best(self, rows: Pairs, others: Pairs, score: Float64[np.ndarray, " pairs"]) -> None:
+        """Take over scores that are higher, or equal with a lower witness. Equal `rows` are neighbours."""
+        starts, sizes = _runs(rows)
+        if not len(starts):
+            return
+        top = np.maximum.reduceat(score, starts)
+        tied = np.where(score == np.repeat(top, sizes), others, len(self.best))
+        first, row = np.minimum.reduceat(tied, starts), rows[starts]
+        better = (top > self.best[row]) | ((top == self.best[row]) & (first < self.nearest[row]))
+        better &= top > -np.inf
+        self.best[row[better]], self.nearest[row[better]] = top[better], first[better]
+
+    def improve(self, order: int, rows: Pairs, others: Pairs) -> None:
+        """Score pairs, `order` being the highest that they share, and raise the best of `rows`.
+
+        Should they share a higher one the score is too low; the stage of that order has seen to them.
+        """
+        lengths = self.index.lengths
+        for block in blocks(lengths[rows] + lengths[others], 4 * self.block_pairs):
+            self._improve_block(order, rows[block], others[block])
+
+    def _improve_block(self, order: int, rows: Pairs, others: Pairs) -> None:
+        summed = np.zeros(len(rows))
+        for n in range(order, 0, -1):
+            counts = matches(self.index.orders[n - 1], rows, others)
+            summed += self.scorer.log_matches[n - 1][counts]
+            length, other = self.index.lengths[rows], self.index.lengths[others]
+            # With all shorter n-grams shared: at n = 1, where there are none, the score itself.
+            most = summed + self.scorer.most[n - 1][np.minimum(length, other)]
+            score = self.scorer.log_bleu(order, most, length, other)
+            if n > 1:
+                able = self.is_able(score, rows)
+                rows, others, summed = rows[able], others[able], summed[able]
+            else:
+                self.raise_best(rows, others, score)
+
+    def is_able(self, bound: Float64[np.ndarray, " pairs"], rows: Pairs) -> Bool[np.ndarray, " pairs"]:
+        """Whether a score of at most `bound` could still be the best of its row, or tie with it."""
+        return (bound > -np.inf) & (bound + _SLACK >= self.best[rows])
+
+
+class _Stage:
+    """All pairs whose highest shared order is one order."""
+
+    def __init__(self, search: Search, order: int, targets: Int64[np.ndarray, " targets"]) -> None:
+        self.search, self.order, self.targets = search, order, targets
+        self.grams = search.index.orders[order - 1]
+        self.sizes = np.diff(self.grams.indptr)
+        lengths = np.unique(search.index.lengths[targets])
+        self.target_lengths = lengths[lengths >= order]
+
+    def run(self, rows: Ids) -> None:
+        """First by the rarest n-gram of each text, then by as many as its best so far leaves in doubt."""
+        rows = self._open(rows[self.sizes[rows] > 0])
+        if not len(rows):
+            return
+        postings = self.grams[self.targets].T.tocsr()
+        self._scan(rows, np.ones(len(rows), np.int64), postings)
+        rows = self._open(rows[self.sizes[rows] > 1])
+        skipped = np.zeros(len(rows), np.int64)
+        for count in _SKIPPABLE:
+            skipped[~self.search.is_able(self._ceiling(rows, count), rows)] = count
+        kept = self.sizes[rows] - skipped
+        self._scan(rows[kept > 0], kept[kept > 0], postings)
+
+    def _open(self, rows: Ids) -> Int64[np.ndarray, " open"]:
+        """Those that could find a better one."""
+        if not len(rows) or not len(self.target_lengths):
+            return rows[:0]
+        longest = len(self.search.scorer.orders)
+        return rows[self.search.is_able(self._ceiling(rows, longest), rows)]
+
+    def _ceiling(self, rows: Ids, matched: int) -> Float64[np.ndarray, " rows"]:
+        """The most that each could score with at most `matched` matches of the order."""
+        lengths, inverse = np.unique(self.search.index.lengths[rows], return_inverse=True)
+        others = self.target_lengths
+        count = np.full(len(others), matched)
+        bound = self.search.scorer.log_bound
+        top = [bound(self.order, count, np.full(len(others), n), others).max() for n in lengths]
+        return np.array(top, np.float64)[inverse]
+
+    def _scan(self, rows: Ids, kept: Integer[np.ndarray, " rows"], postings: sp.csr_array) -> None:
+        """Hold each row against the targets that share one of its `kept` rarest n-grams."""
+        if not len(rows):
+            return
+        grams = first_columns(self.grams[rows], kept)
+        frequency = np.diff(postings.indptr).astype(np.int64)
+        costs = np.add.reduceat(frequency[grams.indices], grams.indptr[:-1])
+        left_out, logged = self.sizes[rows] - kept, time.monotonic()
+        started = logged
+        for block in blocks(costs, self.search.block_pairs):
+            self._scan_block(rows[block], left_out[block], grams[block] @ postings)
+            if (now := time.monotonic()) - logged > _LOG_SECONDS:
+                logged, rate = now, block.stop / (now - started)
+                _log.info(
+                    "order %d: %d of %d texts, %.0f a second, %.0f s left",
+                    *(self.order, block.stop, len(rows), rate, (len(rows) - block.stop) / rate),
+                )
+
+    def _scan_block(self, rows: Ids, left_out: Integer[np.ndarray, " rows"], counts: sp.csr_array) -> None:
+        found = np.diff(counts.indptr)
+        pairs, others = np.repeat(rows, found), self.targets[counts.indices]
+        lengths, matched = self.search.index.lengths, counts.data + np.repeat(left_out, found)
+        bound = self.search.scorer.log_bound(self.order, matched, lengths[pairs], lengths[others])
+        able = self.search.is_able(bound, pairs) & (pairs != others)
+        pairs, others, bound = pairs[able], others[able], bound[able]
+        # The most promising pair of each row first: its score rules most of the others out.
+        leaders = _leaders(pairs, bound)
+        self.search.improve(self.order, pairs[leaders], others[leaders])
+        able = self.search.is_able(bound, pairs)
+        self.search.improve(self.order, pairs[able], others[able])
+
+
+def _runs(values: Pairs) -> tuple[Int64[np.ndarray, " runs"], Int64[np.ndarray, " runs"]]:
+    """Start and size of each run of equal neighbours."""
+    starts = np.flatnonzero(np.diff(values, prepend=-1))
+    return starts, np.diff(starts, append=len(values))
+
+
+def _leaders(rows: Pairs, bound: Float64[np.ndarray, " pairs"]) -> Int64[np.ndarray, " runs"]:
+    """Position of the first pair with the largest bound, of each run of equal rows."""
+    starts, sizes = _runs(rows)
+    if not len(starts):
+        return starts
+    leading = np.flatnonzero(bound == np.repeat(np.maximum.reduceat(bound, starts), sizes))
+    return leading[_runs(rows[leading])[0]]

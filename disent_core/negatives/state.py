@@ -1,0 +1,106 @@
+"""The pool of unrelated utterances as tables, and the state that it is updated from."""
+
+import logging
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from disent_core.negatives.config import BleuConfig
+from disent_core.negatives.nearest import Witnesses, update_max_bleu
+from disent_core.tables import SCHEMAS, conform
+
+_log = logging.getLogger(__name__)
+
+BLEU_STATE_SCHEMA = pa.schema(
+    [
+        pa.field("corpus", pa.string(), nullable=False),
+        pa.field("language", pa.string(), nullable=False),
+        pa.field("utterance_id", pa.string(), nullable=False),
+        pa.field("text_key", pa.string(), nullable=False),
+        pa.field("max_bleu", pa.float64(), nullable=False),
+        pa.field("nearest_utterance_id", pa.string(), nullable=True),
+    ]
+)
+"""Schema of the state: one train utterance, in the pool or not, ordered by id."""
+
+
+def negative_pool(utterances: pa.Table, config: BleuConfig) -> pa.Table:
+    """Train utterances that are unlike every other train utterance of their corpus and language.
+
+    Args:
+        utterances: rows of the table `utterances`, of one corpus and language.
+        config: how BLEU is taken, and the threshold.
+
+    Returns:
+        Rows of the table `negative_pool`, ordered by id; neither they nor their witnesses depend on the order
+        of the rows given.
+    """
+    return pool(bleu_state(utterances, config), config)
+
+
+def pool(state: pa.Table, config: BleuConfig) -> pa.Table:
+    """The utterances of a state whose largest BLEU is below the threshold."""
+    below = state.filter(pc.field("max_bleu") < config.threshold)
+    return conform(below.drop_columns(["text_key"]), SCHEMAS["negative_pool"], "negative_pool")
+
+
+def bleu_state(utterances: pa.Table, config: BleuConfig, previous: pa.Table | None = None) -> pa.Table:
+    """Largest BLEU and witness (the lowest id of several, as text) of every train utterance.
+
+    Args:
+        utterances: rows of the table `utterances`, of one corpus and language.
+        config: how BLEU is taken; the threshold does not count.
+        previous: a state under an equal `config` but for the threshold; only what it does not tell is
+            computed, and the result is exactly that of a full computation.
+
+    Returns:
+        Rows of `BLEU_STATE_SCHEMA`.
+
+    Raises:
+        ValueError: if the rows are of several corpora or languages, or an id occurs twice.
+    """
+    train = utterances.filter(pc.field("split") == "train").sort_by("utterance_id")
+    _check(train)
+    ids = train["utterance_id"].to_pylist()
+    keys, languages = train["text_key"].to_pylist(), train["language"].to_pylist()
+    texts = zip(train["text"].to_pylist(), languages, strict=True)
+    tokens = [config.tokens(text, language) for text, language in texts]
+    known, nearest = _recalled(dict(zip(ids, keys, strict=True)), previous)
+    score, witness = update_max_bleu(tokens, config, known=known, nearest=nearest)
+    ids_or_none = np.array([*ids, None], object)  # -1, no witness, is the last
+    columns = {
+        "corpus": train["corpus"],
+        "language": train["language"],
+        "utterance_id": train["utterance_id"],
+        "text_key": train["text_key"],
+        "max_bleu": pa.array(score),
+        "nearest_utterance_id": pa.array(ids_or_none[witness], pa.string()),
+    }
+    return conform(pa.table(columns), BLEU_STATE_SCHEMA, "bleu_state")
+
+
+def _check(train: pa.Table) -> None:
+    for column in ("corpus", "language"):
+        if len(found := train[column].unique()) > 1:
+            raise ValueError(f"utterances of one {column} are expected, found {found.to_pylist()[:3]}")
+    if repeated := train.num_rows - len(train["utterance_id"].unique()):
+        raise ValueError(f"{repeated} of {train.num_rows} utterance ids occur before")
+
+
+def _recalled(keys: dict[str, str], previous: pa.Table | None) -> tuple[np.ndarray, Witnesses]:
+    """Whether each utterance is as it was, and where its witness is now: -1 for none, -2 if gone or changed."""
+    known, nearest = np.zeros(len(keys), np.bool_), np.full(len(keys), -1)
+    if previous is None:
+        return known, nearest
+    rows = previous.select(["utterance_id", "text_key", "nearest_utterance_id"]).to_pydict()
+    kept = {id_: witness for id_, key, witness in zip(*rows.values(), strict=True) if keys.get(id_) == key}
+    position = {id_: i for i, id_ in enumerate(keys) if id_ in kept}
+    for id_, witness in kept.items():
+        known[position[id_]] = True
+        nearest[position[id_]] = -1 if witness is None else position.get(witness, -2)
+    _log.info(
+        "%d utterances new or changed, %d gone, %d witnesses gone",
+        *(len(keys) - len(kept), len(rows["text_key"]) - len(kept), int((nearest == -2).sum())),
+    )
+    return known, nearest
