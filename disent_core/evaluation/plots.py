@@ -171,15 +171,18 @@ def _tsne(rows: Float[np.ndarray, "points dim"], seed: int) -> Float[np.ndarray,
         raise ValueError(f"t-SNE of {len(rows)} points says nothing; at least 8 are needed")
     centred = unit_rows(rows, "points of t-SNE")
     centred = centred - centred.mean(axis=0)
-    # Principal components start it; those of collapsed embeddings have no spread, a little noise gives them one.
     left, size, _ = np.linalg.svd(centred, full_matrices=False)
     components = left[:, :50] * size[:50]
-    noise = np.random.default_rng(seed).normal(size=(len(rows), 2))
-    start = noise * 1e-6
+    # Started by principal components; collapsed embeddings have none, and stay the one point that they are.
+    start = np.zeros((len(rows), 2), dtype=np.float32)
     width = min(2, components.shape[1])
-    start[:, :width] += components[:, :width] / max(float(components[:, 0].std()), 1e-12) * 1e-4
-    perplexity = min(30.0, (len(rows) - 1) / 3)
-    model = TSNE(perplexity=perplexity, init=start.astype(np.float32), random_state=seed, max_iter=500)  # pyright: ignore[reportArgumentType] - the stub knows names only
+    start[:, :width] = components[:, :width] / max(float(components[:, 0].std()), 1e-6) * 1e-4
+    model = TSNE(
+        perplexity=min(30.0, (len(rows) - 1) / 3),
+        init=start,  # pyright: ignore[reportArgumentType] - an array is documented
+        random_state=seed,
+        max_iter=500,
+    )
     return model.fit_transform(components)
 
 

@@ -95,6 +95,7 @@ def test_tsne_keeps_groups_apart():
 
 def test_collapsed_embeddings_are_drawn_as_well():
     assert opened(tsne_png({"en": np.ones((10, 3)), "de": np.ones((10, 3))}, "collapsed"))
+    assert np.isfinite(_tsne(np.ones((20, 1)), 0)).all()
 
 
 def test_clouds_of_equal_length_are_sampled_alike():

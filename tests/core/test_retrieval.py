@@ -2,6 +2,7 @@
 
 import tracemalloc
 
+import faiss
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from disent_core.evaluation import retrieval
 from disent_core.evaluation.retrieval import average_precision, first_is_gold, gold_ranks, nearest
 
 QUERIES, POOL, DIM = 7, 12, 5
+EXACT = faiss.IndexFlatIP
 
 
 def cosine(left, right):
@@ -55,19 +57,50 @@ def test_equal_rows_of_the_pool_come_in_index_order(seed, k):
         assert row.tolist() == ordered_by_loop(query, distinct[owner])[:k]
 
 
-def test_equal_rows_tie_to_the_bit_in_a_pool_of_thousands():
-    rng = np.random.default_rng(0)
-    pool = np.repeat(rng.normal(size=(700, 33)), 3, axis=0)[rng.permutation(2_100)]
-    scores, indices = nearest(rng.normal(size=(50, 33)), pool, 6)
-    assert (np.diff(indices.reshape(-1, 3), axis=1) > 0).all()
-    assert (np.ptp(scores.reshape(-1, 3), axis=1) == 0).all()
+def copies(rng):
+    """Queries and a pool of copies, of a shape at which one matrix product gives copies unlike scores."""
+    return rng.normal(size=(333, 400)), np.repeat(rng.normal(size=(1, 400)), 110, axis=0)
 
 
-def test_a_tie_at_the_cut_is_won_by_the_lowest_index():
-    pool = np.array([[0, 1], [1, 0], [0, -1], [0, 2]])[:, [1, 0]].astype(np.float32)
-    pool = np.concatenate([pool, [[3, 3], [3, -3]]]).astype(np.float32)
-    _, indices = nearest(np.array([[1.0, 0.0]]), pool, 3)
-    assert indices.tolist() == [[0, 3, 4]]  # 4 and 5 score alike but are different vectors
+def test_copies_in_a_large_pool_tie_to_the_bit():
+    queries, pool = copies(np.random.default_rng(0))
+    scores, indices = nearest(queries, pool, 3)
+    assert (indices == [0, 1, 2]).all()
+    assert (np.ptp(scores, axis=1) == 0).all()
+
+
+def test_ranks_of_copies_in_a_large_pool_follow_their_index():
+    queries, pool = copies(np.random.default_rng(0))
+    gold = np.arange(333)[:, None] % 110
+    assert (gold_ranks(queries, pool, gold, ties="lowest") == gold + 1).all()
+
+
+class LastFirst:
+    """A search that gives equal scores in the opposite order."""
+
+    def __init__(self, dim):
+        self.index = EXACT(dim)
+
+    def add(self, pool):
+        self.index.add(np.ascontiguousarray(pool[::-1]))
+
+    def search(self, queries, k):
+        scores, indices = self.index.search(queries, k)
+        return scores, self.index.ntotal - 1 - indices
+
+
+def star(spokes):
+    """Different rows that are equally near to the first axis, and a nearer one at the end."""
+    sides = np.concatenate([np.eye(spokes), -np.eye(spokes)])
+    rows = np.column_stack([np.full(2 * spokes, 0.75), sides])
+    return np.concatenate([rows, np.eye(1, spokes + 1)])
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 12])
+def test_a_tie_at_the_cut_is_won_by_the_lowest_index_whatever_the_search_prefers(monkeypatch, k):
+    monkeypatch.setattr(faiss, "IndexFlatIP", LastFirst)
+    query = np.eye(1, 7)
+    assert nearest(query, star(6), k)[1].tolist() == [[12, *range(k - 1)]]
 
 
 def test_a_query_of_zeros_scores_zero_everywhere_and_finds_the_first_candidates():
@@ -99,6 +132,11 @@ def test_accuracy_is_blind_to_row_norms(seed, scale):
     queries, pool = rng.normal(size=(QUERIES, DIM)), rng.normal(size=(QUERIES, DIM))
     norms = rng.uniform(0.1, 10, (QUERIES, 1)) * scale
     assert accuracy(queries, pool) == accuracy(queries * norms, pool / norms)
+
+
+def test_norms_whose_squares_leave_single_precision_are_harmless():
+    rows = np.eye(4, dtype=np.float32)
+    assert accuracy(rows * np.float32(1e-30), rows * np.float32(1e30)) == 1
 
 
 @given(seeds)

@@ -75,8 +75,7 @@ def template_inputs(targets, split="test"):
 def vectors(texts, seed=None, dim=16):
     """A random vector for each text, the same for equal texts and seeds."""
     rows = [
-        np.random.default_rng([int(key[:8], 16), 0 if seed is None else seed]).normal(size=dim)
-        for key in texts.keys
+        np.random.default_rng([int(key[:8], 16), 0 if seed is None else seed]).normal(size=dim) for key in texts.keys
     ]
     return {"sentence": np.array(rows)}
 
@@ -179,6 +178,12 @@ def test_a_copy_of_the_gold_text_counts_as_the_rule_says(ties, equal_text, expec
     problem = crosslingual(COPIES, COPIES, config)[0]
     assert score(problem).value == pytest.approx(expected)
     assert (problem.settings["pool_size"], problem.settings["pool_duplicates"]) == (2 if equal_text else 3, 1)
+
+
+def test_worst_ties_are_seen_where_rankings_keep_one_candidate():
+    config = replace(CONFIG, ties="worst", top_k=1)
+    found = score(crosslingual(COPIES, COPIES, config)[0])
+    assert (found.value, found.ranking.indices.shape) == (pytest.approx(1 / 3), (3, 1))
 
 
 @given(st.lists(st.integers(0, 5), min_size=2, max_size=9), st.integers(0, 99))
@@ -294,12 +299,14 @@ def test_a_trained_method_has_an_aggregate_row_and_one_a_seed():
 
 
 def test_the_aggregate_is_the_mean_over_seeds_and_tells_their_spread():
-    rows = run(crosslingual(ENGLISH, GERMAN), seeds=[3, 4, 5])[0].to_pylist()[:4]
+    seeds = list(range(12))
+    rows = run(crosslingual(ENGLISH, GERMAN), seeds=seeds)[0].to_pylist()[:13]
     values = [row["value"] for row in rows[1:]]
+    assert len(set(values)) > 1
     assert rows[0]["value"] == pytest.approx(np.mean(values))
     settings = json.loads(rows[0]["settings"])
     assert settings["seed_std"] == pytest.approx(np.std(values, ddof=1))
-    assert (settings["seeds"], settings["interval"]) == ([3, 4, 5], "bootstrap")
+    assert (settings["seeds"], settings["interval"]) == (seeds, "bootstrap")
 
 
 def test_an_untrained_method_has_the_aggregate_row_alone_with_the_wilson_interval():
