@@ -32,7 +32,7 @@ def _rows(keys: np.ndarray, wanted: Sequence[str] | np.ndarray, name: str) -> In
     absent = found == len(keys)
     absent[~absent] = keys[found[~absent]] != asked[~absent]
     if count := int(absent.sum()):
-        example = asked[np.flatnonzero(absent)[0]].decode()
+        example = bytes(asked[np.flatnonzero(absent)[0]]).decode()
         remedy = "Materialise the embeddings of this encoder and language again"
         raise TableError(located(name, None, f"{count} of {len(asked)} texts are missing, e.g. {example}", remedy))
     return found
@@ -83,7 +83,7 @@ def read_part(part: Path, columns: list[str] | None = None) -> pa.Table:
         TableError: if it is damaged.
     """
     try:
-        return pq.read_table(part, columns=columns, memory_map=True, partitioning=None)
+        return pq.ParquetFile(part, memory_map=True).read(columns=columns)
     except (pa.ArrowException, OSError) as error:
         remedy = "Delete the file and materialise the embeddings again: only its texts are encoded"
         raise TableError(located(part, None, f"this table is damaged ({error})", remedy)) from error
@@ -144,25 +144,35 @@ def _forget_older(folder: Path, table: str) -> None:
 
 
 def _build(folder: Path, *, parts: Sequence[Path]) -> None:
-    """Flat arrays with rows sorted by key; of a text that two runs encoded, the first counts."""
-    read = [read_part(part) for part in parts]
-    keys, first = np.unique(np.concatenate([keys_array(part["text_key"]) for part in read]), return_index=True)
-    columns = [chunk for part in read for chunk in part.column(1).chunks]
-    lengths = np.concatenate([_lengths(column) for column in columns])
+    """Flat arrays with rows sorted by key, one part in memory at a time; of a text stored twice the first counts."""
+    stored, lengths = _keys_and_lengths(parts)
+    keys, first = np.unique(stored, return_index=True)
     offsets = np.concatenate([[0], np.cumsum(lengths[first])])
     starts = np.full(len(lengths), -1, dtype=np.int64)  # of each stored text in the new order
     starts[first] = offsets[:-1]
-    sample = _values(columns[0])
-    shape = (int(offsets[-1]), sample.shape[1])
-    values = np.lib.format.open_memmap(folder / "values.npy", "w+", sample.dtype, shape)
+    kind = pq.read_schema(parts[0]).field(1).type
+    vector = kind.value_type if pa.types.is_list(kind) else kind
+    shape = (int(offsets[-1]), vector.list_size)
+    values = np.lib.format.open_memmap(folder / "values.npy", "w+", vector.value_type.to_pandas_dtype(), shape)
     text = 0
-    for column in columns:
-        _scatter(_values(column), lengths[text : text + len(column)], starts[text : text + len(column)], values)
-        text += len(column)
+    for part in parts:
+        for column in read_part(part).column(1).chunks:
+            these = slice(text, text + len(column))
+            _scatter(_values(column), lengths[these], starts[these], values)
+            text += len(column)
     values.flush()
     np.save(folder / "keys.npy", keys)
-    if pa.types.is_list(columns[0].type):
+    if pa.types.is_list(kind):
         np.save(folder / "offsets.npy", offsets)
+
+
+def _keys_and_lengths(parts: Sequence[Path]) -> tuple[np.ndarray, Int[np.ndarray, " texts"]]:
+    keys, lengths = [], []
+    for part in parts:
+        table = read_part(part)
+        keys.append(keys_array(table["text_key"]))
+        lengths += [_lengths(column) for column in table.column(1).chunks]
+    return np.concatenate(keys), np.concatenate(lengths)
 
 
 def _lengths(column: pa.Array) -> Int[np.ndarray, " texts"]:

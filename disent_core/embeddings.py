@@ -22,7 +22,7 @@ import torch
 from jaxtyping import Float, Int
 
 from disent_core.arrays import KEY, StateTable, VectorTable, keys_array, open_arrays, read_part
-from disent_core.encoders.contract import EncodedBatch, Encoder
+from disent_core.encoders.contract import EncodedBatch, Encoder, FloatName
 from disent_core.errors import EncoderError
 from disent_core.tables import atomic_path, fingerprint, safe_part, states_schema, vectors_schema
 
@@ -101,12 +101,12 @@ class EmbeddingStore:
             EncoderError: if a text can't be encoded or a value is not finite.
             TableError: if a stored part is damaged.
         """
+        started, wanted = time.monotonic(), set(state_keys)
         if encoder.fingerprint[:12] != self._place.parts[1]:
             raise ValueError(f"encoder {encoder.fingerprint[:12]} is not that of store {self._place}")
-        if stray := set(state_keys) - texts.keys():
+        if stray := wanted - texts.keys():
             raise ValueError(f"{len(stray)} state keys have no text, e.g. {min(stray)!r}")
-        started = time.monotonic()
-        with_states = self.missing((key for key in texts if key in set(state_keys)), states=True)
+        with_states = self.missing((key for key in texts if key in wanted), states=True)
         both = set(with_states)
         vectors_only = [key for key in self.missing(texts, states=False) if key not in both]
         progress = _Progress(f"{encoder.name}, {self._place.name}", len(with_states) + len(vectors_only))
@@ -172,10 +172,10 @@ class EmbeddingStore:
         if batches[0].states is not None:
             values = np.concatenate([batch.states for batch in batches if batch.states is not None])
             offsets = np.concatenate([[0], np.cumsum(np.concatenate([batch.lengths for batch in batches]))])
-            column = _states_column(values.astype(encoder.states_dtype, copy=False), offsets)
+            column = _states_column(_cast(values, encoder.states_dtype), offsets)
             self._add(STATES, own, column, states_schema(encoder.dim, encoder.states_dtype))
         vectors = np.concatenate([batch.vectors for batch in batches])
-        column = _vectors_column(vectors.astype(encoder.vector_dtype, copy=False))
+        column = _vectors_column(_cast(vectors, encoder.vector_dtype))
         self._add(VECTORS, own, column, vectors_schema(encoder.dim, encoder.vector_dtype))
 
     def _add(self, table: str, keys: np.ndarray, column: pa.Array, schema: pa.Schema) -> None:
@@ -247,9 +247,7 @@ class _Progress:
             self.logged = now
             rate = self.done / (now - self.started)
             left = (self.total - self.done) / rate
-            logger.info(
-                "%s: %d of %d texts, %.0f a second, %.0f s left", self.what, self.done, self.total, rate, left
-            )
+            logger.info("%s: %d of %d texts, %.0f a second, %.0f s left", self.what, self.done, self.total, rate, left)
 
 
 # --- parts ------------------------------------------------------------------------------------------------
@@ -259,11 +257,14 @@ def _vectors_column(vectors: Float[np.ndarray, "texts dim"]) -> pa.Array:
     return pa.FixedSizeListArray.from_arrays(_finite(vectors), vectors.shape[1])
 
 
-def _states_column(
-    values: Float[np.ndarray, "tokens dim"], offsets: Int[np.ndarray, " texts_and_one"]
-) -> pa.Array:
+def _states_column(values: Float[np.ndarray, "tokens dim"], offsets: Int[np.ndarray, " texts_and_one"]) -> pa.Array:
     states = pa.FixedSizeListArray.from_arrays(_finite(values), values.shape[1])
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), states)
+
+
+def _cast(values: np.ndarray, kind: FloatName) -> np.ndarray:
+    with np.errstate(over="ignore"):  # becomes infinite, which is refused
+        return values.astype(kind, copy=False)
 
 
 def _finite(values: np.ndarray) -> pa.Array:

@@ -1,6 +1,8 @@
 """Checkpoints on disk: find the folder, hash its files, load model and tokeniser, and trust no random weight."""
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -51,9 +53,7 @@ def _from_hub(identifier: str, revision: str | None) -> Path:
         return Path(snapshot_download(identifier, revision=revision, **patterns))
     except LocalEntryNotFoundError as error:
         remedy = "Go online once, or put a copy in a folder and set path instead of id"
-        raise EncoderError(
-            f"model {what} is not in the local cache and the hub is out of reach. {remedy}"
-        ) from error
+        raise EncoderError(f"model {what} is not in the local cache and the hub is out of reach. {remedy}") from error
     except (RepositoryNotFoundError, HfHubHTTPError, OSError, ValueError) as error:
         remedy = "Check id and revision; a gated model needs an accepted licence and a login"
         raise EncoderError(f"model {what} can't be read from the hub ({error}). {remedy}") from error
@@ -72,6 +72,22 @@ def files_fingerprint(folder: Path) -> dict[str, str]:
 # --- model ------------------------------------------------------------------------------------------------
 
 
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """transformers without its progress bars and load report; what matters of them is checked here."""
+    from transformers.utils import logging
+
+    verbosity, had_bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if had_bar:
+            logging.enable_progress_bar()
+
+
 def load_model(folder: Path, *, pooler: bool) -> Any:
     """The model in evaluation mode, with every weight from the checkpoint and a pooler only if asked for.
 
@@ -83,9 +99,10 @@ def load_model(folder: Path, *, pooler: bool) -> Any:
     from transformers import AutoModel
 
     try:
-        model, info = AutoModel.from_pretrained(
-            folder, local_files_only=True, use_safetensors=True, dtype=torch.float32, output_loading_info=True
-        )
+        with quiet_transformers():
+            model, info = AutoModel.from_pretrained(
+                folder, local_files_only=True, use_safetensors=True, dtype=torch.float32, output_loading_info=True
+            )
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         remedy = "Check that the folder holds a complete model"
         raise EncoderError(located(folder, None, f"this model can't be loaded ({error})", remedy)) from error

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -27,6 +27,7 @@ class EncodedBatch:
     truncated: int = 0
 
 
+@runtime_checkable
 class Encoder(Protocol):
     """A frozen encoder.
 

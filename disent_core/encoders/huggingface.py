@@ -1,7 +1,7 @@
 """A frozen Hugging Face model as an encoder: from a folder, an installed Python package, or the hub."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -103,6 +103,13 @@ def load(config: HuggingFaceConfig, device: Device = "auto") -> "HuggingFaceEnco
     return HuggingFaceEncoder(config, folder, resolve_device(device))
 
 
+def encoder_fingerprint(config: HuggingFaceConfig, files: Mapping[str, str]) -> str:
+    """Stands for everything that vectors depend on: the hashes of the model's files, and how they are used."""
+    settings = (config.layer, config.pooling, config.max_length, config.precision)
+    stored = (config.vector_dtype, config.states_dtype)
+    return fingerprint("huggingface", CODE_VERSION, files, settings, stored)
+
+
 def resolve_device(device: Device) -> str:
     """`cpu` or `cuda`.
 
@@ -127,10 +134,9 @@ class HuggingFaceEncoder:
         self._pad = tokeniser.pad_token_id or 0
         self._budget = config.batch_tokens or _BATCH_TOKENS[device]
         self.name, self.dim = config.name, int(model.config.hidden_size)
-        self.vector_dtype, self.states_dtype = config.vector_dtype, config.states_dtype
-        settings = (config.layer, config.pooling, config.max_length, config.precision)
-        stored = (config.vector_dtype, config.states_dtype)
-        self.fingerprint = fingerprint("huggingface", CODE_VERSION, files_fingerprint(folder), settings, stored)
+        self.vector_dtype: FloatName = config.vector_dtype
+        self.states_dtype: FloatName = config.states_dtype
+        self.fingerprint = encoder_fingerprint(config, files_fingerprint(folder))
 
     def encode(self, texts: Sequence[str], *, states: bool) -> Iterator[EncodedBatch]:
         """See `Encoder.encode`. Longest texts come first, so a batch too large for the device shows at once."""

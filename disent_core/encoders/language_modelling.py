@@ -1,0 +1,95 @@
+"""Texts as a language model trains on them: a tokeniser of their own, batches of equal length, dynamic masks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from disent_core.tables import atomic_path
+
+Algorithm = Literal["unigram", "bpe"]
+SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
+"""Ids 0 to 4; XLM-R has the mask token last, which would move with the size of the vocabulary."""
+PAD, MASK_ID, ORDINARY = 1, 4, 5
+"""Ids of padding and of the mask, and the first id that is no special token."""
+
+
+def train_tokeniser(texts: Sequence[str], algorithm: Algorithm, vocab_size: int, path: Path) -> None:
+    """Train a tokeniser with XLM-R's special tokens and write it to `path`."""
+    from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+
+    special = [AddedToken(token, special=True, lstrip=token == "<mask>") for token in SPECIAL_TOKENS]
+    shared = {"vocab_size": vocab_size, "special_tokens": special, "show_progress": False}
+    if algorithm == "bpe":
+        tokeniser = Tokenizer(models.BPE(unk_token="<unk>"))
+        trainer = trainers.BpeTrainer(min_frequency=2, **shared)
+    else:
+        tokeniser = Tokenizer(models.Unigram())
+        trainer = trainers.UnigramTrainer(unk_token="<unk>", **shared)
+    tokeniser.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])
+    tokeniser.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokeniser.train_from_iterator(texts, trainer)
+    tokeniser.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    with atomic_path(path) as beside:
+        tokeniser.save(str(beside))
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """Ids of every text, special tokens included, and how many ids there are."""
+
+    ids: list[Int[np.ndarray, " _"]]
+    lengths: Int[np.ndarray, " texts"]
+    vocab_size: int
+
+
+def read_sequences(
+    texts: Sequence[str], pairs: Sequence[tuple[str, str]], max_length: int, tokeniser: Path
+) -> Sequences:
+    """Ids of the texts and, as one sequence each, of the translation pairs."""
+    from tokenizers import Tokenizer
+
+    loaded = Tokenizer.from_file(str(tokeniser))
+    loaded.enable_truncation(max_length)
+    encoded = loaded.encode_batch_fast([*texts, *pairs])
+    ids = [np.asarray(encoding.ids) for encoding in encoded]
+    return Sequences(ids, np.array([len(one) for one in ids]), loaded.get_vocab_size())
+
+
+def plan_epoch(
+    lengths: Int[np.ndarray, " texts"], batch_tokens: int, seed: tuple[int, int]
+) -> list[Int[np.ndarray, " rows"]]:
+    """Batches of texts of about equal length under the token budget, as many in every epoch, shuffled."""
+    random = np.random.default_rng(seed)
+    shuffled = random.permutation(len(lengths))
+    order = shuffled[np.argsort(lengths[shuffled], kind="stable")]
+    batches, start = [], 0
+    while start < len(order):
+        # The longest of a batch is its last: the largest n with n * length <= budget.
+        ahead = lengths[order[start : start + batch_tokens]]
+        size = max(int(np.searchsorted(ahead * np.arange(1, len(ahead) + 1), batch_tokens, side="right")), 1)
+        batches.append(order[start : start + size])
+        start += size
+    return [batches[index] for index in random.permutation(len(batches))]
+
+
+def mask_tokens(
+    ids: Int[Tensor, "rows length"], *, vocab_size: int, probability: float, generator: torch.Generator
+) -> tuple[Int[Tensor, "rows length"], Bool[Tensor, "rows length"]]:
+    """Ids as the model sees them, and where it predicts what was there (at least once in each batch).
+
+    Of the predicted tokens 80 % are masked, 10 % are another token of the vocabulary and 10 % stay.
+    """
+    draw = torch.rand(ids.shape, generator=generator).masked_fill(ids < ORDINARY, 2.0)
+    chosen = (draw < probability) | ((draw == draw.min()) & (draw < 1))
+    what = torch.rand(ids.shape, generator=generator)
+    others = torch.randint(ORDINARY, vocab_size, ids.shape, generator=generator)
+    seen = torch.where(chosen & (what < 0.8), MASK_ID, ids)
+    return torch.where(chosen & (what >= 0.9), others, seen), chosen
