@@ -63,7 +63,7 @@ def update_max_bleu(
     if not len(tokens):
         return np.empty(0), np.empty(0, np.int64)
     texts = _distinct(tokens)
-    search = _search(texts, [tokens[i] for i in texts.first.tolist()], config, known, nearest)
+    search = _search(texts, [tokens[int(i)] for i in texts.first], config, known, nearest)
     return _by_utterance(texts, search)
 
 

@@ -5,9 +5,9 @@ order, found in an inverted index, rarest n-grams first, and only while a bound 
 beat the best so far (the prefix filter of similarity joins, Bayardo et al. 2007,
 https://doi.org/10.1145/1242572.1242591). Without smoothing nothing is left after the highest order.
 
-Memory: the index, 16 bytes for each of at most `order * tokens` n-grams; and one block of pairs, at most
-200 * (block_pairs + texts) bytes, however frequent an n-gram is: a block has candidates for `block_pairs`, or
-one text, and the n-grams of candidates are merged 4 * block_pairs at a time.
+Memory at its peak: at most 60 * order * tokens + 200 * (block_pairs + texts) bytes, however frequent an n-gram
+is: the index while it is built, and one block, which has candidates for `block_pairs` pairs or for one text. The
+n-grams of candidates are merged 4 * block_pairs tokens at a time.
 """
 
 import logging

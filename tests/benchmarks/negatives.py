@@ -24,7 +24,7 @@ CONFIGS = {
     "unsmoothed": BleuConfig(),
     "exp, effective order": BleuConfig(smoothing="exp", effective_order=True),
 }
-SAMPLED_ROWS = 3
+SAMPLED_ROWS = 8
 SENTENCES = 600_000
 
 Tokens = list[list[str]]

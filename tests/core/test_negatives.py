@@ -1,6 +1,7 @@
 import json
 import logging
 import tarfile
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -154,6 +155,19 @@ def test_blocks_change_neither_scores_nor_witnesses(tokens, config):
         assert found.tolist() == expected.tolist()
 
 
+def test_memory_is_bounded_where_one_4_gram_is_in_every_text():
+    words = np.random.default_rng(0).integers(0, 5000, (800, 3)).astype(str).tolist()
+    tokens = [[*"abcd", *end] for end in words]
+    config = replace(UNSMOOTHED, block_pairs=1 << 12)
+    max_bleu(tokens[:10], config)  # whatever is imported or compiled on the first call
+    tracemalloc.start()
+    max_bleu(tokens, config)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    bound = 60 * config.order * sum(map(len, tokens)) + 200 * (config.block_pairs + len(tokens))
+    assert peak < bound < 5e6 < 8 * len(tokens) ** 2
+
+
 # --- update -----------------------------------------------------------------------------------------------
 
 changing = st.lists(st.tuples(st.one_of(st.none(), texts), st.one_of(st.none(), texts, st.just("same"))), max_size=12)
@@ -180,6 +194,14 @@ def test_an_update_holds_only_new_texts_and_those_without_their_witness_against_
         bleu_state(utterance_table([*rows[1:], ("6", "l m n o")]), UNSMOOTHED, previous)
     assert "1 utterances new or changed, 1 gone, 1 witnesses gone" in caplog.messages
     assert "BLEU of 2 of 5 distinct texts is taken against all" in caplog.messages
+
+
+def test_an_update_finds_that_a_known_text_now_comes_first_among_equals():
+    rows = [("2", "x a b c d"), ("3", "a b c d x"), ("4", "a b c d")]
+    previous = bleu_state(utterance_table(rows), UNSMOOTHED)
+    updated = bleu_state(utterance_table([*rows, ("1", "a b c d x")]), UNSMOOTHED, previous)
+    assert previous["nearest_utterance_id"].to_pylist()[-1] == "2"
+    assert updated["nearest_utterance_id"].to_pylist()[-1] == "1"
 
 
 def test_an_update_rejects_witnesses_that_are_no_index():
