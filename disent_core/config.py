@@ -8,7 +8,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NoReturn
@@ -17,9 +17,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from disent_core import heads
 from disent_core.corpora import READERS, reader
-from disent_core.encoders import ENCODER_KINDS, encoder_kind
+from disent_core.encoders import ENCODER_KINDS, encoder_module
 from disent_core.errors import ConfigError, located
-from disent_core.evaluation import TASKS
 from disent_core.evaluation.contract import EvaluationConfig
 from disent_core.heads.contract import Method, Need
 from disent_core.negatives import BleuConfig
@@ -202,9 +201,7 @@ def split_pair(pair: str, languages: Sequence[str]) -> tuple[str, str]:
 
 def _languages(locales: Iterable[str]) -> dict[str, str]:
     parts = [language_part(locale) for locale in locales]
-    return {
-        part if parts.count(part) == 1 else locale: locale for part, locale in zip(parts, locales, strict=True)
-    }
+    return {part if parts.count(part) == 1 else locale: locale for part, locale in zip(parts, locales, strict=True)}
 
 
 def _read(path: Path) -> str:
@@ -222,11 +219,19 @@ def _encoders(tables: Sequence[dict[str, Any]], place: "_Locator") -> dict[str, 
         if kind not in ENCODER_KINDS:
             place.fail((*where, "kind"), f"kind is {kind!r}; choose one of {', '.join(ENCODER_KINDS)}")
         settings = {key: value for key, value in table.items() if key != "kind"}
-        encoder = place.validate(encoder_kind(kind).CONFIG, settings, where)
+        encoder = place.validate(encoder_module(kind).CONFIG, settings, where)
         if encoder.name in found:
             place.fail((*where, "name"), f"two encoders are named {encoder.name!r}")
-        found[encoder.name] = encoder
+        found[encoder.name] = _resolved(encoder, place.path.parent)
     return found
+
+
+def _resolved(encoder: Any, folder: Path) -> Any:
+    """The encoder with its `path`, if it has one on disk, relative to the configuration file."""
+    path = getattr(encoder, "path", None)
+    if path is None or path.startswith("package:"):
+        return encoder
+    return replace(encoder, path=str((folder / Path(path).expanduser()).resolve()))
 
 
 def _methods(parsed: _File, place: "_Locator") -> dict[str, MethodConfig]:
@@ -243,9 +248,7 @@ def _method(name: str, table: dict[str, Any], place: "_Locator") -> MethodConfig
         place.fail(where if name != base else ("experiment", "methods"), f"unknown method {base!r}; {remedy}")
     method = heads.method(base)
     if preset not in method.presets:
-        place.fail(
-            (*where, "preset"), f"{base} has no preset {preset!r}; choose one of {', '.join(method.presets)}"
-        )
+        place.fail((*where, "preset"), f"{base} has no preset {preset!r}; choose one of {', '.join(method.presets)}")
     defaults = method.presets[preset]
     settings = place.validate(type(defaults), {**asdict(defaults), **table}, where)
     return MethodConfig(name=name, method=method, settings=settings, encoders=encoders)
@@ -260,9 +263,6 @@ def _check_names(config: Config, place: "_Locator") -> None:
         for name in method.encoders:
             if name not in config.encoders:
                 place.fail(("methods", method.name, "encoders"), f"there is no encoder {name!r}")
-    for task in config.evaluation.tasks:
-        if task not in TASKS:
-            place.fail(("evaluation", "tasks"), f"unknown task {task!r}; choose from {', '.join(TASKS)}")
 
 
 def _check_locales(config: Config, place: "_Locator") -> None:

@@ -15,9 +15,7 @@ def cosine(left: Float[Tensor, "batch dim"], right: Float[Tensor, "batch dim"]) 
     return F.cosine_similarity(left, right, dim=-1)
 
 
-def cosine_distance(
-    left: Float[Tensor, "batch dim"], right: Float[Tensor, "batch dim"]
-) -> Float[Tensor, " batch"]:
+def cosine_distance(left: Float[Tensor, "batch dim"], right: Float[Tensor, "batch dim"]) -> Float[Tensor, " batch"]:
     """1 - cosine similarity, 0 to 2: pulls two rows together."""
     return 1 - cosine(left, right)
 
@@ -34,9 +32,7 @@ def squared_error(
     return (prediction - target).square().mean(dim=-1)
 
 
-def identification(
-    logits: Float[Tensor, "batch classes"], labels: Int[Tensor, " batch"]
-) -> Float[Tensor, " batch"]:
+def identification(logits: Float[Tensor, "batch classes"], labels: Int[Tensor, " batch"]) -> Float[Tensor, " batch"]:
     """Cross-entropy of a classifier, in nats (language identification in DREAM, MEAT and FMDA)."""
     return F.cross_entropy(logits, labels, reduction="none")
 

@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -320,6 +320,22 @@ def write_table(path: Path, table: pa.Table, schema: pa.Schema, *, inputs: str) 
     return TableInfo(rows=table.num_rows, inputs=inputs, content=content)
 
 
+@dataclass(frozen=True)
+class Refreshed:
+    """A table after `refresh_table`; `is_reused` where its inputs had not changed and nothing was computed."""
+
+    info: TableInfo
+    is_reused: bool
+
+
+def refresh_table(path: Path, schema: pa.Schema, *, inputs: str, make: Callable[[], pa.Table]) -> Refreshed:
+    """Make and write the partition, unless one made from equal inputs lies there already."""
+    info = read_info(path)
+    if info is not None and info.inputs == inputs:
+        return Refreshed(info, is_reused=True)
+    return Refreshed(write_table(path, make(), schema, inputs=inputs), is_reused=False)
+
+
 def read_info(path: Path) -> TableInfo | None:
     """What the footer says, or None where there is no such table or its footer can't be read."""
     try:
@@ -330,6 +346,12 @@ def read_info(path: Path) -> TableInfo | None:
     if _INPUTS not in stamps or _CONTENT not in stamps:
         return None
     return TableInfo(metadata.num_rows, stamps[_INPUTS].decode(), stamps[_CONTENT].decode())
+
+
+def content_of(path: Path) -> str | None:
+    """Content fingerprint of a stored table, None where there is none."""
+    info = read_info(path)
+    return info and info.content
 
 
 def read_table(path: Path, schema: pa.Schema, columns: Sequence[str] | None = None) -> pa.Table:

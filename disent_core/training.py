@@ -138,9 +138,7 @@ def best_parameters(checkpoint: Path) -> dict[int, Parameters]:
     """Parameters of each seed's best epoch, by seed, on the CPU."""
     with safe_open(checkpoint, framework="pt") as file:
         seeds = json.loads(file.metadata()["state"])["seeds"]
-        stacks = {
-            key.removeprefix("best."): file.get_tensor(key) for key in file.keys() if key.startswith("best.")
-        }
+        stacks = {key.removeprefix("best."): file.get_tensor(key) for key in file.keys() if key.startswith("best.")}
     return {seed: {name: stack[i].clone() for name, stack in stacks.items()} for i, seed in enumerate(seeds)}
 
 
@@ -321,9 +319,7 @@ def _start(build: Callable[[], Head], seeds: Sequence[int], device: str) -> _Sta
             torch.manual_seed(seed)
             heads.append(build())
     names = [name for name, _ in heads[0].named_parameters()]
-    parameters = {
-        name: torch.stack([head.get_parameter(name).detach() for head in heads]).to(device) for name in names
-    }
+    parameters = {name: torch.stack([head.get_parameter(name).detach() for head in heads]).to(device) for name in names}
     return _State(
         seeds=list(seeds),
         active=list(range(len(seeds))),
@@ -372,8 +368,7 @@ def _epoch(entry: Mapping[str, Any]) -> Epoch:
         number=entry["number"],
         seeds=tuple(entry["seeds"]),
         terms={
-            split: {name: tuple(values) for name, values in terms.items()}
-            for split, terms in entry["terms"].items()
+            split: {name: tuple(values) for name, values in terms.items()} for split, terms in entry["terms"].items()
         },
         is_best=tuple(entry["is_best"]),
         steps=entry["steps"],

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from disent_core.errors import EncoderError
 from disent_core.evaluation.contract import EvaluationConfig, Measurement, Problem, Ranking, Setting, Texts
-from disent_core.evaluation.intervals import aggregate, interval_kind
+from disent_core.evaluation.intervals import aggregate
 from disent_core.evaluation.retrieval import check_finite
 from disent_core.tables import SCHEMAS, conform, rows_table
 
@@ -148,12 +148,9 @@ def _rows(
     config: EvaluationConfig,
     settings: Mapping[str, Setting],
 ) -> Iterator[dict[str, object]]:
-    """The aggregate row of each metric, then one for each seed."""
+    """The aggregate row of each metric, then one for each seed; settings join them, so they are the same."""
     for measurements in zip(*by_seed, strict=True):
-        values = [measurement.value for measurement in measurements]
-        spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
-        over = {} if seeds is None else {"seeds": list(seeds), "seed_std": spread}
-        yield _row(measurements, None, config, {**settings, **over})
+        yield _row(measurements, None, config, settings)
         for seed, measurement in zip(seeds or (), measurements, strict=seeds is not None):
             yield _row([measurement], seed, config, settings)
 
@@ -172,7 +169,7 @@ def _row(
         "ci_high": whole.ci_high,
         "n": whole.n,
         "seed": seed,
-        "settings": json.dumps({**settings, "interval": interval_kind(measurements)}, sort_keys=True),
+        "settings": json.dumps(dict(settings), sort_keys=True),
     }
 
 

@@ -67,9 +67,7 @@ class StateBank:
         """The same states on a device."""
         return StateBank(self.values.to(device), self.begin.to(device), self.length.to(device))
 
-    def take(
-        self, rows: Int[Tensor, " rows"]
-    ) -> tuple[Float[Tensor, "rows length dim"], Bool[Tensor, "rows length"]]:
+    def take(self, rows: Int[Tensor, " rows"]) -> tuple[Float[Tensor, "rows length dim"], Bool[Tensor, "rows length"]]:
         """States padded with zeros to the longest of these texts, and where they are real."""
         length = self.length[rows]
         steps = torch.arange(int(length.max()) if len(rows) else 0, device=length.device)
@@ -196,6 +194,7 @@ def training_data(
         TrainingError: if there is no training pair.
     """
     pairs = pa.concat_tables(aligned)
+    pairs = pairs.filter(pc.is_in(pairs["split"], value_set=pa.array(("train", "dev"))))
     languages = tuple(vectors)
     bank = vector_bank([vectors[language] for language in languages])
     rows = _Rows(pairs, languages, vectors, bank.starts)
@@ -223,9 +222,7 @@ class _Rows:
         self.pairs_table, self.languages = pairs, languages
         self.vectors, self.starts = vectors, starts.numpy()
         known = pa.array(languages)
-        self.language = {
-            side: pc.index_in(pairs[f"{side}_language"], value_set=known).to_numpy() for side in SIDES
-        }
+        self.language = {side: pc.index_in(pairs[f"{side}_language"], value_set=known).to_numpy() for side in SIDES}
         self.text = {side: self._rows(f"{side}_key", side) for side in SIDES}
         self.template = {side: self._rows(f"{side}_template_key", side) for side in SIDES}
         self.residual = {side: self._rows(f"{side}_residual_key", side) for side in SIDES}

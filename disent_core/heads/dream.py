@@ -53,8 +53,7 @@ class DreamHead(Head):
                 losses.cosine_distance(own[side]["language"], partner[side]["language"]) for side in SIDES
             )
             terms["language_identification"] = sum_of_means(
-                losses.identification(self.identity(own[side]["language"]), batch[f"{side}_language"])
-                for side in SIDES
+                losses.identification(self.identity(own[side]["language"]), batch[f"{side}_language"]) for side in SIDES
             )
         return terms
 

@@ -86,8 +86,7 @@ class FmdaHead(Head):
         own = {side: self.embed(_of(batch, side)) for side in SIDES}
         terms = {
             "language_identification": sum_of_means(
-                losses.identification(self.identity(own[side]["language"]), batch[f"{side}_language"])
-                for side in SIDES
+                losses.identification(self.identity(own[side]["language"]), batch[f"{side}_language"]) for side in SIDES
             )
         }
         if "utterance_reconstruction" not in self.config.without:

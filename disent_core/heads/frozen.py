@@ -85,9 +85,7 @@ class FrozenHeadMethod:
             for seed in description["seeds"]:
                 head = self.head(description["dim"], len(description["languages"]), config).to(device)
                 prefix = f"{seed}."
-                own = {
-                    key.removeprefix(prefix): file.get_tensor(key) for key in file.keys() if key.startswith(prefix)
-                }
+                own = {key.removeprefix(prefix): file.get_tensor(key) for key in file.keys() if key.startswith(prefix)}
                 head.load_state_dict(own)
                 heads[seed] = head.eval()
         return TrainedHead(heads, device)

@@ -1,0 +1,194 @@
+"""The command line: the UI is the main face, this one is for scripts.
+
+Exit code 0 on success, 1 on a failed run, 2 on a usage error.
+"""
+
+import logging
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    import dagster as dg
+    from tqdm import tqdm
+
+from disent_core.errors import ConfigError, DisentError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="disent")
+@click.option("--debug", is_flag=True, help="Show tracebacks and every log line.")
+@click.pass_context
+def main(context: click.Context, debug: bool) -> None:
+    """Disentangled sentence embeddings from raw multilingual corpora.
+
+    DISENT_CONFIG names the configuration (default: disent.toml), DISENT_HOME the folder of results
+    (default: data).
+    """
+    context.obj = debug
+    logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, format="%(message)s")
+
+
+@contextmanager
+def _errors(context: click.Context) -> Iterator[None]:
+    """One clear line for an error about data or configuration; the traceback behind --debug."""
+    try:
+        yield
+    except (DisentError, ValueError) as error:
+        if context.obj:
+            raise
+        click.echo(f"disent: {error}", err=True)
+        raise SystemExit(2 if isinstance(error, ConfigError | ValueError) else 1) from error
+
+
+@main.command()
+@click.argument("selection", required=False)
+@click.option("--partition", metavar="KEY", help="Only this language or pair, e.g. de or en-de.")
+@click.pass_context
+def materialize(context: click.Context, selection: str | None, partition: str | None) -> None:
+    """Run assets in this process; what is up to date is not computed again.
+
+    SELECTION is Dagster's: 'group:heads', 'key:evaluation/*', '+key:warehouse/database'. Default: everything.
+    """
+    with _errors(context):
+        from disent_assets.definitions import build
+        from disent_assets.instance import RunError, open_instance, plan
+        from disent_assets.instance import materialize as run
+        from disent_assets.resources import open_workspace
+        from disent_assets.status import observe
+
+        started = time.monotonic()
+        workspace = open_workspace()
+        definitions = build(workspace)
+        steps = plan(definitions, selection, partition)
+        with open_instance(workspace.home) as instance, _Progress(len(steps)) as progress:
+            observe(definitions, instance)
+            for step in steps:
+                progress.begin(str(step))
+                try:
+                    progress.end(run(definitions, step, instance))
+                except RunError as failure:
+                    progress.close()
+                    click.echo(f"disent: {failure}", err=True)
+                    raise SystemExit(1) from failure
+        click.echo(progress.summary(time.monotonic() - started))
+
+
+class _Progress:
+    """A bar over runs, with the library's own progress lines beneath it."""
+
+    def __init__(self, total: int) -> None:
+        from tqdm import tqdm
+
+        self.bar = tqdm(total=total, unit="run", file=sys.stderr, dynamic_ncols=True)
+        self.recomputed = self.reused = self.encoded = self.steps = 0
+        self.handler = _BarHandler(self.bar)
+
+    def __enter__(self) -> "_Progress":
+        core = logging.getLogger("disent_core")
+        core.addHandler(self.handler)
+        core.setLevel(logging.INFO)
+        core.propagate = False
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger("disent_core").removeHandler(self.handler)
+        self.bar.close()
+
+    def begin(self, name: str) -> None:
+        """Name the run that starts."""
+        self.bar.set_description(name)
+
+    def end(self, result: "dg.ExecuteInProcessResult") -> None:
+        """Count what the run did."""
+        texts: dict[str, int] = {}
+        for event in result.get_asset_materialization_events():
+            metadata = {key: value.value for key, value in event.materialization.metadata.items()}
+            self.recomputed += bool(metadata.get("recomputed"))
+            self.reused += not metadata.get("recomputed")
+            texts[event.node_name] = metadata.get("encoded", 0)  # vectors and states come of one pass
+            self.steps += metadata.get("steps", 0)
+        self.encoded += sum(texts.values())
+        self.bar.update()
+
+    def close(self) -> None:
+        """End the bar."""
+        self.bar.close()
+
+    def summary(self, seconds: float) -> str:
+        """What all runs did."""
+        return (
+            f"{self.recomputed} tables made, {self.reused} up to date; {self.encoded} texts encoded, "
+            f"{self.steps} steps trained; {seconds:.1f} s"
+        )
+
+
+class _BarHandler(logging.Handler):
+    def __init__(self, bar: "tqdm") -> None:
+        super().__init__()
+        self.bar = bar
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.bar.write(f"  {record.getMessage()}", file=sys.stderr)
+
+
+@main.command()
+@click.option("--all", "show_all", is_flag=True, help="Show every partition, also what is fresh.")
+@click.pass_context
+def status(context: click.Context, show_all: bool) -> None:
+    """Show what is fresh, stale or missing, and why."""
+    with _errors(context):
+        from disent_assets.definitions import build
+        from disent_assets.instance import open_instance
+        from disent_assets.resources import open_workspace
+        from disent_assets.status import observe, states, summary
+
+        workspace = open_workspace()
+        definitions = build(workspace)
+        with open_instance(workspace.home) as instance:
+            observe(definitions, instance)
+            click.echo(summary(states(definitions, instance), show_all=show_all))
+
+
+_FORMATS = click.Choice(["table", "csv", "json"])
+
+
+@main.command()
+@click.argument("query")
+@click.option("--format", "style", type=_FORMATS, default="table", show_default=True)
+@click.pass_context
+def sql(context: click.Context, query: str, style: str) -> None:
+    """Query the warehouse, read-only. QUERY is SQL, or the path of a file with SQL."""
+    with _errors(context):
+        path = Path(query) if query.endswith(".sql") else None
+        if path is not None and not path.is_file():
+            raise ValueError(f"there is no file {path}")
+        _ask(path.read_text(encoding="utf-8") if path else query, style)
+
+
+@main.command()
+@click.argument("task", required=False)
+@click.option("--format", "style", type=_FORMATS, default="table", show_default=True)
+@click.pass_context
+def leaderboard(context: click.Context, task: str | None, style: str) -> None:
+    """Show the leaderboard, of all tasks or of one."""
+    with _errors(context):
+        from disent_core.evaluation.contract import TASKS
+
+        if task is not None and task not in TASKS:
+            raise ValueError(f"unknown task {task!r}; choose one of {', '.join(TASKS)}")
+        where = f" where task = '{task}'" if task else ""
+        _ask(f"select * from leaderboard{where}", style)
+
+
+def _ask(query: str, style: str) -> None:
+    from disent_assets.database import query as ask
+    from disent_assets.database import render
+    from disent_assets.resources import home_folder
+
+    click.echo(render(ask(home_folder() / "warehouse.duckdb", query), style))

@@ -1,0 +1,195 @@
+"""Stage `embeddings`: every distinct text of a language x a frozen encoder -> vectors and token states.
+
+What belongs here: which texts an encoder has to see, and, where the lineage pretrains the encoder, when.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+
+from disent_assets import partitions
+from disent_assets.checks import passed, vector_checks
+from disent_assets.report import clear_errors, materialized, spec
+from disent_assets.resources import Workspace
+from disent_core.embeddings import STATES, VECTORS, EmbeddingStore
+from disent_core.encoders.lazy import LazyEncoder
+from disent_core.heads.contract import Need
+from disent_core.pairs import TextPlan, texts_to_encode
+from disent_core.tables import SCHEMAS, Refreshed, TableInfo, fingerprint, read_table
+
+CODE_VERSION = "1"
+GPU_POOL = "gpu"
+SOURCES = (["corpora", "utterances"], ["targets", "masked_utterances"], ["targets", "template_pairs"])
+
+
+def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
+    """Assets of the stage."""
+    assets = []
+    for name in workspace.config.encoders:
+        encoder = lazy_encoder(workspace, name)
+        if encoder.is_pretrained_here:
+            assets.append(_pretrained(workspace, name))
+        assets.append(_vectors(workspace, name))
+    return assets
+
+
+def lazy_encoder(workspace: Workspace, name: str) -> LazyEncoder:
+    """The encoder of that name, not loaded yet."""
+    device = workspace.config.experiment.device
+    return LazyEncoder(workspace.config.encoders[name], workspace.pretrained(name), device)
+
+
+def store(workspace: Workspace, encoder: str, encoder_fingerprint: str, language: str) -> EmbeddingStore:
+    """Where the embeddings of one encoder and language lie."""
+    return EmbeddingStore(workspace.home, encoder=encoder, fingerprint=encoder_fingerprint, language=language)
+
+
+def pretrained_key(encoder: str) -> list[str]:
+    """Key of the model that the lineage pretrains."""
+    return ["embeddings", encoder, "pretrained_encoder"]
+
+
+def embedding_keys(workspace: Workspace, encoder: str) -> list[list[str]]:
+    """Keys of what the encoder gives: sentence vectors, and token states where a method needs them."""
+    needs_states = Need.TOKEN_STATES in workspace.config.needs(encoder)
+    tables = [VECTORS, STATES] if needs_states else [VECTORS]
+    return [["embeddings", encoder, table] for table in tables]
+
+
+def _pretrained(workspace: Workspace, name: str) -> dg.AssetsDefinition:
+    settings = workspace.config.encoders[name]
+
+    @dg.asset(
+        key=pretrained_key(name),
+        group_name="embeddings",
+        description="A transformer with its own tokenizer, pretrained on the corpora's training texts by masked-"
+        "language modelling. It is pretrained once and then frozen: texts that change later do not change it. "
+        "Delete its folder to pretrain anew.",
+        deps=[dg.AssetKey(["corpora", "utterances"])],
+        code_version=fingerprint(CODE_VERSION, settings)[:12],
+        kinds={"pytorch", "huggingface"},
+        owners=["team:disent"],
+        pool=GPU_POOL,
+    )
+    def pretrained_encoder() -> dg.MaterializeResult:
+        with clear_errors():
+            report = lazy_encoder(workspace, name).pretrain(
+                lambda: _training_texts(workspace), lambda: _training_pairs(workspace)
+            )
+        return dg.MaterializeResult(
+            data_version=dg.DataVersion(lazy_encoder(workspace, name).fingerprint),
+            metadata={
+                "pretraining_steps": report.steps,
+                "loss": report.loss,
+                "texts": report.texts,
+                "recomputed": report.steps > 0,
+            },
+        )
+
+    return pretrained_encoder
+
+
+def _training_texts(workspace: Workspace) -> list[str]:
+    """Distinct training texts of all languages, in a fixed order."""
+    texts: dict[str, None] = {}
+    for language in workspace.config.languages:
+        for corpus in workspace.config.corpora_of(language):
+            texts |= dict.fromkeys(_training_by_id(workspace, corpus.name, language).values())
+    return list(texts)
+
+
+def _training_pairs(workspace: Workspace) -> list[tuple[str, str]]:
+    """Training translations of every language pair, in a fixed order."""
+    config, pairs = (
+        workspace.config,
+        dict.fromkeys(two for entry in workspace.config.pair_languages.values() for two in entry),
+    )
+    found: list[tuple[str, str]] = []
+    for left, right in pairs:
+        for corpus in config.corpora_of_pair(left, right):
+            texts = [_training_by_id(workspace, corpus.name, language) for language in (left, right)]
+            found += [(text, texts[1][key]) for key, text in texts[0].items() if key in texts[1]]
+    return found
+
+
+def _training_by_id(workspace: Workspace, corpus: str, language: str) -> dict[str, str]:
+    path = workspace.table("corpora", "utterances", corpus, language)
+    rows = read_table(path, SCHEMAS["utterances"], ["utterance_id", "text", "split"]).to_pylist()
+    return {row["utterance_id"]: row["text"] for row in rows if row["split"] == "train"}
+
+
+def _vectors(workspace: Workspace, name: str) -> dg.AssetsDefinition:
+    keys = embedding_keys(workspace, name)
+    lazy = lazy_encoder(workspace, name)
+    sources = [dg.AssetDep(key) for key in SOURCES]
+    if lazy.is_pretrained_here:
+        sources.append(dg.AssetDep(pretrained_key(name)))
+    version = fingerprint(CODE_VERSION, workspace.config.encoders[name], sorted(workspace.config.needs(name)))[:12]
+    descriptions = {
+        VECTORS: "One vector for each distinct text. A text that is there already is never encoded again.",
+        STATES: "The last layer's state of every token, special tokens included. One row a distinct text.",
+    }
+
+    @dg.multi_asset(
+        name="__".join(keys[0]),
+        specs=[
+            spec(
+                key,
+                descriptions[key[-1]],
+                code_version=version,
+                kinds={"parquet", "huggingface"},
+                deps=sources,
+            )
+            for key in keys
+        ],
+        partitions_def=partitions.languages(workspace.config),
+        check_specs=[check for key in keys for check in vector_checks(key)],
+        pool=GPU_POOL,
+    )
+    def vectors(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
+        language = context.partition_key
+        with clear_errors():
+            plan = text_plan(workspace, name, language)
+            place = store(workspace, name, lazy.fingerprint, language)
+            metadata = _encode(lazy, place, plan)
+            results = [_result(place, key, plan, lazy.fingerprint, metadata) for key in keys]
+        context.log.info("%s, %s: %d texts encoded", name, language, metadata["encoded"])
+        yield from results
+
+    return vectors
+
+
+def _encode(lazy: LazyEncoder, place: EmbeddingStore, plan: TextPlan) -> dict[str, Any]:
+    """Encode what is missing; the model is loaded only if something is."""
+    if not place.missing(plan.texts, states=False) and not place.missing(plan.state_keys, states=True):
+        return {"encoded": 0, "reused": len(plan.texts)}
+    report = place.encode_missing(lazy.load(), plan.texts, state_keys=plan.state_keys)
+    return {
+        "encoded": report.encoded,
+        "reused": report.reused,
+        "texts_per_second": report.encoded / max(report.seconds, 1e-9),
+        "tokens": report.tokens,
+        "truncated": report.truncated,
+    }
+
+
+def _result(
+    place: EmbeddingStore, key: list[str], plan: TextPlan, encoder_fingerprint: str, metadata: dict[str, Any]
+) -> dg.MaterializeResult:
+    is_states = key[-1] == STATES
+    wanted = plan.state_keys if is_states else plan.texts
+    left = place.missing(wanted, states=is_states)
+    content = fingerprint(encoder_fingerprint, sorted(wanted))
+    table = Refreshed(TableInfo(len(wanted), content, content), is_reused=metadata["encoded"] == 0)
+    check = passed(key, "every_text_is_encoded", not left, {"missing": len(left), "texts": len(wanted)})
+    return materialized([table], key=key, metadata=metadata, checks=[check])
+
+
+def text_plan(workspace: Workspace, encoder: str, language: str) -> TextPlan:
+    """Texts of the language that the encoder's methods and tasks read."""
+    corpora = [corpus.name for corpus in workspace.config.corpora_of(language)]
+    tables = [
+        [read_table(workspace.table(*key, corpus, language), SCHEMAS[key[1]]) for corpus in corpora] for key in SOURCES
+    ]
+    return texts_to_encode(*tables, workspace.config.needs(encoder))

@@ -1,0 +1,223 @@
+"""Stage `evaluation`: methods x tasks -> metric rows and rankings, one file a method, encoder and pair.
+
+What belongs here: which tables a task reads and which pair is measured where. What does not: any measure.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import dagster as dg
+import numpy as np
+import pyarrow as pa
+
+from disent_assets import partitions
+from disent_assets.checks import metric_checks, metric_results
+from disent_assets.embeddings import embedding_keys, lazy_encoder
+from disent_assets.heads import head_key, open_embeddings
+from disent_assets.report import clear_errors, materialized, spec
+from disent_assets.resources import Workspace
+from disent_core.config import MethodConfig
+from disent_core.encoders.huggingface import resolve_device
+from disent_core.errors import TableError, located
+from disent_core.evaluation.contract import Inputs, Problem, Task, Texts, task
+from disent_core.evaluation.runner import evaluate
+from disent_core.heads.contract import TrainedMethod
+from disent_core.heads.data import text_features
+from disent_core.heads.train import describe_head, settings_fingerprint
+from disent_core.tables import SCHEMAS, content_of, fingerprint, read_table, refresh_table
+
+CODE_VERSION = "1"
+STAGE_OF = {"utterances": "corpora", "template_pairs": "targets"}
+"""Stage of each table that a task may read."""
+
+
+def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
+    """Assets of the stage: one for each encoder and method."""
+    return [
+        _evaluation(workspace, encoder, method)
+        for encoder in workspace.config.encoders
+        for method in workspace.config.methods_of(encoder)
+    ]
+
+
+def evaluation_key(encoder: str, method: str) -> list[str]:
+    """Key of a method's metrics."""
+    return ["evaluation", encoder, method]
+
+
+def _evaluation(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.AssetsDefinition:
+    config, key = workspace.config, evaluation_key(encoder, method.name)
+    tasks = [task(name) for name in config.evaluation.tasks]
+    mapping = partitions.language_to_pairs(config)
+    sources = [[STAGE_OF[table], table] for table in dict.fromkeys(name for each in tasks for name in each.tables)]
+    deps = [
+        dg.AssetDep(source, partition_mapping=mapping) for source in (*sources, *embedding_keys(workspace, encoder))
+    ]
+    if method.method.is_trained:
+        deps.append(dg.AssetDep(head_key(encoder, method.name)))
+
+    @dg.multi_asset(
+        name="__".join(key).replace("-", "_"),
+        specs=[
+            spec(
+                key,
+                f"Metrics of `{method.name}` on `{encoder}`: every task, every embedding, every seed and their "
+                "mean, with 95 % intervals. One row a number.",
+                code_version=fingerprint(CODE_VERSION, config.evaluation)[:12],
+                kinds={"parquet", "faiss"},
+                deps=deps,
+                schema=SCHEMAS["metrics"],
+            )
+        ],
+        partitions_def=partitions.pairs(config),
+        check_specs=metric_checks(key),
+    )
+    def metrics(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
+        with clear_errors():
+            result = _refresh(workspace, encoder, method, tasks, context.partition_key)
+        yield result
+
+    return metrics
+
+
+def _refresh(
+    workspace: Workspace, encoder: str, method: MethodConfig, tasks: list[Task], pair: str
+) -> dg.MaterializeResult:
+    config, key = workspace.config, evaluation_key(encoder, method.name)
+    paths = {name: workspace.table("evaluation", name, encoder, method.name, pair) for name in ("metrics", "rankings")}
+    inputs = fingerprint(
+        CODE_VERSION,
+        config.evaluation,
+        _content_of_method(workspace, encoder, method, pair),
+        lazy_encoder(workspace, encoder).fingerprint,
+        [content_of(workspace.table(*source)) for source in _sources(workspace, tasks, pair)],
+        config.experiment.pairs if not method.method.is_trained else (),
+    )
+    made: dict[str, pa.Table] = {}
+
+    def make(name: str) -> pa.Table:
+        if not made:
+            made["metrics"], made["rankings"] = measure(workspace, encoder, method, tasks, pair, inputs)
+        return made[name]
+
+    # The metrics are written last: while they are old the step is not done.
+    rankings = refresh_table(paths["rankings"], SCHEMAS["rankings"], inputs=inputs, make=lambda: make("rankings"))
+    metrics = refresh_table(paths["metrics"], SCHEMAS["metrics"], inputs=inputs, make=lambda: make("metrics"))
+    rows = read_table(paths["metrics"], SCHEMAS["metrics"])
+    return materialized(
+        [metrics], key=key, metadata={"rankings": rankings.info.rows, **_headline(rows)},
+        checks=metric_results(key, rows),
+    )  # fmt: skip
+
+
+def measure(
+    workspace: Workspace, encoder: str, method: MethodConfig, tasks: list[Task], pair: str, inputs: str
+) -> tuple[pa.Table, pa.Table]:
+    """Metrics and rankings of one method on one entry of `experiment.pairs`."""
+    config = workspace.config
+    device = resolve_device(config.experiment.device)
+    trained = method.method.load(workspace.head(encoder, method.name, pair), method.settings, device)
+    return evaluate(
+        problems(workspace, tasks, pair, is_trained=method.method.is_trained),
+        _Embedder(workspace, encoder, method, trained),
+        method=method.name,
+        encoder=encoder,
+        trained_on=pair if method.method.is_trained else "",
+        seeds=config.experiment.seeds if method.method.is_trained else None,
+        config=config.evaluation,
+        fingerprint=inputs,
+        created_at=datetime.now(UTC),
+    )
+
+
+class _Embedder:
+    """Embeds texts with one method: frozen embeddings in, the method's own out."""
+
+    def __init__(self, workspace: Workspace, encoder: str, method: MethodConfig, trained: TrainedMethod) -> None:
+        self.workspace, self.encoder, self.needs, self.trained = workspace, encoder, method.method.needs, trained
+
+    def __call__(self, texts: Texts, seed: int | None) -> Mapping[str, np.ndarray]:
+        tables = open_embeddings(self.workspace, self.encoder, texts.language, self.needs)
+        return self.trained.embed(text_features(texts.keys, *tables), seed)
+
+
+def problems(workspace: Workspace, tasks: list[Task], pair: str, *, is_trained: bool) -> list[Problem]:
+    """Everything that is measured on an entry: its language pairs, and each of its languages by itself.
+
+    An untrained method is the same for every pair that has a language, so a language (or a pair that is also
+    part of a mixture) is measured with the first entry that has it.
+    """
+    config, found = workspace.config, []
+    for corpus, scope, languages in _scopes(workspace, pair):
+        if not is_trained and _first_entry(workspace, scope, languages) != pair:
+            continue
+        for each in tasks:
+            if each.scope == scope:
+                tables = {
+                    part: read_table(_table_path(workspace, corpus, *part), SCHEMAS[part[0]])
+                    for part in each.partitions(languages)
+                }
+                inputs = Inputs(corpus=corpus, languages=languages, tables=tables)
+                found += each.problems(inputs, config.evaluation)
+    return found
+
+
+def _scopes(workspace: Workspace, pair: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Corpus, scope (`pair` or `language`) and languages."""
+    for left, right in workspace.config.pair_languages[pair]:
+        for corpus in workspace.config.corpora_of_pair(left, right):
+            yield corpus.name, "pair", (left, right)
+    for language in partitions.languages_of(workspace.config, pair):
+        for corpus in workspace.config.corpora_of(language):
+            yield corpus.name, "language", (language,)
+
+
+def _first_entry(workspace: Workspace, scope: str, languages: tuple[str, ...]) -> str:
+    config = workspace.config
+    return next(
+        entry
+        for entry in config.experiment.pairs
+        if (
+            languages in config.pair_languages[entry]
+            if scope == "pair"
+            else languages[0] in partitions.languages_of(config, entry)
+        )
+    )
+
+
+def _sources(workspace: Workspace, tasks: list[Task], pair: str) -> list[tuple[str, str, str, str]]:
+    """Every table file that the tasks read for an entry."""
+    return list(
+        dict.fromkeys(
+            (STAGE_OF[table], table, corpus, part)
+            for corpus, scope, languages in _scopes(workspace, pair)
+            for each in tasks
+            if each.scope == scope
+            for table, part in each.partitions(languages)
+        )
+    )
+
+
+def _table_path(workspace: Workspace, corpus: str, table: str, part: str) -> Path:
+    return workspace.table(STAGE_OF[table], table, corpus, part)
+
+
+def _content_of_method(workspace: Workspace, encoder: str, method: MethodConfig, pair: str) -> str:
+    own = fingerprint(method.name, method.method.code_version, settings_fingerprint(method.settings))
+    if not method.method.is_trained:
+        return own
+    weights = workspace.head(encoder, method.name, pair)
+    described = describe_head(weights)
+    if described is None:
+        raise TableError(located(weights, None, "this head does not exist", "Materialise its asset first"))
+    return fingerprint(own, described[1])
+
+
+def _headline(metrics: pa.Table) -> dict[str, float]:
+    """The aggregates, under keys that stay the same from run to run, so that the UI plots them."""
+    return {
+        f"{row['task']}/{row['evaluated_on']}/{row['embedding']}/{row['metric']}": row["value"]
+        for row in metrics.to_pylist()
+        if row["seed"] is None
+    }

@@ -1,0 +1,191 @@
+"""Stage `heads`: aligned pairs x embeddings x method -> weights of every seed, with their training curve.
+
+What belongs here: opening a head's inputs and showing its curve and its clouds. What does not: training.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import dagster as dg
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from disent_assets import partitions
+from disent_assets.checks import head_checks, passed
+from disent_assets.embeddings import GPU_POOL, embedding_keys, lazy_encoder, store
+from disent_assets.report import clear_errors, materialized, picture, spec
+from disent_assets.resources import Workspace
+from disent_core.arrays import StateTable, VectorTable
+from disent_core.config import MethodConfig
+from disent_core.encoders.huggingface import resolve_device
+from disent_core.evaluation.plots import training_curve_png, tsne_png
+from disent_core.heads.contract import Need
+from disent_core.heads.data import TrainingData, text_features, training_data
+from disent_core.heads.train import HeadFiles, HeadReport, HeadRun, settings_fingerprint, train_head
+from disent_core.pairs import training_fingerprint
+from disent_core.tables import SCHEMAS, Refreshed, TableInfo, atomic_path, read_table
+
+CLOUD = 400
+"""Utterances of each language in the t-SNE picture."""
+
+
+def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
+    """Assets of the stage: one for each encoder and trained method."""
+    return [
+        _head(workspace, encoder, method)
+        for encoder in workspace.config.encoders
+        for method in workspace.config.methods_of(encoder)
+        if method.method.is_trained
+    ]
+
+
+def head_key(encoder: str, method: str) -> list[str]:
+    """Key of a head."""
+    return ["heads", encoder, method]
+
+
+def _head(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.AssetsDefinition:
+    config, key = workspace.config, head_key(encoder, method.name)
+    mapping = partitions.language_to_pairs(config)
+    embeddings = [
+        dg.AssetDep(source, partition_mapping=mapping)
+        for source in embedding_keys(workspace, encoder)
+        if source[-1] != "token_states" or Need.TOKEN_STATES in method.method.needs
+    ]
+
+    @dg.multi_asset(
+        name="__".join(key).replace("-", "_"),
+        specs=[
+            spec(
+                key,
+                f"{method.method.__doc__ or method.name}\n\nMethod `{method.method.name}`, "
+                f"seeds {list(config.experiment.seeds)}, trained on the frozen embeddings of `{encoder}`.",
+                code_version=f"{method.method.code_version}-{settings_fingerprint(method.settings)[:8]}",
+                kinds={"pytorch", "safetensors"},
+                deps=[dg.AssetDep(["targets", "aligned_pairs"]), *embeddings],
+            )
+        ],
+        partitions_def=partitions.pairs(config),
+        check_specs=head_checks(key),
+        pool=GPU_POOL,
+    )
+    def head(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
+        with clear_errors():
+            run, report = train(workspace, encoder, method, context.partition_key)
+        context.log.info(
+            "%s on %s, %s: %d steps trained in %.1f s",
+            run.name, encoder, run.trained_on, report.steps, report.seconds,
+        )  # fmt: skip
+        yield _result(workspace, key, run, method, report)
+
+    return head
+
+
+def train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: str) -> tuple[HeadRun, HeadReport]:
+    """Train one head for every seed, unless it is there already."""
+    config = workspace.config
+    aligned = read_table(workspace.table("targets", "aligned_pairs", trained_on), SCHEMAS["aligned_pairs"])
+    encoder_fingerprint = lazy_encoder(workspace, encoder).fingerprint
+    needs = method.method.needs
+    run = HeadRun(
+        name=method.name,
+        method=method.method,
+        settings=method.settings,
+        encoder=encoder,
+        trained_on=trained_on,
+        seeds=config.experiment.seeds,
+        data_fingerprint=training_fingerprint(aligned, needs),
+        encoder_fingerprint=encoder_fingerprint,
+    )
+
+    def open_data() -> TrainingData:
+        vectors, states = {}, {}
+        for language in partitions.languages_of(config, trained_on):
+            vectors[language], states[language] = open_embeddings(workspace, encoder, language, needs)
+        return training_data([aligned], vectors, states if Need.TOKEN_STATES in needs else None)
+
+    return run, train_head(run, head_files(workspace, run), open_data, device=resolve_device(config.experiment.device))
+
+
+def open_embeddings(
+    workspace: Workspace, encoder: str, language: str, needs: frozenset[Need]
+) -> tuple[VectorTable, StateTable | None]:
+    """Memory-mapped vectors, and token states where they are needed."""
+    place = store(workspace, encoder, lazy_encoder(workspace, encoder).fingerprint, language)
+    return place.open_vectors(), place.open_states() if Need.TOKEN_STATES in needs else None
+
+
+def head_files(workspace: Workspace, run: HeadRun) -> HeadFiles:
+    """Where a head's files lie."""
+    return HeadFiles(
+        weights=workspace.head(run.encoder, run.name, run.trained_on),
+        curve=curve_path(workspace, run.encoder, run.name, run.trained_on),
+        checkpoint=workspace.checkpoint(run.encoder, run.name, run.trained_on),
+    )
+
+
+def curve_path(workspace: Workspace, encoder: str, method: str, trained_on: str) -> Path:
+    """Training curve of a head, as a table."""
+    return workspace.table("heads", "training_curve", encoder, method, trained_on)
+
+
+def _result(
+    workspace: Workspace, key: Sequence[str], run: HeadRun, method: MethodConfig, report: HeadReport
+) -> dg.MaterializeResult:
+    files = head_files(workspace, run)
+    curve = read_table(files.curve, SCHEMAS["training_curve"])
+    plots = {name: workspace.plot(run.encoder, run.name, run.trained_on, name) for name in ("training_curve", "t_sne")}
+    if report.steps or not all(path.is_file() for path in plots.values()):
+        _write(plots["training_curve"], training_curve_png(curve))
+        _write(plots["t_sne"], _clouds(workspace, run, method))
+    best = curve.filter(pc.and_(curve["is_best"], pc.equal(curve["split"], "dev")))
+    last = max(curve["epoch"].to_pylist())
+    best_epochs = {seed: max(row["epoch"] for row in best.to_pylist() if row["seed"] == seed) for seed in run.seeds}
+    limit = getattr(method.settings, "max_epochs", None)
+    cut_short = [seed for seed, epoch in best_epochs.items() if epoch == limit]
+    return materialized(
+        [Refreshed(TableInfo(report.curve.rows, run.inputs, report.content), is_reused=report.steps == 0)],
+        key=key,
+        metadata={
+            "steps": report.steps,
+            "training_seconds": report.seconds,
+            "epochs": last,
+            **{f"dev_{term}": value for term, value in _final(curve).items()},
+            "training_curve": picture(plots["training_curve"]),
+            "t_sne": picture(plots["t_sne"]),
+            "weights": dg.MetadataValue.path(str(files.weights)),
+        },
+        checks=[passed(key, "training_has_converged", not cut_short, {"cut_short_seeds": cut_short}, warn=True)],
+    )
+
+
+def _final(curve: pa.Table) -> dict[str, float]:
+    """Mean over seeds of each dev term at the epoch that was kept."""
+    by_term: dict[str, dict[int, float]] = {}
+    for row in curve.to_pylist():
+        if row["split"] == "dev" and row["is_best"]:
+            by_term.setdefault(row["term"], {})[row["seed"]] = row["value"]
+    return {term: sum(values.values()) / len(values) for term, values in by_term.items()}
+
+
+def _clouds(workspace: Workspace, run: HeadRun, method: MethodConfig) -> bytes:
+    """t-SNE of the first seed's meaning and language embeddings of dev utterances."""
+    aligned = read_table(workspace.table("targets", "aligned_pairs", run.trained_on), SCHEMAS["aligned_pairs"])
+    dev = aligned.filter(pc.equal(aligned["split"], "dev"))
+    head = method.method.load(head_files(workspace, run).weights, method.settings, "cpu")
+    points = {}
+    for language in partitions.languages_of(workspace.config, run.trained_on):
+        keys = [
+            key
+            for side in ("source", "target")
+            for key in dev.filter(pc.equal(dev[f"{side}_language"], language))[f"{side}_key"].to_pylist()
+        ][:CLOUD]
+        tables = open_embeddings(workspace, run.encoder, language, method.method.needs)
+        embedded = head.embed(text_features(keys, *tables), run.seeds[0])
+        points |= {f"{language} {name}": embedded[name] for name in ("meaning", "language") if name in embedded}
+    return tsne_png(points, f"{run.name} on {run.encoder}, {run.trained_on}: dev utterances, seed {run.seeds[0]}")
+
+
+def _write(path: Path, png: bytes) -> None:
+    with atomic_path(path) as beside:
+        beside.write_bytes(png)

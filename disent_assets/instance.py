@@ -1,0 +1,121 @@
+"""Dagster's own state: runs, events and data versions, in `DISENT_HOME/dagster` beside the results.
+
+What belongs here: making that folder, and running assets in this process. The UI reads the same folder.
+"""
+
+import logging
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import dagster as dg
+from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGraph
+
+from disent_assets.resources import PROJECT
+
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+
+
+def dagster_home(home: Path) -> Path:
+    """The folder of Dagster's state, with the project's `dagster.yaml` in it."""
+    folder = home / "dagster"
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = folder / "dagster.yaml"
+    if not settings.is_file() or settings.read_bytes() != (PROJECT / "dagster.yaml").read_bytes():
+        shutil.copyfile(PROJECT / "dagster.yaml", settings)
+    return folder
+
+
+@contextmanager
+def open_instance(home: Path) -> Iterator[dg.DagsterInstance]:
+    """The instance whose state lies there."""
+    folder = str(dagster_home(home))
+    os.environ["DAGSTER_HOME"] = folder  # child processes of a run read it
+    with dg.DagsterInstance.from_config(folder) as instance:
+        yield instance
+
+
+@dataclass(frozen=True)
+class Step:
+    """Assets that one run materialises, for one partition (None: they have none)."""
+
+    keys: tuple[dg.AssetKey, ...]
+    partition: str | None
+
+    def __str__(self) -> str:
+        stages = ", ".join(dict.fromkeys(key.path[0] for key in self.keys))
+        return f"{stages} [{self.partition}]" if self.partition else stages
+
+
+def plan(definitions: dg.Definitions, selection: str | None, partition: str | None) -> list[Step]:
+    """Runs that materialise a selection, upstream first; assets that share their partitions share runs.
+
+    Raises:
+        ValueError: if the selection or the partition matches nothing.
+    """
+    graph = definitions.resolve_asset_graph()
+    chosen = dg.AssetSelection.from_string(selection).resolve(graph) if selection else graph.get_all_asset_keys()
+    left = [key for key in graph.toposorted_asset_keys if key in chosen and graph.get(key).is_materializable]
+    if not left:
+        raise ValueError(f"nothing to materialise in selection {selection!r}")
+    steps: list[Step] = []
+    while left:
+        wave = _wave(graph, left)
+        left = [key for key in left if key not in wave]
+        partitions = graph.get(wave[0]).partitions_def
+        names = [None] if partitions is None else list(partitions.get_partition_keys())
+        steps += [Step(tuple(wave), name) for name in names if partition in (None, name)]
+    if not steps:
+        raise ValueError(f"no asset of the selection has a partition {partition!r}")
+    return steps
+
+
+def _wave(graph: BaseAssetGraph, left: Sequence[dg.AssetKey]) -> list[dg.AssetKey]:
+    """Assets of one kind of partition, from the first of those left, whose parents are done or in the wave."""
+    partitions = graph.get(left[0]).partitions_def
+    wave: list[dg.AssetKey] = []
+    for key in left:  # topological, so parents come first
+        waits_for = (graph.get(key).parent_keys & set(left)) - set(wave)
+        if graph.get(key).partitions_def == partitions and not waits_for:
+            wave.append(key)
+    return wave
+
+
+class RunError(Exception):
+    """A run failed; the message is the step's own."""
+
+
+def materialize(definitions: dg.Definitions, step: Step, instance: dg.DagsterInstance) -> dg.ExecuteInProcessResult:
+    """Run one step in this process.
+
+    Raises:
+        RunError: with what went wrong; results of earlier steps stay as they are.
+    """
+    job = definitions.resolve_implicit_global_asset_job_def()
+    result = job.execute_in_process(
+        asset_selection=list(step.keys),
+        partition_key=step.partition,
+        instance=instance,
+        run_config=QUIET,
+        raise_on_error=False,
+    )
+    if not result.success:
+        raise RunError(_reason(result))
+    return result
+
+
+def _reason(result: dg.ExecuteInProcessResult) -> str:
+    for event in result.filter_events(lambda event: event.is_step_failure):
+        failure = event.step_failure_data
+        if failure.user_failure_data is not None and failure.user_failure_data.description:
+            return failure.user_failure_data.description
+        if failure.error is not None:
+            innermost = failure.error
+            while innermost.cause is not None:
+                innermost = innermost.cause
+            logging.getLogger(__name__).debug("%s", failure.error.to_string())
+            return innermost.message.strip()
+    return "a run failed; see it in the UI"

@@ -1,0 +1,33 @@
+"""Partitions: languages and language pairs, as the configuration names them.
+
+What belongs here: which partition depends on which. Encoders and methods are no partitions but part of the
+asset key, because each has dependencies of its own; seeds are rows.
+"""
+
+import dagster as dg
+
+from disent_core.config import Config
+
+
+def languages(config: Config) -> dg.StaticPartitionsDefinition:
+    """One partition a language."""
+    return dg.StaticPartitionsDefinition(list(config.languages))
+
+
+def pairs(config: Config) -> dg.StaticPartitionsDefinition:
+    """One partition an entry of `experiment.pairs`: a language pair, or a mixture of several."""
+    return dg.StaticPartitionsDefinition(list(config.experiment.pairs))
+
+
+def languages_of(config: Config, pair: str) -> tuple[str, ...]:
+    """Languages of an entry, each once."""
+    return tuple(dict.fromkeys(language for two in config.pair_languages[pair] for language in two))
+
+
+def language_to_pairs(config: Config) -> dg.StaticPartitionMapping:
+    """A pair depends on its languages, and on no other."""
+    pairs_of = {
+        language: {pair for pair in config.experiment.pairs if language in languages_of(config, pair)}
+        for language in config.languages
+    }
+    return dg.StaticPartitionMapping({language: pairs for language, pairs in pairs_of.items() if pairs})

@@ -1,0 +1,86 @@
+"""What a step tells the UI: data version, row counts, schema, pictures.
+
+What belongs here: how results are shown. What does not: how they are made.
+"""
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+
+from disent_core.errors import DisentError
+from disent_core.tables import Refreshed, fingerprint
+
+OWNERS = ["team:disent"]
+
+
+@contextmanager
+def clear_errors() -> Iterator[None]:
+    """Show an error about data or configuration as its own message, without a traceback, and never retry it."""
+    try:
+        yield
+    except DisentError as error:
+        raise dg.Failure(description=str(error), allow_retries=False) from error
+
+
+def spec(
+    key: Sequence[str],
+    description: str,
+    *,
+    code_version: str,
+    kinds: set[str],
+    deps: Sequence[dg.AssetDep] = (),
+    schema: pa.Schema | None = None,
+    skippable: bool = False,
+) -> dg.AssetSpec:
+    """Spec of an asset: its stage is the first part of its key, and its group."""
+    return dg.AssetSpec(
+        key=list(key),
+        description=description,
+        deps=list(deps),
+        group_name=key[0],
+        code_version=code_version,
+        kinds=kinds,
+        owners=OWNERS,
+        skippable=skippable,
+        metadata={} if schema is None else {"dagster/column_schema": column_schema(schema)},
+    )
+
+
+def column_schema(schema: pa.Schema) -> dg.TableSchema:
+    """An Arrow schema as the UI shows it."""
+    return dg.TableSchema(
+        columns=[
+            dg.TableColumn(field.name, str(field.type), constraints=dg.TableColumnConstraints(nullable=field.nullable))
+            for field in schema
+        ]
+    )
+
+
+def materialized(
+    tables: Sequence[Refreshed],
+    *,
+    key: Sequence[str] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    checks: Sequence[dg.AssetCheckResult] = (),
+) -> dg.MaterializeResult:
+    """Result of a step that refreshed tables; its data version is their content."""
+    return dg.MaterializeResult(
+        asset_key=None if key is None else dg.AssetKey(list(key)),
+        data_version=dg.DataVersion(fingerprint(*(table.info.content for table in tables))),
+        metadata={
+            "dagster/partition_row_count": sum(table.info.rows for table in tables),
+            "recomputed": not all(table.is_reused for table in tables),
+            **(metadata or {}),
+        },
+        check_results=list(checks),
+    )
+
+
+def picture(path: Path) -> dg.MetadataValue:
+    """A PNG inside the page, which needs no file server."""
+    return dg.MetadataValue.md(f"![{path.stem}](data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()})")

@@ -1,0 +1,128 @@
+"""Stage `warehouse`: all metric rows and the published figures -> one DuckDB file.
+
+What belongs here: which files are loaded, namely those that the configuration declares. What does not: SQL.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from disent_assets.checks import check, passed
+from disent_assets.corpora import UTTERANCES
+from disent_assets.database import build_warehouse
+from disent_assets.evaluation import evaluation_key
+from disent_assets.heads import curve_path, head_key
+from disent_assets.negatives import POOL
+from disent_assets.report import clear_errors, spec
+from disent_assets.resources import SQL, Workspace
+from disent_assets.targets import MASKED, TEMPLATES
+from disent_core.tables import content_of, fingerprint, write_text
+
+CODE_VERSION = "1"
+DATABASE = ["warehouse", "database"]
+PER_LANGUAGE = (UTTERANCES, POOL, MASKED, TEMPLATES)
+
+
+def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
+    """Assets of the stage."""
+    config = workspace.config
+    heads = [
+        [evaluation_key(encoder, method.name), *([head_key(encoder, method.name)] if method.method.is_trained else [])]
+        for encoder in config.encoders
+        for method in config.methods_of(encoder)
+    ]
+    deps = [dg.AssetDep(key) for key in (*PER_LANGUAGE, *(key for keys in heads for key in keys))]
+
+    @dg.multi_asset(
+        name="__".join(DATABASE),
+        specs=[
+            spec(
+                DATABASE,
+                "One DuckDB file: `metrics`, `published_metrics`, the stages' tables and the views over them. "
+                "It is built beside the old one and swapped in, so readers are never blocked.",
+                code_version=CODE_VERSION,
+                kinds={"duckdb", "sql"},
+                deps=deps,
+            )
+        ],
+        check_specs=[
+            check(DATABASE, path.stem, _first_line(path), blocking=False)
+            for path in sorted((SQL / "checks").glob("*.sql"))
+        ],
+    )
+    def database() -> Iterator[dg.MaterializeResult]:
+        with clear_errors():
+            result = _refresh(workspace)
+        yield result
+
+    return [database]
+
+
+def input_files(workspace: Workspace) -> dict[str, list[Path]]:
+    """Files to load by table: every declared partition that has been materialised, and nothing else."""
+    config = workspace.config
+    declared: dict[str, list[Path]] = {
+        key[1]: [
+            workspace.table(*key, corpus.name, language)
+            for language in config.languages
+            for corpus in config.corpora_of(language)
+        ]
+        for key in PER_LANGUAGE
+    }
+    methods = [(encoder, method.name) for encoder in config.encoders for method in config.methods_of(encoder)]
+    for name in ("metrics", "rankings"):
+        declared[name] = [
+            workspace.table("evaluation", name, *method, pair) for method in methods for pair in config.experiment.pairs
+        ]
+    declared["training_curve"] = [
+        curve_path(workspace, *method, pair) for method in methods for pair in config.experiment.pairs
+    ]
+    return {name: [path for path in paths if path.is_file()] for name, paths in declared.items()}
+
+
+def _refresh(workspace: Workspace) -> dg.MaterializeResult:
+    inputs = input_files(workspace)
+    contents = {name: [content_of(path) for path in paths] for name, paths in inputs.items()}
+    wanted = fingerprint(CODE_VERSION, contents, _sql_hash())
+    # Written after the swap: a run killed in between builds once more.
+    record = workspace.warehouse.with_suffix(".json")
+    if workspace.warehouse.is_file() and record.is_file():
+        last = json.loads(record.read_text(encoding="utf-8"))
+        if last["inputs"] == wanted:
+            return _result(last, recomputed=False)
+    report = build_warehouse(inputs, SQL, workspace.warehouse)
+    checks = {each.name: each.offending for each in report.checks}
+    last = {"inputs": wanted, "checks": checks, "rows": dict(report.rows), "build_seconds": report.seconds}
+    write_text(record, json.dumps(last, indent=2) + "\n")
+    return _result(last, recomputed=True)
+
+
+def _result(last: Mapping[str, Any], *, recomputed: bool) -> dg.MaterializeResult:
+    """Checks of severity `error` have passed, or there would be no such warehouse; warnings are shown."""
+    return dg.MaterializeResult(
+        asset_key=dg.AssetKey(DATABASE),
+        data_version=dg.DataVersion(last["inputs"]),
+        metadata={
+            "recomputed": recomputed,
+            "build_seconds": last["build_seconds"],
+            **{f"rows/{name}": rows for name, rows in last["rows"].items()},
+        },
+        check_results=[
+            passed(DATABASE, name, rows == 0, {"rows": rows}, warn=True) for name, rows in last["checks"].items()
+        ],
+    )
+
+
+def _first_line(path: Path) -> str:
+    return path.read_text(encoding="utf-8").split("\n", 1)[0].removeprefix("-- ")
+
+
+def _sql_hash() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(path for path in SQL.rglob("*") if path.suffix in {".sql", ".csv"}):
+        digest.update(path.relative_to(SQL).as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,90 @@
+"""An encoder that is known by its configuration and files, and loaded only when there is something to encode."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from disent_core.encoders import huggingface, scratch
+from disent_core.encoders.checkpoint import files_fingerprint, model_folder
+from disent_core.encoders.contract import Device, Encoder
+from disent_core.tables import fingerprint, write_text
+
+
+@dataclass(frozen=True)
+class PretrainReport:
+    """What `LazyEncoder.pretrain` did: 0 steps where the encoder was there already."""
+
+    steps: int
+    loss: float | None
+    texts: int
+
+
+@dataclass(frozen=True)
+class LazyEncoder:
+    """One configured encoder.
+
+    `folder` is where its model lies if the lineage pretrains it; a Hugging Face model lies where its own
+    configuration says.
+    """
+
+    config: Any
+    folder: Path
+    device: Device = "auto"
+
+    @property
+    def is_pretrained_here(self) -> bool:
+        """Whether the model is made by the lineage itself."""
+        return isinstance(self.config, scratch.ScratchConfig)
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the loaded encoder, from its files alone.
+
+        Raises:
+            EncoderError: if the model is not there.
+        """
+        config = self._frozen()
+        folder = model_folder(config.path, config.id, config.revision)
+        stamps = tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in sorted(folder.iterdir()))
+        return huggingface.encoder_fingerprint(config, _hashes(folder, stamps))
+
+    def load(self) -> Encoder:
+        """The encoder, ready to encode.
+
+        Raises:
+            EncoderError: if it can't be loaded.
+        """
+        return huggingface.load(self._frozen(), self.device)
+
+    def pretrain(
+        self, texts: Callable[[], Sequence[str]], pairs: Callable[[], Sequence[tuple[str, str]]]
+    ) -> PretrainReport:
+        """Pretrain and freeze the model, unless one of this configuration lies in `folder` already.
+
+        A frozen encoder stays as it is when texts change later: delete its folder to pretrain it anew.
+        """
+        record = self.folder.with_suffix(".json")
+        identity = fingerprint(scratch.identity(self.config))
+        if record.is_file() and (self.folder / "config.json").is_file():
+            last = json.loads(record.read_text(encoding="utf-8"))
+            if last["config"] == identity:
+                return PretrainReport(0, last["loss"], last["texts"])
+        own = texts()
+        translations = pairs() if self.config.translation else ()
+        steps = list(scratch.pretrain(own, self.config, self.folder, self.device, pairs=translations))
+        loss = steps[-1].loss if steps else None
+        write_text(record, json.dumps({"config": identity, "loss": loss, "texts": len(own)}) + "\n")
+        return PretrainReport(len(steps), loss, len(own))
+
+    def _frozen(self) -> huggingface.HuggingFaceConfig:
+        return scratch.frozen(self.config, self.folder) if self.is_pretrained_here else self.config
+
+
+@lru_cache(maxsize=16)
+def _hashes(folder: Path, stamps: tuple[tuple[str, int, int], ...]) -> dict[str, str]:
+    """Hashes of the model's files; they are read again when a file's time or size has changed."""
+    del stamps  # part of the key only
+    return files_fingerprint(folder)

@@ -1,0 +1,155 @@
+"""One head from its inputs to its files: what is to be trained, whether it is done already, and the doing."""
+
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from safetensors import SafetensorError, safe_open
+
+from disent_core.errors import TrainingError
+from disent_core.heads.contract import Epoch, Method
+from disent_core.heads.data import TrainingData
+from disent_core.tables import SCHEMAS, TableInfo, fingerprint, read_info, write_table, write_text
+from disent_core.training import curve_table
+
+log = logging.getLogger(__name__)
+_LOG_SECONDS = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadRun:
+    """A head to train: a method's settings on one encoder and one language pair (or mixture).
+
+    `data_fingerprint` stands for the texts it trains on, `encoder_fingerprint` for their vectors.
+    """
+
+    name: str
+    method: Method
+    settings: Any
+    encoder: str
+    trained_on: str
+    seeds: tuple[int, ...]
+    data_fingerprint: str
+    encoder_fingerprint: str
+
+    @property
+    def inputs(self) -> str:
+        """Fingerprint of everything that the weights depend on."""
+        return fingerprint(
+            self.method.name,
+            self.method.code_version,
+            settings_fingerprint(self.settings),
+            self.seeds,
+            self.data_fingerprint,
+            self.encoder_fingerprint,
+        )
+
+
+@dataclass(frozen=True)
+class HeadFiles:
+    """Where a head's results go."""
+
+    weights: Path
+    curve: Path
+    checkpoint: Path
+
+
+@dataclass(frozen=True)
+class HeadReport:
+    """A head on disk. `epochs` and `steps` count what this call computed: 0 where all was there already."""
+
+    content: str
+    epochs: int
+    steps: int
+    seconds: float
+    curve: TableInfo
+
+
+def settings_fingerprint(settings: Any) -> str:
+    """Fingerprint of a method's settings, but for those that don't change results."""
+    return fingerprint({key: value for key, value in asdict(settings).items() if key != "checkpoint_seconds"})
+
+
+def describe_head(weights: Path) -> tuple[Mapping[str, Any], str] | None:
+    """What a file of weights says of itself, and the fingerprint of its weights; None where there is none."""
+    if not weights.is_file():
+        return None
+    try:
+        with safe_open(weights, framework="pt") as file:
+            metadata = file.metadata()
+    except (SafetensorError, OSError) as error:
+        log.warning("%s is damaged (%s) and will be trained again", weights, error)
+        return None
+    return json.loads(metadata["disent"]), metadata["content"]
+
+
+def train_head(run: HeadRun, files: HeadFiles, open_data: Callable[[], TrainingData], *, device: str) -> HeadReport:
+    """Train every seed of a head, unless one of equal inputs is on disk.
+
+    A run that was cut off goes on from its checkpoint. The weights are written last: while they are not
+    there the head is not.
+
+    Raises:
+        TrainingError: if training can't start or diverges.
+    """
+    done, curve = describe_head(files.weights), read_info(files.curve)
+    if done is not None and curve is not None and done[0]["inputs"] == curve.inputs == run.inputs:
+        return HeadReport(content=done[1], epochs=0, steps=0, seconds=0.0, curve=curve)
+    started = time.monotonic()
+    data = open_data()
+    epochs = _run_epochs(run, data, files.checkpoint, device)
+    curve = write_table(files.curve, _curve(run, epochs), SCHEMAS["training_curve"], inputs=run.inputs)
+    description = {
+        "name": run.name,
+        "encoder": run.encoder,
+        "encoder_fingerprint": run.encoder_fingerprint,
+        "trained_on": run.trained_on,
+        "languages": data.languages,
+        "dim": data.dim,
+        "seeds": run.seeds,
+        "settings": asdict(run.settings),
+        "inputs": run.inputs,
+    }
+    content = run.method.save(files.checkpoint, files.weights, description)
+    write_text(files.weights.with_suffix(".json"), json.dumps(description, indent=2, ensure_ascii=False) + "\n")
+    files.checkpoint.unlink(missing_ok=True)
+    return HeadReport(
+        content=content,
+        epochs=len(epochs),
+        steps=epochs[-1].steps,
+        seconds=time.monotonic() - started,
+        curve=curve,
+    )
+
+
+def _run_epochs(run: HeadRun, data: TrainingData, checkpoint: Path, device: str) -> Sequence[Epoch]:
+    epochs: list[Epoch] = []
+    logged = started = time.monotonic()
+    fitted = run.method.fit(data, run.settings, run.seeds, checkpoint=checkpoint, device=device)
+    for epoch in fitted:
+        epochs.append(epoch)
+        if time.monotonic() - logged >= _LOG_SECONDS:
+            logged = time.monotonic()
+            rate = len(epochs) / (logged - started)
+            log.info(
+                "%s on %s, %s: epoch %d, dev loss %s, seeds still training %s, %.1f epochs a second",
+                run.name,
+                run.encoder,
+                run.trained_on,
+                epoch.number,
+                [round(value, 4) for value in epoch.terms["dev"]["total"]],
+                list(epoch.seeds),
+                rate,
+            )
+    if not epochs:
+        raise TrainingError(f"{run.name} trained no epoch. Set max_epochs to at least 1")
+    return epochs
+
+
+def _curve(run: HeadRun, epochs: Sequence[Epoch]) -> pa.Table:
+    return curve_table(epochs, method=run.name, encoder=run.encoder, trained_on=run.trained_on)

@@ -1,0 +1,122 @@
+"""What a head trains on and which texts an encoder must see for it: addresses only, no vectors.
+
+`aligned_pairs` gathers a language pair's utterances, masked targets and negative pool, so that a head needs
+one table per pair. `texts_to_encode` is the other side of the same contract.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from disent_core.corpora.alignment import align
+from disent_core.heads.contract import Need
+from disent_core.tables import SCHEMAS, conform, content_fingerprint
+from disent_core.text import text_keys
+
+TRAINING_SPLITS = ("train", "dev")
+_ALWAYS = ("corpus", "pair", "utterance_id", "split", "language", "key")
+_NEEDED = {Need.MASKED_TARGETS: ("template_key", "residual_key"), Need.NEGATIVE_POOL: ("is_negative",)}
+
+
+@dataclass(frozen=True)
+class LanguageTables:
+    """One corpus and language: its `utterances`, `masked_utterances` and `negative_pool`."""
+
+    utterances: pa.Table
+    masked: pa.Table
+    pool: pa.Table
+
+
+def aligned_pairs(pair: str, source: LanguageTables, target: LanguageTables) -> pa.Table:
+    """The `aligned_pairs` of two languages of one corpus, in the order of the source's utterances.
+
+    Raises:
+        AlignmentError: if an utterance has no partner, or lies in another split.
+    """
+    rows = align(source.utterances, target.utterances)
+    sides = {
+        **_side("source", source, rows["left_row"]),
+        **_side("target", target, rows["right_row"]),
+    }
+    table = pa.table(
+        {
+            "corpus": source.utterances["corpus"],
+            "pair": pa.repeat(pair, len(rows)),
+            "utterance_id": rows["utterance_id"],
+            "split": rows["split"],
+            **sides,
+        }
+    )
+    return conform(table, SCHEMAS["aligned_pairs"], "aligned_pairs")
+
+
+def _side(side: str, tables: LanguageTables, rows: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
+    utterances = tables.utterances
+    place = pc.index_in(utterances["utterance_id"], value_set=tables.masked["utterance_id"].combine_chunks())
+    columns = {
+        "language": utterances["language"],
+        "key": utterances["text_key"],
+        "template_key": tables.masked["template_key"].take(place),
+        "residual_key": tables.masked["residual_key"].take(place),
+        "is_negative": pc.is_in(utterances["utterance_id"], value_set=tables.pool["utterance_id"].combine_chunks()),
+    }
+    return {f"{side}_{name}": column.take(rows) for name, column in columns.items()}
+
+
+def training_fingerprint(aligned: pa.Table, needs: frozenset[Need]) -> str:
+    """Fingerprint of what a method with these needs trains on: other splits and columns don't matter to it."""
+    rows = aligned.filter(pc.is_in(aligned["split"], value_set=pa.array(TRAINING_SPLITS)))
+    wanted = {*_ALWAYS, *(column for need in needs for column in _NEEDED.get(need, ()))}
+    names = [name for name in rows.column_names if name.removeprefix("source_").removeprefix("target_") in wanted]
+    return content_fingerprint(rows.select(names))
+
+
+@dataclass(frozen=True)
+class TextPlan:
+    """Texts by key that need a sentence vector, and the keys of those that need token states as well."""
+
+    texts: Mapping[str, str]
+    state_keys: frozenset[str]
+
+
+def texts_to_encode(
+    utterances: Sequence[pa.Table],
+    masked: Sequence[pa.Table],
+    template_pairs: Sequence[pa.Table],
+    needs: frozenset[Need],
+) -> TextPlan:
+    """Distinct texts of one language that methods with these needs read, in training and in every task.
+
+    Args:
+        utterances: all corpora's `utterances` of the language.
+        masked: their `masked_utterances`, in the same order of corpora; only training reads them.
+        template_pairs: their `template_pairs`.
+        needs: of the methods that share the encoder.
+    """
+    texts: dict[str, str] = {}
+    for table in utterances:
+        texts |= _by_key(table["text_key"], table["text"])
+    for table in template_pairs:
+        for column in ("source_text", "target_text"):
+            own = table[column].unique().to_pylist()
+            texts |= dict(zip(text_keys(own), own, strict=True))
+    states = frozenset(texts) if Need.TOKEN_STATES in needs else frozenset()
+    if Need.MASKED_TARGETS in needs:
+        for table, own in zip(masked, utterances, strict=True):
+            trained = _training_rows(table, own)
+            texts |= _by_key(trained["template_key"], trained["template_text"])
+            texts |= _by_key(trained["residual_key"], trained["residual_text"])
+    return TextPlan(texts, states)
+
+
+def _training_rows(table: pa.Table, utterances: pa.Table) -> pa.Table:
+    in_training = pc.is_in(utterances["split"], value_set=pa.array(TRAINING_SPLITS))
+    ids = utterances["utterance_id"].filter(in_training).combine_chunks()
+    return table.filter(pc.is_in(table["utterance_id"], value_set=ids))
+
+
+def _by_key(keys: pa.ChunkedArray, texts: pa.ChunkedArray) -> dict[str, str]:
+    present = keys.is_valid()
+    return dict(zip(keys.filter(present).to_pylist(), texts.filter(present).to_pylist(), strict=True))

