@@ -312,9 +312,7 @@ def test_an_edit_changes_only_targets_of_the_edited_and_draws_of_gone_or_new_val
 
 
 def _values(rows):
-    return {
-        (tag[2:], w) for row in rows for w, tag in zip(row["tokens"], row["slot_tags"], strict=True) if tag != "O"
-    }
+    return {(tag[2:], w) for row in rows for w, tag in zip(row["tokens"], row["slot_tags"], strict=True) if tag != "O"}
 
 
 def _by_source(made):
