@@ -1,0 +1,43 @@
+# make demo and make test do everything on a machine with Python 3.11; see README.md.
+PYTHON ?= python3.11
+BIN := .venv/bin
+DISENT_HOME ?= $(CURDIR)/data
+export DISENT_HOME
+# Threads that wait by spinning slow small steps down many times over when the cores are shared.
+export OMP_WAIT_POLICY ?= PASSIVE
+
+.PHONY: setup demo test dev lint bench clean
+
+setup: .venv/.stamp ## make the environment in .venv
+
+.venv/.stamp: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --constraint constraints.txt torch
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[test]'
+	touch $@
+
+demo: setup ## the whole lineage on the sample corpora, then the leaderboard
+	$(BIN)/disent materialize
+	$(BIN)/disent leaderboard crosslingual_retrieval
+
+test: setup ## all tests
+	$(BIN)/pytest
+
+dev: setup ## the Dagster UI on http://127.0.0.1:3000
+	mkdir -p $(DISENT_HOME)/dagster
+	cp dagster.yaml $(DISENT_HOME)/dagster/
+	DAGSTER_HOME=$(DISENT_HOME)/dagster $(BIN)/dagster dev --workspace workspace.yaml --host 127.0.0.1 --port $(or $(PORT),3000)
+
+lint: setup ## ruff, pyright, sqlfluff
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[lint]'
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright
+	$(BIN)/sqlfluff lint sql
+
+bench: setup ## benchmarks against the peers; writes docs/benchmarks.md
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[bench]'
+	$(BIN)/python -m tests.benchmarks
+
+clean: ## remove the environment and everything that runs have made, but not the sample corpora
+	rm -rf .venv data/tables data/heads data/plots data/encoders data/checkpoints data/cache data/dagster data/warehouse.*
