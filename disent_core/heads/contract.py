@@ -59,9 +59,13 @@ class Method(Protocol):
     code_version: str
 
     def fit(
-        self, data: TrainingData, config: Any, seeds: Sequence[int], *, checkpoint: Path, device: str
+        self, data: TrainingData, config: Any, seeds: Sequence[int], *, checkpoint: Path, device: str, run: str
     ) -> Iterator[Epoch]:
-        """Train every seed, one epoch an item. A run that was cut off goes on from `checkpoint`."""
+        """Train every seed, one epoch an item. A run that was cut off goes on from `checkpoint`.
+
+        `run` is the fingerprint of everything that the weights depend on, the vectors of the texts included: a
+        checkpoint of another run is not used.
+        """
         ...
 
     def save(self, checkpoint: Path, path: Path, description: Mapping[str, Any]) -> str:

@@ -45,7 +45,7 @@ class FrozenHeadMethod:
     is_trained: bool = True
 
     def fit(
-        self, data: TrainingData, config: TrainConfig, seeds: Sequence[int], *, checkpoint: Path, device: str
+        self, data: TrainingData, config: TrainConfig, seeds: Sequence[int], *, checkpoint: Path, device: str, run: str
     ) -> Iterator[Epoch]:
         """Train every seed at once; see `disent_core.training.fit`."""
         sampler = PairSampler(
@@ -61,7 +61,7 @@ class FrozenHeadMethod:
             seeds,
             checkpoint=checkpoint,
             device=device,
-            run=fingerprint(self.name, self.code_version, data.dim, data.languages),
+            run=fingerprint(run, self.name, self.code_version, data.dim, data.languages),
         )
 
     def save(self, checkpoint: Path, path: Path, description: Mapping[str, object]) -> str:

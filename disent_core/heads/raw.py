@@ -31,7 +31,7 @@ class Raw:
     is_trained: bool = False
 
     def fit(
-        self, data: TrainingData, config: RawConfig, seeds: Sequence[int], *, checkpoint: Path, device: str
+        self, data: TrainingData, config: RawConfig, seeds: Sequence[int], *, checkpoint: Path, device: str, run: str
     ) -> Iterator[Epoch]:
         """No epochs."""
         return iter(())

@@ -130,7 +130,7 @@ def train_head(run: HeadRun, files: HeadFiles, open_data: Callable[[], TrainingD
 def _run_epochs(run: HeadRun, data: TrainingData, checkpoint: Path, device: str) -> Sequence[Epoch]:
     epochs: list[Epoch] = []
     logged = started = time.monotonic()
-    fitted = run.method.fit(data, run.settings, run.seeds, checkpoint=checkpoint, device=device)
+    fitted = run.method.fit(data, run.settings, run.seeds, checkpoint=checkpoint, device=device, run=run.inputs)
     for epoch in fitted:
         epochs.append(epoch)
         if time.monotonic() - logged >= _LOG_SECONDS:

@@ -1,0 +1,100 @@
+"""Small builders for tests: invented utterances with random frozen embeddings, no encoder in sight."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from disent_core.arrays import KEY, StateTable, VectorTable
+from disent_core.heads.data import TrainingData, training_data
+from disent_core.tables import SCHEMAS, rows_table
+from disent_core.text import text_key, text_keys
+
+DIM = 6
+
+
+def sorted_keys(texts: Iterable[str]) -> np.ndarray:
+    return np.sort(np.asarray(text_keys(dict.fromkeys(texts)), dtype=KEY))
+
+
+def vector_table(texts: Iterable[str], *, dim: int = DIM, seed: int = 0, dtype: str = "float32") -> VectorTable:
+    """Random vectors of these texts, which depend on text and seed alone."""
+    keys = sorted_keys(texts)
+    return VectorTable("vectors", keys, np.stack([_random(key, (dim,), seed, dtype) for key in keys]))
+
+
+def state_table(texts: Iterable[str], *, dim: int = DIM, seed: int = 0, dtype: str = "float16") -> StateTable:
+    """Random token states, 3 to 7 tokens a text."""
+    keys = sorted_keys(texts)
+    own = [_random(key, (3 + key[0] % 5, dim), seed + 1, dtype) for key in keys]
+    return StateTable("states", keys, np.concatenate(own), np.cumsum([0, *map(len, own)]))
+
+
+def _random(key: bytes, shape: tuple[int, ...], seed: int, dtype: str) -> np.ndarray:
+    return np.random.default_rng([int(key[:8], 16), seed]).standard_normal(shape).astype(dtype)
+
+
+def aligned_rows(
+    pair: str, *, train: int = 12, dev: int = 6, test: int = 3, corpus: str = "toy"
+) -> tuple[pa.Table, dict[str, set[str]]]:
+    """An `aligned_pairs` table and the texts of each language.
+
+    Every third utterance has no slot, hence no residual and itself as template; every second one is in the pool.
+    """
+    texts: dict[str, set[str]] = {language: set() for language in pair.split("-")}
+    rows = []
+    for i, split in enumerate(["train"] * train + ["dev"] * dev + ["test"] * test):
+        row = {"corpus": corpus, "pair": pair, "utterance_id": str(i), "split": split}
+        for side, language in zip(("source", "target"), pair.split("-"), strict=True):
+            text, has_slot = f"{corpus} {language} {i}", i % 3 > 0
+            template, residual = (f"{text} <mask>", f"<mask> {i}") if has_slot else (text, None)
+            texts[language] |= {text, template, residual} - {None}
+            row |= {
+                f"{side}_language": language,
+                f"{side}_key": text_key(text),
+                f"{side}_template_key": text_key(template),
+                f"{side}_residual_key": residual and text_key(residual),
+                f"{side}_is_negative": i % 2 == 0,
+            }
+        rows.append(row)
+    return rows_table(rows, "aligned_pairs").cast(SCHEMAS["aligned_pairs"]), texts
+
+
+@dataclass(frozen=True)
+class World:
+    """`aligned_pairs` of some language pairs, and the frozen embeddings of their languages."""
+
+    aligned: list[pa.Table]
+    texts: dict[str, set[str]]
+    vectors: dict[str, VectorTable]
+    states: dict[str, StateTable]
+
+    @property
+    def data(self) -> TrainingData:
+        return training_data(self.aligned, self.vectors, self.states)
+
+
+def world(*pairs: str, dim: int = DIM, seed: int = 0, **counts: int) -> World:
+    aligned, texts = [], {}
+    for pair in pairs or ("en-de",):
+        table, own = aligned_rows(pair, **counts)
+        aligned.append(table)
+        texts = {language: texts.get(language, set()) | own.get(language, set()) for language in {**texts, **own}}
+    return World(
+        aligned,
+        texts,
+        {language: vector_table(own, dim=dim, seed=seed) for language, own in texts.items()},
+        {language: state_table(own, dim=dim, seed=seed) for language, own in texts.items()},
+    )
+
+
+def random_rows(*shape: int, seed: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def padded_states(lengths: Sequence[int], dim: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Random states, zero where there is padding, and the mask."""
+    mask = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
+    return random_rows(len(lengths), max(lengths), dim, seed=seed) * mask.unsqueeze(-1), mask
