@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -35,6 +35,7 @@ class Epoch:
     seconds: float
 
 
+@runtime_checkable
 class TrainedMethod(Protocol):
     """A method after training, with the weights of every seed."""
 
@@ -43,6 +44,7 @@ class TrainedMethod(Protocol):
         ...
 
 
+@runtime_checkable
 class Method(Protocol):
     """A system that turns what the encoder gives into embeddings of its own.
 
