@@ -71,7 +71,7 @@ class Head(nn.Module):
     """
 
     def embed(self, batch: Batch) -> dict[str, Tensor]:
-        """One matrix per embedding name, from `vectors` (and `states` with `mask`)."""
+        """One matrix per embedding name, from `vectors` (and `grouped_states`)."""
         raise NotImplementedError
 
 

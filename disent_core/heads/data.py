@@ -68,13 +68,35 @@ class StateBank:
         return StateBank(self.values.to(device), self.begin.to(device), self.length.to(device))
 
     def take(self, rows: Int[Tensor, " rows"]) -> tuple[Float[Tensor, "rows length dim"], Bool[Tensor, "rows length"]]:
-        """States padded with zeros to the longest of these texts, and where they are real."""
+        """States padded to the longest of these texts, and where they are real.
+
+        Padding repeats a text's first state, which costs nothing: whoever attends must mask.
+        """
         length = self.length[rows]
         steps = torch.arange(int(length.max()) if len(rows) else 0, device=length.device)
         mask = steps < length.unsqueeze(1)
         positions = self.begin[rows].unsqueeze(1) + torch.where(mask, steps, 0)
-        padded = self.values.take(positions.flatten()).view(*mask.shape, self.values.dim)
-        return padded * mask.unsqueeze(-1), mask
+        return self.values.take(positions.flatten()).view(*mask.shape, self.values.dim), mask
+
+
+LENGTH_GROUPS = 4
+"""Groups of about equal length into which the texts of a batch are padded: a batch has a few long texts."""
+
+
+def grouped_states(bank: StateBank, rows: Int[Tensor, "seeds texts"]) -> Batch:
+    """Token states of a batch, padded in groups of similar length.
+
+    Returns:
+        `order`: texts from the shortest to the longest; `place`: where each text is in that order; and for each
+        group g of that order `states_g` [seeds, group, length, dim] with `mask_g`.
+    """
+    order = bank.length[rows].argsort(dim=1, stable=True)
+    batch = {"order": order, "place": order.argsort(dim=1)}
+    for group, chosen in enumerate(rows.gather(1, order).chunk(LENGTH_GROUPS, dim=1)):
+        states, mask = bank.take(chosen.flatten())
+        batch[f"states_{group}"] = states.view(*chosen.shape, *states.shape[1:])
+        batch[f"mask_{group}"] = mask.view(*chosen.shape, mask.shape[1])
+    return batch
 
 
 def vector_bank(tables: Sequence[VectorTable]) -> VectorBank:
@@ -107,14 +129,14 @@ class TextFeatures:
         return len(self.rows)
 
     def batches(self, size: int, device: str) -> Iterator[Batch]:
-        """Blocks of at most `size` texts, in order: `vectors`, and `states` with `mask` where there are any."""
+        """Blocks of at most `size` texts, in order: `vectors`, and their `grouped_states` where there are any."""
         for start in range(0, len(self), size):
             block = slice(start, start + size)
-            batch = {"vectors": self.vectors.take(self.rows[block]).to(device)}
+            batch = {"vectors": self.vectors.take(self.rows[block])}
             if self.states is not None and self.state_rows is not None:
-                states, mask = self.states.take(self.state_rows[block])
-                batch |= {"states": states.to(device), "mask": mask.to(device)}
-            yield batch
+                grouped = grouped_states(self.states, self.state_rows[block].unsqueeze(0))
+                batch |= {name: value.squeeze(0) for name, value in grouped.items()}
+            yield {name: value.to(device) for name, value in batch.items()}
 
 
 def text_features(keys: Sequence[str], vectors: VectorTable, states: StateTable | None = None) -> TextFeatures:

@@ -8,6 +8,7 @@ With linear maps, sum_j a_j V(h_j) = V(sum_j a_j h_j) and (Q c).(K h_j) = (K^T Q
 utterance of L tokens costs O(L D + D^2) and not O(L D^2), with the same result.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -73,13 +74,11 @@ class FmdaHead(Head):
 
     def embed(self, batch: Batch) -> Embedded:
         """`meaning`, `template`, `residual` and `language`, each [texts, dim]."""
-        template, residual = self._attend(batch["vectors"], batch["states"], batch["mask"])
-        return {
-            "meaning": self.meaning(template + residual),
-            "template": template,
-            "residual": residual,
-            "language": self.language(batch["vectors"]),
-        }
+        return self._content(batch) | {"language": self.language(batch["vectors"])}
+
+    def _content(self, batch: Batch) -> Embedded:
+        template, residual = self._attend(batch)
+        return {"meaning": self.meaning(template + residual), "template": template, "residual": residual}
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """The paper's 14 terms, added up over both languages under eight names."""
@@ -97,23 +96,30 @@ class FmdaHead(Head):
             if f"{part}_reconstruction" not in self.config.without:
                 terms |= self._target_reconstruction(batch, own, part)
         if "contrast" not in self.config.without:
-            negative = {side: self.embed(_of(batch, f"{side}_negative")) for side in SIDES}
+            negative = {side: self._content(_of(batch, f"{side}_negative")) for side in SIDES}
             for part in ("template", "meaning"):
                 terms[f"{part}_contrast"] = self._contrast(own, negative, part)
         return terms
 
     # --- attention ---
 
-    def _attend(
-        self,
-        query: Float[Tensor, "batch dim"],
-        states: Float[Tensor, "batch length dim"],
-        mask: Bool[Tensor, "batch length"],
-    ) -> tuple[Float[Tensor, "batch dim"], Float[Tensor, "batch dim"]]:
+    def _attend(self, batch: Batch) -> tuple[Float[Tensor, "batch dim"], Float[Tensor, "batch dim"]]:
         """Template and residual: values under the attention of the sentence vector, and under its complement."""
+        groups = list(state_groups(batch))
+        asked = self.query(batch["vectors"])[batch["order"]].split([len(mask) for _, mask in groups])
+        found = [self._attend_group(query, *group) for query, group in zip(asked, groups, strict=True)]
+        template, residual = (torch.cat(parts)[batch["place"]] for parts in zip(*found, strict=True))
+        return template, residual
+
+    def _attend_group(
+        self,
+        asked: Float[Tensor, "group dim"],
+        states: Float[Tensor, "group length dim"],
+        mask: Bool[Tensor, "group length"],
+    ) -> tuple[Float[Tensor, "group dim"], Float[Tensor, "group dim"]]:
         if self.config.attention_special == "drop":
             mask = without_special_tokens(mask)
-        scores = (self._scores(query, states) * self.scale).masked_fill(~mask, float("-inf"))
+        scores = (self._scores(asked, states) * self.scale).masked_fill(~mask, float("-inf"))
         attention = scores.softmax(dim=-1)
         rest = residual_attention(attention, mask, self.config.residual_attention)
         return (
@@ -121,8 +127,7 @@ class FmdaHead(Head):
             self._values(self.residual_value, rest, states),
         )
 
-    def _scores(self, query: Tensor, states: Tensor) -> Tensor:
-        asked = self.query(query)
+    def _scores(self, asked: Tensor, states: Tensor) -> Tensor:
         if isinstance(self.key, nn.Linear):
             # K^T Q c, once per utterance; the bias of K adds the same to every token of an utterance.
             return torch.einsum("bld,bd->bl", states, asked @ self.key.weight)
@@ -144,8 +149,12 @@ class FmdaHead(Head):
     def _utterance_target(self, batch: Batch, side: str) -> Tensor:
         if self.config.reconstruction_target == "cls":
             return batch[f"{side}_vectors"]
-        # Padding is zero in the states.
-        return batch[f"{side}_states"].sum(dim=1) / batch[f"{side}_mask"].sum(dim=1, keepdim=True)
+        own = _of(batch, side)
+        means = [
+            torch.einsum("bl,bld->bd", mask / mask.sum(dim=1, keepdim=True), states)
+            for states, mask in state_groups(own)
+        ]
+        return torch.cat(means)[own["place"]]
 
     def _target_reconstruction(self, batch: Batch, own: dict[str, Embedded], part: str) -> dict[str, Tensor]:
         """Same language, and crossed: the own template with the other language gives the other's target."""
@@ -214,8 +223,17 @@ def without_special_tokens(mask: Bool[Tensor, "batch length"]) -> Bool[Tensor, "
     return torch.where(inner.any(dim=1, keepdim=True), inner, mask)
 
 
+def state_groups(batch: Batch) -> Iterator[tuple[Tensor, Tensor]]:
+    """States and mask of each group of similar length, in the batch's `order`."""
+    group = 0
+    while f"states_{group}" in batch:
+        yield batch[f"states_{group}"], batch[f"mask_{group}"]
+        group += 1
+
+
 def _of(batch: Batch, role: str) -> Batch:
-    return {name: batch[f"{role}_{name}"] for name in ("vectors", "states", "mask")}
+    prefix = f"{role}_"
+    return {name.removeprefix(prefix): value for name, value in batch.items() if name.startswith(prefix)}
 
 
 METHOD = FrozenHeadMethod(

@@ -12,7 +12,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from disent_core.errors import TrainingError
-from disent_core.heads.data import SIDES, Batch, PairRows, TrainingData
+from disent_core.heads.data import SIDES, Batch, PairRows, TrainingData, grouped_states
 from disent_core.tables import fingerprint
 
 Draw = Literal["partner", "negative"]
@@ -24,7 +24,7 @@ class PairSampler:
     """Batches of what a head asks for.
 
     A batch has `source_vectors`, `source_language` and the same of the target, and on demand:
-    `source_states` and `source_mask` (`states`); `source_template_vectors`, `source_residual_vectors` and
+    the `grouped_states` of both (`states`); `source_template_vectors`, `source_residual_vectors` and
     `source_has_residual` (`masked`); and for each of `draws`, `source_partner_vectors` (a random training
     sentence of the same language) or `source_negative_vectors` (of the negative pool), with states likewise.
     None of those is ever the anchor's own text.
@@ -59,31 +59,31 @@ class PairSampler:
             )
         return BatchPlan(_on_device(self, device), train, dev, split_seed, device)
 
-    def gather(self, pairs: PairRows, drawn: Mapping[str, Tensor]) -> Batch:
-        """The tensors of some pairs; `drawn` has the texts of `source_partner` and so on."""
+    def gather(self, pairs: PairRows, drawn: Mapping[str, Tensor], shape: torch.Size) -> Batch:
+        """The tensors of some pairs, seeds first: `shape` is seeds x pairs, `drawn` the texts of `source_partner`..."""
         batch: Batch = {}
         for side in SIDES:
-            batch |= self._text(side, pairs.text[side])
-            batch[f"{side}_language"] = pairs.language[side]
+            batch |= self.text(f"{side}_", pairs.text[side].view(shape))
+            batch[f"{side}_language"] = pairs.language[side].view(shape)
             if self.masked:
-                batch |= self._targets(side, pairs)
+                batch |= self._targets(side, pairs, shape)
         for role, rows in drawn.items():
-            batch |= self._text(role, rows)
+            batch |= self.text(f"{role}_", rows.view(shape))
         return batch
 
-    def _text(self, role: str, rows: Int[Tensor, " rows"]) -> Batch:
-        batch = {f"{role}_vectors": self.data.vectors.take(rows)}
+    def text(self, prefix: str, rows: Int[Tensor, "seeds texts"]) -> Batch:
+        """`vectors` of some texts and, if asked for, their `grouped_states`; every name begins with the prefix."""
+        batch = {"vectors": self.data.vectors.take(rows.flatten()).view(*rows.shape, self.data.dim)}
         if self.states and self.data.states is not None and self.data.state_rows is not None:
-            states, mask = self.data.states.take(self.data.state_rows[rows])
-            batch |= {f"{role}_states": states, f"{role}_mask": mask}
-        return batch
+            batch |= grouped_states(self.data.states, self.data.state_rows[rows])
+        return {f"{prefix}{name}": value for name, value in batch.items()}
 
-    def _targets(self, side: str, pairs: PairRows) -> Batch:
-        residual = pairs.residual[side]
+    def _targets(self, side: str, pairs: PairRows, shape: torch.Size) -> Batch:
+        residual, take = pairs.residual[side], self.data.vectors.take
         return {
-            f"{side}_template_vectors": self.data.vectors.take(pairs.template[side]),
-            f"{side}_residual_vectors": self.data.vectors.take(residual.clamp_min(0)),
-            f"{side}_has_residual": (residual >= 0).float(),
+            f"{side}_template_vectors": take(pairs.template[side]).view(*shape, self.data.dim),
+            f"{side}_residual_vectors": take(residual.clamp_min(0)).view(*shape, self.data.dim),
+            f"{side}_has_residual": (residual >= 0).float().view(shape),
         }
 
 
@@ -124,10 +124,10 @@ class BatchPlan:
             )
 
     def validation_texts(self, side: str, batch_size: int = 1024) -> Iterator[Batch]:
-        """`vectors` (and `states`, `mask`) of one side of the validation pairs, in order."""
+        """`vectors` (and `grouped_states`) of one side of the validation pairs, in order."""
         for rows in self.dev.text[side].split(batch_size):
-            batch = self.sampler._text("text", rows.to(self.device))
-            yield {name.removeprefix("text_"): value for name, value in batch.items()}
+            batch = self.sampler.text("", rows.to(self.device).unsqueeze(0))
+            yield {name: value.squeeze(0) for name, value in batch.items()}
 
     def _draw(self, pairs: PairRows, generator: torch.Generator) -> dict[str, Tensor]:
         data = self.sampler.data
@@ -139,11 +139,9 @@ class BatchPlan:
         }
 
     def _stacked(self, pairs: PairRows, rows: Tensor, drawn: Mapping[str, Tensor]) -> Batch:
-        shape = rows.shape
         flat = _pairs_on(pairs.select(rows.flatten()), self.device)
         own = {role: texts.flatten().to(self.device) for role, texts in drawn.items()}
-        batch = self.sampler.gather(flat, own)
-        return {name: value.view(*shape, *value.shape[1:]) for name, value in batch.items()}
+        return self.sampler.gather(flat, own, rows.shape)
 
 
 def draw_texts(
