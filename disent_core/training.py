@@ -9,14 +9,14 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 import torch
 from jaxtyping import Float
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
@@ -57,8 +57,10 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         for name in ("learning_rate", "batch_size", "max_epochs", "patience"):
-            if getattr(self, name) <= 0:
+            if not getattr(self, name) > 0:  # nan is not either
                 raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
+        if not self.weight_decay >= 0:
+            raise ValueError(f"weight_decay must not be negative, not {self.weight_decay}")
         if not 0 < self.validation_fraction < 1:
             raise ValueError(f"validation_fraction must be between 0 and 1, not {self.validation_fraction}")
 
@@ -118,7 +120,7 @@ def fit(
     Raises:
         TrainingError: if a loss is not finite, or there is nothing to validate on.
     """
-    run = fingerprint(run, asdict(config), list(seeds))
+    run = fingerprint(run, asdict(replace(config, checkpoint_seconds=0.0)), list(seeds))
     head = build().to(device)
     state = _resume(checkpoint, run, device) or _start(build, seeds, device)
     yield from (_epoch(entry) for entry in state.history)
@@ -350,14 +352,18 @@ def _save(checkpoint: Path, run: str, state: _State) -> None:
 def _resume(checkpoint: Path, run: str, device: str) -> _State | None:
     if not checkpoint.is_file():
         return None
-    with safe_open(checkpoint, framework="pt", device=device) as file:
-        metadata = file.metadata()
-        if metadata["run"] != run:
-            return None
-        stacks: dict[str, Parameters] = {attribute: {} for attribute in _STACKS.values()}
-        for key in file.keys():
-            prefix, name = key.split(".", 1)
-            stacks[_STACKS[prefix]][name] = file.get_tensor(key)
+    stacks: dict[str, Parameters] = {attribute: {} for attribute in _STACKS.values()}
+    try:
+        with safe_open(checkpoint, framework="pt", device=device) as file:
+            metadata = file.metadata()
+            if metadata["run"] != run:
+                return None
+            for key in file.keys():
+                prefix, name = key.split(".", 1)
+                stacks[_STACKS[prefix]][name] = file.get_tensor(key)
+    except SafetensorError as error:
+        log.warning("%s is damaged (%s): training starts anew", checkpoint, error)
+        return None
     state = _State(**json.loads(metadata["state"]), **stacks)
     log.info("resuming after epoch %d, seeds %s still train", state.epoch, state.active)
     return state
