@@ -8,7 +8,7 @@ import pyarrow as pa
 import torch
 
 from disent_core.arrays import KEY, StateTable, VectorTable
-from disent_core.heads.data import TrainingData, training_data
+from disent_core.heads.data import StateBank, TrainingData, VectorBank, grouped_states, training_data
 from disent_core.tables import SCHEMAS, rows_table
 from disent_core.text import text_key, text_keys
 
@@ -94,7 +94,17 @@ def random_rows(*shape: int, seed: int) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def padded_states(lengths: Sequence[int], dim: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Random states, zero where there is padding, and the mask."""
-    mask = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
-    return random_rows(len(lengths), max(lengths), dim, seed=seed) * mask.unsqueeze(-1), mask
+def ragged_bank(lengths: Sequence[int], dim: int, *, seed: int) -> StateBank:
+    """Random token states of texts of these lengths."""
+    values = VectorBank([random_rows(sum(lengths), dim, seed=seed)])
+    length = torch.tensor(list(lengths))
+    return StateBank(values, length.cumsum(0) - length, length)
+
+
+def grouped_texts(lengths: Sequence[int], dim: int, *, seed: int) -> dict[str, torch.Tensor]:
+    """Random token states as a head reads them, in float64."""
+    grouped = grouped_states(ragged_bank(lengths, dim, seed=seed), torch.arange(len(lengths)).unsqueeze(0))
+    return {
+        name: value.squeeze(0).double() if value.is_floating_point() else value.squeeze(0)
+        for name, value in grouped.items()
+    }

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from synthetic import padded_states, random_rows
+from synthetic import grouped_texts, random_rows
 from torch import nn
 
 from disent_core.heads.fmda import METHOD, FmdaConfig, FmdaHead, residual_attention, without_special_tokens
@@ -55,8 +55,9 @@ def batch_of_pairs(seed: int = 0) -> dict[str, torch.Tensor]:
     for offset, side in enumerate(SIDES):
         for role, lengths in ((side, LENGTHS[side]), (f"{side}_negative", NEGATIVES[side])):
             seed += 10
-            states, mask = padded_states(lengths, DIM, seed)
-            batch |= {f"{role}_states": states, f"{role}_mask": mask, f"{role}_vectors": states[:, 0] + 0.1}
+            texts = grouped_texts(lengths, DIM, seed=seed)
+            batch |= {f"{role}_{name}": value for name, value in texts.items()}
+            batch[f"{role}_vectors"] = random_rows(4, DIM, seed=seed + 3)
         batch[f"{side}_template_vectors"] = random_rows(4, DIM, seed=seed + 1)
         batch[f"{side}_residual_vectors"] = random_rows(4, DIM, seed=seed + 2)
         batch[f"{side}_has_residual"] = torch.tensor(HAS_RESIDUAL[side], dtype=torch.float64)
@@ -129,8 +130,15 @@ def loop_embed(own: FmdaHead, vector, tokens) -> dict[str, list[float]]:
 
 
 def real_tokens(batch, role, row):
-    count = int(batch[f"{role}_mask"][row].sum())
-    return batch[f"{role}_states"][row][:count].tolist()
+    place, group = int(batch[f"{role}_place"][row]), 0
+    while place >= len(batch[f"{role}_mask_{group}"]):
+        place -= len(batch[f"{role}_mask_{group}"])
+        group += 1
+    return batch[f"{role}_states_{group}"][place][batch[f"{role}_mask_{group}"][place]].tolist()
+
+
+def texts_of(batch, role):
+    return {name.removeprefix(f"{role}_"): value for name, value in batch.items() if name.startswith(f"{role}_")}
 
 
 def loop_embeddings(own, batch, role):
@@ -203,7 +211,7 @@ def test_every_term_equals_a_loop_over_pairs_and_tokens(switches):
 @pytest.mark.parametrize("switches", SWITCHES.values(), ids=SWITCHES)
 def test_embeddings_equal_attention_with_keys_and_values_of_every_token(switches):
     own, batch = head(**switches), batch_of_pairs()
-    found = own.embed({name: batch[f"source_{name}"] for name in ("vectors", "states", "mask")})
+    found = own.embed(texts_of(batch, "source"))
     for name, rows in found.items():
         expected = [one[name] for one in loop_embeddings(own, batch, "source")]
         assert torch.allclose(rows, torch.tensor(expected, dtype=torch.float64), atol=1e-9), name
@@ -211,9 +219,8 @@ def test_embeddings_equal_attention_with_keys_and_values_of_every_token(switches
 
 def test_embeddings_in_float32_equal_the_loop_to_1e_6():
     own, batch = head(), batch_of_pairs()
-    single = own.float().embed({name: batch[f"source_{name}"].float() for name in ("vectors", "states")} | {
-        "mask": batch["source_mask"]
-    })  # fmt: skip
+    texts = {name: value.float() if value.is_floating_point() else value for name, value in batch.items()}
+    single = own.float().embed(texts_of(texts, "source"))
     own.double()
     for name, rows in single.items():
         expected = [one[name] for one in loop_embeddings(own, batch, "source")]
@@ -243,33 +250,38 @@ def test_the_terms_are_the_eight_names_of_fourteen_losses():
     assert set(head()(batch_of_pairs())) == {"language_identification"}.union(*GROUPS.values())
 
 
-def more_padding(batch, count):
+def more_padding(batch, count, value):
+    """The same texts with more padding, and all padding of another value."""
     wider = dict(batch)
-    for name, value in batch.items():
-        if name.endswith("_states"):
-            wider[name] = nn.functional.pad(value, (0, 0, 0, count))
-        if name.endswith("_mask"):
-            wider[name] = nn.functional.pad(value, (0, count))
+    for name in [name for name in batch if "_mask_" in name]:
+        states = name.replace("_mask_", "_states_")
+        wider[name] = nn.functional.pad(batch[name], (0, count))
+        padded = nn.functional.pad(batch[states], (0, 0, 0, count))
+        wider[states] = padded.masked_fill(~wider[name].unsqueeze(-1), value)
     return wider
 
 
 @pytest.mark.parametrize("switches", SWITCHES.values(), ids=SWITCHES)
 def test_padding_never_matters(switches):
     own, batch = head(**switches), batch_of_pairs()
-    terms, padded = own(batch), own(more_padding(batch, 4))
-    assert {name: value.item() for name, value in padded.items()} == pytest.approx(
-        {name: value.item() for name, value in terms.items()}, abs=1e-12
-    )
+    expected = {name: value.item() for name, value in own(batch).items()}
+    padded = own(more_padding(batch, 4, 100.0))
+    assert {name: value.item() for name, value in padded.items()} == pytest.approx(expected, abs=1e-9)
 
 
-def test_what_lies_in_padding_reaches_no_embedding():
-    own, batch = head(), batch_of_pairs()
-    states, mask = batch["source_states"], batch["source_mask"]
-    filled = torch.where(mask.unsqueeze(-1), states, 100.0)
-    clean, dirty = (
-        own.embed({"vectors": batch["source_vectors"], "states": s, "mask": mask}) for s in (states, filled)
+def test_groups_of_similar_length_change_no_term():
+    own, batch = head(reconstruction_target="mean"), batch_of_pairs()
+    as_one = {name: value for name, value in batch.items() if not name[-1].isdigit() and "order" not in name}
+    for role in ("source", "target", "source_negative", "target_negative"):
+        tokens = [torch.tensor(real_tokens(batch, role, row), dtype=torch.float64) for row in range(4)]
+        as_one[f"{role}_states_0"] = nn.utils.rnn.pad_sequence(tokens, batch_first=True)
+        lengths = torch.tensor([len(own_tokens) for own_tokens in tokens]).unsqueeze(1)
+        as_one[f"{role}_mask_0"] = torch.arange(int(lengths.max())) < lengths
+        as_one |= {f"{role}_order": torch.arange(4), f"{role}_place": torch.arange(4)}
+    grouped, single = own(batch), own(as_one)
+    assert {name: value.item() for name, value in single.items()} == pytest.approx(
+        {name: value.item() for name, value in grouped.items()}, abs=1e-9
     )
-    assert all(torch.allclose(clean[name], dirty[name], atol=1e-9) for name in clean)
 
 
 @pytest.mark.parametrize("form", ["softmax", "renorm"])
