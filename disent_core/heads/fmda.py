@@ -151,7 +151,7 @@ class FmdaHead(Head):
             return batch[f"{side}_vectors"]
         own = _of(batch, side)
         means = [
-            torch.einsum("bl,bld->bd", (mask / mask.sum(dim=1, keepdim=True)).to(states.dtype), states)
+            torch.einsum("bl,bld->bd", mask.to(states.dtype) / mask.sum(dim=1, keepdim=True), states)
             for states, mask in state_groups(own)
         ]
         return torch.cat(means)[own["place"]]
