@@ -102,7 +102,8 @@ def train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: 
         vectors, states = {}, {}
         for language in partitions.languages_of(config, trained_on):
             vectors[language], states[language] = open_embeddings(workspace, encoder, language, needs)
-        return training_data([aligned], vectors, states if Need.TOKEN_STATES in needs else None)
+        own_states = states if Need.TOKEN_STATES in needs else None
+        return training_data([aligned], vectors, own_states, masked=Need.MASKED_TARGETS in needs)
 
     return run, train_head(run, head_files(workspace, run), open_data, device=resolve_device(config.experiment.device))
 

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from disent_core.embeddings import StateTable, VectorTable
-from disent_core.errors import TrainingError
+from disent_core.errors import TableError, TrainingError
 
 Batch = dict[str, Tensor]
 """Tensors by name, `source_vectors`, `target_states`, ...: every one has a row per pair (or per text)."""
@@ -203,6 +203,8 @@ def training_data(
     aligned: Sequence[pa.Table],
     vectors: Mapping[str, VectorTable],
     states: Mapping[str, StateTable] | None = None,
+    *,
+    masked: bool = True,
 ) -> TrainingData:
     """Join the `aligned_pairs` of one or more language pairs with the frozen embeddings of their languages.
 
@@ -210,6 +212,7 @@ def training_data(
         aligned: `aligned_pairs` tables, one a language pair.
         vectors: sentence vectors by language.
         states: token states by language, for methods that attend over tokens.
+        masked: look up the masked texts, for methods that have them as targets; otherwise there are none.
 
     Raises:
         TableError: if a text has not been encoded.
@@ -219,12 +222,12 @@ def training_data(
     pairs = pairs.filter(pc.is_in(pairs["split"], value_set=pa.array(("train", "dev"))))
     languages = tuple(vectors)
     bank = vector_bank([vectors[language] for language in languages])
-    rows = _Rows(pairs, languages, vectors, bank.starts)
+    rows = _Rows(pairs, languages, vectors, bank.starts, masked=masked)
     split = np.asarray(pairs["split"].to_pylist())
     splits = {name: rows.pairs(split == name) for name in ("train", "dev")}
     if not len(splits["train"]):
         raise TrainingError(f"no training pair for {'+'.join(languages)}. Check the corpus's partitions")
-    return TrainingData(
+    data = TrainingData(
         languages=languages,
         vectors=bank,
         states=None if states is None else state_bank([states[language] for language in languages]),
@@ -233,21 +236,39 @@ def training_data(
         negatives=rows.by_language(split == "train", only_negatives=True),
         sentences=rows.by_language(split == "train", only_negatives=False),
     )
+    _check_states(data)
+    return data
+
+
+def _check_states(data: TrainingData) -> None:
+    if data.state_rows is None:
+        return
+    read = torch.cat([rows for pairs in data.splits.values() for rows in pairs.text.values()]).unique()
+    if count := int((data.state_rows[read] < 0).sum()):
+        remedy = "Materialise the embeddings of this encoder again"
+        raise TableError(f"the token states of {count} of {len(read)} texts are missing. {remedy}")
 
 
 class _Rows:
     """Bank rows of the texts that `aligned_pairs` addresses by key."""
 
     def __init__(
-        self, pairs: pa.Table, languages: Sequence[str], vectors: Mapping[str, VectorTable], starts: Tensor
+        self,
+        pairs: pa.Table,
+        languages: Sequence[str],
+        vectors: Mapping[str, VectorTable],
+        starts: Tensor,
+        *,
+        masked: bool,
     ) -> None:
         self.pairs_table, self.languages = pairs, languages
         self.vectors, self.starts = vectors, starts.numpy()
         known = pa.array(languages)
         self.language = {side: pc.index_in(pairs[f"{side}_language"], value_set=known).to_numpy() for side in SIDES}
         self.text = {side: self._rows(f"{side}_key", side) for side in SIDES}
-        self.template = {side: self._rows(f"{side}_template_key", side) for side in SIDES}
-        self.residual = {side: self._rows(f"{side}_residual_key", side) for side in SIDES}
+        none = {side: np.full(len(pairs), -1) for side in SIDES}
+        self.template = {side: self._rows(f"{side}_template_key", side) for side in SIDES} if masked else none
+        self.residual = {side: self._rows(f"{side}_residual_key", side) for side in SIDES} if masked else none
 
     def _rows(self, column: str, side: str) -> np.ndarray:
         keys = self.pairs_table[column]
