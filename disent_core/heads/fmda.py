@@ -241,7 +241,7 @@ METHOD = FrozenHeadMethod(
     presets={
         "paper": FmdaConfig(monitor="dev_retrieval"),
         "softmax": FmdaConfig(
-            contrast="softmax", learning_rate=1e-3, max_epochs=60, patience=10, monitor="dev_retrieval"
+            contrast="softmax", learning_rate=1e-3, max_epochs=40, patience=5, monitor="dev_retrieval"
         ),
     },
     head=FmdaHead,
