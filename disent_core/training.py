@@ -355,8 +355,8 @@ def _resume(checkpoint: Path, run: str, device: str) -> _State | None:
     stacks: dict[str, Parameters] = {attribute: {} for attribute in _STACKS.values()}
     try:
         with safe_open(checkpoint, framework="pt", device=device) as file:
-            metadata = file.metadata()
-            if metadata["run"] != run:
+            metadata = file.metadata() or {}
+            if metadata.get("run") != run:
                 return None
             for key in file.keys():
                 prefix, name = key.split(".", 1)

@@ -81,9 +81,12 @@ def describe_head(weights: Path) -> tuple[Mapping[str, Any], str] | None:
         return None
     try:
         with safe_open(weights, framework="pt") as file:
-            metadata = file.metadata()
+            metadata = file.metadata() or {}
     except (SafetensorError, OSError) as error:
         log.warning("%s is damaged (%s) and will be trained again", weights, error)
+        return None
+    if not {"disent", "content"} <= metadata.keys():
+        log.warning("%s is no head and will be trained again", weights)
         return None
     return json.loads(metadata["disent"]), metadata["content"]
 
