@@ -1,0 +1,42 @@
+"""Tests reach neither the network nor the results of the project."""
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# Before torch is loaded, and for the processes that tests start.
+os.environ |= {"OMP_WAIT_POLICY": "PASSIVE", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+for name in ("DISENT_CONFIG", "DISENT_HOME", "DAGSTER_HOME"):
+    os.environ.pop(name, None)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def results_elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What forgets to say where results go finds an empty folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DISENT_HOME", str(tmp_path_factory.mktemp("home")))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_network() -> Iterator[None]:
+    """Connections stay on this machine."""
+    connect = socket.socket.connect
+
+    def connect_here(self: socket.socket, address: object) -> None:
+        if isinstance(address, tuple) and address[0] not in ("127.0.0.1", "::1", "localhost"):
+            raise OSError(f"tests have no network, and this one asks for {address}")
+        connect(self, address)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", connect_here)
+        yield
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The project's folder."""
+    return Path(__file__).resolve().parents[1]

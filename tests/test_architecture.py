@@ -1,0 +1,217 @@
+"""What may know what: the boundaries that keep the library pure and the stages in order."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from disent_assets import definitions
+from disent_assets.resources import open_workspace
+from disent_core import corpora, encoders, heads
+from disent_core.corpora.contract import Reader
+from disent_core.evaluation import contract as tasks
+from disent_core.heads.contract import Method
+
+ROOT = Path(__file__).resolve().parents[1]
+STAGES = ("corpora", "negatives", "targets", "embeddings", "heads", "evaluation", "warehouse")
+FACE = ("dagster", "duckdb", "polars")
+TRAINING = ("heads", "training", "embeddings", "encoders", "pairs", "losses", "arrays")
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+SOURCES = {
+    module_name(path): path for package in ("disent_core", "disent_assets") for path in (ROOT / package).rglob("*.py")
+}
+CORE = sorted(name for name in SOURCES if name.split(".")[0] == "disent_core")
+
+
+def tree(name: str) -> ast.Module:
+    return ast.parse(SOURCES[name].read_text(encoding="utf-8"))
+
+
+def found(name: str, kind: type[ast.AST]) -> Iterator[ast.AST]:
+    return (node for node in ast.walk(tree(name)) if isinstance(node, kind))
+
+
+def loaded_by(modules: list[str], unwanted: tuple[str, ...]) -> str:
+    code = f"import sys, {', '.join(modules)}; print(sorted(set({unwanted}) & set(sys.modules)))"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+# --- imports ----------------------------------------------------------------------------------------------
+
+
+def test_core_loads_neither_dagster_nor_duckdb_nor_polars():
+    assert loaded_by(CORE, FACE) == "[]"
+
+
+def test_encoding_and_training_load_neither_pydantic_nor_faiss_nor_dagster_nor_duckdb_nor_polars():
+    modules = [name for name in CORE if name.split(".")[1:2] and name.split(".")[1] in TRAINING]
+    assert len(modules) > 15
+    assert loaded_by(modules, (*FACE, "pydantic", "faiss")) == "[]"
+
+
+def test_core_never_imports_the_dagster_face():
+    assert [name for name in CORE for other in imports(name) if other.startswith("disent_assets")] == []
+
+
+def imports(name: str) -> Iterator[str]:
+    """Modules of the project that a module names, wherever in it."""
+    for node in found(name, ast.ImportFrom | ast.Import):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in SOURCES)
+            continue
+        inner = [f"{node.module}.{alias.name}" for alias in node.names]
+        yield from (target for target in inner if target in SOURCES)
+        if node.module in SOURCES and not all(target in SOURCES for target in inner):
+            yield str(node.module)
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    TopologicalSorter({name: set(imports(name)) for name in SOURCES}).prepare()  # raises CycleError
+
+
+# --- manners ----------------------------------------------------------------------------------------------
+
+
+def test_core_does_not_read_the_environment():
+    readers = [
+        name
+        for name in CORE
+        for node in found(name, ast.Attribute)
+        if node.attr in ("environ", "environb", "getenv") and isinstance(node.value, ast.Name) and node.value.id == "os"
+    ]
+    assert readers == []
+
+
+def test_only_resources_and_instance_touch_the_environment_of_the_face():
+    readers = {name for name in SOURCES for node in found(name, ast.Attribute) if node.attr in ("environ", "getenv")}
+    assert readers == {"disent_assets", "disent_assets.resources", "disent_assets.instance"}
+
+
+def test_nothing_catches_every_exception():
+    broad = [
+        name
+        for name in SOURCES
+        for node in found(name, ast.ExceptHandler)
+        if node.type is None
+        or {one.id for one in ast.walk(node.type) if isinstance(one, ast.Name)} & {"Exception", "BaseException"}
+    ]
+    assert broad == []
+
+
+def test_nothing_is_pickled():
+    picklers = {"pickle", "cloudpickle", "joblib", "dill", "marshal", "shelve"}
+    named = [
+        name
+        for name in SOURCES
+        for node in found(name, ast.ImportFrom | ast.Import)
+        for module in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names])
+        if module.split(".")[0] in picklers
+    ]
+    called = [
+        name
+        for name in SOURCES
+        for node in found(name, ast.Attribute)
+        if node.attr in ("load", "save") and isinstance(node.value, ast.Name) and node.value.id == "torch"
+    ]
+    assert named + called == []
+
+
+def test_nothing_prints():
+    printers = [
+        name
+        for name in SOURCES
+        for node in found(name, ast.Call)
+        if isinstance(node.func, ast.Name) and node.func.id == "print"
+    ]
+    assert printers == []
+
+
+def test_no_module_postpones_its_annotations_for_dagster_rejects_them():
+    postponed = [name for name in SOURCES for node in found(name, ast.ImportFrom) if node.module == "__future__"]
+    assert postponed == []
+
+
+def test_no_module_has_more_than_400_lines():
+    lengths = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in SOURCES.items()}
+    assert {name: length for name, length in lengths.items() if length > 400} == {}
+
+
+# --- registries -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", heads.METHODS)
+def test_a_method_is_a_line_in_its_registry_and_a_module_that_keeps_the_contract(name):
+    method = heads.method(name)
+    assert isinstance(method, Method)
+    assert method.name == name
+    assert "paper" in method.presets
+    assert method.embeddings
+
+
+@pytest.mark.parametrize("name", tasks.TASKS)
+def test_a_task_is_a_line_in_its_registry_and_a_module_that_keeps_the_contract(name):
+    task = tasks.task(name)
+    assert isinstance(task, tasks.Task)
+    assert task.name == name
+
+
+@pytest.mark.parametrize("name", corpora.READERS)
+def test_a_corpus_format_is_a_line_in_its_registry_and_a_module_that_keeps_the_contract(name):
+    assert isinstance(corpora.reader(name), Reader)
+
+
+@pytest.mark.parametrize("name", encoders.ENCODER_KINDS)
+def test_an_encoder_kind_is_a_line_in_its_registry_and_a_module_with_its_configuration(name):
+    config = encoders.encoder_module(name).CONFIG
+    assert config.__pydantic_config__ == {"extra": "forbid"}
+    assert config.__dataclass_params__.frozen
+
+
+# --- assets -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def demo() -> dg.Definitions:
+    return definitions.build(open_workspace({"DISENT_HOME": str(ROOT / "build")}))
+
+
+def test_the_stages_have_one_order():
+    assert tuple(module.__name__.split(".")[-1] for module in definitions.STAGE_MODULES) == STAGES
+
+
+def test_every_asset_depends_only_on_its_own_or_an_earlier_stage(demo):
+    graph = demo.resolve_asset_graph()
+    uphill = [
+        (parent.to_user_string(), key.to_user_string())
+        for key in graph.get_all_asset_keys()
+        for parent in graph.get(key).parent_keys
+        if STAGES.index(parent.path[0]) > STAGES.index(key.path[0])
+    ]
+    assert uphill == []
+
+
+def test_the_group_of_every_asset_is_its_stage(demo):
+    odd = [spec.key for spec in demo.resolve_all_asset_specs() if spec.group_name != spec.key.path[0]]
+    assert odd == []
+
+
+@pytest.mark.parametrize("what", ["description", "kinds"])
+def test_every_asset_tells_its(demo, what):
+    assert [spec.key for spec in demo.resolve_all_asset_specs() if not getattr(spec, what)] == []
+
+
+@pytest.mark.parametrize("what", ["owners", "code_version"])
+def test_every_asset_that_is_made_has(demo, what):
+    graph = demo.resolve_asset_graph()
+    made = [spec for spec in demo.resolve_all_asset_specs() if graph.get(spec.key).is_materializable]
+    assert [spec.key for spec in made if not getattr(spec, what)] == []
