@@ -136,7 +136,11 @@ def test_how_often_checkpoints_are_written_does_not_make_another_run(tmp_path, m
     assert list(run(tmp_path / "run", dream(checkpoint_seconds=99.0))) == first
 
 
-@pytest.mark.parametrize("damage", [b"", b"no safetensors", None], ids=["empty", "garbage", "cut"])
+FOREIGN = (2).to_bytes(8, "little") + b"{}"
+"""A safetensors file of nobody."""
+
+
+@pytest.mark.parametrize("damage", [b"", b"no safetensors", FOREIGN, None], ids=["empty", "garbage", "foreign", "cut"])
 def test_a_damaged_checkpoint_is_not_used(tmp_path, damage):
     first = untimed(run(tmp_path / "run", dream()))
     content = (tmp_path / "run").read_bytes()

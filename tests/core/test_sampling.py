@@ -1,0 +1,187 @@
+"""What is drawn: every pair once an epoch, and partners that are of the language but never the text itself."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from synthetic import world
+
+from disent_core.errors import TrainingError
+from disent_core.heads.sampling import PairSampler, draw_texts
+
+SIDES = ("source", "target")
+
+
+def plan(data=None, *, validation="dev", fraction=0.25, split_seed=42, **asked):
+    return PairSampler(data or world().data, **asked).plan(validation, fraction, split_seed, "cpu")
+
+
+def rows_of(vectors, bank):
+    """Which text each vector is of."""
+    everything = torch.cat(bank.parts)
+    return [int((everything == vector).all(dim=1).nonzero()) for vector in vectors]
+
+
+def epoch_rows(own, seeds, epoch, batch_size=5, name="source_vectors"):
+    """Texts of an epoch, one list a seed."""
+    batches = [batch[name] for _, batch in own.training_batches(seeds, epoch, batch_size)]
+    stacked = torch.cat(batches, dim=1)
+    return [rows_of(vectors, own.sampler.data.vectors) for vectors in stacked]
+
+
+# --- pairs ------------------------------------------------------------------------------------------------
+
+
+def test_an_epoch_has_each_pair_once_for_each_seed():
+    own = plan()
+    for side in SIDES:
+        expected = sorted(own.train.text[side].tolist())
+        for rows in epoch_rows(own, [0, 1], 0, name=f"{side}_vectors"):
+            assert sorted(rows) == expected
+
+
+def test_source_and_target_of_a_pair_stay_together():
+    own = plan()
+    pairs = set(zip(own.train.text["source"].tolist(), own.train.text["target"].tolist(), strict=True))
+    one, two = (epoch_rows(own, [3], 0, name=f"{side}_vectors")[0] for side in SIDES)
+    assert set(zip(one, two, strict=True)) == pairs
+
+
+def test_the_last_batch_is_smaller_and_says_so():
+    sizes = [(rows, len(batch["source_vectors"][0])) for rows, batch in plan().training_batches([0], 0, 5)]
+    assert sizes == [(5, 5), (5, 5), (2, 2)]
+
+
+def test_seeds_and_epochs_see_different_orders():
+    own = plan()
+    orders = [*epoch_rows(own, [0, 1], 0), *epoch_rows(own, [0, 1], 1)]
+    assert len({tuple(order) for order in orders}) == 4
+
+
+def test_what_a_seed_draws_does_not_depend_on_the_other_seeds():
+    own = plan(draws=("partner",))
+    for name in ("source_vectors", "target_partner_vectors"):
+        assert epoch_rows(own, [0, 1, 2], 4, name=name)[1] == epoch_rows(own, [1], 4, name=name)[0]
+
+
+def test_what_is_drawn_does_not_depend_on_the_batch_size():
+    own = plan(draws=("partner",))
+    for name in ("source_vectors", "source_partner_vectors"):
+        assert epoch_rows(own, [0], 0, batch_size=3, name=name) == epoch_rows(own, [0], 0, batch_size=50, name=name)
+
+
+def test_validation_batches_are_the_same_in_every_epoch_and_seed():
+    own = plan(draws=("partner",), states=True, masked=True)
+    first, second = (list(own.validation_batches(2, 4)) for _ in range(2))
+    assert [rows for rows, _ in first] == [4, 2]
+    for (_, one), (_, two) in zip(first, second, strict=True):
+        assert one.keys() == two.keys()
+        assert all(torch.equal(one[name], two[name]) and torch.equal(one[name][0], one[name][1]) for name in one)
+
+
+def test_validation_texts_are_those_of_the_dev_split_in_order():
+    own = plan()
+    for side in SIDES:
+        blocks = [batch["vectors"] for batch in own.validation_texts(side, batch_size=4)]
+        assert rows_of(torch.cat(blocks), own.sampler.data.vectors) == own.dev.text[side].tolist()
+
+
+# --- a fraction of the training pairs as validation ---------------------------------------------------------
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(10, 40), st.floats(0.01, 0.9), st.integers(0, 5))
+def test_a_validation_fraction_and_the_rest_are_the_training_pairs(count, fraction, split_seed):
+    data = world(train=count, dev=2).data
+    own = plan(data, validation="train_fraction", fraction=fraction, split_seed=split_seed)
+    train, dev = own.train.text["source"].tolist(), own.dev.text["source"].tolist()
+    assert sorted(train + dev) == sorted(data.splits["train"].text["source"].tolist())
+    assert not set(train) & set(dev)
+    assert len(dev) == max(1, round(fraction * count))
+
+
+def test_the_split_seed_alone_fixes_the_validation_fraction():
+    def held_out(split_seed):
+        return plan(validation="train_fraction", split_seed=split_seed).dev.text["source"].tolist()
+
+    assert held_out(1) == held_out(1)
+    assert len({tuple(sorted(held_out(split_seed))) for split_seed in range(5)}) > 1
+
+
+def test_all_training_pairs_held_out_is_an_error():
+    with pytest.raises(TrainingError, match="0 training and 1 validation pairs"):
+        plan(world(train=1).data, validation="train_fraction")
+
+
+# --- partners and negatives -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("draw", "pool"), [("partner", "sentences"), ("negative", "negatives")])
+def test_draws_are_of_the_language_and_the_pool_but_never_the_anchor(draw, pool):
+    data = world("en-de", "en-es").data
+    own = plan(data, draws=(draw,))
+    pools = [set(rows.tolist()) for rows in getattr(data, pool)]
+    for epoch in range(6):
+        for side in SIDES:
+            anchors = epoch_rows(own, [0], epoch, name=f"{side}_vectors")[0]
+            drawn = epoch_rows(own, [0], epoch, name=f"{side}_{draw}_vectors")[0]
+            languages = [
+                int(x) for _, batch in own.training_batches([0], epoch, 5) for x in batch[f"{side}_language"][0]
+            ]
+            assert all(one != other for one, other in zip(anchors, drawn, strict=True))
+            assert all(text in pools[language] for text, language in zip(drawn, languages, strict=True))
+
+
+def test_source_and_target_negatives_are_drawn_independently():
+    own = plan(draws=("negative",))
+    start = own.sampler.data.vectors.starts[1].item()
+    one, two = (epoch_rows(own, [0], 0, name=f"{side}_negative_vectors")[0] for side in SIDES)
+    assert len({(a, b - start) for a, b in zip(one, two, strict=True)}) > len(set(one))
+
+
+def draw(pools, language, anchors, seed=0):
+    tensors = [torch.tensor(pool, dtype=torch.long) for pool in pools]
+    generator = torch.Generator().manual_seed(seed)
+    return draw_texts(tensors, torch.tensor(language), torch.tensor(anchors), generator, what="partner").tolist()
+
+
+@given(st.lists(st.integers(2, 5), min_size=1, max_size=4), st.integers(0, 1_000), st.data())
+def test_a_draw_is_another_text_of_the_anchors_pool(sizes, seed, data):
+    pools, start = [], 0
+    for size in sizes:
+        pools.append(list(range(start, start + size)))
+        start += size
+    language = data.draw(st.lists(st.integers(0, len(pools) - 1), min_size=1, max_size=30))
+    anchors = [data.draw(st.sampled_from(pools[label])) for label in language]
+    drawn = draw(pools, language, anchors, seed)
+    assert all(
+        text in pools[label] and text != anchor for text, label, anchor in zip(drawn, language, anchors, strict=True)
+    )
+    assert drawn == draw(pools, language, anchors, seed)
+
+
+def test_draws_are_uniform_over_the_other_texts_of_the_pool():
+    rows, pools = 8_000, [[7, 8], [10, 11, 12, 13, 14]]
+    drawn = draw(pools, [1] * rows, [12] * rows)
+    counts = [drawn.count(text) for text in (10, 11, 13, 14)]
+    assert sum(counts) == rows
+    chi_square = sum((count - rows / 4) ** 2 / (rows / 4) for count in counts)
+    assert chi_square < 16.3  # 99.9 % point for 3 degrees of freedom
+
+
+def test_an_anchor_outside_the_pool_may_meet_every_text_of_it():
+    assert set(draw([[1, 2, 3]], [0] * 200, [99] * 200)) == {1, 2, 3}
+
+
+def test_a_language_of_one_sentence_is_an_error():
+    with pytest.raises(TrainingError, match=r"just one partner, the anchor itself\. Add sentences"):
+        draw([[1, 2], [5]], [0, 1], [1, 5])
+
+
+def test_an_empty_pool_is_an_error_with_a_remedy():
+    with pytest.raises(TrainingError, match=r"no partner to draw: \[2, 0\] texts by language\..*negatives.threshold"):
+        draw([[1, 2], []], [0, 1], [1, 5])
+
+
+def test_an_empty_pool_of_a_language_that_no_row_has_does_not_matter():
+    assert draw([[1, 2], []], [0], [1]) == [2]
