@@ -9,6 +9,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NoReturn
@@ -44,7 +45,6 @@ class CorpusConfig:
     size: int | None = None
 
     def __post_init__(self) -> None:
-        safe_part(self.name)
         if self.format not in READERS:
             raise ValueError(f"format {self.format!r} is unknown; choose one of {', '.join(READERS)}")
         if (self.path is None) == (self.url is None):
@@ -69,6 +69,8 @@ class ExperimentConfig:
             values = getattr(self, name)
             if not values or len(set(values)) < len(values):
                 raise ValueError(f"{name} must be distinct, and at least one: {list(values)}")
+        if odd := [seed for seed in self.seeds if not 0 <= seed < 2**63]:
+            raise ValueError(f"seeds must be from 0 to 2**63 - 1, not {odd}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +171,9 @@ def load_config(path: Path) -> Config:
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: {error}. Mend the TOML syntax") from error
+        line = re.search(r"at line (\d+)", str(error))
+        number = int(line.group(1)) if line else len(text.splitlines())  # otherwise it is the end of the file
+        raise ConfigError(located(path, number, str(error), "Mend the TOML syntax")) from error
     place = _Locator(path, text)
     parsed = place.validate(_File, raw, ())
     config = Config(
@@ -216,13 +220,16 @@ def _encoders(tables: Sequence[dict[str, Any]], place: "_Locator") -> dict[str, 
     for index, table in enumerate(tables):
         where = ("encoders", index)
         kind = table.get("kind")
-        if kind not in ENCODER_KINDS:
+        if not isinstance(kind, str) or kind not in ENCODER_KINDS:
             place.fail((*where, "kind"), f"kind is {kind!r}; choose one of {', '.join(ENCODER_KINDS)}")
         settings = {key: value for key, value in table.items() if key != "kind"}
         encoder = place.validate(encoder_module(kind).CONFIG, settings, where)
         if encoder.name in found:
             place.fail((*where, "name"), f"two encoders are named {encoder.name!r}")
-        found[encoder.name] = _resolved(encoder, place.path.parent)
+        try:
+            found[encoder.name] = _resolved(encoder, place.path.parent)
+        except (RuntimeError, ValueError, OSError) as error:  # no such home folder, or a character that no path has
+            place.fail((*where, "path"), f"{encoder.path!r} is no path: {error}")
     return found
 
 
@@ -241,8 +248,9 @@ def _methods(parsed: _File, place: "_Locator") -> dict[str, MethodConfig]:
 
 def _method(name: str, table: dict[str, Any], place: "_Locator") -> MethodConfig:
     where = ("methods", name)
-    base, preset = table.pop("method", name), table.pop("preset", "paper")
-    encoders = tuple(table.pop("encoders", ()))
+    base = place.validate(str, table.pop("method", name), (*where, "method"))
+    preset = place.validate(str, table.pop("preset", "paper"), (*where, "preset"))
+    encoders = place.validate(tuple[str, ...], table.pop("encoders", ()), (*where, "encoders"))
     if base not in heads.METHODS:
         remedy = f'choose one of {", ".join(heads.METHODS)}, or name one by method = "..." in [methods.{name}]'
         place.fail(where if name != base else ("experiment", "methods"), f"unknown method {base!r}; {remedy}")
@@ -257,6 +265,7 @@ def _method(name: str, table: dict[str, Any], place: "_Locator") -> MethodConfig
 def _check_names(config: Config, place: "_Locator") -> None:
     if len({corpus.name for corpus in config.corpora}) < len(config.corpora):
         place.fail(("corpora",), f"two corpora share a name: {[corpus.name for corpus in config.corpora]}")
+    _check_parts(config, place)
     _check_locales(config, place)
     _check_pairs(config, place)
     for method in config.methods.values():
@@ -265,23 +274,44 @@ def _check_names(config: Config, place: "_Locator") -> None:
                 place.fail(("methods", method.name, "encoders"), f"there is no encoder {name!r}")
 
 
+def _check_parts(config: Config, place: "_Locator") -> None:
+    """Names become folders."""
+    named = [
+        *((("corpora", index, "name"), corpus.name) for index, corpus in enumerate(config.corpora)),
+        *((("encoders", index, "name"), name) for index, name in enumerate(config.encoders)),
+        *((("methods", name), name) for name in config.methods),
+    ]
+    for where, name in named:
+        try:
+            safe_part(name)
+        except ValueError as error:
+            place.fail(where, str(error))
+
+
 def _check_locales(config: Config, place: "_Locator") -> None:
     for index, corpus in enumerate(config.corpora):
         known = reader(corpus.format).LOCALES
         for locale in corpus.languages:
             if known is not None and locale not in known:
-                remedy = f"choose from {', '.join(known)}"
+                near = get_close_matches(locale, known, n=1, cutoff=0)
+                remedy = f"did you mean {near[0]!r}? It has {', '.join(known)}"
                 place.fail(("corpora", index, "languages"), f"{corpus.format} has no {locale!r}; {remedy}")
 
 
 def _check_pairs(config: Config, place: "_Locator") -> None:
-    for pair in (pair for entry in config.experiment.pairs for pair in entry.split("+")):
-        try:
-            left, right = split_pair(pair, config.languages)
-        except ValueError as error:
-            place.fail(("experiment", "pairs"), str(error))
-        if not config.corpora_of_pair(left, right):
-            place.fail(("experiment", "pairs"), f"no corpus has both languages of {pair!r}")
+    where = ("experiment", "pairs")
+    for entry in config.experiment.pairs:
+        pairs: list[frozenset[str]] = []
+        for pair in entry.split("+"):
+            try:
+                left, right = split_pair(pair, config.languages)
+            except ValueError as error:
+                place.fail(where, str(error))
+            if not config.corpora_of_pair(left, right):
+                place.fail(where, f"no corpus has both languages of {pair!r}")
+            pairs.append(frozenset((left, right)))
+        if len(set(pairs)) < len(pairs):
+            place.fail(where, f"{entry!r} names a pair of languages twice")
 
 
 class _Locator:
@@ -335,7 +365,12 @@ class _Locator:
             "missing": "this key is missing",
             "missing_argument": "this key is missing",
         }
-        found = what.get(one["type"]) or f"{one['msg'].removeprefix('Value error, ')} (found {one['input']!r})"
+        if one["type"] == "value_error":  # of a whole section: its message begins with the key and names the value
+            found = one["msg"].removeprefix("Value error, ")
+            key = found.split(" ", 1)[0]
+            where = (*where, key) if key in one["input"] else where
+        else:
+            found = what.get(one["type"]) or f"{one['msg']} (found {one['input']!r})"
         return f"{self.path}:{self.line(where)}: {_dotted(where)}: {found}"
 
 
