@@ -191,4 +191,4 @@ def _ask(query: str, style: str) -> None:
     from disent_assets.database import render
     from disent_assets.resources import home_folder
 
-    click.echo(render(ask(home_folder() / "warehouse.duckdb", query), style))
+    click.echo(render(ask(home_folder() / "warehouse.duckdb", query), style), nl=False)
