@@ -247,13 +247,13 @@ def _methods(parsed: _File, place: "_Locator") -> dict[str, MethodConfig]:
 
 
 def _method(name: str, table: dict[str, Any], place: "_Locator") -> MethodConfig:
-    where = ("methods", name)
+    where, named_by = ("methods", name), ("methods", name, "method") if table else ("experiment", "methods")
     base = place.validate(str, table.pop("method", name), (*where, "method"))
     preset = place.validate(str, table.pop("preset", "paper"), (*where, "preset"))
     encoders = place.validate(tuple[str, ...], table.pop("encoders", ()), (*where, "encoders"))
     if base not in heads.METHODS:
         remedy = f'choose one of {", ".join(heads.METHODS)}, or name one by method = "..." in [methods.{name}]'
-        place.fail(where if name != base else ("experiment", "methods"), f"unknown method {base!r}; {remedy}")
+        place.fail(named_by, f"unknown method {base!r}; {remedy}")
     method = heads.method(base)
     if preset not in method.presets:
         place.fail((*where, "preset"), f"{base} has no preset {preset!r}; choose one of {', '.join(method.presets)}")
