@@ -320,8 +320,8 @@ class _Locator:
     def __init__(self, path: Path, text: str) -> None:
         self.path, self.lines = path, text.splitlines()
 
-    def validate(self, kind: type, value: Any, where: tuple[str | int, ...]) -> Any:
-        """The value as the dataclass `kind`; everything that is wrong with it is one `ConfigError`."""
+    def validate(self, kind: Any, value: Any, where: tuple[str | int, ...]) -> Any:
+        """The value as the type `kind`; everything that is wrong with it is one `ConfigError`."""
         try:
             return TypeAdapter(kind).validate_json(json.dumps(value, default=str), strict=True)
         except ValidationError as error:
