@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import dagster as dg
+from dagster._core.definitions.asset_selection import DagsterInvalidAssetSelectionError
 from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGraph
 
 from disent_assets.resources import PROJECT
@@ -57,7 +58,7 @@ def plan(definitions: dg.Definitions, selection: str | None, partition: str | No
         ValueError: if the selection or the partition matches nothing.
     """
     graph = definitions.resolve_asset_graph()
-    chosen = dg.AssetSelection.from_string(selection).resolve(graph) if selection else graph.get_all_asset_keys()
+    chosen = _select(graph, selection) if selection else graph.get_all_asset_keys()
     left = [key for key in graph.toposorted_asset_keys if key in chosen and graph.get(key).is_materializable]
     if not left:
         raise ValueError(f"nothing to materialise in selection {selection!r}")
@@ -71,6 +72,13 @@ def plan(definitions: dg.Definitions, selection: str | None, partition: str | No
     if not steps:
         raise ValueError(f"no asset of the selection has a partition {partition!r}")
     return steps
+
+
+def _select(graph: BaseAssetGraph, selection: str) -> set[dg.AssetKey]:
+    try:
+        return set(dg.AssetSelection.from_string(selection).resolve(graph))
+    except (DagsterInvalidAssetSelectionError, dg.DagsterInvalidSubsetError) as error:
+        raise ValueError(f"selection {selection!r} can't be read; write for instance 'group:heads'") from error
 
 
 def _wave(graph: BaseAssetGraph, left: Sequence[dg.AssetKey]) -> list[dg.AssetKey]:
