@@ -1,0 +1,74 @@
+"""Texts: one key for every way of writing the same characters, and spans that lead back to tokens."""
+
+import itertools
+import unicodedata
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from disent_core.text import is_unspaced, language_part, normalise, text_key, text_keys, token_spans, tokenize
+
+SCRIPTS = "aZ9 éß \u3000 дя \t Ωά 東京へ 한글 ก็ ي م \n हिं 🙂\u0301"
+texts = st.one_of(st.text(), st.text(alphabet=SCRIPTS, max_size=40))
+languages = st.sampled_from(["en", "de-DE", "ja", "ja-JP", "zh-TW", "th", "ru", "ko"])
+
+
+@given(texts, st.sampled_from(["NFC", "NFD"]))
+def test_keys_do_not_depend_on_the_canonical_form(text, form):
+    assert text_key(unicodedata.normalize(form, text)) == text_key(text)
+
+
+@given(texts)
+def test_normalising_twice_changes_nothing_more(text):
+    assert normalise(normalise(text)) == normalise(text)
+
+
+@given(texts, texts)
+def test_texts_share_a_key_only_if_they_are_equal_in_normal_form(one, other):
+    assert (text_key(one) == text_key(other)) == (normalise(one) == normalise(other))
+
+
+def test_a_key_is_half_of_sha_256_in_hex():
+    assert text_key("") == "e3b0c44298fc1c149afbf4c8996fb924"
+    assert text_keys(["a", ""]) == [text_key("a"), text_key("")]
+
+
+@example("ｱ 　b", "ja")
+@given(texts, languages)
+def test_spans_lead_back_to_the_tokens(text, language):
+    tokens = tokenize(text, language)
+    spans = token_spans(text, tokens)
+    assert [text[start:end] for start, end in spans] == tokens
+    assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
+
+
+@given(texts, languages)
+def test_tokens_are_everything_but_white_space(text, language):
+    assert "".join(tokenize(text, language)) == "".join(text.split())
+
+
+@given(texts, languages)
+def test_tokens_of_unspaced_scripts_are_characters_and_others_have_no_white_space(text, language):
+    tokens = tokenize(text, language)
+    assert not any(character.isspace() for token in tokens for character in token)
+    if is_unspaced(language):
+        assert all(len(token) == 1 for token in tokens)
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens", "message"),
+    [
+        ("a b", ["b"], "token 'b' is not next in 'a b' at character 0"),
+        ("a b", ["a"], "' b' of 'a b' belongs to no token"),
+        ("a b", ["b", "a"], "token 'b' is not next"),
+        ("a", ["a", "a"], "token 'a' is not next in 'a' at character 1"),
+    ],
+)
+def test_tokens_that_do_not_cover_the_text_in_order_are_rejected(text, tokens, message):
+    with pytest.raises(ValueError, match=message):
+        token_spans(text, tokens)
+
+
+def test_the_language_part_of_a_locale_is_lower_case():
+    assert [language_part(locale) for locale in ("en-US", "EN", "zh-Hant-TW")] == ["en", "en", "zh"]
