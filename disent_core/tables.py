@@ -363,9 +363,13 @@ def read_table(path: Path, schema: pa.Schema, columns: Sequence[str] | None = No
     if not path.is_file():
         raise TableError(located(path, None, "this table does not exist", "Materialise its asset first"))
     names = list(columns or schema.names)
+    remedy = "Delete the file and materialise its asset again"
     try:
-        table = pq.read_table(path, columns=names, memory_map=True)
+        lacking = [name for name in names if name not in pq.read_schema(path, memory_map=True).names]
+        table = None if lacking else pq.read_table(path, columns=names, memory_map=True)
     except (pa.ArrowInvalid, OSError) as error:
-        remedy = "Delete the file and materialise its asset again"
-        raise TableError(located(path, None, f"this table is damaged ({error})", remedy)) from error
+        found = f"this table is damaged ({' '.join(str(error).split())})"
+        raise TableError(located(path, None, found, remedy)) from error
+    if table is None:
+        raise TableError(located(path, None, f"columns {lacking} are missing", remedy))
     return conform(table, pa.schema([schema.field(name) for name in names]), str(path))
