@@ -1,0 +1,159 @@
+"""What Dagster loads from a configuration."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from disent_assets.definitions import build
+from disent_assets.instance import dagster_home, plan
+from disent_assets.partitions import language_to_pairs, languages_of
+from disent_assets.resources import PROJECT, Workspace, home_folder, open_workspace
+from disent_core.config import load_config
+
+CONFIG = """
+[[corpora]]
+name = "sample"
+format = "massive"
+path = "corpus"
+languages = ["en-US", "de-DE", "ja-JP", "es-ES"]
+
+[[encoders]]
+name = "own"
+kind = "scratch"
+
+[[encoders]]
+name = "published"
+kind = "huggingface"
+path = "model"
+
+[experiment]
+pairs = ["en-de", "en-ja", "en-de+en-ja"]
+methods = ["raw", "dream", "fmda"]
+
+[methods.fmda]
+encoders = ["own"]
+"""
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    (tmp_path / "disent.toml").write_text(CONFIG, encoding="utf-8")
+    return Workspace(load_config(tmp_path / "disent.toml"), tmp_path / "home")
+
+
+@pytest.fixture
+def graph(workspace):
+    return build(workspace).resolve_asset_graph()
+
+
+def keys(graph, prefix: str) -> set[str]:
+    return {key.to_user_string() for key in graph.get_all_asset_keys() if key.path[0] == prefix}
+
+
+def parents(graph, key: str) -> set[str]:
+    return {parent.to_user_string() for parent in graph.get(dg.AssetKey(key.split("/"))).parent_keys}
+
+
+def test_definitions_load_in_seconds():
+    started = time.monotonic()
+    code = "from disent_assets.definitions import defs; print(len(defs().resolve_all_asset_keys()))"
+    environment = os.environ | {"DISENT_CONFIG": str(PROJECT / "disent.toml")}
+    ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert int(ran.stdout) > 15
+    assert time.monotonic() - started < 15
+
+
+def test_loading_definitions_writes_nothing(workspace):
+    build(workspace).resolve_asset_graph()
+    assert not workspace.home.exists()
+
+
+def test_a_head_for_each_encoder_and_trained_method_that_runs_on_it(graph):
+    assert keys(graph, "heads") == {"heads/own/dream", "heads/own/fmda", "heads/published/dream"}
+
+
+def test_metrics_for_each_encoder_and_method_that_runs_on_it(graph):
+    methods = ("own/raw", "own/dream", "own/fmda", "published/raw", "published/dream")
+    assert keys(graph, "evaluation") == {f"evaluation/{name}" for name in methods}
+
+
+def test_token_states_only_where_a_method_needs_them(graph):
+    assert keys(graph, "embeddings") == {
+        "embeddings/own/pretrained_encoder",
+        "embeddings/own/sentence_vectors",
+        "embeddings/own/token_states",
+        "embeddings/published/sentence_vectors",
+    }
+
+
+def test_a_head_waits_for_its_own_encoder_only(graph):
+    assert parents(graph, "heads/published/dream") == {
+        "targets/aligned_pairs",
+        "embeddings/published/sentence_vectors",
+    }
+
+
+def test_the_warehouse_waits_for_every_metric(graph):
+    assert keys(graph, "evaluation") < parents(graph, "warehouse/database")
+
+
+def test_partitions_are_the_languages_and_the_entries_of_pairs(graph):
+    by_language = graph.get(dg.AssetKey(["corpora", "utterances"])).partitions_def
+    by_pair = graph.get(dg.AssetKey(["heads", "own", "dream"])).partitions_def
+    assert by_language.get_partition_keys() == ["en", "de", "ja", "es"]
+    assert by_pair.get_partition_keys() == ["en-de", "en-ja", "en-de+en-ja"]
+
+
+def test_a_mixture_depends_on_all_its_languages(workspace):
+    assert languages_of(workspace.config, "en-de+en-ja") == ("en", "de", "ja")
+
+
+def test_a_language_reaches_the_pairs_that_have_it_and_no_other(workspace):
+    mapping = language_to_pairs(workspace.config)
+    languages = dg.StaticPartitionsDefinition(list(workspace.config.languages))
+    pairs = dg.StaticPartitionsDefinition(list(workspace.config.experiment.pairs))
+    reached = {
+        language: set(
+            mapping.get_downstream_partitions_for_partitions(
+                languages.subset_with_partition_keys([language]), languages, pairs
+            ).get_partition_keys()
+        )
+        for language in workspace.config.languages
+    }
+    everything = {"en-de", "en-ja", "en-de+en-ja"}
+    assert reached == {"en": everything, "de": everything - {"en-ja"}, "ja": everything - {"en-de"}, "es": set()}
+
+
+def test_a_plan_has_every_partition_of_every_asset_once(workspace, graph):
+    planned = [(key, step.partition) for step in plan(build(workspace), None, None) for key in step.keys]
+    expected = {
+        (key, name)
+        for key in graph.get_all_asset_keys()
+        if (node := graph.get(key)).is_materializable
+        for name in (node.partitions_def.get_partition_keys() if node.partitions_def else [None])
+    }
+    assert len(planned) == len(set(planned))
+    assert set(planned) == expected
+
+
+def test_a_plan_makes_nothing_before_what_it_is_made_from(workspace, graph):
+    place = {key: number for number, step in enumerate(plan(build(workspace), None, None)) for key in step.keys}
+    uses = [(parent, key) for key in place for parent in graph.get(key).parent_keys if parent in place]
+    assert [(parent, key) for parent, key in uses if place[parent] > place[key]] == []
+
+
+def test_results_and_configuration_lie_where_the_environment_says(tmp_path):
+    assert home_folder({"DISENT_HOME": str(tmp_path)}) == tmp_path
+    assert home_folder({}) == PROJECT / "data"
+    assert open_workspace({}).config.path == PROJECT / "disent.toml"
+
+
+def test_the_state_of_dagster_has_the_settings_of_the_project(tmp_path):
+    folder = dagster_home(tmp_path)
+    assert (folder / "dagster.yaml").read_bytes() == (PROJECT / "dagster.yaml").read_bytes()
+    assert "enabled: false" in (folder / "dagster.yaml").read_text()
