@@ -3,6 +3,7 @@
 What belongs here: making that folder, and running assets in this process. The UI reads the same folder.
 """
 
+import fcntl
 import logging
 import os
 import shutil
@@ -10,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 import dagster as dg
 from dagster._core.definitions.asset_selection import DagsterInvalidAssetSelectionError
@@ -18,6 +20,10 @@ from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGra
 from disent_assets.resources import PROJECT
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+
+FACE = {"disent/face": "command line"}
+"""Tag of the runs that this process, not Dagster's daemon, has to end."""
+UNFINISHED = [dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
 
 
 def dagster_home(home: Path) -> Path:
@@ -35,8 +41,21 @@ def open_instance(home: Path) -> Iterator[dg.DagsterInstance]:
     """The instance whose state lies there."""
     folder = str(dagster_home(home))
     os.environ["DAGSTER_HOME"] = folder  # child processes of a run read it
-    with dg.DagsterInstance.from_config(folder) as instance:
+    with dg.DagsterInstance.from_config(folder) as instance, Path(folder, "processes.lock").open("w") as lock:
+        _end_killed_runs(instance, lock)
+        fcntl.flock(lock, fcntl.LOCK_SH)  # the system takes it back when this process ends, however it ends
         yield instance
+
+
+def _end_killed_runs(instance: dg.DagsterInstance, lock: TextIO) -> None:
+    """End the runs of killed processes: each keeps its place in a pool, and later runs wait for that for ever."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:  # another process is alive, and so may be its runs
+        return
+    for run in instance.get_runs(dg.RunsFilter(tags=FACE, statuses=UNFINISHED)):
+        instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
+        instance.report_run_failed(run, "The process of this run was killed.")
 
 
 @dataclass(frozen=True)
@@ -108,6 +127,7 @@ def materialize(definitions: dg.Definitions, step: Step, instance: dg.DagsterIns
         partition_key=step.partition,
         instance=instance,
         run_config=QUIET,
+        tags=FACE,
         raise_on_error=False,
     )
     if not result.success:
