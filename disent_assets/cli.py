@@ -183,7 +183,8 @@ def leaderboard(context: click.Context, task: str | None, style: str) -> None:
         if task is not None and task not in TASKS:
             raise ValueError(f"unknown task {task!r}; choose one of {', '.join(TASKS)}")
         where = f" where task = '{task}'" if task else ""
-        _ask(f"select * from leaderboard{where}", style)
+        columns = "* exclude (settings)" if style == "table" else "*"
+        _ask(f"select {columns} from leaderboard{where}", style)
 
 
 def _ask(query: str, style: str) -> None:

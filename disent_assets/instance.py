@@ -7,6 +7,7 @@ import fcntl
 import logging
 import os
 import shutil
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -77,6 +78,7 @@ def plan(definitions: dg.Definitions, selection: str | None, partition: str | No
         ValueError: if the selection or the partition matches nothing.
     """
     graph = definitions.resolve_asset_graph()
+    warnings.filterwarnings("ignore", category=dg.BetaWarning)
     chosen = _select(graph, selection) if selection else graph.get_all_asset_keys()
     left = [key for key in graph.toposorted_asset_keys if key in chosen and graph.get(key).is_materializable]
     if not left:
