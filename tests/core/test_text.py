@@ -29,6 +29,10 @@ def test_texts_share_a_key_only_if_they_are_equal_in_normal_form(one, other):
     assert (text_key(one) == text_key(other)) == (normalise(one) == normalise(other))
 
 
+def test_compatibility_forms_are_other_texts():
+    assert normalise("ﬁ ｱ ²") == "ﬁ ｱ ²"
+
+
 def test_a_key_is_half_of_sha_256_in_hex():
     assert text_key("") == "e3b0c44298fc1c149afbf4c8996fb924"
     assert text_keys(["a", ""]) == [text_key("a"), text_key("")]
