@@ -96,8 +96,9 @@ def plan(definitions: dg.Definitions, selection: str | None, partition: str | No
 
 
 def _select(graph: BaseAssetGraph, selection: str) -> set[dg.AssetKey]:
+    """Assets of a selection, and those that can only be made together with them."""
     try:
-        return set(dg.AssetSelection.from_string(selection).resolve(graph))
+        return set(dg.AssetSelection.from_string(selection).required_multi_asset_neighbors().resolve(graph))
     except (DagsterInvalidAssetSelectionError, dg.DagsterInvalidSubsetError) as error:
         raise ValueError(f"selection {selection!r} can't be read; write for instance 'group:heads'") from error
 
