@@ -6,6 +6,7 @@ SQL, in `sql/checks/`.
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pyarrow as pa
@@ -20,7 +21,7 @@ def check(key: Sequence[str], name: str, description: str, *, blocking: bool) ->
 
 
 def passed(
-    key: Sequence[str], name: str, ok: bool, metadata: dict[str, object], *, warn: bool = False
+    key: Sequence[str], name: str, ok: bool, metadata: dict[str, Any], *, warn: bool = False
 ) -> dg.AssetCheckResult:
     """Its result."""
     severity = dg.AssetCheckSeverity.WARN if warn else dg.AssetCheckSeverity.ERROR
@@ -60,7 +61,7 @@ def pool_checks(key: Sequence[str]) -> list[dg.AssetCheckSpec]:
 
 def pool_results(key: Sequence[str], pool_rows: int, training_rows: int) -> list[dg.AssetCheckResult]:
     """Their results."""
-    metadata: dict[str, object] = {"pool": pool_rows, "training_utterances": training_rows}
+    metadata = {"pool": pool_rows, "training_utterances": training_rows}
     return [passed(key, "pool_is_not_empty", pool_rows > 1, metadata, warn=True)]
 
 

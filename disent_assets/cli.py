@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -108,7 +108,7 @@ class _Progress:
         """Count what the run did."""
         texts: dict[str, int] = {}
         for event in result.get_asset_materialization_events():
-            metadata = {key: value.value for key, value in event.materialization.metadata.items()}
+            metadata: dict[str, Any] = {key: value.value for key, value in event.materialization.metadata.items()}
             self.recomputed += bool(metadata.get("recomputed"))
             self.reused += not metadata.get("recomputed")
             texts[event.node_name] = metadata.get("encoded", 0)  # vectors and states come of one pass
@@ -162,7 +162,7 @@ _FORMATS = click.Choice(["table", "csv", "json"])
 @click.argument("query")
 @click.option("--format", "style", type=_FORMATS, default="table", show_default=True)
 @click.pass_context
-def sql(context: click.Context, query: str, style: str) -> None:
+def sql(context: click.Context, query: str, style: Literal["table", "csv", "json"]) -> None:
     """Query the warehouse, read-only. QUERY is SQL, or the path of a file with SQL."""
     with _errors(context):
         path = Path(query) if query.endswith(".sql") else None
@@ -175,7 +175,7 @@ def sql(context: click.Context, query: str, style: str) -> None:
 @click.argument("task", required=False)
 @click.option("--format", "style", type=_FORMATS, default="table", show_default=True)
 @click.pass_context
-def leaderboard(context: click.Context, task: str | None, style: str) -> None:
+def leaderboard(context: click.Context, task: str | None, style: Literal["table", "csv", "json"]) -> None:
     """Show the leaderboard, of all tasks or of one."""
     with _errors(context):
         from disent_core.evaluation.contract import TASKS
@@ -187,7 +187,7 @@ def leaderboard(context: click.Context, task: str | None, style: str) -> None:
         _ask(f"select {columns} from leaderboard{where}", style)
 
 
-def _ask(query: str, style: str) -> None:
+def _ask(query: str, style: Literal["table", "csv", "json"]) -> None:
     from disent_assets.database import query as ask
     from disent_assets.database import render
     from disent_assets.resources import home_folder

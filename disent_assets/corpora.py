@@ -37,7 +37,7 @@ def files_asset(workspace: Workspace) -> dg.AssetsDefinition | dg.SourceAsset:
 
     warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*observable_source_asset.*")
 
-    @dg.observable_source_asset(
+    @dg.observable_source_asset(  # pyright: ignore[reportCallIssue, reportArgumentType] - tags is not in its overloads
         key=FILES,
         group_name="corpora",
         partitions_def=partitions.languages(workspace.config),
@@ -49,7 +49,7 @@ def files_asset(workspace: Workspace) -> dg.AssetsDefinition | dg.SourceAsset:
         versions = {language: source_version(workspace, language) for language in workspace.config.languages}
         return dg.DataVersionsByPartition({key: version for key, version in versions.items() if version})
 
-    return published_files
+    return published_files  # pyright: ignore[reportReturnType]
 
 
 def source_version(workspace: Workspace, language: str) -> str | None:

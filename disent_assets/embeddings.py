@@ -189,7 +189,7 @@ def _result(
 def text_plan(workspace: Workspace, encoder: str, language: str) -> TextPlan:
     """Texts of the language that the encoder's methods and tasks read."""
     corpora = [corpus.name for corpus in workspace.config.corpora_of(language)]
-    tables = [
+    utterances, masked, templates = (
         [read_table(workspace.table(*key, corpus, language), SCHEMAS[key[1]]) for corpus in corpora] for key in SOURCES
-    ]
-    return texts_to_encode(*tables, workspace.config.needs(encoder))
+    )
+    return texts_to_encode(utterances, masked, templates, workspace.config.needs(encoder))

@@ -364,7 +364,8 @@ def _resume(checkpoint: Path, run: str, device: str) -> _State | None:
     except SafetensorError as error:
         log.warning("%s is damaged (%s): training starts anew", checkpoint, error)
         return None
-    state = _State(**json.loads(metadata["state"]), **stacks)
+    plain: dict[str, Any] = json.loads(metadata["state"])
+    state = _State(**plain, **stacks)  # pyright: ignore[reportArgumentType] - the names of both are _State's
     log.info("resuming after epoch %d, seeds %s still train", state.epoch, state.active)
     return state
 
