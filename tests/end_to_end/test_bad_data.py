@@ -1,0 +1,139 @@
+"""Damaged input fails with one clear line and leaves earlier results as they are."""
+
+import shutil
+
+import dagster as dg
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import Result
+from conftest import Project
+
+pytestmark = pytest.mark.end_to_end
+
+
+def complaint(result: Result) -> str:
+    """The one line that a failed command ends with."""
+    lines = [line for line in result.stderr.replace("\r", "\n").splitlines() if line.startswith("disent: ")]
+    assert len(lines) == 1, result.stderr
+    assert result.stderr.rstrip("\n").endswith(lines[0])
+    assert "Traceback" not in result.output
+    return lines[0].removeprefix("disent: ")
+
+
+def truncate_line(project: Project, locale: str, number: int) -> None:
+    lines = project.file(locale).read_text(encoding="utf-8").splitlines()
+    lines[number - 1] = lines[number - 1][:-20]
+    project.file(locale).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def test_a_truncated_line_fails_naming_file_and_line_and_leaves_all_results(copied):
+    before = copied.results()
+    truncate_line(copied, "de-DE", 7)
+    result = copied.disent("materialize")
+    assert result.exit_code == 1
+    assert complaint(result).startswith(f"{copied.file('de-DE')}:7: ")
+    assert copied.results() == before
+
+
+def test_the_failure_is_described_in_the_event_log(copied):
+    truncate_line(copied, "de-DE", 7)
+    said = complaint(copied.disent("materialize", "key:corpora/utterances", "--partition", "de"))
+    with copied.events() as events:
+        failures = events.of(dg.DagsterEventType.STEP_FAILURE)
+    assert [failure.step_failure_data.user_failure_data.description for failure in failures] == [said]
+
+
+def test_a_mended_line_is_all_that_a_failed_run_needs(copied):
+    intact = copied.file("de-DE").read_bytes()
+    truncate_line(copied, "de-DE", 7)
+    assert copied.disent("materialize", "group:corpora", "--partition", "de").exit_code == 1
+    copied.file("de-DE").write_bytes(intact)
+    assert copied.materialize("group:corpora", "--partition", "de")["made"] == 0
+
+
+def test_an_utterance_without_partner_fails_naming_it(copied):
+    rows = copied.utterances("de-DE")
+    copied.write("de-DE", rows[1:])
+    copied.materialize("group:corpora or group:negatives or group:targets", "--partition", "de")
+    result = copied.disent("materialize", "key:targets/aligned_pairs", "--partition", "en-de")
+    assert result.exit_code == 1
+    said = complaint(result)
+    assert "1 of 120 ids of en have no partner among the 119 of de" in said
+    assert repr(rows[0]["id"]) in said
+
+
+def test_a_missing_corpus_file_fails_naming_it(fresh):
+    fresh.file("ja-JP").unlink()
+    result = fresh.disent("materialize", "group:corpora", "--partition", "ja")
+    assert result.exit_code == 1
+    assert "ja-JP.jsonl" in complaint(result)
+
+
+def test_a_stage_without_its_inputs_fails_naming_the_table_to_make(fresh):
+    result = fresh.disent("materialize", "key:targets/masked_utterances", "--partition", "en")
+    assert result.exit_code == 1
+    said = complaint(result)
+    assert "corpora/utterances/sample/en.parquet" in said
+    assert "Materialise" in said
+
+
+def test_a_head_without_its_inputs_fails_naming_the_table_to_make(fresh):
+    result = fresh.disent("materialize", "key:heads/tiny/dream", "--partition", "en-de")
+    assert result.exit_code == 1
+    assert "targets/aligned_pairs/en-de.parquet" in complaint(result)
+
+
+def test_vectors_without_their_encoder_fail_naming_it(fresh):
+    fresh.materialize("group:corpora or group:negatives or key:targets/*", "--partition", "en")
+    result = fresh.disent("materialize", "key:embeddings/tiny/sentence_vectors", "--partition", "en")
+    assert result.exit_code == 1
+    assert str(fresh.home / "encoders" / "tiny") in complaint(result)
+
+
+def test_a_vector_that_is_not_a_number_is_refused(copied):
+    poison(copied, "sentence_vectors")
+    result = copied.disent("materialize", "key:evaluation/tiny/raw", "--partition", "en-de")
+    assert result.exit_code == 1
+    assert "finite" in complaint(result)
+
+
+def test_no_head_is_trained_on_a_vector_that_is_not_a_number(copied):
+    poison(copied, "sentence_vectors")
+    (copied.home / "heads" / "tiny" / "dream" / "en-de.safetensors").unlink()
+    result = copied.disent("materialize", "key:heads/tiny/dream", "--partition", "en-de")
+    assert result.exit_code == 1
+    assert "finite" in complaint(result)
+
+
+def poison(project: Project, table: str) -> None:
+    """Make every stored vector of `de` NaN, and forget what was made from it."""
+    folder = project.home / "tables" / "embeddings" / table / "tiny"
+    for part in folder.glob("*/de/part-*.parquet"):
+        rows = pq.read_table(part)
+        kind = rows.schema.field(1).type
+        flat = np.full(len(rows) * kind.list_size, np.nan, dtype=kind.value_type.to_pandas_dtype())
+        column = pa.FixedSizeListArray.from_arrays(pa.array(flat, from_pandas=False), kind.list_size)
+        pq.write_table(rows.set_column(1, rows.schema.field(1), column.cast(kind)), part)
+    shutil.rmtree(project.home / "cache")
+    shutil.rmtree(project.home / "tables" / "evaluation")
+
+
+@pytest.mark.parametrize(
+    "where", ["corpora/utterances/sample/de.parquet", "heads/training_curve/tiny/dream/en-de.parquet"]
+)
+def test_a_damaged_table_is_made_again(copied, where):
+    before = copied.results()[f"tables/{where}"]
+    (copied.home / "tables" / where).write_bytes(b"PAR1 no more")
+    copied.materialize("group:corpora", "--partition", "de")
+    copied.materialize("group:heads", "--partition", "en-de")
+    assert copied.results()[f"tables/{where}"] == before
+
+
+def test_a_damaged_part_of_the_embeddings_is_named(copied):
+    part = next((copied.home / "tables" / "embeddings" / "sentence_vectors").rglob("de/part-*.parquet"))
+    part.write_bytes(b"PAR1 no more")
+    result = copied.disent("materialize", "key:embeddings/tiny/sentence_vectors", "--partition", "de")
+    assert result.exit_code == 1
+    assert str(part) in complaint(result)

@@ -1,0 +1,113 @@
+"""Exit codes and messages of `disent`."""
+
+import pytest
+
+pytestmark = pytest.mark.end_to_end
+
+
+def test_help_names_every_command(fresh):
+    result = fresh.disent("--help")
+    assert result.exit_code == 0
+    for command in ("materialize", "status", "sql", "leaderboard"):
+        assert command in result.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("bake",),
+        ("materialize", "--partition"),
+        ("materialize", "--partition", "xx"),
+        ("materialize", "key:heads/none"),
+        ("materialize", "group:("),
+        ("materialize", "group:heads", "--partition", "en"),
+        ("sql",),
+        ("sql", "absent.sql"),
+        ("sql", "select 1", "--format", "xml"),
+        ("leaderboard", "bakery"),
+        ("status", "--none"),
+    ],
+)
+def test_a_mistake_in_the_call_exits_with_2(fresh, arguments):
+    result = fresh.disent(*arguments)
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    "arguments", [("materialize", "key:heads/none"), ("materialize", "group:("), ("leaderboard", "bakery")]
+)
+def test_a_mistake_in_a_name_is_told_in_one_line(fresh, arguments):
+    result = fresh.disent(*arguments)
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert result.stderr.startswith("disent: ")
+
+
+def test_an_unknown_task_is_told_with_the_known_ones(fresh):
+    assert "crosslingual_retrieval, template_retrieval" in fresh.disent("leaderboard", "bakery").stderr
+
+
+def test_an_unknown_partition_is_told_with_its_name(fresh):
+    assert "'xx'" in fresh.disent("materialize", "--partition", "xx").stderr
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("layers = 1", "layer_count = 1", "layer_count: unknown key"),
+        ("seeds = [0, 1]", 'seeds = "0"', "experiment.seeds"),
+        ('"fmda_softmax"]', '"fmda_sofmax"]', "unknown method 'fmda_sofmax'"),
+        ('pairs = ["en-de"', 'pairs = ["en-xx"', "'en-xx' is not a pair"),
+        ("[experiment]", "[experiment", ""),
+        ('"de-DE"', '"de-XX"', "'de-XX'"),
+    ],
+)
+@pytest.mark.parametrize("command", ["materialize", "status"])
+def test_a_mistake_in_the_configuration_exits_with_2_and_one_line_that_names_it(fresh, command, old, new, said):
+    fresh.configure(old, new)
+    result = fresh.disent(command)
+    assert result.exit_code == 2
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert result.stderr.startswith(f"disent: {fresh.config}")
+    assert said in result.stderr
+
+
+def test_a_missing_configuration_exits_with_2(fresh):
+    fresh.config.unlink()
+    result = fresh.disent("status")
+    assert result.exit_code == 2
+    assert str(fresh.config) in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [("sql", "select 1"), ("leaderboard",)])
+def test_a_warehouse_that_is_not_there_exits_with_1_and_says_what_to_do(fresh, arguments):
+    result = fresh.disent(*arguments)
+    assert result.exit_code == 1
+    assert "Materialise it first" in result.stderr
+
+
+def test_a_mistake_in_sql_exits_with_1_and_one_line(finished):
+    result = finished.disent("sql", "select nothing from nowhere")
+    assert result.exit_code == 1
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_failed_command_writes_nothing_where_results_go(fresh):
+    fresh.configure("[experiment]", "[experiment")
+    fresh.disent("materialize")
+    assert not fresh.home.exists()
+
+
+def test_one_partition_is_made_alone(fresh):
+    fresh.materialize("group:corpora", "--partition", "ja")
+    tables = {path.name for path in fresh.home.glob("tables/corpora/utterances/sample/*")}
+    assert tables == {"ja.parquet"}
+
+
+def test_the_library_tells_its_progress_while_a_command_runs(fresh):
+    fresh.materialize("group:corpora", "--partition", "ja")
+    assert "BLEU of" in fresh.disent("materialize", "group:negatives", "--partition", "ja").stderr
+
+
+def test_a_table_brings_along_what_its_step_makes_too(copied):
+    assert copied.materialize("key:embeddings/tiny/token_states", "--partition", "ja")["up_to_date"] == 2

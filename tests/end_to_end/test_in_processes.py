@@ -1,0 +1,43 @@
+"""Steps run in processes of their own, as from the UI."""
+
+import os
+import subprocess
+import sys
+
+import dagster as dg
+import pytest
+
+from disent_assets.instance import dagster_home
+
+pytestmark = pytest.mark.end_to_end
+
+JOB = """
+import dagster as dg
+from dagster._core.definitions.reconstruct import ReconstructableRepository
+
+if __name__ == "__main__":
+    repository = ReconstructableRepository.for_module("disent_assets.definitions", "defs")
+    with dg.DagsterInstance.get() as instance:
+        dg.execute_job(
+            repository.get_reconstructable_job("__ASSET_JOB"),
+            instance=instance,
+            asset_selection=[dg.AssetKey(["corpora", "utterances"]), dg.AssetKey(["negatives", "negative_pool"])],
+            tags={"dagster/partition": "en"},
+            raise_on_error=True,
+        )
+"""
+
+
+def test_steps_run_in_processes_of_their_own(fresh):
+    file = fresh.folder / "job.py"
+    file.write_text(JOB, encoding="utf-8")
+    environment = os.environ | fresh.environment | {"DAGSTER_HOME": str(dagster_home(fresh.home))}
+    ran = subprocess.run([sys.executable, str(file)], env=environment, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    with fresh.events() as events:
+        assert len(events.of(dg.DagsterEventType.STEP_WORKER_STARTED)) == 2
+    status = fresh.disent("status").stdout
+    assert "missing corpora/utterances [de]" in status
+    assert "missing corpora/utterances [en]" not in status
+    counts = fresh.materialize("group:corpora or group:negatives", "--partition", "en")
+    assert (counts["made"], counts["up_to_date"]) == (0, 2)

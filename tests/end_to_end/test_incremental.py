@@ -1,0 +1,166 @@
+"""One changed line of one corpus file: just what depends on it is made again."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from conftest import Project
+
+from disent_core.tables import content_of
+
+pytestmark = pytest.mark.end_to_end
+
+UNTOUCHED = {"en", "ja", "en-ja"}
+METRICS = "method, evaluated_on, trained_on, task, embedding, metric, seed, value, ci_low, ci_high, n"
+
+
+@dataclass(frozen=True)
+class State:
+    """What there was at one time."""
+
+    results: dict[str, str]
+    weights: dict[str, str]
+    metrics: list[dict]
+    status: str
+    counts: dict[str, int]
+
+
+def state(project: Project, counts: dict[str, int]) -> State:
+    metrics = project.ask(f"select {METRICS} from metrics order by all")
+    return State(project.results(), project.weights(), metrics, project.disent("status").stdout, counts)
+
+
+def change_word(project: Project, locale: str, split: str) -> None:
+    """Another first word in one utterance without slots before it, which changes at most three texts."""
+    rows = project.utterances(locale)
+    row = next(row for row in rows if row["partition"] == split and not row["annot_utt"].startswith("["))
+    for name in ("utt", "annot_utt"):
+        row[name] = " ".join(["unvergleichlich", *row[name].split(" ")[1:]])
+    project.write(locale, rows)
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A changed training utterance of `de`, and its way back."""
+
+    before: State
+    status_after_edit: str
+    after: State
+    restored: State
+
+
+@pytest.fixture(scope="module")
+def edit(finished: Project, tmp_path_factory: pytest.TempPathFactory) -> Edit:
+    project = finished.copy(tmp_path_factory.mktemp("edit"))
+    before, original = state(project, {}), project.file("de-DE").read_bytes()
+    change_word(project, "de-DE", "train")
+    status = project.disent("status").stdout
+    after = state(project, project.materialize())
+    project.file("de-DE").write_bytes(original)
+    return Edit(before, status, after, state(project, project.materialize()))
+
+
+def parts(path: str) -> set[str]:
+    return {*Path(path).parts, Path(path).name.split(".")[0]}
+
+
+def changed(before: State, after: State) -> set[str]:
+    return {path for path, digest in after.results.items() if before.results.get(path) != digest}
+
+
+def test_status_names_the_changed_file_as_the_cause(edit):
+    assert "stale   corpora/utterances [de]  <- corpora/published_files [de]: has a new data version" in (
+        edit.status_after_edit.splitlines()
+    )
+
+
+def test_status_calls_nothing_of_other_languages_stale(edit):
+    stale = [line.split("  <- ")[0] for line in edit.status_after_edit.splitlines() if line.startswith("stale")]
+    assert [line for line in stale if line.endswith(("[en]", "[ja]", "[en-ja]"))] == []
+
+
+def test_status_counts_what_depends_on_the_changed_file(edit):
+    found = re.search(r"^(\d+) of the fresh ones depend on these", edit.status_after_edit, re.MULTILINE)
+    assert found
+    assert int(found[1]) > 15
+
+
+def test_only_the_texts_of_the_changed_utterance_are_encoded(edit):
+    assert 1 <= edit.after.counts["encoded"] <= 3
+
+
+def test_nothing_of_other_languages_and_pairs_changes_by_a_byte(edit):
+    others = {path for path in edit.before.results if parts(path) & UNTOUCHED}
+    assert len(others) > 30
+    assert others & changed(edit.before, edit.after) == set()
+
+
+def test_the_tables_of_the_language_are_made_again(edit):
+    new = changed(edit.before, edit.after)
+    for table in ("corpora/utterances", "targets/masked_utterances"):
+        assert f"tables/{table}/sample/de.parquet" in new
+    assert "tables/targets/aligned_pairs/en-de.parquet" in new
+
+
+def test_the_heads_and_metrics_of_its_pairs_are_made_again(edit):
+    for method in ("dream", "fmda", "fmda_softmax"):
+        assert edit.before.weights[f"tiny/{method}/en-de"] != edit.after.weights[f"tiny/{method}/en-de"]
+        assert f"tables/evaluation/metrics/tiny/{method}/en-de.parquet" in changed(edit.before, edit.after)
+    assert "warehouse.duckdb" in changed(edit.before, edit.after)
+
+
+def test_the_encoder_stays_frozen(edit):
+    frozen = {path for path in edit.before.results if path.startswith("encoders/")}
+    assert frozen
+    assert frozen & changed(edit.before, edit.after) == set()
+
+
+def test_everything_is_fresh_after_the_run(edit):
+    assert edit.after.status.endswith(" fresh, 0 stale, 0 missing\n")
+
+
+def test_a_change_that_is_taken_back_encodes_nothing(edit):
+    assert edit.restored.counts["encoded"] == 0
+
+
+def test_a_change_that_is_taken_back_gives_the_old_weights(edit):
+    assert edit.restored.weights == edit.before.weights
+
+
+def test_a_change_that_is_taken_back_gives_the_old_numbers(edit):
+    assert edit.restored.metrics == edit.before.metrics
+
+
+def test_a_changed_test_utterance_trains_nothing(copied):
+    weights = copied.weights()
+    change_word(copied, "de-DE", "test")
+    counts = copied.materialize()
+    assert counts["steps"] == 0
+    assert counts["encoded"] >= 1
+    assert copied.weights() == weights
+
+
+def test_another_seed_trains_again_and_encodes_nothing(copied):
+    copied.configure("seeds = [0, 1]", "seeds = [0, 2]")
+    counts = copied.materialize("+group:heads", "--partition", "en-ja")
+    assert counts["encoded"] == 0
+    assert counts["steps"] > 0
+
+
+def test_a_new_setting_of_one_method_leaves_the_others_alone(copied):
+    before = copied.weights()
+    copied.configure("[methods.dream]\nmax_epochs = 6", "[methods.dream]\nmax_epochs = 7")
+    assert "stale   heads/tiny/dream [en-ja]" in copied.disent("status").stdout
+    copied.materialize("group:heads", "--partition", "en-ja")
+    after = copied.weights()
+    assert {name for name in after if before[name] != after[name]} == {"tiny/dream/en-ja"}
+
+
+def test_whitespace_in_a_corpus_file_changes_no_table(copied):
+    copied.file("de-DE").write_bytes(copied.file("de-DE").read_bytes() + b"\n\n")
+    path = copied.home / "tables" / "corpora" / "utterances" / "sample" / "de.parquet"
+    before = content_of(path)
+    copied.materialize("key:corpora/utterances", "--partition", "de")
+    assert content_of(path) == before
+    assert copied.materialize("group:targets or group:heads", "--partition", "en-de")["made"] == 0

@@ -1,0 +1,211 @@
+"""What a first run leaves, and that a second one finds nothing to do."""
+
+import base64
+import json
+import re
+import shutil
+from collections import Counter
+
+import dagster as dg
+import pytest
+from conftest import Events, rows
+
+from disent_assets.database import query as query_warehouse
+from disent_assets.database import render
+from disent_assets.evaluation import problems
+from disent_core.evaluation.contract import TASKS, task
+
+pytestmark = pytest.mark.end_to_end
+
+
+@pytest.fixture(scope="module")
+def events(finished) -> Events:
+    with finished.events() as events:
+        yield events
+
+
+# --- a first run ------------------------------------------------------------------------------------------
+
+
+def test_status_says_missing_before_the_first_run(story):
+    assert story.status_before.splitlines()[-2].startswith("0 fresh, 0 stale, ")
+    assert "missing evaluation/tiny/fmda_softmax [en-ja]" in story.status_before
+
+
+def test_every_partition_of_every_asset_is_made(story):
+    assert story.first["up_to_date"] == 0
+    assert f"0 fresh, 0 stale, {story.first['made']} missing" in story.status_before
+
+
+def test_status_says_fresh_after_a_run(story):
+    assert story.status_after == f"{story.first['made']} fresh, 0 stale, 0 missing\n"
+
+
+def test_every_method_and_embedding_is_on_the_leaderboard(finished):
+    found = {(row["method"], row["embedding"]) for row in finished.ask("select * from leaderboard")}
+    expected = {
+        (config.name, embedding)
+        for config in finished.workspace.config.methods_of("tiny")
+        for embedding in config.method.embeddings
+    }
+    assert found == expected
+    assert len(found) == 1 + 2 + 4 + 4
+
+
+def test_every_task_is_measured_on_everything_that_it_applies_to(finished):
+    found = {(row["task"], row["evaluated_on"]) for row in finished.ask("select * from leaderboard")}
+    pairs = {("crosslingual_retrieval", pair) for pair in ("en-de", "de-en", "en-ja", "ja-en")}
+    assert found >= pairs | {("template_retrieval", language) for language in ("en", "de", "ja")}
+    assert {name for name, _ in found} <= set(TASKS)
+
+
+def test_the_warehouse_has_just_the_metric_rows_of_the_files(finished):
+    files = (finished.home / "tables" / "evaluation" / "metrics").rglob("*.parquet")
+    written = Counter(tuple(sorted(row.items(), key=str)) for path in files for row in rows(path))
+    loaded = Counter(tuple(sorted(row.items(), key=str)) for row in finished.ask("select * from metrics"))
+    assert loaded == written
+    assert sum(written.values()) > 300
+
+
+def test_an_untrained_method_is_measured_once_however_many_pairs_share_a_language(finished):
+    found = finished.ask("select * from metrics where method = 'raw' and metric = 'accuracy_at_1'")
+    assert {row["trained_on"] for row in found} == {""}
+    measured = Counter((row["task"], row["evaluated_on"]) for row in found)
+    assert set(measured.values()) == {1}
+    assert {where for _, where in measured} == {"en", "de", "ja", "en-de", "de-en", "en-ja", "ja-en"}
+
+
+def test_a_mixture_measures_an_untrained_method_only_on_what_no_earlier_entry_has(copied):
+    copied.configure('pairs = ["en-de", "en-ja"]', 'pairs = ["en-de", "en-de+en-ja"]')
+    tasks = [task(name) for name in ("crosslingual_retrieval", "template_retrieval")]
+    found = problems(copied.workspace, tasks, "en-de+en-ja", is_trained=False)
+    assert {each.evaluated_on for each in found} == {"en-ja", "ja-en", "ja"}
+
+
+def test_every_seed_has_rows_of_its_own_and_an_aggregate(finished):
+    found = finished.ask("select seed, count(*) as n from metrics where method = 'dream' group by seed")
+    assert {row["seed"] for row in found} == {None, 0, 1}
+    assert len({row["n"] for row in found}) == 1
+
+
+# --- what Dagster shows -----------------------------------------------------------------------------------
+
+
+def test_no_check_that_must_hold_fails(events):
+    found = [event.asset_check_evaluation_data for event in events.of(dg.DagsterEventType.ASSET_CHECK_EVALUATION)]
+    must = [one for one in found if one.severity == dg.AssetCheckSeverity.ERROR]
+    assert [(one.asset_key, one.check_name) for one in must if not one.passed] == []
+    assert len(must) > 20
+
+
+def test_every_table_tells_its_rows_and_whether_it_was_recomputed(events):
+    odd = [
+        asset
+        for asset, partition, found in events.metadata()
+        if "recomputed" not in found or (partition is not None and "dagster/partition_row_count" not in found)
+    ]
+    assert odd == []
+
+
+def test_row_counts_are_those_of_the_tables(finished, events):
+    told = {
+        (asset, partition): found["dagster/partition_row_count"]
+        for asset, partition, found in events.metadata()
+        if partition
+    }
+    for language in ("en", "de", "ja"):
+        path = finished.home / "tables" / "corpora" / "utterances" / "sample" / f"{language}.parquet"
+        assert told["corpora/utterances", language] == len(rows(path)) == 120
+    for pair in ("en-de", "en-ja"):
+        path = finished.home / "tables" / "evaluation" / "metrics" / "tiny" / "fmda" / f"{pair}.parquet"
+        assert told["evaluation/tiny/fmda", pair] == len(rows(path))
+
+
+def test_every_head_shows_its_curve_and_its_clouds_in_less_than_100_kb(events):
+    heads = [found for asset, _, found in events.metadata() if asset.startswith("heads/")]
+    for found in heads:
+        for name in ("training_curve", "t_sne"):
+            picture = re.fullmatch(rf"!\[{name}\]\(data:image/png;base64,(.+)\)", found[name])
+            assert picture, name
+            assert base64.b64decode(picture[1]).startswith(b"\x89PNG")
+            assert len(found[name]) < 100_000
+    assert len(heads) == 2 * 6
+
+
+def test_every_metric_that_is_shown_is_one_plain_number(events):
+    shown = [found for asset, _, found in events.metadata() if asset == "evaluation/tiny/dream"]
+    assert isinstance(shown[0]["crosslingual_retrieval/en-de/meaning/accuracy_at_1"], float)
+
+
+def test_log_lines_of_the_library_arrive_in_the_event_log(events):
+    lines = [entry.user_message for entry in events.all() if entry.dagster_event is None]
+    assert any("BLEU of" in line for line in lines)
+
+
+# --- a second run -----------------------------------------------------------------------------------------
+
+
+def test_a_second_run_makes_nothing(story):
+    assert story.second == {"made": 0, "up_to_date": story.first["made"], "encoded": 0, "steps": 0}
+
+
+def test_a_second_run_leaves_every_file_as_it_is(story):
+    assert story.results_after_second == story.results
+
+
+def test_results_that_are_moved_stay_fresh(story, copied):
+    assert copied.disent("status").stdout == story.status_after
+
+
+def test_lost_state_of_dagster_costs_no_computation(story, copied):
+    shutil.rmtree(copied.home / "dagster")
+    assert copied.materialize() == story.second
+    assert copied.results() == story.results
+
+
+# --- asking -----------------------------------------------------------------------------------------------
+
+
+def test_the_leaderboard_of_one_task_has_only_its_rows(finished):
+    result = finished.disent("leaderboard", "template_retrieval", "--format", "csv")
+    assert result.exit_code == 0
+    assert {line.split(",")[0] for line in result.stdout.splitlines()[1:]} == {"template_retrieval"}
+
+
+def test_sql_answers_in_every_format(finished):
+    query = "select method, count(*) as n from metrics where seed is null group by method order by method"
+    answer = query_warehouse(finished.workspace.warehouse, query)
+    for style in ("table", "csv", "json"):
+        result = finished.disent("sql", query, "--format", style)
+        assert result.exit_code == 0
+        assert result.stdout == render(answer, style)
+
+
+def test_sql_reads_a_file(finished, tmp_path):
+    file = tmp_path / "count.sql"
+    file.write_text("-- how many\nselect count(*) as n from metrics\n", encoding="utf-8")
+    result = finished.disent("sql", str(file), "--format", "json")
+    assert json.loads(result.stdout) == finished.ask("select count(*) as n from metrics")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "delete from metrics",
+        "drop table metrics",
+        "create table mine (a int)",
+        "attach 'other.duckdb'",
+        "copy metrics to 'stolen.csv'",
+        "select * from read_csv('disent.toml')",
+        "select 1; delete from metrics",
+    ],
+)
+def test_sql_changes_nothing_and_reaches_no_file(finished, tmp_path, monkeypatch, statement):
+    monkeypatch.chdir(tmp_path)
+    before = finished.results()["warehouse.duckdb"]
+    result = finished.disent("sql", statement)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("disent: ")
+    assert len(result.stderr.splitlines()) == 1
+    assert finished.results()["warehouse.duckdb"] == before
+    assert list(tmp_path.iterdir()) == []
