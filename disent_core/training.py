@@ -123,7 +123,7 @@ def fit(
     run = fingerprint(run, asdict(replace(config, checkpoint_seconds=0.0)), list(seeds))
     head = build().to(device)
     state = _resume(checkpoint, run, device) or _start(build, seeds, device)
-    yield from (_epoch(entry) for entry in state.history)
+    yield from (replace(_epoch(entry), is_replayed=True) for entry in state.history)
     plan = sampler.plan(config.validation, config.validation_fraction, config.split_seed, device)
     saved = time.monotonic()
     while state.active and state.epoch < config.max_epochs:

@@ -4,7 +4,7 @@ A method's module exports `METHOD`. Adding one is a module here and a line in th
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -25,7 +25,10 @@ class Need(StrEnum):
 
 @dataclass(frozen=True)
 class Epoch:
-    """What one pass over the training pairs gave: `terms[split][name]` has one value for each of `seeds`."""
+    """What one pass over the training pairs gave: `terms[split][name]` has one value for each of `seeds`.
+
+    `steps` and `is_best` are as of its end; `is_replayed` where it comes from a checkpoint and was not computed.
+    """
 
     number: int
     seeds: tuple[int, ...]
@@ -33,6 +36,7 @@ class Epoch:
     is_best: tuple[bool, ...]
     steps: int
     seconds: float
+    is_replayed: bool = field(default=False, compare=False)
 
 
 @runtime_checkable

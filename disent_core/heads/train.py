@@ -123,8 +123,8 @@ def train_head(run: HeadRun, files: HeadFiles, open_data: Callable[[], TrainingD
     files.checkpoint.unlink(missing_ok=True)
     return HeadReport(
         content=content,
-        epochs=len(epochs),
-        steps=epochs[-1].steps,
+        epochs=sum(not epoch.is_replayed for epoch in epochs),
+        steps=epochs[-1].steps - max((epoch.steps for epoch in epochs if epoch.is_replayed), default=0),
         seconds=time.monotonic() - started,
         curve=curve,
     )
@@ -138,7 +138,7 @@ def _run_epochs(run: HeadRun, data: TrainingData, checkpoint: Path, device: str)
         epochs.append(epoch)
         if time.monotonic() - logged >= _LOG_SECONDS:
             logged = time.monotonic()
-            rate = len(epochs) / (logged - started)
+            rate = sum(not one.is_replayed for one in epochs) / (logged - started)
             log.info(
                 "%s on %s, %s: epoch %d, dev loss %s, seeds still training %s, %.1f epochs a second",
                 run.name,

@@ -115,7 +115,9 @@ def test_a_run_that_was_cut_off_goes_on_to_the_same_bits(tmp_path, done, monkeyp
 def test_a_finished_run_is_not_computed_again(tmp_path, monkeypatch):
     first = list(run(tmp_path / "run", dream()))
     monkeypatch.setattr(training, "_one_epoch", None)
-    assert list(run(tmp_path / "run", dream())) == first
+    again = list(run(tmp_path / "run", dream()))
+    assert again == first
+    assert [epoch.is_replayed for epoch in (*first, *again)] == [False] * len(first) + [True] * len(first)
 
 
 @pytest.mark.parametrize(
