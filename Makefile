@@ -25,7 +25,7 @@ test: setup ## all tests
 
 dev: setup ## the Dagster UI on http://127.0.0.1:3000
 	mkdir -p $(DISENT_HOME)/dagster
-	cp dagster.yaml $(DISENT_HOME)/dagster/
+	cp disent_assets/dagster.yaml $(DISENT_HOME)/dagster/
 	DAGSTER_HOME=$(DISENT_HOME)/dagster $(BIN)/dagster dev --workspace workspace.yaml --host 127.0.0.1 --port $(or $(PORT),3000)
 
 lint: setup ## ruff, pyright, sqlfluff

@@ -32,8 +32,8 @@ def dagster_home(home: Path) -> Path:
     folder = home / "dagster"
     folder.mkdir(parents=True, exist_ok=True)
     settings = folder / "dagster.yaml"
-    if not settings.is_file() or settings.read_bytes() != (PROJECT / "dagster.yaml").read_bytes():
-        shutil.copyfile(PROJECT / "dagster.yaml", settings)
+    if not settings.is_file() or settings.read_bytes() != (PROJECT / "disent_assets" / "dagster.yaml").read_bytes():
+        shutil.copyfile(PROJECT / "disent_assets" / "dagster.yaml", settings)
     return folder
 
 
