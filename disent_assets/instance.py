@@ -18,8 +18,7 @@ import dagster as dg
 from dagster._core.definitions.asset_selection import DagsterInvalidAssetSelectionError
 from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGraph
 
-from disent_assets.resources import PROJECT
-
+SETTINGS = Path(__file__).with_name("dagster.yaml")
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 FACE = {"disent/face": "command line"}
@@ -32,8 +31,8 @@ def dagster_home(home: Path) -> Path:
     folder = home / "dagster"
     folder.mkdir(parents=True, exist_ok=True)
     settings = folder / "dagster.yaml"
-    if not settings.is_file() or settings.read_bytes() != (PROJECT / "disent_assets" / "dagster.yaml").read_bytes():
-        shutil.copyfile(PROJECT / "disent_assets" / "dagster.yaml", settings)
+    if not settings.is_file() or settings.read_bytes() != SETTINGS.read_bytes():
+        shutil.copyfile(SETTINGS, settings)
     return folder
 
 

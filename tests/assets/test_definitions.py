@@ -10,7 +10,7 @@ import dagster as dg
 import pytest
 
 from disent_assets.definitions import build
-from disent_assets.instance import dagster_home, plan
+from disent_assets.instance import SETTINGS, dagster_home, plan
 from disent_assets.partitions import language_to_pairs, languages_of
 from disent_assets.resources import PROJECT, Workspace, home_folder, open_workspace
 from disent_core.config import load_config
@@ -155,5 +155,5 @@ def test_results_and_configuration_lie_where_the_environment_says(tmp_path):
 
 def test_the_state_of_dagster_has_the_settings_of_the_project(tmp_path):
     folder = dagster_home(tmp_path)
-    assert (folder / "dagster.yaml").read_bytes() == (PROJECT / "dagster.yaml").read_bytes()
+    assert (folder / "dagster.yaml").read_bytes() == SETTINGS.read_bytes()
     assert "enabled: false" in (folder / "dagster.yaml").read_text()
