@@ -85,7 +85,8 @@ class _Progress:
     def __init__(self, total: int) -> None:
         from tqdm import tqdm
 
-        self.bar = tqdm(total=total, unit="run", file=sys.stderr, dynamic_ncols=True)
+        shape = "{desc}: {n_fmt}/{total_fmt} runs [{elapsed}]"  # runs differ too much for a remaining time
+        self.bar = tqdm(total=total, file=sys.stderr, bar_format=shape)
         self.recomputed = self.reused = self.encoded = self.steps = 0
         self.handler = _BarHandler(self.bar)
 
@@ -152,7 +153,7 @@ def status(context: click.Context, show_all: bool) -> None:
         definitions = build(workspace)
         with open_instance(workspace.home) as instance:
             observe(definitions, instance)
-            click.echo(summary(states(definitions, instance), show_all=show_all))
+            click.echo(summary(states(workspace, definitions, instance), show_all=show_all))
 
 
 _FORMATS = click.Choice(["table", "csv", "json"])
@@ -173,18 +174,28 @@ def sql(context: click.Context, query: str, style: Literal["table", "csv", "json
 
 @main.command()
 @click.argument("task", required=False)
+@click.option("--all", "show_all", is_flag=True, help="Also embeddings that a task is not scored on, as leakage.")
 @click.option("--format", "style", type=_FORMATS, default="table", show_default=True)
 @click.pass_context
-def leaderboard(context: click.Context, task: str | None, style: Literal["table", "csv", "json"]) -> None:
-    """Show the leaderboard, of all tasks or of one."""
+def leaderboard(
+    context: click.Context, task: str | None, show_all: bool, style: Literal["table", "csv", "json"]
+) -> None:
+    """Show the leaderboard, of all tasks or of one; csv and json have every column."""
     with _errors(context):
         from disent_core.evaluation.contract import TASKS
 
         if task is not None and task not in TASKS:
             raise ValueError(f"unknown task {task!r}; choose one of {', '.join(TASKS)}")
-        where = f" where task = '{task}'" if task else ""
-        columns = "* exclude (settings)" if style == "table" else "*"
-        _ask(f"select {columns} from leaderboard{where}", style)
+        columns = f"{BRIEF}{', reads_as' if show_all else ''}" if style == "table" else "*"
+        wanted = f"task = '{task}'" if task else "true"
+        shown = "true" if show_all or style != "table" else "rank is not null"
+        _ask(f"select {columns} from leaderboard where {wanted} and {shown}", style)
+
+
+BRIEF = (
+    "task, evaluated_on, rank, method, encoder, trained_on, embedding, "
+    "value, ci_low, ci_high, n, seeds, round(seed_std, 4) as seed_std"
+)
 
 
 def _ask(query: str, style: Literal["table", "csv", "json"]) -> None:

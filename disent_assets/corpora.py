@@ -59,7 +59,7 @@ def source_version(workspace: Workspace, language: str) -> str | None:
             [_content_hash(workspace, corpus, language) for corpus in workspace.config.corpora_of(language)]
         )
     except CorpusError as error:
-        log.warning("%s", error)
+        log.debug("%s", error)
         return None
 
 

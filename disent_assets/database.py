@@ -139,7 +139,8 @@ def build_warehouse(inputs: Mapping[str, Sequence[Path]], sql_root: Path, destin
         rows = {relation.name: _count(connection, relation.name) for relation in relations}
         checks = tuple(_check(connection, path) for path in sorted((sql_root / "checks").glob("*.sql")))
         if failed := [str(check) for check in checks if check.offending and check.severity == "error"]:
-            raise TableError(f"{len(failed)} of {len(checks)} checks of the warehouse failed: {'; '.join(failed)}")
+            found = f"{len(failed)} of {len(checks)} checks of the warehouse failed: {'; '.join(failed)}"
+            raise TableError(f"{found}. Mend what sql/checks/ names; the warehouse before this one stays")
     return WarehouseReport(rows=rows, checks=checks, seconds=time.monotonic() - started)
 
 

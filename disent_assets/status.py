@@ -1,8 +1,9 @@
 """What is fresh, stale or missing, and because of what: Dagster's data versions, read for every partition."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import dagster as dg
 from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleCause
@@ -12,6 +13,7 @@ from dagster._core.loader import LoadingContextForTest
 
 from disent_assets.corpora import FILES
 from disent_assets.instance import QUIET
+from disent_assets.resources import Workspace
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ def observe(definitions: dg.Definitions, instance: dg.DagsterInstance) -> None:
     run_observation([files], run_config=QUIET, instance=instance)
 
 
-def states(definitions: dg.Definitions, instance: dg.DagsterInstance) -> Iterator[State]:
+def states(workspace: Workspace, definitions: dg.Definitions, instance: dg.DagsterInstance) -> Iterator[State]:
     """State of every partition of every asset, upstream first."""
     graph = definitions.resolve_asset_graph()
     unsettled: set[AssetKeyPartitionKey] = set()
@@ -44,9 +46,39 @@ def states(definitions: dg.Definitions, instance: dg.DagsterInstance) -> Iterato
         for name in names:
             causes = dict.fromkeys(_text(cause) for cause in resolver.get_stale_root_causes(key, name))
             status, place = resolver.get_status(key, name).value.lower(), AssetKeyPartitionKey(key, name)
+            if status != "missing" and is_lost(workspace, key.path, name):
+                status, causes = "missing", {"its files are gone": None}
             if status != "fresh" or unsettled & set(resolver._get_partition_dependencies(key=place)):
                 unsettled.add(place)
             yield State(key.to_user_string(), name, status, tuple(causes), place not in unsettled)
+
+
+def is_lost(workspace: Workspace, key: Sequence[str], partition: str | None) -> bool:
+    """Whether an asset's files are not where its run has put them."""
+    return not all(path.exists() for path in _files(workspace, key, partition))
+
+
+def _files(workspace: Workspace, key: Sequence[str], partition: str | None) -> list[Path]:
+    match (*key, partition):
+        case ("embeddings", encoder, _, None):
+            files = [workspace.pretrained(encoder)]
+        case ("embeddings", encoder, table, str(language)):
+            parts = (workspace.embeddings / table / encoder).glob(f"*/{language}/part-*.parquet")
+            files = [next(parts, workspace.embeddings / table / encoder / language)]
+        case ("heads", encoder, method, str(pair)):
+            files = [workspace.head(encoder, method, pair)]
+        case ("evaluation", encoder, method, str(pair)):
+            files = [workspace.table("evaluation", "metrics", encoder, method, pair)]
+        case ("targets", "aligned_pairs", str(pair)):
+            files = [workspace.table("targets", "aligned_pairs", pair)]
+        case ("warehouse", *_):
+            files = [workspace.warehouse]
+        case (stage, table, str(language)):
+            corpora = workspace.config.corpora_of(language)
+            files = [workspace.table(stage, table, corpus.name, language) for corpus in corpora]
+        case _:  # downloads, which their readers look for themselves
+            files = []
+    return files
 
 
 def _text(cause: StaleCause) -> str:

@@ -15,7 +15,7 @@ from disent_assets.resources import open_workspace
 from disent_core import corpora, encoders, heads
 from disent_core.corpora.contract import Reader
 from disent_core.evaluation import contract as tasks
-from disent_core.heads.contract import Method
+from disent_core.heads.contract import EMBEDDINGS, Method
 
 ROOT = Path(__file__).resolve().parents[1]
 STAGES = ("corpora", "negatives", "targets", "embeddings", "heads", "evaluation", "warehouse")
@@ -156,6 +156,7 @@ def test_a_method_is_a_line_in_its_registry_and_a_module_that_keeps_the_contract
     assert method.name == name
     assert "paper" in method.presets
     assert method.embeddings
+    assert set(method.embeddings) <= set(EMBEDDINGS)
 
 
 @pytest.mark.parametrize("name", tasks.TASKS)

@@ -1,6 +1,8 @@
 """An encoder that is known by its configuration and files, and loaded only when there is something to encode."""
 
 import json
+import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,6 +13,9 @@ from disent_core.encoders import huggingface, scratch
 from disent_core.encoders.checkpoint import files_fingerprint, model_folder
 from disent_core.encoders.contract import Device, Encoder
 from disent_core.tables import fingerprint, write_text
+
+log = logging.getLogger(__name__)
+_LOG_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -74,10 +79,15 @@ class LazyEncoder:
                 return PretrainReport(0, last["loss"], last["texts"])
         own = texts()
         translations = pairs() if self.config.translation else ()
-        steps = list(scratch.pretrain(own, self.config, self.folder, self.device, pairs=translations))
-        loss = steps[-1].loss if steps else None
+        done, loss, logged = 0, None, time.monotonic()
+        for step in scratch.pretrain(own, self.config, self.folder, self.device, pairs=translations):
+            done, loss = done + 1, step.loss
+            if time.monotonic() - logged >= _LOG_SECONDS:
+                logged = time.monotonic()
+                left = (step.steps - step.step) * step.seconds / done
+                log.info("pretraining: step %d of %d, loss %.2f, %.0f s left", step.step, step.steps, loss, left)
         write_text(record, json.dumps({"config": identity, "loss": loss, "texts": len(own)}) + "\n")
-        return PretrainReport(len(steps), loss, len(own))
+        return PretrainReport(done, loss, len(own))
 
     def _frozen(self) -> huggingface.HuggingFaceConfig:
         return scratch.frozen(self.config, self.folder) if self.is_pretrained_here else self.config

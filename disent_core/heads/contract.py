@@ -14,6 +14,9 @@ from jaxtyping import Float
 
 from disent_core.heads.data import TextFeatures, TrainingData
 
+EMBEDDINGS = ("sentence", "meaning", "template", "residual", "language")
+"""Names that an embedding may have: those that the tasks, the warehouse and its readers know."""
+
 
 class Need(StrEnum):
     """What a method reads beyond the sentence vectors of the utterances; stages make only what is needed."""

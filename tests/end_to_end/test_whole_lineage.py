@@ -41,6 +41,23 @@ def test_status_says_fresh_after_a_run(story):
     assert story.status_after == f"{story.first['made']} fresh, 0 stale, 0 missing\n"
 
 
+def test_status_says_missing_where_files_are_gone(finished, tmp_path):
+    damaged = finished.copy(tmp_path)
+    shutil.rmtree(damaged.home / "heads" / "tiny" / "dream")
+    lines = damaged.disent("status").stdout.splitlines()
+    assert [line for line in lines if "its files are gone" in line] == [
+        "missing heads/tiny/dream [en-de]  <- its files are gone",
+        "missing heads/tiny/dream [en-ja]  <- its files are gone",
+    ]
+
+
+def test_the_leaderboard_shows_what_is_ranked_and_with_all_the_rest(finished):
+    brief, everything = (finished.disent("leaderboard", *more).stdout for more in ((), ("--all",)))
+    assert "leakage" not in brief
+    assert "leakage, lower is better" in everything
+    assert len(everything.splitlines()) > len(brief.splitlines()) > 10
+
+
 def test_every_method_and_embedding_is_on_the_leaderboard(finished):
     found = {(row["method"], row["embedding"]) for row in finished.ask("select * from leaderboard")}
     expected = {

@@ -12,7 +12,7 @@ OFFENDING = {
     "metrics_values_inside_interval": {"metrics": [{"value": 0.9}]},
     "metrics_n_positive": {"metrics": [{"n": 0}]},
     "seeds_have_aggregate": {"metrics": [{"seed": 0}]},
-    "metrics_names_known": {"metrics": [{"task": "crosslingual_retreival"}]},
+    "metrics_names_known": {"metrics": [{"embedding": "meanning"}]},
     "settings_are_json": {"metrics": [{"settings": "k=1"}]},
     "untrained_methods_have_no_pair": {"metrics": [{"method": "raw", "embedding": "sentence"}]},
     "rankings_are_contiguous": {"rankings": [{}, {"rank": 3, "candidate_id": "2", "is_gold": False}]},
