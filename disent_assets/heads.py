@@ -3,11 +3,11 @@
 What belongs here: opening a head's inputs and showing its curve and its clouds. What does not: training.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from disent_assets import partitions
@@ -136,22 +136,21 @@ def _result(
     files = head_files(workspace, run)
     curve = read_table(files.curve, SCHEMAS["training_curve"])
     plots = {name: workspace.plot(run.encoder, run.name, run.trained_on, name) for name in ("training_curve", "t_sne")}
-    if report.steps or not all(path.is_file() for path in plots.values()):
+    if not report.is_reused or not all(path.is_file() for path in plots.values()):
         _write(plots["training_curve"], training_curve_png(curve))
         _write(plots["t_sne"], _clouds(workspace, run, method))
-    best = curve.filter(pc.and_(curve["is_best"], pc.equal(curve["split"], "dev")))
-    last = max(curve["epoch"].to_pylist())
-    best_epochs = {seed: max(row["epoch"] for row in best.to_pylist() if row["seed"] == seed) for seed in run.seeds}
+    best = curve.filter(pc.and_(curve["is_best"], pc.equal(curve["split"], "dev"))).to_pylist()
+    best_epochs = {row["seed"]: row["epoch"] for row in best}  # in the order of epochs: the last one counts
     limit = getattr(method.settings, "max_epochs", None)
     cut_short = [seed for seed, epoch in best_epochs.items() if epoch == limit]
     return materialized(
-        [Refreshed(TableInfo(report.curve.rows, run.inputs, report.content), is_reused=report.steps == 0)],
+        [Refreshed(TableInfo(report.curve.rows, run.inputs, report.content), is_reused=report.is_reused)],
         key=key,
         metadata={
             "steps": report.steps,
             "training_seconds": report.seconds,
-            "epochs": last,
-            **{f"dev_{term}": value for term, value in _final(curve).items()},
+            "epochs": pc.max(curve["epoch"]).as_py(),
+            **{f"dev_{term}": value for term, value in _final(best).items()},
             "training_curve": picture(plots["training_curve"]),
             "t_sne": picture(plots["t_sne"]),
             "weights": dg.MetadataValue.path(str(files.weights)),
@@ -160,12 +159,11 @@ def _result(
     )
 
 
-def _final(curve: pa.Table) -> dict[str, float]:
-    """Mean over seeds of each dev term at the epoch that was kept."""
+def _final(best: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Mean over seeds of each dev term at the epoch that was kept: the last of a seed's best ones."""
     by_term: dict[str, dict[int, float]] = {}
-    for row in curve.to_pylist():
-        if row["split"] == "dev" and row["is_best"]:
-            by_term.setdefault(row["term"], {})[row["seed"]] = row["value"]
+    for row in best:
+        by_term.setdefault(row["term"], {})[row["seed"]] = row["value"]
     return {term: sum(values.values()) / len(values) for term, values in by_term.items()}
 
 

@@ -61,13 +61,17 @@ class HeadFiles:
 
 @dataclass(frozen=True)
 class HeadReport:
-    """A head on disk. `epochs` and `steps` count what this call computed: 0 where all was there already."""
+    """A head on disk. `epochs` and `steps` count what this call computed, without what a checkpoint replayed.
+
+    `is_reused` where the weights were there already. A finished checkpoint gives new weights with 0 steps.
+    """
 
     content: str
     epochs: int
     steps: int
     seconds: float
     curve: TableInfo
+    is_reused: bool
 
 
 def settings_fingerprint(settings: Any) -> str:
@@ -102,7 +106,7 @@ def train_head(run: HeadRun, files: HeadFiles, open_data: Callable[[], TrainingD
     """
     done, curve = describe_head(files.weights), read_info(files.curve)
     if done is not None and curve is not None and done[0]["inputs"] == curve.inputs == run.inputs:
-        return HeadReport(content=done[1], epochs=0, steps=0, seconds=0.0, curve=curve)
+        return HeadReport(content=done[1], epochs=0, steps=0, seconds=0.0, curve=curve, is_reused=True)
     started = time.monotonic()
     data = open_data()
     epochs = _run_epochs(run, data, files.checkpoint, device)
@@ -127,6 +131,7 @@ def train_head(run: HeadRun, files: HeadFiles, open_data: Callable[[], TrainingD
         steps=epochs[-1].steps - max((epoch.steps for epoch in epochs if epoch.is_replayed), default=0),
         seconds=time.monotonic() - started,
         curve=curve,
+        is_reused=False,
     )
 
 
