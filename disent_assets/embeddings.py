@@ -20,7 +20,12 @@ from disent_core.tables import SCHEMAS, Refreshed, TableInfo, fingerprint, read_
 
 CODE_VERSION = "1"
 GPU_POOL = "gpu"
-SOURCES = (["corpora", "utterances"], ["targets", "masked_utterances"], ["targets", "template_pairs"])
+SOURCES = (
+    ["corpora", "utterances"],
+    ["targets", "masked_utterances"],
+    ["targets", "template_pairs"],
+    ["targets", "training_template_pairs"],
+)
 
 
 def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
@@ -189,7 +194,7 @@ def _result(
 def text_plan(workspace: Workspace, encoder: str, language: str) -> TextPlan:
     """Texts of the language that the encoder's methods and tasks read."""
     corpora = [corpus.name for corpus in workspace.config.corpora_of(language)]
-    utterances, masked, templates = (
+    utterances, masked, templates, training_templates = (
         [read_table(workspace.table(*key, corpus, language), SCHEMAS[key[1]]) for corpus in corpora] for key in SOURCES
     )
-    return texts_to_encode(utterances, masked, templates, workspace.config.needs(encoder))
+    return texts_to_encode(utterances, masked, templates, training_templates, workspace.config.needs(encoder))

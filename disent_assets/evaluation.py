@@ -14,7 +14,7 @@ import pyarrow as pa
 from disent_assets import partitions
 from disent_assets.checks import metric_checks, metric_results
 from disent_assets.embeddings import embedding_keys, lazy_encoder
-from disent_assets.heads import head_key, open_embeddings
+from disent_assets.heads import encoder_files, head_key, open_embeddings
 from disent_assets.report import clear_errors, materialized, spec
 from disent_assets.resources import Workspace
 from disent_core.config import MethodConfig
@@ -117,14 +117,15 @@ def measure(
     """Metrics and rankings of one method on one entry of `experiment.pairs`."""
     config = workspace.config
     device = resolve_device(config.experiment.device)
-    trained = method.method.load(workspace.head(encoder, method.name, pair), method.settings, device)
+    files = encoder_files(workspace, encoder, method)
+    trained = method.method.load(workspace.head(encoder, method.name, pair), method.settings, device, files)
     return evaluate(
         problems(workspace, tasks, pair, is_trained=method.method.is_trained),
         _Embedder(workspace, encoder, method, trained),
         method=method.name,
         encoder=encoder,
         trained_on=pair if method.method.is_trained else "",
-        seeds=config.experiment.seeds if method.method.is_trained else None,
+        seeds=config.experiment.seeds if method.method.is_seeded else None,
         config=config.evaluation,
         fingerprint=inputs,
         created_at=datetime.now(UTC),
@@ -139,7 +140,7 @@ class _Embedder:
 
     def __call__(self, texts: Texts, seed: int | None) -> Mapping[str, np.ndarray]:
         tables = open_embeddings(self.workspace, self.encoder, texts.language, self.needs)
-        return self.trained.embed(text_features(texts.keys, *tables), seed)
+        return self.trained.embed(text_features(texts.keys, *tables, language=texts.language, texts=texts.texts), seed)
 
 
 def problems(workspace: Workspace, tasks: list[Task], pair: str, *, is_trained: bool) -> list[Problem]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from disent_assets import partitions
@@ -17,16 +18,19 @@ from disent_assets.report import clear_errors, materialized, picture, spec
 from disent_assets.resources import Workspace
 from disent_core.arrays import StateTable, VectorTable
 from disent_core.config import MethodConfig
+from disent_core.encoders.contract import EncoderFiles
 from disent_core.encoders.huggingface import resolve_device
 from disent_core.evaluation.plots import training_curve_png, tsne_png
 from disent_core.heads.contract import Need
-from disent_core.heads.data import TrainingData, text_features, training_data
+from disent_core.heads.data import TrainingData, text_features
+from disent_core.heads.join import training_data
 from disent_core.heads.train import HeadFiles, HeadReport, HeadRun, settings_fingerprint, train_head
 from disent_core.pairs import training_fingerprint
 from disent_core.tables import SCHEMAS, Refreshed, TableInfo, atomic_path, read_table
 
 CLOUD = 400
 """Utterances of each language in the t-SNE picture."""
+CLOUD_EMBEDDINGS = ("sentence", "meaning", "language")
 
 
 def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
@@ -47,10 +51,15 @@ def head_key(encoder: str, method: str) -> list[str]:
 def _head(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.AssetsDefinition:
     config, key = workspace.config, head_key(encoder, method.name)
     mapping = partitions.language_to_pairs(config)
-    embeddings = [
-        dg.AssetDep(source, partition_mapping=mapping)
-        for source in embedding_keys(workspace, encoder)
-        if source[-1] != "token_states" or Need.TOKEN_STATES in method.method.needs
+    needs = method.method.needs
+    sources = [
+        *(["targets", "training_template_pairs"] for need in needs if need == Need.TEMPLATE_PAIRS),
+        *(["corpora", "utterances"] for need in needs if need == Need.UTTERANCES),
+        *(
+            source
+            for source in embedding_keys(workspace, encoder)
+            if source[-1] != "token_states" or Need.TOKEN_STATES in needs
+        ),
     ]
 
     @dg.multi_asset(
@@ -59,10 +68,13 @@ def _head(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.Assets
             spec(
                 key,
                 f"{method.method.__doc__ or method.name}\n\nMethod `{method.method.name}`, "
-                f"seeds {list(config.experiment.seeds)}, trained on the frozen embeddings of `{encoder}`.",
+                f"seeds {list(method_seeds(workspace, method))}, trained on the embeddings of `{encoder}`.",
                 code_version=f"{method.method.code_version}-{settings_fingerprint(method.settings)[:8]}",
                 kinds={"pytorch", "safetensors"},
-                deps=[dg.AssetDep(["targets", "aligned_pairs"]), *embeddings],
+                deps=[
+                    dg.AssetDep(["targets", "aligned_pairs"]),
+                    *(dg.AssetDep(source, partition_mapping=mapping) for source in sources),
+                ],
             )
         ],
         partitions_def=partitions.pairs(config),
@@ -83,29 +95,62 @@ def _head(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.Assets
 
 def train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: str) -> tuple[HeadRun, HeadReport]:
     """Train one head for every seed, unless it is there already."""
-    config = workspace.config
+    config, lazy = workspace.config, lazy_encoder(workspace, encoder)
     aligned = read_table(workspace.table("targets", "aligned_pairs", trained_on), SCHEMAS["aligned_pairs"])
-    encoder_fingerprint = lazy_encoder(workspace, encoder).fingerprint
     needs = method.method.needs
+    templates, utterances = (
+        _of_languages(workspace, *table, trained_on) if need in needs else []
+        for need, table in (
+            (Need.TEMPLATE_PAIRS, ("targets", "training_template_pairs")),
+            (Need.UTTERANCES, ("corpora", "utterances")),
+        )
+    )
     run = HeadRun(
         name=method.name,
         method=method.method,
         settings=method.settings,
         encoder=encoder,
         trained_on=trained_on,
-        seeds=config.experiment.seeds,
-        data_fingerprint=training_fingerprint(aligned, needs),
-        encoder_fingerprint=encoder_fingerprint,
+        seeds=method_seeds(workspace, method),
+        data_fingerprint=training_fingerprint(aligned, needs, templates, utterances),
+        encoder_fingerprint=lazy.fingerprint,
     )
 
     def open_data() -> TrainingData:
         vectors, states = {}, {}
         for language in partitions.languages_of(config, trained_on):
             vectors[language], states[language] = open_embeddings(workspace, encoder, language, needs)
-        own_states = states if Need.TOKEN_STATES in needs else None
-        return training_data([aligned], vectors, own_states, masked=Need.MASKED_TARGETS in needs)
+        return training_data(
+            [aligned],
+            vectors,
+            states if Need.TOKEN_STATES in needs else None,
+            masked=Need.MASKED_TARGETS in needs,
+            templates=templates,
+            utterances=utterances,
+            encoder=encoder_files(workspace, encoder, method),
+        )
 
     return run, train_head(run, head_files(workspace, run), open_data, device=resolve_device(config.experiment.device))
+
+
+def method_seeds(workspace: Workspace, method: MethodConfig) -> tuple[int, ...]:
+    """Seeds that a method is trained with: one where nothing in it is random."""
+    return workspace.config.experiment.seeds if method.method.is_seeded else (0,)
+
+
+def encoder_files(workspace: Workspace, encoder: str, method: MethodConfig) -> EncoderFiles | None:
+    """The model, for methods that tune it."""
+    return lazy_encoder(workspace, encoder).files if Need.ENCODER in method.method.needs else None
+
+
+def _of_languages(workspace: Workspace, stage: str, table: str, entry: str) -> list[pa.Table]:
+    """A table of every language of the entry and every corpus that has it."""
+    config = workspace.config
+    return [
+        read_table(workspace.table(stage, table, corpus.name, language), SCHEMAS[table])
+        for language in partitions.languages_of(config, entry)
+        for corpus in config.corpora_of(language)
+    ]
 
 
 def open_embeddings(
@@ -136,9 +181,12 @@ def _result(
     files = head_files(workspace, run)
     curve = read_table(files.curve, SCHEMAS["training_curve"])
     plots = {name: workspace.plot(run.encoder, run.name, run.trained_on, name) for name in ("training_curve", "t_sne")}
+    if not method.method.embeddings:
+        del plots["t_sne"]
     if not report.is_reused or not all(path.is_file() for path in plots.values()):
         _write(plots["training_curve"], training_curve_png(curve))
-        _write(plots["t_sne"], _clouds(workspace, run, method))
+        if "t_sne" in plots:
+            _write(plots["t_sne"], _clouds(workspace, run, method))
     best = curve.filter(pc.and_(curve["is_best"], pc.equal(curve["split"], "dev"))).to_pylist()
     best_epochs = {row["seed"]: row["epoch"] for row in best}  # in the order of epochs: the last one counts
     limit = getattr(method.settings, "max_epochs", None)
@@ -151,8 +199,7 @@ def _result(
             "training_seconds": report.seconds,
             "epochs": pc.max(curve["epoch"]).as_py(),
             **{f"dev_{term}": value for term, value in _final(best).items()},
-            "training_curve": picture(plots["training_curve"]),
-            "t_sne": picture(plots["t_sne"]),
+            **{name: picture(path) for name, path in plots.items()},
             "weights": dg.MetadataValue.path(str(files.weights)),
         },
         checks=[passed(key, "training_has_converged", not cut_short, {"cut_short_seeds": cut_short}, warn=True)],
@@ -171,7 +218,8 @@ def _clouds(workspace: Workspace, run: HeadRun, method: MethodConfig) -> bytes:
     """t-SNE of the first seed's meaning and language embeddings of dev utterances."""
     aligned = read_table(workspace.table("targets", "aligned_pairs", run.trained_on), SCHEMAS["aligned_pairs"])
     dev = aligned.filter(pc.equal(aligned["split"], "dev"))
-    head = method.method.load(head_files(workspace, run).weights, method.settings, "cpu")
+    files = encoder_files(workspace, run.encoder, method)
+    head = method.method.load(head_files(workspace, run).weights, method.settings, "cpu", files)
     points = {}
     for language in partitions.languages_of(workspace.config, run.trained_on):
         keys = [
@@ -180,9 +228,21 @@ def _clouds(workspace: Workspace, run: HeadRun, method: MethodConfig) -> bytes:
             for key in dev.filter(pc.equal(dev[f"{side}_language"], language))[f"{side}_key"].to_pylist()
         ][:CLOUD]
         tables = open_embeddings(workspace, run.encoder, language, method.method.needs)
-        embedded = head.embed(text_features(keys, *tables), run.seeds[0])
-        points |= {f"{language} {name}": embedded[name] for name in ("meaning", "language") if name in embedded}
+        texts = None if files is None else _texts(workspace, language, keys)
+        features = text_features(keys, *tables, language=language, texts=texts)
+        embedded = head.embed(features, run.seeds[0] if method.method.is_seeded else None)
+        points |= {f"{language} {name}": embedded[name] for name in CLOUD_EMBEDDINGS if name in embedded}
     return tsne_png(points, f"{run.name} on {run.encoder}, {run.trained_on}: dev utterances, seed {run.seeds[0]}")
+
+
+def _texts(workspace: Workspace, language: str, keys: Sequence[str]) -> list[str]:
+    """The texts with these addresses."""
+    by_key: dict[str, str] = {}
+    for corpus in workspace.config.corpora_of(language):
+        path = workspace.table("corpora", "utterances", corpus.name, language)
+        table = read_table(path, SCHEMAS["utterances"], ["text_key", "text"])
+        by_key |= dict(zip(table["text_key"].to_pylist(), table["text"].to_pylist(), strict=True))
+    return [by_key[key] for key in keys]
 
 
 def _write(path: Path, png: bytes) -> None:

@@ -17,6 +17,7 @@ from disent_core.targets import mask_utterances, template_pairs
 CODE_VERSION = "1"
 UTTERANCES, POOL = ["corpora", "utterances"], ["negatives", "negative_pool"]
 MASKED, TEMPLATES = ["targets", "masked_utterances"], ["targets", "template_pairs"]
+TRAINING_TEMPLATES = ["targets", "training_template_pairs"]
 ALIGNED = ["targets", "aligned_pairs"]
 
 
@@ -38,7 +39,15 @@ def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
         settings=targets.template_pairs,
         make=lambda utterances: template_pairs(utterances, targets.template_pairs),
     )
-    return [masked, templates, _aligned_pairs(workspace)]
+    training_templates = _per_language(
+        workspace,
+        TRAINING_TEMPLATES,
+        "Template pairs of training utterances, for methods that train on them; values of training only. "
+        "One row a target.",
+        settings=targets.training_template_pairs,
+        make=lambda utterances: template_pairs(utterances, targets.training_template_pairs),
+    )
+    return [masked, templates, training_templates, _aligned_pairs(workspace)]
 
 
 def _per_language(

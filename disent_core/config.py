@@ -75,9 +75,24 @@ class ExperimentConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class TargetsConfig(MaskingConfig):
-    """How utterances are masked, and how template pairs are generated."""
+    """How utterances are masked, and how template pairs are generated: those of tasks, and those of training.
+
+    Training never sees a slot value or a source of the test split.
+    """
 
     template_pairs: TemplatePairConfig = field(default_factory=TemplatePairConfig)
+    training_template_pairs: TemplatePairConfig = field(
+        default_factory=lambda: TemplatePairConfig(splits=("train", "dev"), values="train", n_targets=1)
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        training = self.training_template_pairs
+        if "test" in training.splits or training.values != "train":
+            raise ValueError(
+                f"training_template_pairs must have splits train and dev and values 'train', "
+                f"not {list(training.splits)} and {training.values!r}: nothing of test may be trained on"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

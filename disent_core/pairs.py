@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 
 from disent_core.corpora.alignment import align
 from disent_core.heads.contract import Need
-from disent_core.tables import SCHEMAS, conform, content_fingerprint
+from disent_core.heads.data import TRAINING_SPLITS
+from disent_core.tables import SCHEMAS, conform, content_fingerprint, fingerprint
 from disent_core.text import text_keys
 
-TRAINING_SPLITS = ("train", "dev")
 _ALWAYS = ("corpus", "pair", "utterance_id", "split", "language", "key")
 _NEEDED = {Need.MASKED_TARGETS: ("template_key", "residual_key"), Need.NEGATIVE_POOL: ("is_negative",)}
 
@@ -65,12 +65,22 @@ def _side(side: str, tables: LanguageTables, rows: pa.ChunkedArray) -> dict[str,
     return {f"{side}_{name}": column.take(rows) for name, column in columns.items()}
 
 
-def training_fingerprint(aligned: pa.Table, needs: frozenset[Need]) -> str:
-    """Fingerprint of what a method with these needs trains on: other splits and columns don't matter to it."""
-    rows = aligned.filter(pc.is_in(aligned["split"], value_set=pa.array(TRAINING_SPLITS)))
+def training_fingerprint(
+    aligned: pa.Table,
+    needs: frozenset[Need],
+    templates: Sequence[pa.Table] = (),
+    utterances: Sequence[pa.Table] = (),
+) -> str:
+    """Fingerprint of what a method with these needs trains on: other splits and columns don't matter to it.
+
+    `templates` and `utterances` are the tables that it is given besides, see `heads.join.training_data`.
+    """
+    rows = _training_rows(aligned)
     wanted = {*_ALWAYS, *(column for need in needs for column in _NEEDED.get(need, ()))}
     names = [name for name in rows.column_names if name.removeprefix("source_").removeprefix("target_") in wanted]
-    return content_fingerprint(rows.select(names))
+    pairs = content_fingerprint(rows.select(names))
+    besides = [content_fingerprint(_training_rows(table)) for table in (*templates, *utterances)]
+    return fingerprint(pairs, besides) if besides else pairs
 
 
 @dataclass(frozen=True)
@@ -85,6 +95,7 @@ def texts_to_encode(
     utterances: Sequence[pa.Table],
     masked: Sequence[pa.Table],
     template_pairs: Sequence[pa.Table],
+    training_template_pairs: Sequence[pa.Table],
     needs: frozenset[Need],
 ) -> TextPlan:
     """Distinct texts of one language that methods with these needs read, in training and in every task.
@@ -92,28 +103,33 @@ def texts_to_encode(
     Args:
         utterances: all corpora's `utterances` of the language.
         masked: their `masked_utterances`, in the same order of corpora; only training reads them.
-        template_pairs: their `template_pairs`.
+        template_pairs: their `template_pairs`, of which tasks read the texts.
+        training_template_pairs: those that some methods train on.
         needs: of the methods that share the encoder.
     """
     texts: dict[str, str] = {}
     for table in utterances:
         texts |= _by_key(table["text_key"], table["text"])
-    for table in template_pairs:
+    trained_templates = training_template_pairs if Need.TEMPLATE_PAIRS in needs else ()
+    for table in (*template_pairs, *trained_templates):
         for column in ("source_text", "target_text"):
             own = table[column].unique().to_pylist()
             texts |= dict(zip(text_keys(own), own, strict=True))
     states = frozenset(texts) if Need.TOKEN_STATES in needs else frozenset()
     if Need.MASKED_TARGETS in needs:
         for table, own in zip(masked, utterances, strict=True):
-            trained = _training_rows(table, own)
+            trained = _of_training(table, own)
             texts |= _by_key(trained["template_key"], trained["template_text"])
             texts |= _by_key(trained["residual_key"], trained["residual_text"])
     return TextPlan(texts, states)
 
 
-def _training_rows(table: pa.Table, utterances: pa.Table) -> pa.Table:
-    in_training = pc.is_in(utterances["split"], value_set=pa.array(TRAINING_SPLITS))
-    ids = utterances["utterance_id"].filter(in_training).combine_chunks()
+def _training_rows(table: pa.Table) -> pa.Table:
+    return table.filter(pc.is_in(table["split"], value_set=pa.array(TRAINING_SPLITS)))
+
+
+def _of_training(table: pa.Table, utterances: pa.Table) -> pa.Table:
+    ids = _training_rows(utterances)["utterance_id"].combine_chunks()
     return table.filter(pc.is_in(table["utterance_id"], value_set=ids))
 
 

@@ -38,6 +38,16 @@ _TEXT, _TEXTS = pa.string(), pa.list_(pa.string())
 _UTTERANCE = (_column("corpus", _TEXT), _column("language", _TEXT))
 REPLACED_SLOT = pa.struct([("slot", _TEXT), ("old", _TEXT), ("new", _TEXT)])
 
+_TEMPLATE_PAIRS = _schema(
+    *_UTTERANCE,
+    _column("split", _TEXT),
+    _column("source_utterance_id", _TEXT),
+    _column("target_index", pa.int32()),
+    _column("source_text", _TEXT),
+    _column("target_text", _TEXT),
+    _column("replaced_slots", pa.list_(REPLACED_SLOT)),
+)
+
 SCHEMAS: Mapping[str, pa.Schema] = {
     # one utterance of one corpus and language
     "utterances": _schema(
@@ -68,15 +78,8 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         _column("residual_key", _TEXT, nullable=True),
     ),
     # one generated target
-    "template_pairs": _schema(
-        *_UTTERANCE,
-        _column("split", _TEXT),
-        _column("source_utterance_id", _TEXT),
-        _column("target_index", pa.int32()),
-        _column("source_text", _TEXT),
-        _column("target_text", _TEXT),
-        _column("replaced_slots", pa.list_(REPLACED_SLOT)),
-    ),
+    "template_pairs": _TEMPLATE_PAIRS,
+    "training_template_pairs": _TEMPLATE_PAIRS,
     # one utterance that a language pair shares, with the address of everything a head trains on
     "aligned_pairs": _schema(
         _column("corpus", _TEXT),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -25,6 +26,17 @@ class EncodedBatch:
     states: Float[np.ndarray, "tokens dim"] | None
     lengths: Int[np.ndarray, " texts"]
     truncated: int = 0
+
+
+@dataclass(frozen=True)
+class EncoderFiles:
+    """A frozen encoder on disk, for a method that tunes it: its model and how states become a sentence vector."""
+
+    folder: Path
+    pooling: Literal["cls", "mean", "pooler"]
+    layer: int
+    max_length: int
+    fingerprint: str
 
 
 @runtime_checkable

@@ -11,7 +11,7 @@ from typing import Any
 
 from disent_core.encoders import huggingface, scratch
 from disent_core.encoders.checkpoint import files_fingerprint, model_folder
-from disent_core.encoders.contract import Device, Encoder
+from disent_core.encoders.contract import Device, Encoder, EncoderFiles
 from disent_core.tables import fingerprint, write_text
 
 log = logging.getLogger(__name__)
@@ -55,6 +55,17 @@ class LazyEncoder:
         folder = model_folder(config.path, config.id, config.revision)
         stamps = tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in sorted(folder.iterdir()))
         return huggingface.encoder_fingerprint(config, _hashes(folder, stamps))
+
+    @property
+    def files(self) -> EncoderFiles:
+        """The model on disk, for a method that tunes it.
+
+        Raises:
+            EncoderError: if the model is not there.
+        """
+        config = self._frozen()
+        folder = model_folder(config.path, config.id, config.revision)
+        return EncoderFiles(folder, config.pooling, config.layer, config.max_length, self.fingerprint)
 
     def load(self) -> Encoder:
         """The encoder, ready to encode.

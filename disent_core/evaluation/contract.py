@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Float, Int
 
+from disent_core.text import text_keys
+
 TASKS: Mapping[str, str] = {
     "crosslingual_retrieval": "disent_core.evaluation.crosslingual_retrieval",
     "template_retrieval": "disent_core.evaluation.template_retrieval",
@@ -80,11 +82,23 @@ class EvaluationConfig:
 class Texts:
     """Texts of one language, by address (`text.text_key`), one per row of the matrix that is asked for.
 
-    Equal by identity: problems that share the object share one embedding of it.
+    `texts` are the texts themselves, for methods that run an encoder of their own. Equal by identity:
+    problems that share the object share one embedding of it.
     """
 
     language: str
     keys: list[str]
+    texts: Sequence[str] | None = None
+
+    @classmethod
+    def of(cls, language: str, texts: Sequence[str]) -> "Texts":
+        """With the address of each."""
+        return cls(language, text_keys(texts), texts)
+
+    def take(self, places: Sequence[int]) -> "Texts":
+        """Some of them, in that order."""
+        texts = None if self.texts is None else [self.texts[place] for place in places]
+        return Texts(self.language, [self.keys[place] for place in places], texts)
 
     def __len__(self) -> int:
         return len(self.keys)

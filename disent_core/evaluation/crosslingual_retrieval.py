@@ -30,7 +30,7 @@ def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
         return []
     ids = left.column("utterance_id").combine_chunks()
     sides = [
-        Texts(language, table.column("text_key").to_pylist())
+        Texts(language, table.column("text_key").to_pylist(), table.column("text").to_pylist())
         for language, table in zip(inputs.languages, (left, right), strict=True)
     ]
     gold = np.arange(len(ids))[:, None]
@@ -49,7 +49,7 @@ def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
 
 
 def _of_split(utterances: pa.Table, split: str) -> pa.Table:
-    chosen = utterances.select(["utterance_id", "split", "text_key"])
+    chosen = utterances.select(["utterance_id", "split", "text_key", "text"])
     return chosen.filter(pc.field("split") == split)
 
 

@@ -84,7 +84,7 @@ def one_per_text(pool: Pool) -> Pool:
     gold = np.where(pool.gold >= 0, place[pool.gold], -1)
     gold = -np.sort(-gold, axis=1)
     gold[:, 1:][gold[:, 1:] == gold[:, :-1]] = -1  # two gold candidates of one text are one
-    texts = Texts(pool.texts.language, keys[kept].tolist())
+    texts = pool.texts.take(kept.tolist())
     skip = None if pool.skip is None else place[pool.skip]
     return Pool(texts=texts, ids=pool.ids.take(pa.array(kept)), gold=gold, skip=skip)
 

@@ -15,7 +15,6 @@ from jaxtyping import Int
 from disent_core.errors import TableError
 from disent_core.evaluation.contract import EvaluationConfig, Inputs, Problem, Task, Texts
 from disent_core.evaluation.retrieval_problem import Pool, retrieval_problem
-from disent_core.text import text_keys
 
 NAME = "template_retrieval"
 
@@ -47,10 +46,10 @@ def template_problems(
     source, gold = _group(pairs.column("source_utterance_id"), targets, f"{inputs.corpus} {language}")
     first = pa.array(np.unique(source, return_index=True)[1])
     ids = pairs.column("source_utterance_id").combine_chunks()
-    queries = Texts(language, text_keys(pairs.column("source_text").take(first).to_pylist()))
+    queries = Texts.of(language, pairs.column("source_text").take(first).to_pylist())
     indices = pairs.column("target_index").combine_chunks().cast(pa.string())
     pool = Pool(
-        texts=Texts(language, text_keys(pairs.column("target_text").to_pylist())),
+        texts=Texts.of(language, pairs.column("target_text").to_pylist()),
         ids=pc.call_function("binary_join_element_wise", [ids, indices, "#"]),
         gold=gold,
     )
@@ -106,7 +105,7 @@ def _with_sources(pool: Pool, queries: Texts, query_ids: pa.Array) -> Pool:
     """The pool with every distinct source text added; a query may not find its own text."""
     _, first, copy = np.unique(np.asarray(queries.keys), return_index=True, return_inverse=True)
     return Pool(
-        texts=Texts(queries.language, [*pool.texts.keys, *(queries.keys[i] for i in first.tolist())]),
+        texts=Texts.of(queries.language, [*pool.texts.texts, *(queries.texts[i] for i in first.tolist())]),
         ids=pa.concat_arrays([pool.ids, query_ids.take(pa.array(first))]),
         gold=pool.gold,
         skip=len(pool.texts) + copy,

@@ -1,4 +1,4 @@
-"""What a method is, seen from outside: the same for a frozen head and for a fine-tuned encoder.
+"""What a method is, seen from outside: the same for a frozen head, a fine-tuned encoder and a slot labeller.
 
 A method's module exports `METHOD`. Adding one is a module here and a line in the registry (`__init__`).
 """
@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float
 
+from disent_core.encoders.contract import EncoderFiles
 from disent_core.heads.data import TextFeatures, TrainingData
 
 EMBEDDINGS = ("sentence", "meaning", "template", "residual", "language")
@@ -24,6 +25,12 @@ class Need(StrEnum):
     TOKEN_STATES = "token_states"
     MASKED_TARGETS = "masked_targets"
     NEGATIVE_POOL = "negative_pool"
+    TEMPLATE_PAIRS = "template_pairs"
+    """Training utterances with other slot values: `TrainingData.template_pairs`."""
+    UTTERANCES = "utterances"
+    """Texts, tokens, slot tags and intents: `TrainingData.utterances`."""
+    ENCODER = "encoder"
+    """The encoder itself, to tune it or to run it on texts of the method's own; `TextFeatures.texts` then."""
 
 
 @dataclass(frozen=True)
@@ -56,15 +63,19 @@ class Method(Protocol):
     """A system that turns what the encoder gives into embeddings of its own.
 
     `presets` are named configurations, of which `paper` follows the paper. `embeddings` names what `embed`
-    returns, in the order in which a reader wants to see it. `is_trained` is False where there is nothing to
-    fit, hence neither seeds nor weights. `code_version` changes with every change that changes results.
+    returns, in the order in which a reader wants to see it; `labels` says that it tags the slots of a sentence
+    (`TrainedLabeller`). `is_trained` is False where there is nothing to fit, hence no weights; `is_seeded` is
+    False where nothing is random: it is then fitted once, and embeds with seed None. `code_version` changes
+    with every change that changes results.
     """
 
     name: str
     presets: Mapping[str, Any]
     needs: frozenset[Need]
     embeddings: tuple[str, ...]
+    labels: bool
     is_trained: bool
+    is_seeded: bool
     code_version: str
 
     def fit(
@@ -81,6 +92,18 @@ class Method(Protocol):
         """Write the best weights of a finished `checkpoint` to `path` and return their fingerprint."""
         ...
 
-    def load(self, path: Path, config: Any, device: str) -> TrainedMethod:
-        """What `save` wrote, ready to embed; an untrained method reads nothing from `path`."""
+    def load(self, path: Path, config: Any, device: str, encoder: EncoderFiles | None = None) -> TrainedMethod:
+        """What `save` wrote, ready to embed; an untrained method reads nothing from `path`.
+
+        `encoder` is given where the method needs it.
+        """
+        ...
+
+
+@runtime_checkable
+class TrainedLabeller(Protocol):
+    """A method after training that tags the slots of sentences."""
+
+    def label(self, sentences: Sequence[Sequence[str]], language: str, seed: int | None) -> list[list[str]]:
+        """A BIO tag for every word of every sentence."""
         ...

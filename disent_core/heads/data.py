@@ -1,4 +1,4 @@
-"""Frozen embeddings as training reads them: memory-mapped matrices, addressed by row.
+"""What methods train on: memory-mapped matrices, addressed by row.
 
 A text's row counts through the vector tables of all languages, one after the other, so a batch of a mixture
 of language pairs is one gather. Nothing here makes a Python object per text.
@@ -9,19 +9,18 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from disent_core.embeddings import StateTable, VectorTable
-from disent_core.errors import TableError, TrainingError
+from disent_core.encoders.contract import EncoderFiles
 
 Batch = dict[str, Tensor]
 """Tensors by name, `source_vectors`, `target_states`, ...: every one has a row per pair (or per text)."""
 
 SIDES = ("source", "target")
+TRAINING_SPLITS = ("train", "dev")
 
 
 class VectorBank:
@@ -118,12 +117,14 @@ def state_bank(tables: Sequence[StateTable]) -> StateBank:
 
 @dataclass(frozen=True)
 class TextFeatures:
-    """Texts with what the frozen encoder gives for each."""
+    """Texts of one language with what the frozen encoder gives for each; `texts` for methods that tune it."""
 
     vectors: VectorBank
     rows: Int[Tensor, " texts"]
     states: StateBank | None = None
     state_rows: Int[Tensor, " texts"] | None = None
+    language: str = ""
+    texts: Sequence[str] | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -139,7 +140,14 @@ class TextFeatures:
             yield {name: value.to(device) for name, value in batch.items()}
 
 
-def text_features(keys: Sequence[str], vectors: VectorTable, states: StateTable | None = None) -> TextFeatures:
+def text_features(
+    keys: Sequence[str],
+    vectors: VectorTable,
+    states: StateTable | None = None,
+    *,
+    language: str = "",
+    texts: Sequence[str] | None = None,
+) -> TextFeatures:
     """Features of the texts with these keys, in order.
 
     Raises:
@@ -150,6 +158,8 @@ def text_features(keys: Sequence[str], vectors: VectorTable, states: StateTable 
         torch.from_numpy(vectors.rows(keys)),
         None if states is None else state_bank([states]),
         None if states is None else torch.from_numpy(states.rows(keys)),
+        language,
+        texts,
     )
 
 
@@ -178,11 +188,29 @@ class PairRows:
 
 
 @dataclass(frozen=True)
+class Utterances:
+    """Utterances of one language and split: annotations as the corpus has them, `rows` of their texts in the bank."""
+
+    ids: Sequence[str]
+    texts: Sequence[str]
+    tokens: Sequence[Sequence[str]]
+    slot_tags: Sequence[Sequence[str]]
+    intents: Sequence[str | None]
+    rows: Int[Tensor, " utterances"]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True)
 class TrainingData:
-    """Everything that a head on frozen embeddings trains on: a language pair, or a mixture of several.
+    """Everything that a method trains on: a language pair, or a mixture of several.
 
     `state_rows[text]` is the row of a text in `states`, -1 where its states are not stored. `negatives` has,
     per language, the distinct texts of the negative pool; `sentences` those of all training utterances.
+    The rest is there for methods that need it: `template_pairs` by split, pairs of one language whose target
+    has other slot values (both sides have the source's template target, and no residual); `utterances` by
+    split and language; the `encoder` to tune.
     """
 
     languages: tuple[str, ...]
@@ -192,124 +220,11 @@ class TrainingData:
     splits: Mapping[str, PairRows]
     negatives: Sequence[Int[Tensor, " _"]]
     sentences: Sequence[Int[Tensor, " _"]] = field(repr=False)
+    template_pairs: Mapping[str, PairRows] = field(default_factory=dict)
+    utterances: Mapping[str, Mapping[str, Utterances]] = field(default_factory=dict)
+    encoder: EncoderFiles | None = None
 
     @property
     def dim(self) -> int:
         """Width of the encoder."""
         return self.vectors.dim
-
-
-def training_data(
-    aligned: Sequence[pa.Table],
-    vectors: Mapping[str, VectorTable],
-    states: Mapping[str, StateTable] | None = None,
-    *,
-    masked: bool = True,
-) -> TrainingData:
-    """Join the `aligned_pairs` of one or more language pairs with the frozen embeddings of their languages.
-
-    Args:
-        aligned: `aligned_pairs` tables, one a language pair.
-        vectors: sentence vectors by language.
-        states: token states by language, for methods that attend over tokens.
-        masked: look up the masked texts, for methods that have them as targets; otherwise there are none.
-
-    Raises:
-        TableError: if a text has not been encoded.
-        TrainingError: if there is no training pair.
-    """
-    pairs = pa.concat_tables(aligned)
-    pairs = pairs.filter(pc.is_in(pairs["split"], value_set=pa.array(("train", "dev"))))
-    languages = tuple(vectors)
-    bank = vector_bank([vectors[language] for language in languages])
-    rows = _Rows(pairs, languages, vectors, bank.starts, masked=masked)
-    split = np.asarray(pairs["split"].to_pylist())
-    splits = {name: rows.pairs(split == name) for name in ("train", "dev")}
-    if not len(splits["train"]):
-        raise TrainingError(f"no training pair for {'+'.join(languages)}. Check the corpus's partitions")
-    data = TrainingData(
-        languages=languages,
-        vectors=bank,
-        states=None if states is None else state_bank([states[language] for language in languages]),
-        state_rows=None if states is None else _state_rows(languages, vectors, states),
-        splits=splits,
-        negatives=rows.by_language(split == "train", only_negatives=True),
-        sentences=rows.by_language(split == "train", only_negatives=False),
-    )
-    _check_states(data)
-    return data
-
-
-def _check_states(data: TrainingData) -> None:
-    if data.state_rows is None:
-        return
-    read = torch.cat([rows for pairs in data.splits.values() for rows in pairs.text.values()]).unique()
-    if count := int((data.state_rows[read] < 0).sum()):
-        remedy = "Materialise the embeddings of this encoder again"
-        raise TableError(f"the token states of {count} of {len(read)} texts are missing. {remedy}")
-
-
-class _Rows:
-    """Bank rows of the texts that `aligned_pairs` addresses by key."""
-
-    def __init__(
-        self,
-        pairs: pa.Table,
-        languages: Sequence[str],
-        vectors: Mapping[str, VectorTable],
-        starts: Tensor,
-        *,
-        masked: bool,
-    ) -> None:
-        self.pairs_table, self.languages = pairs, languages
-        self.vectors, self.starts = vectors, starts.numpy()
-        known = pa.array(languages)
-        self.language = {side: pc.index_in(pairs[f"{side}_language"], value_set=known).to_numpy() for side in SIDES}
-        self.text = {side: self._rows(f"{side}_key", side) for side in SIDES}
-        none = {side: np.full(len(pairs), -1) for side in SIDES}
-        self.template = {side: self._rows(f"{side}_template_key", side) for side in SIDES} if masked else none
-        self.residual = {side: self._rows(f"{side}_residual_key", side) for side in SIDES} if masked else none
-
-    def _rows(self, column: str, side: str) -> np.ndarray:
-        keys = self.pairs_table[column]
-        present = keys.is_valid().to_numpy()
-        rows = np.full(len(keys), -1, dtype=np.int64)
-        for label, language in enumerate(self.languages):
-            here = present & (self.language[side] == label)
-            if here.any():
-                own = keys.filter(pa.array(here)).to_pylist()
-                rows[here] = self.vectors[language].rows(own) + self.starts[label]
-        return rows
-
-    def pairs(self, where: np.ndarray) -> PairRows:
-        """The pairs of one split."""
-
-        def part(rows: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
-            return {side: torch.from_numpy(rows[side][where].astype(np.int64)) for side in SIDES}
-
-        return PairRows(part(self.text), part(self.language), part(self.template), part(self.residual))
-
-    def by_language(self, where: np.ndarray, *, only_negatives: bool) -> list[Tensor]:
-        """Distinct texts of each language, sorted."""
-        found: list[list[np.ndarray]] = [[] for _ in self.languages]
-        for side in SIDES:
-            chosen = where.copy()
-            if only_negatives:
-                chosen &= self.pairs_table[f"{side}_is_negative"].to_numpy()
-            for label in range(len(self.languages)):
-                found[label].append(self.text[side][chosen & (self.language[side] == label)])
-        return [torch.from_numpy(np.unique(np.concatenate(rows))) for rows in found]
-
-
-def _state_rows(
-    languages: Sequence[str], vectors: Mapping[str, VectorTable], states: Mapping[str, StateTable]
-) -> Int[Tensor, " texts"]:
-    start, rows = 0, []
-    for language in languages:
-        table = states[language]
-        position = np.searchsorted(table.keys, vectors[language].keys)
-        position = np.minimum(position, len(table.keys) - 1)
-        found = table.keys[position] == vectors[language].keys
-        rows.append(np.where(found, position + start, -1))
-        start += len(table.keys)
-    return torch.from_numpy(np.concatenate(rows).astype(np.int64))

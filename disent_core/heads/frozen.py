@@ -14,6 +14,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from disent_core.encoders.contract import EncoderFiles
 from disent_core.heads.contract import Epoch, Need
 from disent_core.heads.data import TextFeatures, TrainingData
 from disent_core.heads.sampling import Draw, PairSampler
@@ -42,7 +43,9 @@ class FrozenHeadMethod:
     needs: frozenset[Need]
     draws: tuple[Draw, ...] = ()
     code_version: str = "1"
+    labels: bool = False
     is_trained: bool = True
+    is_seeded: bool = True
 
     def fit(
         self, data: TrainingData, config: TrainConfig, seeds: Sequence[int], *, checkpoint: Path, device: str, run: str
@@ -77,7 +80,7 @@ class FrozenHeadMethod:
             save_file(tensors, beside, metadata=metadata)
         return content
 
-    def load(self, path: Path, config: TrainConfig, device: str) -> "TrainedHead":
+    def load(self, path: Path, config: TrainConfig, device: str, encoder: EncoderFiles | None = None) -> "TrainedHead":
         """The heads of all seeds that `save` wrote."""
         heads: dict[int, Head] = {}
         with safe_open(path, framework="pt", device=device) as file:

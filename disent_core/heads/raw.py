@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
+from disent_core.encoders.contract import EncoderFiles
 from disent_core.heads.contract import Epoch, Need
 from disent_core.heads.data import TextFeatures, TrainingData
 
@@ -28,7 +29,9 @@ class Raw:
     embeddings: tuple[str, ...] = ("sentence",)
     needs: frozenset[Need] = frozenset()
     code_version: str = "1"
+    labels: bool = False
     is_trained: bool = False
+    is_seeded: bool = False
 
     def fit(
         self, data: TrainingData, config: RawConfig, seeds: Sequence[int], *, checkpoint: Path, device: str, run: str
@@ -44,7 +47,7 @@ class Raw:
         """
         raise ValueError("raw has no weights to save")
 
-    def load(self, path: Path, config: RawConfig, device: str) -> "Raw":
+    def load(self, path: Path, config: RawConfig, device: str, encoder: EncoderFiles | None = None) -> "Raw":
         """Itself; nothing is read."""
         return self
 

@@ -8,7 +8,8 @@ import pyarrow as pa
 import torch
 
 from disent_core.arrays import KEY, StateTable, VectorTable
-from disent_core.heads.data import StateBank, TrainingData, VectorBank, grouped_states, training_data
+from disent_core.heads.data import StateBank, TrainingData, VectorBank, grouped_states
+from disent_core.heads.join import training_data
 from disent_core.tables import SCHEMAS, rows_table
 from disent_core.text import text_key, text_keys
 
@@ -71,9 +72,14 @@ class World:
     vectors: dict[str, VectorTable]
     states: dict[str, StateTable]
 
+    templates: list[pa.Table]
+    utterances: list[pa.Table]
+
     @property
     def data(self) -> TrainingData:
-        return training_data(self.aligned, self.vectors, self.states)
+        return training_data(
+            self.aligned, self.vectors, self.states, templates=self.templates, utterances=self.utterances
+        )
 
 
 def world(*pairs: str, dim: int = DIM, seed: int = 0, **counts: int) -> World:
@@ -82,12 +88,66 @@ def world(*pairs: str, dim: int = DIM, seed: int = 0, **counts: int) -> World:
         table, own = aligned_rows(pair, **counts)
         aligned.append(table)
         texts = {language: texts.get(language, set()) | own.get(language, set()) for language in {**texts, **own}}
+    templates = [template_rows(language, aligned) for language in texts]
+    for language, table in zip(texts, templates, strict=True):
+        texts[language] |= set(table["target_text"].to_pylist())
     return World(
         aligned,
         texts,
         {language: vector_table(own, dim=dim, seed=seed) for language, own in texts.items()},
         {language: state_table(own, dim=dim, seed=seed) for language, own in texts.items()},
+        templates,
+        [utterance_rows(language, aligned) for language in texts],
     )
+
+
+def _own_rows(language: str, aligned: Sequence[pa.Table]) -> dict[str, dict]:
+    """Rows of a language's utterances, by id."""
+    return {
+        row["utterance_id"]: row
+        for table in aligned
+        for row in table.to_pylist()
+        if language in (row["source_language"], row["target_language"])
+    }
+
+
+def template_rows(language: str, aligned: Sequence[pa.Table]) -> pa.Table:
+    """One target for every utterance that has a slot."""
+    rows = [
+        {
+            **{name: row[name] for name in ("corpus", "split")},
+            "language": language,
+            "source_utterance_id": i,
+            "target_index": 0,
+            "source_text": f"{row['corpus']} {language} {i}",
+            "target_text": f"{row['corpus']} {language} {i} with another value",
+            "replaced_slots": [],
+        }
+        for i, row in _own_rows(language, aligned).items()
+        if int(i) % 3 > 0
+    ]
+    return rows_table(rows, "training_template_pairs")
+
+
+def utterance_rows(language: str, aligned: Sequence[pa.Table]) -> pa.Table:
+    """Utterances of three intents: the last word is a slot where there is one."""
+    rows = []
+    for i, row in _own_rows(language, aligned).items():
+        tokens = [row["corpus"], language, i]
+        rows.append(
+            {
+                **{name: row[name] for name in ("corpus", "split")},
+                "language": language,
+                "utterance_id": i,
+                "domain": None,
+                "intent": f"intent_{int(i) % 3}",
+                "text": " ".join(tokens),
+                "tokens": tokens,
+                "slot_tags": ["O", "O", "B-number" if int(i) % 3 else "O"],
+                "text_key": text_key(" ".join(tokens)),
+            }
+        )
+    return rows_table(rows, "utterances")
 
 
 def random_rows(*shape: int, seed: int) -> torch.Tensor:

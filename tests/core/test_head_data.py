@@ -21,9 +21,9 @@ from disent_core.heads.data import (
     grouped_states,
     state_bank,
     text_features,
-    training_data,
     vector_bank,
 )
+from disent_core.heads.join import training_data
 from disent_core.heads.train import HeadFiles, HeadRun, describe_head, train_head
 from disent_core.text import text_keys
 

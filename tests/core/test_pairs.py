@@ -137,7 +137,7 @@ def template_pairs(*texts):
 
 def plan(needs, pairs=()):
     own = language("en")
-    return texts_to_encode([own.utterances, own.utterances], [own.masked, own.masked], pairs, needs)
+    return texts_to_encode([own.utterances, own.utterances], [own.masked, own.masked], pairs, [], needs)
 
 
 PLAIN = {f"en text {i}" for i in SPLITS}
@@ -168,7 +168,7 @@ def test_states_are_asked_of_nothing_where_no_method_needs_them():
 
 
 def test_nothing_to_encode_is_an_empty_plan():
-    assert texts_to_encode([], [], [], EVERYTHING).texts == {}
+    assert texts_to_encode([], [], [], [], EVERYTHING).texts == {}
 
 
 def test_every_training_text_of_a_pair_is_planned():
