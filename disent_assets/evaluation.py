@@ -20,9 +20,9 @@ from disent_assets.resources import Workspace
 from disent_core.config import MethodConfig
 from disent_core.encoders.huggingface import resolve_device
 from disent_core.errors import TableError, located
-from disent_core.evaluation.contract import Inputs, Problem, Task, Texts, task
-from disent_core.evaluation.runner import evaluate
-from disent_core.heads.contract import TrainedMethod
+from disent_core.evaluation.contract import Inputs, LabelProblem, Problem, Task, Texts, task
+from disent_core.evaluation.runner import Label, evaluate
+from disent_core.heads.contract import TrainedLabeller, TrainedMethod
 from disent_core.heads.data import text_features
 from disent_core.heads.train import describe_head, settings_fingerprint
 from disent_core.tables import SCHEMAS, content_of, fingerprint, read_table, refresh_table
@@ -121,7 +121,8 @@ def measure(
     trained = method.method.load(workspace.head(encoder, method.name, pair), method.settings, device, files)
     return evaluate(
         problems(workspace, tasks, pair, is_trained=method.method.is_trained),
-        _Embedder(workspace, encoder, method, trained),
+        _Embedder(workspace, encoder, method, trained) if method.method.embeddings else None,
+        _labeller(trained) if isinstance(trained, TrainedLabeller) else None,
         method=method.name,
         encoder=encoder,
         trained_on=pair if method.method.is_trained else "",
@@ -143,7 +144,16 @@ class _Embedder:
         return self.trained.embed(text_features(texts.keys, *tables, language=texts.language, texts=texts.texts), seed)
 
 
-def problems(workspace: Workspace, tasks: list[Task], pair: str, *, is_trained: bool) -> list[Problem]:
+def _labeller(trained: TrainedLabeller) -> Label:
+    def label(problem: LabelProblem, seed: int | None) -> list[list[str]] | None:
+        if problem.evaluated_on not in trained.languages:
+            return None
+        return trained.label(problem.sentences, problem.evaluated_on, seed)
+
+    return label
+
+
+def problems(workspace: Workspace, tasks: list[Task], pair: str, *, is_trained: bool) -> list[Problem | LabelProblem]:
     """Everything that is measured on an entry: its language pairs, and each of its languages by itself.
 
     An untrained method is the same for every pair that has a language, so a language (or a pair that is also
@@ -154,7 +164,7 @@ def problems(workspace: Workspace, tasks: list[Task], pair: str, *, is_trained: 
         if not is_trained and _first_entry(workspace, scope, languages) != pair:
             continue
         for each in tasks:
-            if each.scope == scope:
+            if each.scope in (scope, "both"):
                 tables = {
                     part: read_table(_table_path(workspace, corpus, *part), SCHEMAS[part[0]])
                     for part in each.partitions(languages)
@@ -194,7 +204,7 @@ def _sources(workspace: Workspace, tasks: list[Task], pair: str) -> list[tuple[s
             (STAGE_OF[table], table, corpus, part)
             for corpus, scope, languages in _scopes(workspace, pair)
             for each in tasks
-            if each.scope == scope
+            if each.scope in (scope, "both")
             for table, part in each.partitions(languages)
         )
     )

@@ -7,6 +7,7 @@ be scored on it, so methods x tasks is a loop (`runner.evaluate`) and never a li
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import import_module
 from typing import ClassVar, Literal
 
@@ -14,12 +15,15 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Float, Int
 
+from disent_core.tables import fingerprint
 from disent_core.text import text_keys
 
 TASKS: Mapping[str, str] = {
     "crosslingual_retrieval": "disent_core.evaluation.crosslingual_retrieval",
     "template_retrieval": "disent_core.evaluation.template_retrieval",
     "multi_target_template_retrieval": "disent_core.evaluation.multi_target_template_retrieval",
+    "intent_knn": "disent_core.evaluation.intent_knn",
+    "slot_labelling": "disent_core.evaluation.slot_labelling",
 }
 """Module of each task by its name; imported when the task is asked for."""
 
@@ -82,8 +86,8 @@ class EvaluationConfig:
 class Texts:
     """Texts of one language, by address (`text.text_key`), one per row of the matrix that is asked for.
 
-    `texts` are the texts themselves, for methods that run an encoder of their own. Equal by identity:
-    problems that share the object share one embedding of it.
+    `texts` are the texts themselves, for methods that run an encoder of their own. Problems whose texts are
+    the same, in the same order, share one embedding of them: their `address` is.
     """
 
     language: str
@@ -95,10 +99,20 @@ class Texts:
         """With the address of each."""
         return cls(language, text_keys(texts), texts)
 
+    @cached_property
+    def address(self) -> str:
+        """Of all of them, in order."""
+        return fingerprint(self.language, self.keys)
+
     def take(self, places: Sequence[int]) -> "Texts":
         """Some of them, in that order."""
         texts = None if self.texts is None else [self.texts[place] for place in places]
         return Texts(self.language, [self.keys[place] for place in places], texts)
+
+    def then(self, other: "Texts") -> "Texts":
+        """These and then those, of the same language."""
+        texts = None if self.texts is None or other.texts is None else [*self.texts, *other.texts]
+        return Texts(self.language, [*self.keys, *other.keys], texts)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -202,21 +216,44 @@ class Problem(ABC):
         return self.embeddings is None or embedding in self.embeddings
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LabelProblem(ABC):
+    """One evaluation set of sentences whose words are to be tagged.
+
+    Attributes:
+        task: name of the task.
+        dataset: name of the corpus.
+        evaluated_on: the language.
+        sentences: their words.
+        settings: what else tells this problem from another of its task; goes into the metric rows.
+    """
+
+    task: str
+    dataset: str
+    evaluated_on: str
+    sentences: Sequence[Sequence[str]]
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+
+    @abstractmethod
+    def score(self, tags: Sequence[Sequence[str]]) -> list[Measurement]:
+        """Measurements from a BIO tag for every word of every sentence."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Task:
     """A kind of evaluation.
 
     Attributes:
         name: as in `TASKS`.
-        scope: whether its inputs are those of a language pair or of one language.
+        scope: whether its inputs are those of a language pair, of one language, or now one, now the other.
         tables: names of the tables it reads.
         problems: from inputs to problems; none where the corpus has nothing for this task.
     """
 
     name: str
-    scope: Literal["pair", "language"]
+    scope: Literal["pair", "language", "both"]
     tables: tuple[str, ...]
-    problems: Callable[[Inputs, EvaluationConfig], list[Problem]]
+    problems: Callable[[Inputs, EvaluationConfig], Sequence[Problem | LabelProblem]]
 
     def partitions(self, languages: Sequence[str]) -> list[tuple[str, str]]:
         """Keys of `Inputs.tables` that the task needs for these languages."""

@@ -4,6 +4,7 @@ FMDA's protocol on MASSIVE: 2,974 test utterances of X, all 2,974 of Y, gold is 
 Both directions are scored; `en-de` reads query en, pool de.
 """
 
+from collections.abc import Sequence
 from itertools import permutations
 
 import numpy as np
@@ -24,8 +25,8 @@ def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
         AlignmentError: if an utterance of one language is missing in the other, or an id is there twice.
     """
     where = f"{inputs.corpus} {'-'.join(inputs.languages)} {config.split}"
-    left, right = (_of_split(inputs.tables["utterances", language], config.split) for language in inputs.languages)
-    right = right.take(_places(left.column("utterance_id"), right.column("utterance_id"), where))
+    chosen = [_of_split(inputs.tables["utterances", language], config.split) for language in inputs.languages]
+    left, right = same_order(chosen, where)
     if not left.num_rows:
         return []
     ids = left.column("utterance_id").combine_chunks()
@@ -51,6 +52,16 @@ def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
 def _of_split(utterances: pa.Table, split: str) -> pa.Table:
     chosen = utterances.select(["utterance_id", "split", "text_key", "text"])
     return chosen.filter(pc.field("split") == split)
+
+
+def same_order(tables: Sequence[pa.Table], where: str) -> list[pa.Table]:
+    """Utterances of one or more languages, all in the order of the first.
+
+    Raises:
+        AlignmentError: if an utterance of one language is missing in another, or an id is there twice.
+    """
+    first = tables[0]["utterance_id"]
+    return [tables[0], *(table.take(_places(first, table["utterance_id"], where)) for table in tables[1:])]
 
 
 def _places(left: pa.ChunkedArray, right: pa.ChunkedArray, where: str) -> pa.Array:

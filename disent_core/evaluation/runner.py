@@ -3,6 +3,7 @@
 import json
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -11,7 +12,15 @@ import numpy as np
 import pyarrow as pa
 
 from disent_core.errors import EncoderError
-from disent_core.evaluation.contract import EvaluationConfig, Measurement, Problem, Ranking, Setting, Texts
+from disent_core.evaluation.contract import (
+    EvaluationConfig,
+    LabelProblem,
+    Measurement,
+    Problem,
+    Ranking,
+    Setting,
+    Texts,
+)
 from disent_core.evaluation.intervals import aggregate
 from disent_core.evaluation.retrieval import check_finite
 from disent_core.tables import SCHEMAS, conform, rows_table
@@ -19,13 +28,17 @@ from disent_core.tables import SCHEMAS, conform, rows_table
 Embed = Callable[[Texts, int | None], Mapping[str, np.ndarray]]
 """From texts and a seed (None: untrained) to one matrix, `texts dim`, for each embedding of the method."""
 
+Label = Callable[[LabelProblem, int | None], Sequence[Sequence[str]] | None]
+"""From a problem's sentences and a seed to their tags; None where the method was not trained for the language."""
+
 _LOG_SECONDS = 5.0
 _log = logging.getLogger(__name__)
 
 
 def evaluate(
-    problems: Sequence[Problem],
-    embed: Embed,
+    problems: Sequence[Problem | LabelProblem],
+    embed: Embed | None,
+    label: Label | None = None,
     *,
     method: str,
     encoder: str,
@@ -39,11 +52,13 @@ def evaluate(
     """Tables `metrics` and `rankings` of one method.
 
     For each problem, embedding and metric there is one row whose seed is null, the mean over seeds, and one
-    row for each seed. Texts are embedded once a seed, however many problems share them.
+    row for each seed. Texts are embedded once a seed, however many problems share them. What a method can't
+    do (embed, or tag) is left out.
 
     Args:
         problems: what to score on.
-        embed: the method.
+        embed: the method; None: it has no embedding.
+        label: the method; None: it does not tag.
         method: its name.
         encoder: name of the encoder beneath it.
         trained_on: `en-de`, `en-de+en-es`, or empty.
@@ -63,9 +78,8 @@ def evaluate(
     runs: Sequence[int | None] = (None,) if seeds is None else seeds
     found: dict[tuple[int, str], list[list[Measurement]]] = {}
     rankings = []
-    for seed, place, embedding, matrices in _embedded(problems, embed, runs):
+    for seed, place, embedding, measurements in _scored(problems, embed, label, runs):
         problem = problems[place]
-        measurements = problem.score(matrices)
         kept = [replace(measurement, ranking=None) for measurement in measurements]
         found.setdefault((place, embedding), []).append(kept)
         if seed != runs[0] and config.rankings_seeds == "first":
@@ -82,7 +96,7 @@ def evaluate(
     return rows_table(rows, "metrics"), pa.concat_tables([empty, *rankings]).combine_chunks()
 
 
-def _identity(problem: Problem, embedding: str) -> dict[str, str]:
+def _identity(problem: Problem | LabelProblem, embedding: str) -> dict[str, str]:
     return {
         "task": problem.task,
         "dataset": problem.dataset,
@@ -91,28 +105,57 @@ def _identity(problem: Problem, embedding: str) -> dict[str, str]:
     }
 
 
-# --- matrices ---------------------------------------------------------------------------------------------
+# --- scores -----------------------------------------------------------------------------------------------
 
-_Scored = tuple[int | None, int, str, Mapping[str, np.ndarray]]
+_Scored = tuple[int | None, int, str, list[Measurement]]
+"""Seed, place of the problem, embedding, measurements."""
 
 
-def _embedded(problems: Sequence[Problem], embed: Embed, seeds: Sequence[int | None]) -> Iterator[_Scored]:
-    """Seed, place of the problem, embedding, and its matrices by role."""
-    last_use = {id(texts): place for place, each in enumerate(problems) for texts in each.texts.values()}
+def _scored(
+    problems: Sequence[Problem | LabelProblem],
+    embed: Embed | None,
+    label: Label | None,
+    seeds: Sequence[int | None],
+) -> Iterator[_Scored]:
+    places = enumerate(problems)
+    mine = [(place, each) for place, each in places if (embed if isinstance(each, Problem) else label) is not None]
     started = logged = time.monotonic()
     for turn, seed in enumerate(seeds):
-        held: dict[int, Mapping[str, np.ndarray]] = {}
-        for place, problem in enumerate(problems):
-            for texts in problem.texts.values():
-                if id(texts) not in held:
-                    held[id(texts)] = _checked(embed(texts, seed), texts, seed)
-            for embedding, matrices in _by_embedding(problem, held):
-                yield seed, place, embedding, matrices
-            for address in [address for address in held if last_use[address] <= place]:
-                del held[address]
+        held = _Held([each for _, each in mine if isinstance(each, Problem)], embed, seed)
+        for done, (place, problem) in enumerate(mine, start=1):
+            if isinstance(problem, Problem):
+                for embedding, matrices in held.matrices(problem):
+                    yield seed, place, embedding, problem.score(matrices)
+            elif label is not None and (tags := label(problem, seed)) is not None:
+                yield seed, place, "sentence", problem.score(tags)
             if (now := time.monotonic()) - logged > _LOG_SECONDS:
                 logged = now
-                _log_progress(turn * len(problems) + place + 1, len(seeds) * len(problems), now - started)
+                _log_progress(turn * len(mine) + done, len(seeds) * len(mine), now - started)
+
+
+class _Held:
+    """Embeddings of one seed, from the first problem that asks for them to the last."""
+
+    def __init__(self, problems: Sequence[Problem], embed: Embed | None, seed: int | None) -> None:
+        self.embed, self.seed = embed, seed
+        self.held: dict[str, Mapping[str, np.ndarray]] = {}
+        self.uses = Counter(address for each in problems for address in _addresses(each))
+
+    def matrices(self, problem: Problem) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
+        """Matrices by role, for each embedding."""
+        assert self.embed is not None
+        for texts in problem.texts.values():
+            if texts.address not in self.held:
+                self.held[texts.address] = _checked(self.embed(texts, self.seed), texts, self.seed)
+        yield from _by_embedding(problem, self.held)
+        for address in _addresses(problem):
+            self.uses[address] -= 1
+            if not self.uses[address]:
+                del self.held[address]
+
+
+def _addresses(problem: Problem) -> set[str]:
+    return {texts.address for texts in problem.texts.values()}
 
 
 def _log_progress(done: int, total: int, seconds: float) -> None:
@@ -130,10 +173,10 @@ def _checked(matrices: Mapping[str, np.ndarray], texts: Texts, seed: int | None)
 
 
 def _by_embedding(
-    problem: Problem, held: Mapping[int, Mapping[str, np.ndarray]]
+    problem: Problem, held: Mapping[str, Mapping[str, np.ndarray]]
 ) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
     """Matrices by role for each embedding that every role has, in the method's order."""
-    by_role = {role: held[id(texts)] for role, texts in problem.texts.items()}
+    by_role = {role: held[texts.address] for role, texts in problem.texts.items()}
     for name in next(iter(by_role.values())):
         if problem.applies_to(name) and all(name in matrices for matrices in by_role.values()):
             yield name, {role: matrices[name] for role, matrices in by_role.items()}

@@ -105,7 +105,7 @@ def _with_sources(pool: Pool, queries: Texts, query_ids: pa.Array) -> Pool:
     """The pool with every distinct source text added; a query may not find its own text."""
     _, first, copy = np.unique(np.asarray(queries.keys), return_index=True, return_inverse=True)
     return Pool(
-        texts=Texts.of(queries.language, [*pool.texts.texts, *(queries.texts[i] for i in first.tolist())]),
+        texts=pool.texts.then(queries.take(first.tolist())),
         ids=pa.concat_arrays([pool.ids, query_ids.take(pa.array(first))]),
         gold=pool.gold,
         skip=len(pool.texts) + copy,

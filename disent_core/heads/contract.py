@@ -102,7 +102,9 @@ class Method(Protocol):
 
 @runtime_checkable
 class TrainedLabeller(Protocol):
-    """A method after training that tags the slots of sentences."""
+    """A method after training that tags the slots of sentences; `languages` are those that it was trained on."""
+
+    languages: tuple[str, ...]
 
     def label(self, sentences: Sequence[Sequence[str]], language: str, seed: int | None) -> list[list[str]]:
         """A BIO tag for every word of every sentence."""

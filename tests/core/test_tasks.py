@@ -345,7 +345,8 @@ def test_matrices_are_let_go_after_their_last_problem():
         counts.append(len(alive))
         return matrices
 
-    run([problem for _ in range(4) for problem in crosslingual(ENGLISH, GERMAN)], embed)
+    worlds = [{name: f"{text} {turn}" for name, text in ENGLISH.items()} for turn in range(4)]
+    run([problem for world in worlds for problem in crosslingual(world, world)], embed)
     assert counts == [1, 2] * 4
 
 
