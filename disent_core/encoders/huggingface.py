@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from disent_core.encoders.checkpoint import (
@@ -176,10 +176,10 @@ class HuggingFaceEncoder:
 
     @torch.inference_mode()
     def _forward(self, tokens: TokenisedTexts, rows: Int[np.ndarray, " rows"], *, states: bool) -> _Launched:
-        ids, visible = (self._to_device(array) for array in _padded(tokens, rows, self._pad))
+        ids, visible = (self._to_device(array) for array in padded(tokens, rows, self._pad))
         with self._autocast():
-            hidden, pooled = self._run(ids, visible)
-        vectors = self._pool(hidden.float(), pooled, visible)
+            hidden, pooled = run_model(self._model, ids, visible, layer=self._config.layer)
+        vectors = pool_states(hidden.float(), pooled, visible, pooling=self._config.pooling)
         kept = hidden[visible].to(getattr(torch, self.states_dtype)) if states else None
         return vectors, kept, visible.sum(1)
 
@@ -190,23 +190,6 @@ class HuggingFaceEncoder:
     def _autocast(self) -> Any:
         half = {"auto": self._device == "cuda", "bfloat16": True, "float32": False}[self._config.precision]
         return torch.autocast(self._device, dtype=torch.bfloat16) if half else nullcontext()
-
-    def _run(self, ids: Tensor, visible: Tensor) -> tuple[Tensor, Tensor | None]:
-        every_layer = self._config.layer != -1
-        output = self._model(input_ids=ids, attention_mask=visible.long(), output_hidden_states=every_layer)
-        hidden = output.hidden_states[self._config.layer] if every_layer else output.last_hidden_state
-        return hidden, getattr(output, "pooler_output", None)
-
-    def _pool(
-        self, hidden: Float[Tensor, "rows length dim"], pooled: Tensor | None, visible: Tensor
-    ) -> Float[Tensor, "rows dim"]:
-        if self._config.pooling == "cls":
-            return hidden[:, 0]
-        if self._config.pooling == "pooler" and pooled is not None:
-            return pooled.float()
-        weights = visible.to(hidden.dtype)
-        weights = weights / weights.sum(1, keepdim=True)
-        return torch.bmm(weights.unsqueeze(1), hidden).squeeze(1)
 
     def _fetch(
         self, rows: Int[np.ndarray, " rows"], launched: _Launched, truncated: int, texts: Sequence[str]
@@ -222,9 +205,36 @@ class HuggingFaceEncoder:
         return EncodedBatch(rows, vectors, states, lengths, truncated)
 
 
-def _padded(
+def run_model(
+    model: Any, ids: Int[Tensor, "rows length"], visible: Bool[Tensor, "rows length"], *, layer: int
+) -> tuple[Float[Tensor, "rows length dim"], Tensor | None]:
+    """States of a layer, and what the model's own pooler makes of the last one."""
+    every_layer = layer != -1
+    output = model(input_ids=ids, attention_mask=visible.long(), output_hidden_states=every_layer)
+    hidden = output.hidden_states[layer] if every_layer else output.last_hidden_state
+    return hidden, getattr(output, "pooler_output", None)
+
+
+def pool_states(
+    hidden: Float[Tensor, "rows length dim"],
+    pooled: Tensor | None,
+    visible: Bool[Tensor, "rows length"],
+    *,
+    pooling: Literal["cls", "mean", "pooler"],
+) -> Float[Tensor, "rows dim"]:
+    """One vector a text: the state at position 0, the mean over visible positions, or the pooler's."""
+    if pooling == "cls":
+        return hidden[:, 0]
+    if pooling == "pooler" and pooled is not None:
+        return pooled.float()
+    weights = visible.to(hidden.dtype)
+    weights = weights / weights.sum(1, keepdim=True)
+    return torch.bmm(weights.unsqueeze(1), hidden).squeeze(1)
+
+
+def padded(
     tokens: TokenisedTexts, rows: Int[np.ndarray, " rows"], pad: int
-) -> tuple[Int[np.ndarray, "rows length"], np.ndarray]:
+) -> tuple[Int[np.ndarray, "rows length"], Bool[np.ndarray, "rows length"]]:
     """Ids and which positions a token may attend to."""
     steps = np.arange(tokens.lengths[rows].max())
     real = steps < tokens.lengths[rows][:, None]

@@ -1,0 +1,42 @@
+"""From classified spans to the BIO tags of a sentence."""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from disent_core.corpora.annotation import OUTSIDE
+
+Overlap = Literal["greedy", "overwrite"]
+
+
+class Prediction(NamedTuple):
+    """A span of words, end exclusive, that a classifier takes for a slot with this probability."""
+
+    type: str
+    start: int
+    end: int
+    probability: float
+
+
+def decode(length: int, predictions: Sequence[Prediction], *, overlap: Overlap) -> list[str]:
+    """Tags of a sentence of `length` words.
+
+    Args:
+        length: words of the sentence.
+        predictions: spans of it; they may overlap.
+        overlap: `greedy` takes the most probable span first and drops those that overlap it (of equally
+            probable ones the leftmost, then the shortest first); `overwrite` writes all of them from left to
+            right, of those that begin together the short ones first: the last one written stays.
+    """
+    tags = [OUTSIDE] * length
+    if overlap == "overwrite":
+        for span in sorted(predictions, key=lambda one: (one.start, one.end)):
+            _write(tags, span)
+        return tags
+    for span in sorted(predictions, key=lambda one: (-one.probability, one.start, one.end)):
+        if all(tag == OUTSIDE for tag in tags[span.start : span.end]):
+            _write(tags, span)
+    return tags
+
+
+def _write(tags: list[str], span: Prediction) -> None:
+    tags[span.start : span.end] = [f"B-{span.type}", *[f"I-{span.type}"] * (span.end - span.start - 1)]

@@ -1,0 +1,77 @@
+"""Invented sentences with slots, and a tiny BERT with dropout that reads their words."""
+
+import random
+from pathlib import Path
+
+import torch
+
+from disent_core.encoders.contract import EncoderFiles
+from disent_core.slots.items import Tagged
+
+SLOTS = {
+    "time": ["nine", "ten", "half past nine", "quarter to ten"],
+    "day": ["friday", "this sunday", "monday"],
+    "music": ["jazz", "old blues", "rock"],
+    "city": ["rome", "new york", "oslo"],
+}
+TEMPLATES = [
+    "wake me up at {time}",
+    "wake me up at {time} on {day}",
+    "play some {music}",
+    "play {music} on {day}",
+    "what is the weather in {city}",
+    "weather in {city} on {day} please",
+    "thank you",
+]
+SPECIAL = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"]
+
+
+def tagged_sentences(count: int, seed: int = 0) -> list[Tagged]:
+    """Sentences of the templates with random slot values."""
+    draw = random.Random(seed)
+    return [_fill(draw.choice(TEMPLATES), draw) for _ in range(count)]
+
+
+def _fill(template: str, draw: random.Random) -> Tagged:
+    tokens, tags = [], []
+    for word in template.split():
+        if not word.startswith("{"):
+            tokens, tags = [*tokens, word], [*tags, "O"]
+            continue
+        kind = word.strip("{}")
+        value = draw.choice(SLOTS[kind]).split()
+        tokens += value
+        tags += [f"B-{kind}", *[f"I-{kind}"] * (len(value) - 1)]
+    return Tagged(tokens, tags, "en")
+
+
+def tiny_bert(folder: Path, *, dim: int = 16, dropout: float = 0.1, pooling: str = "mean") -> EncoderFiles:
+    """A BERT of random weights; every word of four letters and more is two sub-words."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+    text = [*TEMPLATES, *(value for values in SLOTS.values() for value in values)]
+    words = sorted({word for line in text for word in line.split() if not word.startswith("{")})
+    pieces = {piece for word in words for piece in ([word[:3], f"##{word[3:]}"] if len(word) > 3 else [word])}
+    vocabulary = {piece: index for index, piece in enumerate([*SPECIAL, *sorted(pieces)])}
+    tokeniser = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokeniser.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokeniser.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
+    )
+    named = {"pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]", "unk_token": "[UNK]"}
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokeniser, model_max_length=40, mask_token="[MASK]", **named)
+    fast.save_pretrained(folder)
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=dim,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=2 * dim,
+        max_position_embeddings=40,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout,
+    )
+    BertModel(config, add_pooling_layer=False).save_pretrained(folder)
+    return EncoderFiles(folder, pooling, -1, 40, "tiny")
