@@ -9,13 +9,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
     import dagster as dg
     from tqdm import tqdm
+
+    from disent_assets.database import Style
 
 from disent_core.errors import ConfigError, DisentError
 
@@ -156,14 +158,14 @@ def status(context: click.Context, show_all: bool) -> None:
             click.echo(summary(states(workspace, definitions, instance), show_all=show_all))
 
 
-_FORMATS = click.Choice(["table", "csv", "json"])
+_FORMATS = click.Choice(["table", "csv", "json", "markdown"])
 
 
 @main.command()
 @click.argument("query")
 @click.option("--format", "style", type=_FORMATS, default="table", show_default=True)
 @click.pass_context
-def sql(context: click.Context, query: str, style: Literal["table", "csv", "json"]) -> None:
+def sql(context: click.Context, query: str, style: "Style") -> None:
     """Query the warehouse, read-only. QUERY is SQL, or the path of a file with SQL."""
     with _errors(context):
         path = Path(query) if query.endswith(".sql") else None
@@ -177,18 +179,17 @@ def sql(context: click.Context, query: str, style: Literal["table", "csv", "json
 @click.option("--all", "show_all", is_flag=True, help="Also embeddings that a task is not scored on, as leakage.")
 @click.option("--format", "style", type=_FORMATS, default="table", show_default=True)
 @click.pass_context
-def leaderboard(
-    context: click.Context, task: str | None, show_all: bool, style: Literal["table", "csv", "json"]
-) -> None:
+def leaderboard(context: click.Context, task: str | None, show_all: bool, style: "Style") -> None:
     """Show the leaderboard, of all tasks or of one; csv and json have every column."""
     with _errors(context):
         from disent_core.evaluation.contract import TASKS
 
         if task is not None and task not in TASKS:
             raise ValueError(f"unknown task {task!r}; choose one of {', '.join(TASKS)}")
-        columns = f"{BRIEF}{', reads_as' if show_all else ''}" if style == "table" else "*"
+        is_brief = style in ("table", "markdown")
+        columns = f"{BRIEF}{', reads_as' if show_all else ''}" if is_brief else "*"
         wanted = f"task = '{task}'" if task else "true"
-        shown = "true" if show_all or style != "table" else "rank is not null"
+        shown = "true" if show_all or not is_brief else "rank is not null"
         _ask(f"select {columns} from leaderboard where {wanted} and {shown}", style)
 
 
@@ -198,7 +199,7 @@ BRIEF = (
 )
 
 
-def _ask(query: str, style: Literal["table", "csv", "json"]) -> None:
+def _ask(query: str, style: "Style") -> None:
     from disent_assets.database import query as ask
     from disent_assets.database import render
     from disent_assets.resources import home_folder

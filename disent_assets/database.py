@@ -34,6 +34,7 @@ INPUTS = (
     "negative_pool",
     "masked_utterances",
     "template_pairs",
+    "training_template_pairs",
     "training_curve",
 )
 """Tables that the warehouse is made from, by their names in `SCHEMAS`."""
@@ -311,8 +312,11 @@ def query(database: Path, sql: str) -> pa.Table:
 # --- printing ---------------------------------------------------------------------------------------------
 
 
-def render(table: pa.Table, style: Literal["table", "csv", "json"]) -> str:
-    """The rows as text: columns of fixed width with three decimals, or CSV, or a JSON list, in full."""
+Style = Literal["table", "csv", "json", "markdown"]
+
+
+def render(table: pa.Table, style: Style) -> str:
+    """The rows as text: columns of fixed width, or a Markdown table, with three decimals; CSV or JSON in full."""
     columns = [column.to_pylist() for column in table.columns]
     rows = list(zip(*columns, strict=True))
     if style == "json":
@@ -324,6 +328,9 @@ def render(table: pa.Table, style: Literal["table", "csv", "json"]) -> str:
         writer.writerow(table.column_names)
         writer.writerows([_plain(value) for value in row] for row in rows)
         return text.getvalue()
+    if style == "markdown":
+        cells = [table.column_names, ["---"] * table.num_columns, *(map(_cell, row) for row in rows)]
+        return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n" for row in cells)
     return _fixed_width(table.schema, rows)
 
 

@@ -19,12 +19,12 @@ from disent_assets.heads import curve_path, head_key
 from disent_assets.negatives import POOL
 from disent_assets.report import clear_errors, spec
 from disent_assets.resources import SQL, Workspace
-from disent_assets.targets import MASKED, TEMPLATES
+from disent_assets.targets import MASKED, TEMPLATES, TRAINING_TEMPLATES
 from disent_core.tables import content_of, fingerprint, write_text
 
 CODE_VERSION = "1"
 DATABASE = ["warehouse", "database"]
-PER_LANGUAGE = (UTTERANCES, POOL, MASKED, TEMPLATES)
+PER_LANGUAGE = (UTTERANCES, POOL, MASKED, TEMPLATES, TRAINING_TEMPLATES)
 
 
 def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:

@@ -18,6 +18,8 @@ methods (method, is_trained) as (
     ('fmda', true),
     ('fmda_two_stage', true),
     ('fmda_unified', true),
+    ('facet', true),
+    ('tuned', true),
     ('emu', true),
     ('emu_no_discriminator', true),
     ('emu_no_discriminator_no_center', true),

@@ -1,0 +1,84 @@
+-- grain: one claim on one encoder, training pair and evaluated pair, where both sides were measured
+-- reads: main.claims, main.metrics
+-- units: values as main.metrics, means over seeds; found is the statistic that main.claims names
+with
+
+aggregates as (
+
+    select * from main.metrics
+    where seed is null
+
+),
+
+-- A method without training is the same for every training pair.
+sides as (
+
+    select
+        claims.*,
+        measured.dataset,
+        measured.encoder,
+        measured.trained_on,
+        measured.evaluated_on,
+        measured.n,
+        measured.settings,
+        measured.value as left_value,
+        other.value as right_value,
+        measured.ci_low as left_low,
+        measured.ci_high as left_high,
+        other.ci_low as right_low,
+        other.ci_high as right_high
+    from main.claims as claims
+    inner join aggregates as measured
+        on
+            claims.task = measured.task
+            and claims.metric = measured.metric
+            and claims.left_method = measured.method
+            and claims.left_embedding = measured.embedding
+    inner join aggregates as other
+        on
+            claims.task = other.task
+            and claims.metric = other.metric
+            and claims.right_method = other.method
+            and claims.right_embedding = other.embedding
+            and measured.dataset = other.dataset
+            and measured.encoder = other.encoder
+            and measured.evaluated_on = other.evaluated_on
+            and measured.settings = other.settings
+            and other.trained_on in (measured.trained_on, '')
+
+),
+
+compared as (
+
+    select
+        *,
+        if(statistic = 'ratio', left_value / nullif(right_value, 0), left_value - right_value) as found
+    from sides
+
+)
+
+select
+    claim,
+    paper,
+    task,
+    dataset,
+    encoder,
+    trained_on,
+    evaluated_on,
+    n,
+    left_method,
+    left_embedding,
+    left_value,
+    left_low,
+    left_high,
+    right_method,
+    right_embedding,
+    right_value,
+    right_low,
+    right_high,
+    statistic,
+    found,
+    settings,
+    found >= coalesce(low, found) and found <= coalesce(high, found) as holds
+from compared
+order by claim, encoder, trained_on, evaluated_on
