@@ -7,6 +7,8 @@ from disent_core.heads.contract import Method
 
 METHODS: dict[str, str] = {
     "raw": "disent_core.heads.raw",
+    "centered": "disent_core.heads.centered",
+    "projection": "disent_core.heads.projection",
     "dream": "disent_core.heads.dream",
     "fmda": "disent_core.heads.fmda",
 }

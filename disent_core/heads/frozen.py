@@ -1,6 +1,5 @@
 """Methods that train a head on frozen embeddings: what DREAM, FMDA and their kin share."""
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,14 +10,14 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from safetensors import safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.heads.contract import Epoch, Need
 from disent_core.heads.data import TextFeatures, TrainingData
 from disent_core.heads.sampling import Draw, PairSampler
-from disent_core.tables import atomic_path, fingerprint
+from disent_core.heads.weights import save_weights
+from disent_core.tables import fingerprint
 from disent_core.training import Head, TrainConfig, best_parameters, fit
 
 _EMBED_BATCH = 1024
@@ -71,14 +70,7 @@ class FrozenHeadMethod:
         """Write the best weights of every seed, as safetensors that say what they are; returns their hash."""
         by_seed = best_parameters(checkpoint)
         tensors = {f"{seed}.{name}": value for seed, own in by_seed.items() for name, value in sorted(own.items())}
-        digest = hashlib.sha256()
-        for name, value in tensors.items():
-            digest.update(name.encode() + value.contiguous().numpy().tobytes())
-        content = digest.hexdigest()[:32]
-        metadata = {"disent": json.dumps({**description, "method": self.name}), "content": content}
-        with atomic_path(path) as beside:
-            save_file(tensors, beside, metadata=metadata)
-        return content
+        return save_weights(path, tensors, {**description, "method": self.name})
 
     def load(self, path: Path, config: TrainConfig, device: str, encoder: EncoderFiles | None = None) -> "TrainedHead":
         """The heads of all seeds that `save` wrote."""

@@ -2,7 +2,7 @@
 -- reads: main.metrics, main.methods
 -- units: none
 -- severity: error
--- excludes: methods that may or may not read training data (is_trained is null), and variants named by users
+-- excludes: variants named by users
 select metrics.*
 from main.metrics
 inner join main.methods using (method)

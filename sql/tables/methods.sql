@@ -1,6 +1,6 @@
 -- grain: one method of the library; variants that a user names are not in it
 -- reads: nothing; the vocabulary of methods is written here
--- units: is_trained is null where it depends on the settings (a mean or a map over the test side itself)
+-- units: is_trained says whether it has a fit on training data, hence a trained_on
 with
 
 methods (method, is_trained) as (
@@ -8,8 +8,8 @@ methods (method, is_trained) as (
     values
     ('raw', false),
     ('bertscore', false),
-    ('centered', null),
-    ('projection', null),
+    ('centered', true),
+    ('projection', true),
     ('dream', true),
     ('meat', true),
     ('oracle', true),

@@ -1,0 +1,51 @@
+"""`centered`: the encoder's sentence vector minus the mean of its language.
+
+Libovicky, Rosa and Fraser 2020, https://arxiv.org/abs/2004.05160, section 3: a language is a shift of the
+whole cloud of its sentences.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from jaxtyping import Float64
+from torch import Tensor
+
+from disent_core.heads.closed_form import ClosedFormMethod, Solution, mean_vector, part
+from disent_core.heads.data import TrainingData
+
+
+@dataclass(frozen=True, kw_only=True)
+class CenteredConfig:
+    """Whose mean is taken away.
+
+    `train`: that of the language's distinct training texts, so that a text's embedding depends on itself alone.
+    `test`: that of the texts that are embedded together, queries and candidates each by themselves; the
+    authors' script does so. It has seen the whole evaluation set, and numbers with it are to be read so.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+
+    source: Literal["train", "test"] = "train"
+
+
+def solve(data: TrainingData, config: CenteredConfig) -> Solution:
+    """`mean.<language>` of each language's training texts."""
+    return {
+        f"mean.{language}": mean_vector(data.vectors, rows)
+        for language, rows in zip(data.languages, data.sentences, strict=True)
+    }
+
+
+def apply(
+    solution: Solution, vectors: Float64[Tensor, "texts dim"], language: str, config: CenteredConfig
+) -> Float64[Tensor, "texts dim"]:
+    """Vectors minus the mean of their language, or minus their own."""
+    return vectors - (vectors.mean(0) if config.source == "test" else part(solution, "mean", language))
+
+
+METHOD = ClosedFormMethod(
+    name="centered",
+    presets={"paper": CenteredConfig(), "official_code": CenteredConfig(source="test")},
+    solve=solve,
+    apply=apply,
+)

@@ -1,0 +1,102 @@
+"""`projection`: a linear map from the space of one language to that of English, by least squares.
+
+Libovicky, Rosa and Fraser 2020, https://arxiv.org/abs/2004.05160, section 3: e W + b, fitted on parallel
+sentences. English vectors stay as they are. Where no language is English, the first one takes its place.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from jaxtyping import Float64, Int
+from torch import Tensor
+
+from disent_core.errors import TrainingError
+from disent_core.heads.closed_form import BLOCK_ROWS, ClosedFormMethod, Solution, mean_vector, part
+from disent_core.heads.data import PairRows, TrainingData, VectorBank
+from disent_core.text import language_part
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectionConfig:
+    """How the map is fitted.
+
+    `ridge` is the weight of |W|² beside the sum of squared errors; the bias is never penalised. `center`
+    `test` takes from the mapped vectors the mean of the texts that are embedded together, queries and
+    candidates each by themselves: the evaluated texts are seen, their translations are not.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+
+    ridge: float = 0.0
+    center: Literal["none", "test"] = "none"
+
+    def __post_init__(self) -> None:
+        if not self.ridge >= 0:  # nan is not either
+            raise ValueError(f"ridge must not be negative, not {self.ridge}")
+
+
+def solve(data: TrainingData, config: ProjectionConfig) -> Solution:
+    """`weight.<language>` [dim, dim] and `bias.<language>` [dim]; those of the pivot change nothing.
+
+    Raises:
+        TrainingError: if a language has no training pair with the pivot.
+    """
+    pivot = next((i for i, language in enumerate(data.languages) if language_part(language) == "en"), 0)
+    found = {}
+    for label, language in enumerate(data.languages):
+        if label == pivot:
+            weight, bias = torch.eye(data.dim, dtype=torch.float64), torch.zeros(data.dim, dtype=torch.float64)
+        else:
+            rows = _parallel(data.splits["train"], label, pivot)
+            if not len(rows[0]):
+                missing = f"{language!r} has no training pair with {data.languages[pivot]!r}"
+                raise TrainingError(f"projection: {missing}. Train on pairs that share a language")
+            weight, bias = least_squares(data.vectors, *rows, ridge=config.ridge)
+        found |= {f"weight.{language}": weight, f"bias.{language}": bias}
+    return found
+
+
+def _parallel(pairs: PairRows, label: int, pivot: int) -> tuple[Int[Tensor, " rows"], Int[Tensor, " rows"]]:
+    """Texts of a language and their translations into the pivot, whichever side they are on."""
+    sides = [("source", "target"), ("target", "source")]
+    where = [(pairs.language[own] == label) & (pairs.language[other] == pivot) for own, other in sides]
+    own, other = (
+        torch.cat([pairs.text[side[turn]][chosen] for side, chosen in zip(sides, where, strict=True)])
+        for turn in (0, 1)
+    )
+    return own, other
+
+
+def least_squares(
+    bank: VectorBank, inputs: Int[Tensor, " rows"], outputs: Int[Tensor, " rows"], *, ridge: float
+) -> tuple[Float64[Tensor, "dim dim"], Float64[Tensor, " dim"]]:
+    """W and b that minimise sum |x W + b - y|² + ridge |W|², by the normal equations in float64.
+
+    Of several solutions (fewer pairs than dimensions) the one of least norm. Memory is that of a block of rows.
+    """
+    mean_x, mean_y = mean_vector(bank, inputs), mean_vector(bank, outputs)
+    gram = ridge * torch.eye(bank.dim, dtype=torch.float64)
+    cross = torch.zeros_like(gram)
+    for rows_x, rows_y in zip(inputs.split(BLOCK_ROWS), outputs.split(BLOCK_ROWS), strict=True):
+        x, y = bank.take(rows_x).double() - mean_x, bank.take(rows_y).double() - mean_y
+        gram.addmm_(x.T, x)
+        cross.addmm_(x.T, y)
+    weight = torch.linalg.lstsq(gram, cross, driver="gelsd").solution
+    return weight, mean_y - mean_x @ weight
+
+
+def apply(
+    solution: Solution, vectors: Float64[Tensor, "texts dim"], language: str, config: ProjectionConfig
+) -> Float64[Tensor, "texts dim"]:
+    """Vectors in the pivot's space."""
+    mapped = torch.addmm(part(solution, "bias", language), vectors, part(solution, "weight", language))
+    return mapped - mapped.mean(0) if config.center == "test" else mapped
+
+
+METHOD = ClosedFormMethod(
+    name="projection",
+    presets={"paper": ProjectionConfig(), "transductive": ProjectionConfig(center="test")},
+    solve=solve,
+    apply=apply,
+)
