@@ -49,7 +49,7 @@ def evaluation_key(encoder: str, method: str) -> list[str]:
 def _evaluation(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.AssetsDefinition:
     config, key = workspace.config, evaluation_key(encoder, method.name)
     tasks = [task(name) for name in config.evaluation.tasks]
-    mapping = partitions.language_to_pairs(config)
+    mapping = partitions.language_to_pairs(config, method)
     sources = [[STAGE_OF[table], table] for table in dict.fromkeys(name for each in tasks for name in each.tables)]
     deps = [
         dg.AssetDep(source, partition_mapping=mapping) for source in (*sources, *embedding_keys(workspace, encoder))
@@ -70,7 +70,7 @@ def _evaluation(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.
                 schema=SCHEMAS["metrics"],
             )
         ],
-        partitions_def=partitions.pairs(config),
+        partitions_def=partitions.pairs(config, method),
         check_specs=metric_checks(key),
     )
     def metrics(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
@@ -92,7 +92,7 @@ def _refresh(
         _content_of_method(workspace, encoder, method, pair),
         lazy_encoder(workspace, encoder).fingerprint,
         [content_of(workspace.table(*source)) for source in _sources(workspace, tasks, pair)],
-        config.experiment.pairs if not method.method.is_trained else (),
+        config.pairs_of(method) if not method.method.is_trained else (),
     )
     made: dict[str, pa.Table] = {}
 
@@ -120,13 +120,13 @@ def measure(
     files = encoder_files(workspace, encoder, method)
     trained = method.method.load(workspace.head(encoder, method.name, pair), method.settings, device, files)
     return evaluate(
-        problems(workspace, tasks, pair, is_trained=method.method.is_trained),
+        problems(workspace, tasks, pair, method),
         _Embedder(workspace, encoder, method, trained) if method.method.embeddings else None,
         _labeller(trained) if isinstance(trained, TrainedLabeller) else None,
         method=method.name,
         encoder=encoder,
         trained_on=pair if method.method.is_trained else "",
-        seeds=config.experiment.seeds if method.method.is_seeded else None,
+        seeds=config.seeds_of(method) if method.method.is_seeded else None,
         config=config.evaluation,
         fingerprint=inputs,
         created_at=datetime.now(UTC),
@@ -153,7 +153,7 @@ def _labeller(trained: TrainedLabeller) -> Label:
     return label
 
 
-def problems(workspace: Workspace, tasks: list[Task], pair: str, *, is_trained: bool) -> list[Problem | LabelProblem]:
+def problems(workspace: Workspace, tasks: list[Task], pair: str, method: MethodConfig) -> list[Problem | LabelProblem]:
     """Everything that is measured on an entry: its language pairs, and each of its languages by itself.
 
     An untrained method is the same for every pair that has a language, so a language (or a pair that is also
@@ -161,7 +161,7 @@ def problems(workspace: Workspace, tasks: list[Task], pair: str, *, is_trained: 
     """
     config, found = workspace.config, []
     for corpus, scope, languages in _scopes(workspace, pair):
-        if not is_trained and _first_entry(workspace, scope, languages) != pair:
+        if not method.method.is_trained and _first_entry(workspace, method, scope, languages) != pair:
             continue
         for each in tasks:
             if each.scope in (scope, "both"):
@@ -184,11 +184,11 @@ def _scopes(workspace: Workspace, pair: str) -> Iterator[tuple[str, str, tuple[s
             yield corpus.name, "language", (language,)
 
 
-def _first_entry(workspace: Workspace, scope: str, languages: tuple[str, ...]) -> str:
+def _first_entry(workspace: Workspace, method: MethodConfig, scope: str, languages: tuple[str, ...]) -> str:
     config = workspace.config
     return next(
         entry
-        for entry in config.experiment.pairs
+        for entry in config.pairs_of(method)
         if (
             languages in config.pair_languages[entry]
             if scope == "pair"

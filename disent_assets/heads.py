@@ -50,7 +50,7 @@ def head_key(encoder: str, method: str) -> list[str]:
 
 def _head(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.AssetsDefinition:
     config, key = workspace.config, head_key(encoder, method.name)
-    mapping = partitions.language_to_pairs(config)
+    mapping = partitions.language_to_pairs(config, method)
     needs = method.method.needs
     sources = [
         *(["targets", "training_template_pairs"] for need in needs if need == Need.TEMPLATE_PAIRS),
@@ -68,16 +68,16 @@ def _head(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.Assets
             spec(
                 key,
                 f"{method.method.__doc__ or method.name}\n\nMethod `{method.method.name}`, "
-                f"seeds {list(method_seeds(workspace, method))}, trained on the embeddings of `{encoder}`.",
+                f"seeds {list(config.seeds_of(method))}, trained on the embeddings of `{encoder}`.",
                 code_version=f"{method.method.code_version}-{settings_fingerprint(method.settings)[:8]}",
                 kinds={"pytorch", "safetensors"},
                 deps=[
-                    dg.AssetDep(["targets", "aligned_pairs"]),
+                    dg.AssetDep(["targets", "aligned_pairs"], partition_mapping=partitions.same_pair(config, method)),
                     *(dg.AssetDep(source, partition_mapping=mapping) for source in sources),
                 ],
             )
         ],
-        partitions_def=partitions.pairs(config),
+        partitions_def=partitions.pairs(config, method),
         check_specs=head_checks(key),
         pool=GPU_POOL,
     )
@@ -111,7 +111,7 @@ def train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: 
         settings=method.settings,
         encoder=encoder,
         trained_on=trained_on,
-        seeds=method_seeds(workspace, method),
+        seeds=config.seeds_of(method),
         data_fingerprint=training_fingerprint(aligned, needs, templates, utterances),
         encoder_fingerprint=lazy.fingerprint,
     )
@@ -131,11 +131,6 @@ def train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: 
         )
 
     return run, train_head(run, head_files(workspace, run), open_data, device=resolve_device(config.experiment.device))
-
-
-def method_seeds(workspace: Workspace, method: MethodConfig) -> tuple[int, ...]:
-    """Seeds that a method is trained with: one where nothing in it is random."""
-    return workspace.config.experiment.seeds if method.method.is_seeded else (0,)
 
 
 def encoder_files(workspace: Workspace, encoder: str, method: MethodConfig) -> EncoderFiles | None:

@@ -73,14 +73,15 @@ def input_files(workspace: Workspace) -> dict[str, list[Path]]:
         ]
         for key in PER_LANGUAGE
     }
-    methods = [(encoder, method.name) for encoder in config.encoders for method in config.methods_of(encoder)]
-    for name in ("metrics", "rankings"):
-        declared[name] = [
-            workspace.table("evaluation", name, *method, pair) for method in methods for pair in config.experiment.pairs
-        ]
-    declared["training_curve"] = [
-        curve_path(workspace, *method, pair) for method in methods for pair in config.experiment.pairs
+    methods = [
+        (encoder, method.name, pair)
+        for encoder in config.encoders
+        for method in config.methods_of(encoder)
+        for pair in config.pairs_of(method)
     ]
+    for name in ("metrics", "rankings"):
+        declared[name] = [workspace.table("evaluation", name, *each) for each in methods]
+    declared["training_curve"] = [curve_path(workspace, *each) for each in methods]
     return {name: [path for path in paths if path.is_file()] for name, paths in declared.items()}
 
 

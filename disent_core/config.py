@@ -112,12 +112,17 @@ class _File:
 
 @dataclass(frozen=True, kw_only=True)
 class MethodConfig:
-    """A method under the name that the metrics table gives it; `encoders` is empty where it runs on all."""
+    """A method under the name that the metrics table gives it.
+
+    `encoders`, `pairs` and `seeds` are its own choice of the experiment's; empty where it takes all.
+    """
 
     name: str
     method: Method
     settings: Any
     encoders: tuple[str, ...] = ()
+    pairs: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,6 +169,14 @@ class Config:
         """The experiment's methods that run on the encoder."""
         chosen = (self.methods[name] for name in self.experiment.methods)
         return tuple(method for method in chosen if not method.encoders or encoder in method.encoders)
+
+    def pairs_of(self, method: MethodConfig) -> tuple[str, ...]:
+        """Entries of `experiment.pairs` that the method is trained and measured on."""
+        return method.pairs or self.experiment.pairs
+
+    def seeds_of(self, method: MethodConfig) -> tuple[int, ...]:
+        """Seeds that the method is trained with: one where nothing in it is random."""
+        return (method.seeds or self.experiment.seeds) if method.method.is_seeded else (0,)
 
     def needs(self, encoder: str) -> frozenset[Need]:
         """What those methods read."""
@@ -265,7 +278,10 @@ def _method(name: str, table: dict[str, Any], place: "_Locator") -> MethodConfig
     where, named_by = ("methods", name), ("methods", name, "method") if table else ("experiment", "methods")
     base = place.validate(str, table.pop("method", name), (*where, "method"))
     preset = place.validate(str, table.pop("preset", "paper"), (*where, "preset"))
-    encoders = place.validate(tuple[str, ...], table.pop("encoders", ()), (*where, "encoders"))
+    encoders, pairs = (
+        place.validate(tuple[str, ...], table.pop(key, ()), (*where, key)) for key in ("encoders", "pairs")
+    )
+    seeds = place.validate(tuple[int, ...], table.pop("seeds", ()), (*where, "seeds"))
     if base not in heads.METHODS:
         remedy = f'choose one of {", ".join(heads.METHODS)}, or name one by method = "..." in [methods.{name}]'
         place.fail(named_by, f"unknown method {base!r}; {remedy}")
@@ -274,7 +290,7 @@ def _method(name: str, table: dict[str, Any], place: "_Locator") -> MethodConfig
         place.fail((*where, "preset"), f"{base} has no preset {preset!r}; choose one of {', '.join(method.presets)}")
     defaults = method.presets[preset]
     settings = place.validate(type(defaults), {**asdict(defaults), **table}, where)
-    return MethodConfig(name=name, method=method, settings=settings, encoders=encoders)
+    return MethodConfig(name=name, method=method, settings=settings, encoders=encoders, pairs=pairs, seeds=seeds)
 
 
 def _check_names(config: Config, place: "_Locator") -> None:
@@ -287,6 +303,11 @@ def _check_names(config: Config, place: "_Locator") -> None:
         for name in method.encoders:
             if name not in config.encoders:
                 place.fail(("methods", method.name, "encoders"), f"there is no encoder {name!r}")
+        for pair in method.pairs:
+            if pair not in config.experiment.pairs:
+                place.fail(("methods", method.name, "pairs"), f"{pair!r} is not among experiment.pairs")
+        if len(set(method.seeds)) < len(method.seeds) or any(not 0 <= seed < 2**63 for seed in method.seeds):
+            place.fail(("methods", method.name, "seeds"), f"seeds must be distinct, from 0: {list(method.seeds)}")
 
 
 def _check_parts(config: Config, place: "_Locator") -> None:

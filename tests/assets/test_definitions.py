@@ -1,6 +1,7 @@
 """What Dagster loads from a configuration."""
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ from disent_assets.instance import SETTINGS, dagster_home, plan
 from disent_assets.partitions import language_to_pairs, languages_of
 from disent_assets.resources import PROJECT, Workspace, home_folder, open_workspace
 from disent_core.config import load_config
+from disent_core.errors import ConfigError
 
 CONFIG = """
 [[corpora]]
@@ -34,6 +36,10 @@ path = "model"
 [experiment]
 pairs = ["en-de", "en-ja", "en-de+en-ja"]
 methods = ["raw", "dream", "fmda"]
+
+[methods.dream]
+pairs = ["en-ja"]
+seeds = [7]
 
 [methods.fmda]
 encoders = ["own"]
@@ -104,7 +110,7 @@ def test_the_warehouse_waits_for_every_metric(graph):
 
 def test_partitions_are_the_languages_and_the_entries_of_pairs(graph):
     by_language = graph.get(dg.AssetKey(["corpora", "utterances"])).partitions_def
-    by_pair = graph.get(dg.AssetKey(["heads", "own", "dream"])).partitions_def
+    by_pair = graph.get(dg.AssetKey(["heads", "own", "fmda"])).partitions_def
     assert by_language.get_partition_keys() == ["en", "de", "ja", "es"]
     assert by_pair.get_partition_keys() == ["en-de", "en-ja", "en-de+en-ja"]
 
@@ -157,3 +163,25 @@ def test_the_state_of_dagster_has_the_settings_of_the_project(tmp_path):
     folder = dagster_home(tmp_path)
     assert (folder / "dagster.yaml").read_bytes() == SETTINGS.read_bytes()
     assert "enabled: false" in (folder / "dagster.yaml").read_text()
+
+
+def test_a_method_has_partitions_and_seeds_of_its_own_choice(workspace, graph):
+    for stage in ("heads", "evaluation"):
+        assert list(graph.get(dg.AssetKey([stage, "own", "dream"])).partitions_def.get_partition_keys()) == ["en-ja"]
+        assert len(graph.get(dg.AssetKey([stage, "own", "fmda"])).partitions_def.get_partition_keys()) == 3
+    assert workspace.config.seeds_of(workspace.config.methods["dream"]) == (7,)
+    assert workspace.config.seeds_of(workspace.config.methods["fmda"]) == (0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [('pairs = ["en-fr"]', "'en-fr' is not among experiment.pairs"), ("seeds = [1, 1]", "seeds must be distinct")],
+)
+def test_a_pair_or_seeds_of_a_method_that_cannot_be_are_refused_with_their_line(tmp_path, line, found):
+    own = line.split(" = ")[0]
+    text = CONFIG.replace("[methods.dream]\n", f"[methods.dream]\n{line}\n")
+    text = text.replace('\npairs = ["en-ja"]\n' if own == "pairs" else "\nseeds = [7]\n", "\n", 1)
+    (tmp_path / "disent.toml").write_text(text, encoding="utf-8")
+    number = text.splitlines().index(line) + 1
+    with pytest.raises(ConfigError, match=rf"disent\.toml:{number}: methods\.dream\.{own}: {re.escape(found)}"):
+        load_config(tmp_path / "disent.toml")
