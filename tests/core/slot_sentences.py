@@ -45,7 +45,7 @@ def _fill(template: str, draw: random.Random) -> Tagged:
     return Tagged(tokens, tags, "en")
 
 
-def tiny_bert(folder: Path, *, dim: int = 16, dropout: float = 0.1, pooling: str = "mean") -> EncoderFiles:
+def tiny_bert(folder: Path, *, dim: int = 32, dropout: float = 0.1, pooling: str = "mean") -> EncoderFiles:
     """A BERT of random weights; every word of four letters and more is two sub-words."""
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
@@ -69,6 +69,7 @@ def tiny_bert(folder: Path, *, dim: int = 16, dropout: float = 0.1, pooling: str
         num_hidden_layers=2,
         num_attention_heads=2,
         intermediate_size=2 * dim,
+        initializer_range=0.2,
         max_position_embeddings=40,
         hidden_dropout_prob=dropout,
         attention_probs_dropout_prob=dropout,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from slot_sentences import tagged_sentences
 
@@ -18,12 +18,13 @@ XSID = Path(__file__).parents[3] / "shared" / "data" / "xsid-0.4"
 WAKE = Tagged(["wake", "me", "at", "half", "past", "nine"], ["O", "O", "O", "B-time", "I-time", "I-time"])
 
 
-def by_place(sentence, **settings):
-    items = span_items([sentence], **({"max_span": 5, "mask": "word"} | settings))
+def by_place(sentence, **changed):
+    items = span_items([sentence], **({"max_span": 5, "mask": "word"} | changed))
     places = zip(items.start.tolist(), items.end.tolist(), strict=True)
     return dict(zip(places, zip(items.masked, items.texts, items.labels, strict=True), strict=True))
 
 
+@settings(deadline=None)
 @given(st.integers(0, 12), st.integers(1, 6))
 def test_every_span_up_to_the_longest_is_one_item(words, longest):
     items = span_items([Tagged(["w"] * words, ["O"] * words)], max_span=longest, mask="word")
@@ -64,6 +65,7 @@ def test_tags_must_be_as_many_as_words():
         span_items([Tagged(["wake", "me"], ["O"])], max_span=5, mask="word")
 
 
+@settings(deadline=None)
 @given(st.integers(0, 1000), st.integers(1, 4))
 def test_a_sample_of_nones_keeps_every_slot_and_so_many_nones_a_sentence(seed, count):
     items = span_items(tagged_sentences(8), max_span=3, mask="word")
@@ -77,6 +79,7 @@ def test_a_sample_of_nones_keeps_every_slot_and_so_many_nones_a_sentence(seed, c
         assert own == min(count, total)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 1000))
 def test_a_sample_that_covers_types_has_all_of_them(seed):
     sentences = tagged_sentences(60)
@@ -105,10 +108,11 @@ LABELS = st.lists(st.sampled_from(["a", "b", "c", None]), min_size=4, max_size=3
 
 
 def drawn(labels, seed=0, **changed):
-    settings = {"negatives_per_positive": 2, "max_positive_pairs": 10_000} | changed
-    return contrastive_pairs(labels, seed=seed, **settings)
+    usual = {"negatives_per_positive": 2, "max_positive_pairs": 10_000}
+    return contrastive_pairs(labels, seed=seed, **(usual | changed))
 
 
+@settings(deadline=None)
 @given(LABELS, st.sampled_from([1, 2, 4, 8]), st.integers(0, 99))
 def test_pairs_are_all_of_one_type_with_so_many_negatives_each(labels, ratio, seed):
     pairs = drawn(labels, seed, negatives_per_positive=ratio)
@@ -120,6 +124,7 @@ def test_pairs_are_all_of_one_type_with_so_many_negatives_each(labels, ratio, se
     assert all(labels[i] is not None and labels[i] != labels[j] for i, j, same in rows if not same)
 
 
+@settings(deadline=None)
 @given(LABELS, st.sampled_from([2, 4]))
 def test_either_item_of_a_positive_pair_gets_its_own_half_of_the_negatives(labels, ratio):
     pairs = drawn(labels, negatives_per_positive=ratio)
