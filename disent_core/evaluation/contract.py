@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Float32, Int
 
 from disent_core.tables import fingerprint
 from disent_core.text import text_keys
@@ -127,6 +127,41 @@ class Inputs:
     tables: Mapping[tuple[str, str], pa.Table]
 
 
+# --- what a method gives ----------------------------------------------------------------------------------
+
+
+@runtime_checkable
+class LateInteraction(Protocol):
+    """An embedding that is no matrix: how near two texts are is a function of its own, not a cosine.
+
+    Both sides of a comparison are of the same class.
+    """
+
+    def __len__(self) -> int:
+        """Texts."""
+        ...
+
+    def take(self, rows: Int[np.ndarray, " rows"]) -> "LateInteraction":
+        """Some of the texts, in that order."""
+        ...
+
+    def identities(self) -> np.ndarray:
+        """One value a text, equal for texts whose embeddings are equal to the bit."""
+        ...
+
+    def similarity(self, pool: Any) -> Float32[np.ndarray, "queries pool"]:
+        """Score of every text with every text of the pool, higher is nearer."""
+        ...
+
+    def paired(self, other: Any) -> Float32[np.ndarray, " texts"]:
+        """Score of each text with that of the same row."""
+        ...
+
+
+Embedded = np.ndarray | LateInteraction
+"""What a method makes of texts: one row, or one entry, for each."""
+
+
 # --- what a task gives ------------------------------------------------------------------------------------
 
 Statistic = Callable[[np.ndarray], np.ndarray]
@@ -198,7 +233,10 @@ class Problem(ABC):
         texts: by role, for instance `query` and `pool`, or `train` and `test`.
         settings: what else tells this problem from another of its task; goes into the metric rows.
         embeddings: names of the embeddings it applies to; None: all that a method has.
+        takes_late_interaction: of the class: `score` takes embeddings that are no matrices as well.
     """
+
+    takes_late_interaction: ClassVar[bool] = False
 
     task: str
     dataset: str
@@ -208,7 +246,7 @@ class Problem(ABC):
     embeddings: tuple[str, ...] | None = None
 
     @abstractmethod
-    def score(self, matrices: Mapping[str, Float[np.ndarray, "_ dim"]]) -> list[Measurement]:
+    def score(self, matrices: Mapping[str, Any]) -> list[Measurement]:
         """Measurements from one matrix per role, whose rows are the role's texts in order."""
 
     def applies_to(self, embedding: str) -> bool:

@@ -8,13 +8,22 @@ to the lowest index. `en-de` reads query en, candidates de; `en` is one language
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import permutations
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from jaxtyping import Float
 
-from disent_core.evaluation.contract import EvaluationConfig, Inputs, Measurement, Problem, Task, Texts, measured
+from disent_core.evaluation.contract import (
+    Embedded,
+    EvaluationConfig,
+    Inputs,
+    Measurement,
+    Problem,
+    Task,
+    Texts,
+    measured,
+)
 from disent_core.evaluation.crosslingual_retrieval import same_order
 from disent_core.evaluation.retrieval import nearest
 
@@ -25,9 +34,11 @@ NAME = "intent_knn"
 class IntentProblem(Problem):
     """Texts by role `query` and `pool`, the same utterances in the same order; `intents` are theirs."""
 
+    takes_late_interaction: ClassVar[bool] = True
+
     intents: np.ndarray
 
-    def score(self, matrices: Mapping[str, Float[np.ndarray, "_ dim"]]) -> list[Measurement]:
+    def score(self, matrices: Mapping[str, Embedded]) -> list[Measurement]:
         """Share of the queries whose nearest candidate has their intent."""
         own = np.arange(len(self.intents))
         _, indices = nearest(matrices["query"], matrices["pool"], 1, skip=own)

@@ -1,16 +1,17 @@
-"""Exact cosine retrieval: nearest candidates, ranks of the gold ones, and the scores made from them.
+"""Exact retrieval, by cosine or late interaction: nearest candidates, ranks of the gold ones, scores of both.
 
 Equal vectors always tie: rows of the pool that are equal to the bit are scored once, so neither FAISS's order
 nor a rounding of BLAS comes between them. Memory is bounded by blocks of queries.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Float32, Int
 
 from disent_core.errors import EncoderError
-from disent_core.evaluation.contract import Ties
+from disent_core.evaluation.contract import Embedded, LateInteraction, Ties
 
 _BLOCK_SCORES = 1 << 23  # scores held at once: 32 MB
 
@@ -41,11 +42,12 @@ def unit_rows(matrix: Float[np.ndarray, "rows dim"], name: str) -> Float32[np.nd
     return np.ascontiguousarray(matrix, dtype=np.float32) + np.float32(0)  # + 0: no negative zeros
 
 
-def _distinct(
-    rows: Float32[np.ndarray, "pool dim"],
-) -> tuple[Int[np.ndarray, " groups"], Int[np.ndarray, " pool"]]:
-    """First index of each distinct row, ascending, and the place of every row among the distinct ones."""
-    raw = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
+def _distinct(pool: Embedded) -> tuple[Int[np.ndarray, " groups"], Int[np.ndarray, " pool"]]:
+    """First index of each distinct candidate, ascending, and the place of every one among the distinct ones."""
+    if isinstance(pool, np.ndarray):
+        raw = pool.view(np.dtype((np.void, pool.dtype.itemsize * pool.shape[1]))).ravel()
+    else:
+        raw = pool.identities()
     _, first, group = np.unique(raw, return_index=True, return_inverse=True)
     order = np.argsort(first)
     place = np.empty_like(order)
@@ -59,9 +61,18 @@ def _blocks(rows: int, width: int) -> Iterator[slice]:
         yield slice(start, min(start + step, rows))
 
 
-def _checked(
-    queries: Float[np.ndarray, "queries dim"], pool: Float[np.ndarray, "pool dim"]
-) -> tuple[Float32[np.ndarray, "queries dim"], Float32[np.ndarray, "pool dim"]]:
+def _take(embedded: Embedded, rows: Int[np.ndarray, " rows"]) -> Any:
+    return embedded[rows] if isinstance(embedded, np.ndarray) else embedded.take(rows)
+
+
+def _checked(queries: Embedded, pool: Embedded) -> tuple[Embedded, Embedded]:
+    """Matrices with rows of norm 1; a late interaction as it is."""
+    if not (isinstance(queries, np.ndarray) and isinstance(pool, np.ndarray)):
+        if type(queries) is not type(pool):
+            raise ValueError(f"{type(queries).__name__} and {type(pool).__name__} can't be compared")
+        if not len(pool):
+            raise ValueError("nothing to search: 0 candidates")
+        return queries, pool
     if queries.shape[1] != pool.shape[1]:
         raise ValueError(f"queries have {queries.shape[1]} dimensions, candidates {pool.shape[1]}")
     if 0 in pool.shape:
@@ -73,17 +84,17 @@ def _checked(
 
 
 def nearest(
-    queries: Float[np.ndarray, "queries dim"],
-    pool: Float[np.ndarray, "pool dim"],
+    queries: Float[np.ndarray, "queries dim"] | LateInteraction,
+    pool: Float[np.ndarray, "pool dim"] | LateInteraction,
     k: int,
     *,
     skip: Int[np.ndarray, " queries"] | None = None,
 ) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
-    """Cosines and indices of the best k candidates of each query: highest first, equal ones by index.
+    """Scores and indices of the best k candidates of each query: highest first, equal ones by index.
 
     Args:
-        queries: one query per row, of any norm.
-        pool: one candidate per row, of any norm.
+        queries: one query per row, of any norm; or a late interaction.
+        pool: one candidate per row, of any norm; or one of the same class.
         k: candidates a query; all of them where the pool has fewer.
         skip: for each query the index of a candidate that it may not find (itself, for instance).
 
@@ -103,13 +114,23 @@ def nearest(
 
 
 def _search(
-    queries: Float32[np.ndarray, "queries dim"], pool: Float32[np.ndarray, "pool dim"], wanted: int
+    queries: Embedded, pool: Embedded, wanted: int
+) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
+    first, group = _distinct(pool)
+    if isinstance(queries, np.ndarray) and isinstance(pool, np.ndarray):
+        return _search_index(queries, pool[first], group, wanted)
+    return _search_all(queries, _take(pool, first), group, wanted)
+
+
+def _search_index(
+    queries: Float32[np.ndarray, "queries dim"],
+    distinct: Float32[np.ndarray, "groups dim"],
+    group: Int[np.ndarray, " pool"],
+    wanted: int,
 ) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
     import faiss
 
-    first, group = _distinct(pool)
-    distinct = pool[first]
-    index = faiss.IndexFlatIP(pool.shape[1])
+    index = faiss.IndexFlatIP(distinct.shape[1])
     index.add(distinct)
     fetched = min(wanted + 1, len(distinct))
     scores = np.empty((len(queries), wanted), dtype=np.float32)
@@ -143,18 +164,24 @@ def _expand(
 
 
 def _search_all(
-    queries: Float32[np.ndarray, "queries dim"],
-    distinct: Float32[np.ndarray, "groups dim"],
-    group: Int[np.ndarray, " pool"],
-    wanted: int,
+    queries: Embedded, distinct: Embedded, group: Int[np.ndarray, " pool"], wanted: int
 ) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
     scores = np.empty((len(queries), wanted), dtype=np.float32)
     indices = np.empty((len(queries), wanted), dtype=np.int64)
-    for block in _blocks(len(queries), len(group)):
-        every = (queries[block] @ distinct.T)[:, group]
+    for block, every in _scored_blocks(queries, distinct, group):
         indices[block] = np.argsort(-every, axis=1, kind="stable")[:, :wanted]
         scores[block] = np.take_along_axis(every, indices[block], 1)
     return scores, indices
+
+
+def _scored_blocks(
+    queries: Embedded, distinct: Embedded, group: Int[np.ndarray, " pool"]
+) -> Iterator[tuple[slice, Float32[np.ndarray, "queries pool"]]]:
+    """Blocks of queries with their scores against the whole pool."""
+    for block in _blocks(len(queries), len(group)):
+        some = _take(queries, np.arange(block.start, block.stop))
+        scores = some @ distinct.T if isinstance(distinct, np.ndarray) else some.similarity(distinct)
+        yield block, scores[:, group]
 
 
 def first_is_gold(
@@ -182,8 +209,8 @@ def first_is_gold(
 
 
 def gold_ranks(
-    queries: Float[np.ndarray, "queries dim"],
-    pool: Float[np.ndarray, "pool dim"],
+    queries: Float[np.ndarray, "queries dim"] | LateInteraction,
+    pool: Float[np.ndarray, "pool dim"] | LateInteraction,
     gold: Int[np.ndarray, "queries golds"],
     *,
     ties: Ties,
@@ -192,8 +219,8 @@ def gold_ranks(
     """Rank (from 1) of each gold candidate among all candidates of its query.
 
     Args:
-        queries: one query per row, of any norm.
-        pool: one candidate per row, of any norm.
+        queries: one query per row, of any norm; or a late interaction.
+        pool: one candidate per row, of any norm; or one of the same class.
         gold: indices of the right candidates, -1 where a query has fewer; its rank is then 0.
         ties: `lowest`: candidates of equal score rank by index; `worst`: gold ones rank behind their equals.
         skip: for each query the index of a candidate that does not count.
@@ -204,10 +231,8 @@ def gold_ranks(
     """
     queries, pool = _checked(queries, pool)
     first, group = _distinct(pool)
-    distinct = pool[first].T
     ranks = np.zeros(gold.shape, dtype=np.int64)
-    for block in _blocks(len(queries), len(pool)):
-        scores = (queries[block] @ distinct)[:, group]
+    for block, scores in _scored_blocks(queries, _take(pool, first), group):
         if skip is not None:
             scores[np.arange(len(scores)), skip[block]] = -np.inf
         ranks[block] = _ranks(scores, gold[block], ties)

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Int
 
 from disent_core.evaluation.contract import (
+    Embedded,
     EvaluationConfig,
     Measurement,
     Problem,
@@ -35,6 +36,8 @@ class RetrievalProblem(Problem):
         top_k: candidates a query in the ranking.
     """
 
+    takes_late_interaction: ClassVar[bool] = True
+
     metric: Literal["accuracy_at_1", "map"]
     query_ids: pa.Array
     candidate_ids: pa.Array
@@ -43,7 +46,7 @@ class RetrievalProblem(Problem):
     ties: Ties
     top_k: int
 
-    def score(self, matrices: Mapping[str, Float[np.ndarray, "_ dim"]]) -> list[Measurement]:
+    def score(self, matrices: Mapping[str, Embedded]) -> list[Measurement]:
         """The metric over all queries, with the top of their rankings."""
         queries, pool = matrices["query"], matrices["pool"]
         scores, indices = nearest(queries, pool, max(self.top_k, 2), skip=self.skip)

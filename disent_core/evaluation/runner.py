@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from disent_core.errors import EncoderError
 from disent_core.evaluation.contract import (
+    Embedded,
     EvaluationConfig,
     LabelProblem,
     Measurement,
@@ -25,8 +26,9 @@ from disent_core.evaluation.intervals import aggregate
 from disent_core.evaluation.retrieval import check_finite
 from disent_core.tables import SCHEMAS, conform, rows_table
 
-Embed = Callable[[Texts, int | None], Mapping[str, np.ndarray]]
-"""From texts and a seed (None: untrained) to one matrix, `texts dim`, for each embedding of the method."""
+Embed = Callable[[Texts, int | None], Mapping[str, Embedded]]
+"""From texts and a seed (None: untrained) to one matrix, `texts dim`, for each embedding of the method; or to a
+late interaction."""
 
 Label = Callable[[LabelProblem, int | None], Sequence[Sequence[str]] | None]
 """From a problem's sentences and a seed to their tags; None where the method was not trained for the language."""
@@ -138,10 +140,10 @@ class _Held:
 
     def __init__(self, problems: Sequence[Problem], embed: Embed | None, seed: int | None) -> None:
         self.embed, self.seed = embed, seed
-        self.held: dict[str, Mapping[str, np.ndarray]] = {}
+        self.held: dict[str, Mapping[str, Embedded]] = {}
         self.uses = Counter(address for each in problems for address in _addresses(each))
 
-    def matrices(self, problem: Problem) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
+    def matrices(self, problem: Problem) -> Iterator[tuple[str, dict[str, Embedded]]]:
         """Matrices by role, for each embedding."""
         assert self.embed is not None
         for texts in problem.texts.values():
@@ -163,23 +165,27 @@ def _log_progress(done: int, total: int, seconds: float) -> None:
     _log.info("%d of %d problems scored, %.1f a minute, %.0f s left", done, total, 60 * done / seconds, left)
 
 
-def _checked(matrices: Mapping[str, np.ndarray], texts: Texts, seed: int | None) -> Mapping[str, np.ndarray]:
-    for name, matrix in matrices.items():
+def _checked(embedded: Mapping[str, Embedded], texts: Texts, seed: int | None) -> Mapping[str, Embedded]:
+    for name, matrix in embedded.items():
         what = f"embedding {name!r} of {len(texts)} {texts.language} texts, seed {seed}"
-        if matrix.ndim != 2 or len(matrix) != len(texts):
-            raise EncoderError(f"{what}: the matrix has shape {matrix.shape}, not one row for each text")
-        check_finite(matrix, what)
-    return matrices
+        shape = matrix.shape if isinstance(matrix, np.ndarray) else (len(matrix), 1)
+        if len(shape) != 2 or shape[0] != len(texts):
+            raise EncoderError(f"{what}: the matrix has shape {shape}, not one row for each text")
+        if isinstance(matrix, np.ndarray):
+            check_finite(matrix, what)
+    return embedded
 
 
 def _by_embedding(
-    problem: Problem, held: Mapping[str, Mapping[str, np.ndarray]]
-) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
-    """Matrices by role for each embedding that every role has, in the method's order."""
+    problem: Problem, held: Mapping[str, Mapping[str, Embedded]]
+) -> Iterator[tuple[str, dict[str, Embedded]]]:
+    """Matrices by role for each embedding that every role has and the problem can use, in the method's order."""
     by_role = {role: held[texts.address] for role, texts in problem.texts.items()}
     for name in next(iter(by_role.values())):
-        if problem.applies_to(name) and all(name in matrices for matrices in by_role.values()):
-            yield name, {role: matrices[name] for role, matrices in by_role.items()}
+        own = {role: embedded[name] for role, embedded in by_role.items() if name in embedded}
+        usable = problem.takes_late_interaction or all(isinstance(matrix, np.ndarray) for matrix in own.values())
+        if usable and problem.applies_to(name) and len(own) == len(by_role):
+            yield name, own
 
 
 # --- rows -------------------------------------------------------------------------------------------------

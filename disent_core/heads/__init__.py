@@ -9,6 +9,7 @@ METHODS: dict[str, str] = {
     "raw": "disent_core.heads.raw",
     "centered": "disent_core.heads.centered",
     "projection": "disent_core.heads.projection",
+    "bertscore": "disent_core.heads.bertscore",
     "dream": "disent_core.heads.dream",
     "fmda": "disent_core.heads.fmda",
 }
