@@ -9,10 +9,22 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
+_TINY = 1e-16
+"""Below this squared norm a row counts as zero."""
+
 
 def cosine(left: Float[Tensor, "batch dim"], right: Float[Tensor, "batch dim"]) -> Float[Tensor, " batch"]:
     """Cosine similarity of each row with the row of the same index, -1 to 1."""
-    return F.cosine_similarity(left, right, dim=-1)
+    # Three sums of products and one square root a row: torch's own divides every element, forth and back.
+    squares = left.square().sum(-1).clamp_min(_TINY) * right.square().sum(-1).clamp_min(_TINY)
+    return (left * right).sum(-1) * squares.rsqrt()
+
+
+def cosines(rows: Float[Tensor, "batch roles dim"]) -> Float[Tensor, "batch roles roles"]:
+    """Cosine similarity of every two of the vectors that belong together, -1 to 1: one product for all of them."""
+    products = rows @ rows.mT
+    scale = products.diagonal(dim1=-2, dim2=-1).clamp_min(_TINY).rsqrt()
+    return products * scale.unsqueeze(-1) * scale.unsqueeze(-2)
 
 
 def cosine_distance(left: Float[Tensor, "batch dim"], right: Float[Tensor, "batch dim"]) -> Float[Tensor, " batch"]:
@@ -77,3 +89,27 @@ def info_nce(
     own = cosine(anchors, negatives).unsqueeze(-1)
     logits = torch.cat([in_batch, own], dim=-1) / temperature
     return F.cross_entropy(logits, torch.arange(len(anchors), device=anchors.device), reduction="none")
+
+
+def mean_pairwise_cosine(
+    rows: Float[Tensor, "batch dim"], members: Float[Tensor, "batch groups"], *, diagonal: bool
+) -> Float[Tensor, " batch"]:
+    """Mean cosine similarity of each row with the other rows of its group, -1 to 1 (ORACLE, Eq. 5, inner mean).
+
+    With the sum S of a group's n unit vectors, the n - 1 others add up to S - u: O(batch dim) where a matrix of
+    all pairs takes O(batch^2 dim). Over a group its mean is (|S|^2 - n) / (n (n - 1)).
+
+    Args:
+        rows: any vectors.
+        members: 1 where a row is in a group, else 0; every row is in one group.
+        diagonal: count each row's similarity with itself too, as the authors' code does.
+
+    Returns:
+        One value a row, 0 for a row without others.
+    """
+    unit = rows * rows.square().sum(-1, keepdim=True).clamp_min(_TINY).rsqrt()
+    sums = members @ (members.mT @ unit)
+    counts = members @ members.sum(dim=0)
+    if diagonal:
+        return (unit * sums).sum(-1) / counts
+    return ((unit * sums).sum(-1) - unit.square().sum(-1)) / (counts - 1).clamp_min(1)

@@ -5,10 +5,8 @@ draws depends on seed and epoch alone, so a run that was cut off and goes on fro
 same steps, to the bit on CPU.
 """
 
-import json
-import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -16,8 +14,6 @@ from typing import Any, ClassVar, Literal
 import pyarrow as pa
 import torch
 from jaxtyping import Float
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
@@ -25,40 +21,51 @@ from disent_core.errors import TrainingError
 from disent_core.heads.contract import Epoch
 from disent_core.heads.data import Batch
 from disent_core.heads.sampling import BatchPlan, PairSampler
-from disent_core.tables import atomic_path, fingerprint, rows_table
+from disent_core.linear import Precision, set_precision
+from disent_core.tables import fingerprint, rows_table
+from disent_core.training_state import Parameters, TrainingState, best_parameters, resume, save, start
 
-log = logging.getLogger(__name__)
+__all__ = ["Head", "TrainConfig", "accuracy_at_1", "best_parameters", "curve_table", "fit"]
 
-Parameters = dict[str, Tensor]
-"""Parameters of all active seeds: one more dimension, in front."""
+ADVERSARIAL = "adversarial"
+"""The loss term that a head owes its adversary: it moves with the adversary, not only with the head."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
     """How a head is trained. Two runs with equal configs, data and seeds are the same run.
 
-    `monitor` chooses the epoch to keep: the dev `loss`, or `dev_retrieval`, the mean over both directions of
-    accuracy@1 of the meaning embedding. `validation` says what dev is: the corpus's own `dev` split, or a
-    `train_fraction`, held out of the training pairs by `split_seed`.
+    `weights` are factors of loss terms in the total, by name, 1 where none is given; terms are logged without.
+    `monitor` chooses the epoch to keep: the dev `loss`, with or without its adversarial term, or `dev_retrieval`,
+    the mean over both directions of accuracy@1 of the meaning embedding. `validation` says what dev is: the
+    corpus's own `dev` split, or a `train_fraction`, held out of the training pairs by `split_seed`; what is drawn
+    for it is `fixed`, or drawn anew in `each_epoch`, which makes its loss noisy. `precision` is that of products:
+    parameters, losses and moments are float32. `drop_last` leaves out pairs of an epoch that fill no batch.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
     learning_rate: float
+    adversary_learning_rate: float | None = None
     weight_decay: float = 0.0
     batch_size: int = 512
+    drop_last: bool = False
     max_epochs: int = 1000
     patience: int = 15
-    monitor: Literal["loss", "dev_retrieval"] = "loss"
+    weights: dict[str, float] = field(default_factory=dict)
+    monitor: Literal["loss", "loss_without_adversarial", "dev_retrieval"] = "loss"
     validation: Literal["dev", "train_fraction"] = "dev"
     validation_fraction: float = 0.1
+    validation_draws: Literal["fixed", "each_epoch"] = "fixed"
     split_seed: int = 42
+    precision: Precision = "float32"
     checkpoint_seconds: float = 10.0
 
     def __post_init__(self) -> None:
-        for name in ("learning_rate", "batch_size", "max_epochs", "patience"):
-            if not getattr(self, name) > 0:  # nan is not either
-                raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
+        for name in ("learning_rate", "adversary_learning_rate", "batch_size", "max_epochs", "patience"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:  # nan is not either
+                raise ValueError(f"{name} must be positive, not {value}")
         if not self.weight_decay >= 0:
             raise ValueError(f"weight_decay must not be negative, not {self.weight_decay}")
         if not 0 < self.validation_fraction < 1:
@@ -68,30 +75,35 @@ class TrainConfig:
 class Head(nn.Module):
     """A trainable head: `forward` gives its loss terms on a batch of pairs, `embed` its embeddings of texts.
 
-    Every loss term is a scalar, a mean over the rows, and their sum is minimised. Both are written for one
-    seed; `fit` stacks seeds with `torch.vmap`, so neither may draw random numbers or change its state.
+    Every loss term is a scalar, a mean over the rows, and their weighted sum is minimised. All methods are
+    written for one seed; `fit` stacks seeds with `torch.vmap`, so none may draw random numbers or change state.
+
+    A head with an `adversary` names the submodule that each step trains first, on `adversary_terms`, with all
+    else frozen; the other parameters follow on `terms`, with the adversary frozen. Both read what `encode` makes
+    of the batch without the adversary, once.
     """
 
-    def embed(self, batch: Batch) -> dict[str, Tensor]:
+    adversary: str = ""
+
+    def embed(self, batch: Batch) -> Batch:
         """One matrix per embedding name, from `vectors` (and `grouped_states`)."""
         raise NotImplementedError
 
+    def encode(self, batch: Batch) -> Batch:
+        """The batch, with everything that its loss terms share."""
+        return batch
 
-@dataclass
-class _State:
-    """Everything that a checkpoint holds. Lists have an entry for each seed, stacks one for each active seed."""
+    def terms(self, encoded: Batch) -> Batch:
+        """Loss terms on an encoded batch."""
+        raise NotImplementedError
 
-    seeds: list[int]
-    active: list[int]
-    parameters: Parameters
-    first_moment: Parameters
-    second_moment: Parameters
-    best: Parameters  # of all seeds, in the order of `seeds`
-    best_score: list[float]
-    waited: list[int]
-    epoch: int = 0
-    steps: int = 0
-    history: list[dict[str, Any]] = field(default_factory=list)
+    def adversary_terms(self, encoded: Batch) -> Batch:
+        """What the adversary minimises."""
+        raise NotImplementedError
+
+    def forward(self, batch: Batch) -> Batch:
+        """Loss terms on a batch."""
+        return self.terms(self.encode(batch))
 
 
 def fit(
@@ -119,10 +131,12 @@ def fit(
 
     Raises:
         TrainingError: if a loss is not finite, or there is nothing to validate on.
+        ValueError: if `config.weights` names a term that the head does not have.
     """
     run = fingerprint(run, asdict(replace(config, checkpoint_seconds=0.0)), list(seeds))
     head = build().to(device)
-    state = _resume(checkpoint, run, device) or _start(build, seeds, device)
+    set_precision(head, config.precision)
+    state = resume(checkpoint, run, device) or start(build, seeds, device)
     yield from (replace(_epoch(entry), is_replayed=True) for entry in state.history)
     plan = sampler.plan(config.validation, config.validation_fraction, config.split_seed, device)
     saved = time.monotonic()
@@ -131,17 +145,9 @@ def fit(
         state.history.append(entry)
         finished = not state.active or state.epoch == config.max_epochs
         if finished or time.monotonic() - saved >= config.checkpoint_seconds:
-            _save(checkpoint, run, state)
+            save(checkpoint, run, state)
             saved = time.monotonic()
         yield _epoch(entry)
-
-
-def best_parameters(checkpoint: Path) -> dict[int, Parameters]:
-    """Parameters of each seed's best epoch, by seed, on the CPU."""
-    with safe_open(checkpoint, framework="pt") as file:
-        seeds = json.loads(file.metadata()["state"])["seeds"]
-        stacks = {key.removeprefix("best."): file.get_tensor(key) for key in file.keys() if key.startswith("best.")}
-    return {seed: {name: stack[i].clone() for name, stack in stacks.items()} for i, seed in enumerate(seeds)}
 
 
 def curve_table(epochs: Sequence[Epoch], *, method: str, encoder: str, trained_on: str) -> pa.Table:
@@ -169,66 +175,112 @@ def curve_table(epochs: Sequence[Epoch], *, method: str, encoder: str, trained_o
 # --- one epoch --------------------------------------------------------------------------------------------
 
 
-def _one_epoch(head: Head, state: _State, plan: BatchPlan, config: TrainConfig) -> dict[str, Any]:
+def _one_epoch(head: Head, state: TrainingState, plan: BatchPlan, config: TrainConfig) -> dict[str, Any]:
     started = time.monotonic()
     seeds = [state.seeds[index] for index in state.active]
-    train: list[tuple[int, Mapping[str, Tensor]]] = []
-    for rows, batch in plan.training_batches(seeds, state.epoch, config.batch_size):
-        train.append((rows, _step(head, state, batch, config)))
-    terms = {"train": _means(train)}
+    batches = plan.training_batches(seeds, state.epoch, config.batch_size, drop_last=config.drop_last)
+    terms = {"train": _means([(rows, _step(head, state, batch, config)) for rows, batch in batches])}
     with torch.inference_mode():
-        batches = plan.validation_batches(len(seeds), config.batch_size)
-        terms["dev"] = _means([(rows, _terms(head, state.parameters, batch)) for rows, batch in batches])
+        redrawn = state.epoch if config.validation_draws == "each_epoch" else None
+        batches = plan.validation_batches(config.batch_size, redrawn)
+        terms["dev"] = _means([(rows, _dev_terms(head, state.parameters, batch, config)) for rows, batch in batches])
         if config.monitor == "dev_retrieval":
             terms["dev"]["accuracy_at_1"] = _dev_retrieval(head, state.parameters, plan, len(seeds))
     state.epoch += 1
-    is_best = _keep_best(state, terms, config)
     return {
         "number": state.epoch,
         "seeds": seeds,
         "terms": terms,
-        "is_best": is_best,
+        "is_best": state.keep(_scores(terms["dev"], config), config.patience),
         "steps": state.steps,
         "seconds": time.monotonic() - started,
     }
 
 
-def _terms(head: Head, parameters: Parameters, batch: Batch) -> dict[str, Float[Tensor, " seeds"]]:
-    def of_one_seed(own: Parameters, rows: Batch) -> dict[str, Tensor]:
-        return functional_call(head, own, (rows,))
-
-    terms = vmap(of_one_seed)(parameters, batch)
-    return terms | {"total": torch.stack(list(terms.values())).sum(dim=0)}
-
-
-def _step(head: Head, state: _State, batch: Batch, config: TrainConfig) -> dict[str, Tensor]:
-    names = list(state.parameters)
-    leaves = {name: state.parameters[name].requires_grad_() for name in names}
-    terms = _terms(head, leaves, batch)
-    gradients = torch.autograd.grad(terms["total"].sum(), [leaves[name] for name in names], allow_unused=True)
-    state.parameters = {name: leaf.detach() for name, leaf in leaves.items()}
+def _step(head: Head, state: TrainingState, batch: Batch, config: TrainConfig) -> Batch:
+    """The adversary's update, if there is one, then that of everything else; returns all loss terms."""
+    theirs = {name for name in state.parameters if head.adversary and name.startswith(f"{head.adversary}.")}
+    leaves = _leaves(state, state.parameters.keys() - theirs)
+    logged: Batch = {}
+    if theirs:
+        encoded = _stacked(head, head.encode, leaves, batch)
+        logged = _adversary_step(head, state, theirs, encoded, config)
+        terms = _stacked(head, head.terms, leaves, encoded)
+    else:
+        terms = _stacked(head, head.forward, leaves, batch)
+    total = _total(terms, config)
+    state.update(_gradients(total, leaves), learning_rate=config.learning_rate, weight_decay=config.weight_decay)
     state.steps += 1
-    with torch.no_grad():
-        for name, gradient in zip(names, gradients, strict=True):
-            if gradient is not None:
-                _adam(state, name, gradient, config)
-    return {name: value.detach() for name, value in terms.items()}
+    return {name: value.detach() for name, value in (terms | logged | {"total": total}).items()}
 
 
-def _adam(state: _State, name: str, gradient: Tensor, config: TrainConfig) -> None:
-    """Adam of Kingma and Ba 2015, with the decoupled weight decay of Loshchilov and Hutter 2019.
+def _adversary_step(head: Head, state: TrainingState, theirs: Set[str], encoded: Batch, config: TrainConfig) -> Batch:
+    leaves = _leaves(state, theirs)
+    terms = _stacked(head, head.adversary_terms, leaves, {name: value.detach() for name, value in encoded.items()})
+    gradients = _gradients(torch.stack(list(terms.values())).sum(dim=0), leaves)
+    rate = config.adversary_learning_rate or config.learning_rate
+    state.update(gradients, learning_rate=rate, weight_decay=config.weight_decay)
+    return terms
 
-    Written out, and in torch's own order of operations, so that the state of a seed can leave the stack and
-    a checkpoint is plain tensors.
-    """
-    beta1, beta2, epsilon = 0.9, 0.999, 1e-8
-    parameter, first, second = state.parameters[name], state.first_moment[name], state.second_moment[name]
-    if config.weight_decay:
-        parameter.mul_(1 - config.learning_rate * config.weight_decay)
-    first.lerp_(gradient, 1 - beta1)
-    second.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
-    scale = (second.sqrt() / (1 - beta2**state.steps) ** 0.5).add_(epsilon)
-    parameter.addcdiv_(first, scale, value=-config.learning_rate / (1 - beta1**state.steps))
+
+def _leaves(state: TrainingState, trained: Set[str]) -> Parameters:
+    """The parameters, which share their memory with the state's, and of which some are trained."""
+    return {name: stack.detach().requires_grad_(name in trained) for name, stack in state.parameters.items()}
+
+
+def _gradients(losses: Float[Tensor, " seeds"], leaves: Parameters) -> dict[str, Tensor | None]:
+    trained = {name: leaf for name, leaf in leaves.items() if leaf.requires_grad}
+    gradients = torch.autograd.grad(losses.sum(), list(trained.values()), allow_unused=True)
+    return dict(zip(trained, gradients, strict=True))
+
+
+def _dev_terms(head: Head, parameters: Parameters, batch: Batch, config: TrainConfig) -> Batch:
+    """All terms on pairs that are the same for every seed."""
+    if not head.adversary:
+        terms = _stacked(head, head.forward, parameters, batch, seeds=None)
+        return terms | {"total": _total(terms, config)}
+    encoded = _stacked(head, head.encode, parameters, batch, seeds=None)
+    terms = _stacked(head, head.terms, parameters, encoded)
+    return terms | _stacked(head, head.adversary_terms, parameters, encoded) | {"total": _total(terms, config)}
+
+
+def _stacked(
+    head: Head, call: Callable[[Batch], Batch], parameters: Parameters, batch: Batch, *, seeds: int | None = 0
+) -> Batch:
+    """A method of the head for every seed at once; `seeds` is the batch's dimension that counts them, if it has one."""
+    bound = _Bound(head, call)
+
+    def of_one_seed(own: Parameters, rows: Batch) -> Batch:
+        return functional_call(bound, {f"head.{name}": value for name, value in own.items()}, (rows,))
+
+    return vmap(of_one_seed, in_dims=(0, seeds))(parameters, batch)
+
+
+class _Bound(nn.Module):
+    """`functional_call` calls `forward` only: this one's is any method of the head."""
+
+    def __init__(self, head: Head, call: Callable[[Batch], Batch]) -> None:
+        super().__init__()
+        self.head, self.call = head, call
+
+    def forward(self, batch: Batch) -> Batch:
+        return self.call(batch)
+
+
+def _total(terms: Batch, config: TrainConfig) -> Float[Tensor, " seeds"]:
+    if unknown := config.weights.keys() - terms.keys():
+        raise ValueError(f"weights names {sorted(unknown)}, but the loss terms are {sorted(terms)}")
+    return torch.stack([value * config.weights.get(name, 1.0) for name, value in terms.items()]).sum(dim=0)
+
+
+def _scores(dev: Mapping[str, list[float]], config: TrainConfig) -> list[float]:
+    """What each active seed is judged by, larger is better."""
+    if config.monitor == "dev_retrieval":
+        return dev["accuracy_at_1"]
+    if config.monitor == "loss" or ADVERSARIAL not in dev:
+        return [-loss for loss in dev["total"]]
+    weight = config.weights.get(ADVERSARIAL, 1.0)
+    return [weight * own - loss for own, loss in zip(dev[ADVERSARIAL], dev["total"], strict=True)]
 
 
 def _means(terms: Sequence[tuple[int, Mapping[str, Tensor]]]) -> dict[str, list[float]]:
@@ -261,19 +313,8 @@ def _dev_retrieval(head: Head, parameters: Parameters, plan: BatchPlan, seeds: i
 
 
 def _meaning(head: Head, own: Parameters, batch: Batch) -> Tensor:
-    embedded = functional_call(_Embedding(head), {f"head.{name}": value for name, value in own.items()}, batch)
+    embedded = functional_call(_Bound(head, head.embed), {f"head.{name}": value for name, value in own.items()}, batch)
     return nn.functional.normalize(embedded["meaning"], dim=-1)
-
-
-class _Embedding(nn.Module):
-    """`functional_call` calls `forward` only: this one's is the head's `embed`."""
-
-    def __init__(self, head: Head) -> None:
-        super().__init__()
-        self.head = head
-
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
-        return self.head.embed(batch)
 
 
 def accuracy_at_1(queries: Float[Tensor, "n dim"], pool: Float[Tensor, "n dim"]) -> float:
@@ -283,92 +324,6 @@ def accuracy_at_1(queries: Float[Tensor, "n dim"], pool: Float[Tensor, "n dim"])
         for start, block in zip(range(0, len(queries), 4096), queries.split(4096), strict=True)
     ]
     return int(sum(hits)) / len(queries)
-
-
-def _keep_best(state: _State, terms: Mapping[str, Mapping[str, list[float]]], config: TrainConfig) -> list[bool]:
-    """Keep what is best so far, and take seeds that have waited long enough out of the stack."""
-    dev = terms["dev"]
-    scores = dev["accuracy_at_1"] if config.monitor == "dev_retrieval" else [-loss for loss in dev["total"]]
-    is_best, stay = [], []
-    for row, (seed, score) in enumerate(zip(list(state.active), scores, strict=True)):
-        better = score > state.best_score[seed]
-        is_best.append(better)
-        state.waited[seed] = 0 if better else state.waited[seed] + 1
-        if better:
-            state.best_score[seed] = score
-            for name, stack in state.parameters.items():
-                state.best[name][seed] = stack[row]
-        if state.waited[seed] < config.patience:
-            stay.append(row)
-    if len(stay) < len(state.active):
-        _select(state, stay)
-    return is_best
-
-
-def _select(state: _State, rows: Sequence[int]) -> None:
-    state.active = [state.active[row] for row in rows]
-    for stacks in (state.parameters, state.first_moment, state.second_moment):
-        for name in stacks:
-            stacks[name] = stacks[name][list(rows)].clone()
-
-
-# --- state ------------------------------------------------------------------------------------------------
-
-
-def _start(build: Callable[[], Head], seeds: Sequence[int], device: str) -> _State:
-    heads = []
-    for seed in seeds:
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
-            heads.append(build())
-    names = [name for name, _ in heads[0].named_parameters()]
-    parameters = {name: torch.stack([head.get_parameter(name).detach() for head in heads]).to(device) for name in names}
-    return _State(
-        seeds=list(seeds),
-        active=list(range(len(seeds))),
-        parameters=parameters,
-        first_moment={name: torch.zeros_like(stack) for name, stack in parameters.items()},
-        second_moment={name: torch.zeros_like(stack) for name, stack in parameters.items()},
-        best={name: stack.clone() for name, stack in parameters.items()},
-        best_score=[float("-inf")] * len(seeds),
-        waited=[0] * len(seeds),
-    )
-
-
-_STACKS = {"now": "parameters", "first": "first_moment", "second": "second_moment", "best": "best"}
-_PLAIN = ("seeds", "active", "best_score", "waited", "epoch", "steps", "history")
-
-
-def _save(checkpoint: Path, run: str, state: _State) -> None:
-    tensors = {
-        f"{prefix}.{name}": stack.detach().cpu().contiguous()
-        for prefix, attribute in _STACKS.items()
-        for name, stack in getattr(state, attribute).items()
-    }
-    plain = json.dumps({name: getattr(state, name) for name in _PLAIN})
-    with atomic_path(checkpoint) as beside:
-        save_file(tensors, beside, metadata={"run": run, "state": plain})
-
-
-def _resume(checkpoint: Path, run: str, device: str) -> _State | None:
-    if not checkpoint.is_file():
-        return None
-    stacks: dict[str, Parameters] = {attribute: {} for attribute in _STACKS.values()}
-    try:
-        with safe_open(checkpoint, framework="pt", device=device) as file:
-            metadata = file.metadata() or {}
-            if metadata.get("run") != run:
-                return None
-            for key in file.keys():
-                prefix, name = key.split(".", 1)
-                stacks[_STACKS[prefix]][name] = file.get_tensor(key)
-    except SafetensorError as error:
-        log.warning("%s is damaged (%s): training starts anew", checkpoint, error)
-        return None
-    plain: dict[str, Any] = json.loads(metadata["state"])
-    state = _State(**plain, **stacks)  # pyright: ignore[reportArgumentType] - the names of both are _State's
-    log.info("resuming after epoch %d, seeds %s still train", state.epoch, state.active)
-    return state
 
 
 def _epoch(entry: Mapping[str, Any]) -> Epoch:

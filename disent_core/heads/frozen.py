@@ -32,7 +32,8 @@ def sum_of_means(rows: Iterable[Float[Tensor, " _"]]) -> Float[Tensor, ""]:
 class FrozenHeadMethod:
     """A `Method` whose head is a small module over the vectors (and token states) of a frozen encoder.
 
-    `head(dim, n_languages, config)` makes one with fresh parameters; `draws` are the random texts it trains on.
+    `head(dim, n_languages, config)` makes one with fresh parameters; `draws` are the random texts it trains on,
+    which may depend on the config.
     """
 
     name: str
@@ -40,7 +41,7 @@ class FrozenHeadMethod:
     head: Callable[[int, int, Any], Head]
     embeddings: tuple[str, ...]
     needs: frozenset[Need]
-    draws: tuple[Draw, ...] = ()
+    draws: tuple[Draw, ...] | Callable[[Any], tuple[Draw, ...]] = ()
     code_version: str = "1"
     labels: bool = False
     is_trained: bool = True
@@ -54,7 +55,7 @@ class FrozenHeadMethod:
             data,
             states=Need.TOKEN_STATES in self.needs,
             masked=Need.MASKED_TARGETS in self.needs,
-            draws=self.draws,
+            draws=self.draws(config) if callable(self.draws) else self.draws,
         )
         return fit(
             lambda: self.head(data.dim, len(data.languages), config),

@@ -1,9 +1,9 @@
-"""Which texts meet in a step: shuffled pairs, random partners of the same language, negatives of the pool.
+"""Which texts meet in a step: shuffled pairs, random partners, negatives of the pool.
 
 Every draw depends on a seed and an epoch alone. Rows are drawn for a whole epoch at once; a step only gathers.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -15,7 +15,10 @@ from disent_core.errors import TrainingError
 from disent_core.heads.data import SIDES, Batch, PairRows, TrainingData, grouped_states
 from disent_core.tables import fingerprint
 
-Draw = Literal["partner", "negative"]
+Draw = Literal["partner", "negative", "other_pair", "second_half"]
+Rows = dict[str, Tensor]
+"""For each text of a pair, by role (`source`, `target_partner`, ...), its row in the bank; and their languages."""
+
 _REDRAWS = 64
 
 
@@ -23,17 +26,28 @@ _REDRAWS = 64
 class PairSampler:
     """Batches of what a head asks for.
 
-    A batch has `source_vectors`, `source_language` and the same of the target, and on demand:
-    the `grouped_states` of both (`states`); `source_template_vectors`, `source_residual_vectors` and
-    `source_has_residual` (`masked`); and for each of `draws`, `source_partner_vectors` (a random training
-    sentence of the same language) or `source_negative_vectors` (of the negative pool), with states likewise.
-    None of those is ever the anchor's own text.
+    A batch has `source_vectors`, `source_language` and the same of the target, and on demand the `grouped_states`
+    of both (`states`); `source_template_vectors`, `source_residual_vectors` and `source_has_residual` (`masked`);
+    and for each of `draws`, with states likewise:
+
+    - `source_partner_vectors`: a random training sentence of the same language, never the anchor's own text;
+    - `source_negative_vectors`: the same, of the negative pool;
+    - `source_other_pair_vectors`, `target_...`: both sides of another training pair, whatever its languages;
+    - `source_second_half_vectors`, `target_...`, with `..._language`: the pairs of the batch's second half, and
+      only those of its first half are pairs then.
+
+    `role_vectors` has them all, [roles, pairs, dim], in the order of `roles`: the others are views of it.
     """
 
     data: TrainingData
     states: bool = False
     masked: bool = False
     draws: tuple[Draw, ...] = ()
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The texts that a pair comes with: both sides, then each draw's."""
+        return (*SIDES, *(f"{side}_{draw}" for draw in self.draws for side in SIDES))
 
     def plan(
         self,
@@ -59,31 +73,55 @@ class PairSampler:
             )
         return BatchPlan(_on_device(self, device), train, dev, split_seed, device)
 
-    def gather(self, pairs: PairRows, drawn: Mapping[str, Tensor], shape: torch.Size) -> Batch:
-        """The tensors of some pairs, seeds first: `shape` is seeds x pairs, `drawn` the texts of `source_partner`..."""
-        batch: Batch = {}
-        for side in SIDES:
-            batch |= self.text(f"{side}_", pairs.text[side].view(shape))
-            batch[f"{side}_language"] = pairs.language[side].view(shape)
-            if self.masked:
-                batch |= self._targets(side, pairs, shape)
-        for role, rows in drawn.items():
-            batch |= self.text(f"{role}_", rows.view(shape))
+    def rows(self, pairs: PairRows, generator: torch.Generator) -> Rows:
+        """What is gathered for some pairs, in order, with what is drawn for them."""
+        rows: Rows = dict(pairs.text) | {f"{side}_language": pairs.language[side] for side in SIDES}
+        if self.masked:
+            rows |= {f"{side}_template": pairs.template[side] for side in SIDES}
+            rows |= {f"{side}_residual": pairs.residual[side] for side in SIDES}
+        for draw in self.draws:
+            if draw == "other_pair":
+                other = _others(len(pairs), generator)
+                rows |= {f"{side}_other_pair": pairs.text[side][other] for side in SIDES}
+            elif draw != "second_half":
+                pools = self.data.sentences if draw == "partner" else self.data.negatives
+                for side in SIDES:
+                    drawn = draw_texts(pools, pairs.language[side], pairs.text[side], generator, what=draw)
+                    rows[f"{side}_{draw}"] = drawn
+        return rows
+
+    def gather(self, rows: Rows) -> Batch:
+        """The tensors of some rows, which are seeds x pairs."""
+        roles = torch.stack([rows[role] for role in self.roles], dim=1)
+        vectors = self.data.vectors.take(roles.flatten()).view(*roles.shape, self.data.dim)
+        batch: Batch = {name: value for name, value in rows.items() if name.endswith("_language")}
+        batch["role_vectors"] = vectors
+        for index, role in enumerate(self.roles):
+            batch[f"{role}_vectors"] = vectors[:, index]
+            batch |= self._states(f"{role}_", rows[role])
+        if self.masked:
+            for side in SIDES:
+                batch |= self._targets(side, rows)
         return batch
 
-    def text(self, prefix: str, rows: Int[Tensor, "seeds texts"]) -> Batch:
-        """`vectors` of some texts and, if asked for, their `grouped_states`; every name begins with the prefix."""
-        batch = {"vectors": self.data.vectors.take(rows.flatten()).view(*rows.shape, self.data.dim)}
-        if self.states and self.data.states is not None and self.data.state_rows is not None:
-            batch |= grouped_states(self.data.states, self.data.state_rows[rows])
-        return {f"{prefix}{name}": value for name, value in batch.items()}
+    def text(self, rows: Int[Tensor, " texts"]) -> Batch:
+        """`vectors` of some texts and, if asked for, their `grouped_states`."""
+        states = {name: value.squeeze(0) for name, value in self._states("", rows.unsqueeze(0)).items()}
+        return {"vectors": self.data.vectors.take(rows)} | states
 
-    def _targets(self, side: str, pairs: PairRows, shape: torch.Size) -> Batch:
-        residual, take = pairs.residual[side], self.data.vectors.take
+    def _states(self, prefix: str, rows: Int[Tensor, "seeds texts"]) -> Batch:
+        if not self.states or self.data.states is None or self.data.state_rows is None:
+            return {}
+        grouped = grouped_states(self.data.states, self.data.state_rows[rows])
+        return {f"{prefix}{name}": value for name, value in grouped.items()}
+
+    def _targets(self, side: str, rows: Rows) -> Batch:
+        template, residual, take = rows[f"{side}_template"], rows[f"{side}_residual"], self.data.vectors.take
+        shape = (*template.shape, self.data.dim)
         return {
-            f"{side}_template_vectors": take(pairs.template[side]).view(*shape, self.data.dim),
-            f"{side}_residual_vectors": take(residual.clamp_min(0)).view(*shape, self.data.dim),
-            f"{side}_has_residual": (residual >= 0).float().view(shape),
+            f"{side}_template_vectors": take(template.flatten()).view(shape),
+            f"{side}_residual_vectors": take(residual.flatten().clamp_min(0)).view(shape),
+            f"{side}_has_residual": (residual >= 0).float(),
         }
 
 
@@ -97,51 +135,62 @@ class BatchPlan:
     split_seed: int
     device: str
 
-    def training_batches(self, seeds: Sequence[int], epoch: int, batch_size: int) -> Iterator[tuple[int, Batch]]:
-        """Rows and stacked tensors (seeds first) of each step of an epoch, shuffled for each seed by itself."""
-        orders, drawn = [], []
+    def training_batches(
+        self, seeds: Sequence[int], epoch: int, batch_size: int, *, drop_last: bool = False
+    ) -> Iterator[tuple[int, Batch]]:
+        """Pairs and stacked tensors (seeds first) of each step of an epoch, shuffled for each seed by itself.
+
+        `drop_last` leaves out a last batch that is smaller than the others.
+        """
+        drawn = []
         for seed in seeds:
             generator = _generator("epoch", seed, epoch)
             order = torch.randperm(len(self.train), generator=generator)
-            orders.append(order)
-            drawn.append(self._draw(self.train.select(order), generator))
-        for start in range(0, len(self.train), batch_size):
-            block = slice(start, start + batch_size)
-            rows = torch.stack([order[block] for order in orders])
-            own = {role: torch.stack([one[role][block] for one in drawn]) for role in drawn[0]}
-            yield rows.shape[1], self._stacked(self.train, rows, own)
+            drawn.append(self.sampler.rows(self.train.select(order), generator))
+        rows = {name: torch.stack([own[name] for own in drawn]) for name in drawn[0]}
+        yield from self._batches(rows, batch_size, drop_last=drop_last)
 
-    def validation_batches(self, seeds: int, batch_size: int) -> Iterator[tuple[int, Batch]]:
-        """Rows and tensors of the validation pairs, the same, with the same draws, in every epoch and seed."""
-        drawn = self._draw(self.dev, _generator("validation", self.split_seed))
-        for start in range(0, len(self.dev), batch_size):
-            rows = torch.arange(start, min(start + batch_size, len(self.dev)))
-            own = {role: texts[rows].unsqueeze(0) for role, texts in drawn.items()}
-            batch = self._stacked(self.dev, rows.unsqueeze(0), own)
-            yield (
-                len(rows),
-                {name: value.expand(seeds, *value.shape[1:]) for name, value in batch.items()},
-            )
+    def validation_batches(self, batch_size: int, epoch: int | None = None) -> Iterator[tuple[int, Batch]]:
+        """Pairs and tensors of the validation pairs, the same for every seed; what is drawn may depend on the epoch."""
+        key = ("validation", self.split_seed) if epoch is None else ("validation", self.split_seed, epoch)
+        rows = {name: own.unsqueeze(0) for name, own in self.sampler.rows(self.dev, _generator(*key)).items()}
+        for count, batch in self._batches(rows, batch_size, drop_last=False):
+            yield count, {name: value.squeeze(0) for name, value in batch.items()}
 
     def validation_texts(self, side: str, batch_size: int = 1024) -> Iterator[Batch]:
         """`vectors` (and `grouped_states`) of one side of the validation pairs, in order."""
         for rows in self.dev.text[side].split(batch_size):
-            batch = self.sampler.text("", rows.to(self.device).unsqueeze(0))
-            yield {name: value.squeeze(0) for name, value in batch.items()}
+            yield self.sampler.text(rows.to(self.device))
 
-    def _draw(self, pairs: PairRows, generator: torch.Generator) -> dict[str, Tensor]:
-        data = self.sampler.data
-        pools = {"partner": data.sentences, "negative": data.negatives}
-        return {
-            f"{side}_{draw}": draw_texts(pools[draw], pairs.language[side], pairs.text[side], generator, what=draw)
-            for draw in self.sampler.draws
-            for side in SIDES
-        }
+    def _batches(self, rows: Rows, batch_size: int, *, drop_last: bool) -> Iterator[tuple[int, Batch]]:
+        rows = {name: value.to(self.device) for name, value in rows.items()}
+        total = rows["source"].shape[1]
+        end = total - total % batch_size if drop_last and total > batch_size else total
+        for start in range(0, end, batch_size):
+            own = {name: value[:, start : start + batch_size] for name, value in rows.items()}
+            if "second_half" in self.sampler.draws:
+                own = _halved(own)
+            if count := own["source"].shape[1]:
+                yield count, self.sampler.gather(own)
 
-    def _stacked(self, pairs: PairRows, rows: Tensor, drawn: Mapping[str, Tensor]) -> Batch:
-        flat = _pairs_on(pairs.select(rows.flatten()), self.device)
-        own = {role: texts.flatten().to(self.device) for role, texts in drawn.items()}
-        return self.sampler.gather(flat, own, rows.shape)
+
+def _halved(rows: Rows) -> Rows:
+    """The first half of the pairs, which meet the second; of an odd number the last is left out."""
+    half = rows["source"].shape[1] // 2
+    second = {side: rows[side][:, half : 2 * half] for side in SIDES}
+    languages = {side: rows[f"{side}_language"][:, half : 2 * half] for side in SIDES}
+    return (
+        {name: value[:, :half] for name, value in rows.items()}
+        | {f"{side}_second_half": second[side] for side in SIDES}
+        | {f"{side}_second_half_language": languages[side] for side in SIDES}
+    )
+
+
+def _others(count: int, generator: torch.Generator) -> Int[Tensor, " count"]:
+    """For each of some things a uniform other one."""
+    if count == 1:
+        raise TrainingError("there is just one pair, and another one is to be drawn for it. Add pairs to the corpus")
+    return (torch.arange(count) + torch.randint(1, count, (count,), generator=generator)) % count
 
 
 def draw_texts(
@@ -193,10 +242,3 @@ def _on_device(sampler: PairSampler, device: str) -> PairSampler:
             state_rows=None if data.state_rows is None else data.state_rows.to(device),
         ),
     )
-
-
-def _pairs_on(pairs: PairRows, device: str) -> PairRows:
-    def part(rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        return {side: rows[side].to(device) for side in SIDES}
-
-    return PairRows(part(pairs.text), part(pairs.language), part(pairs.template), part(pairs.residual))

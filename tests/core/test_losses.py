@@ -90,6 +90,35 @@ def test_hinged_cosine_has_no_gradient_once_rows_are_apart():
     assert left.grad.abs().sum() == 0
 
 
+@given(seeds, sizes, st.integers(1, 4))
+def test_cosines_are_those_of_every_two_rows(seed, size, roles):
+    own = rows(size[0] * roles, size[1], seed).view(size[0], roles, size[1])
+    expected = [[[loop_cosine(a, b) for b in together] for a in together] for together in own]
+    assert torch.allclose(losses.cosines(own), torch.tensor(expected, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("diagonal", [False, True])
+@given(seeds, sizes, st.data())
+def test_mean_pairwise_cosine_equals_a_loop_over_pairs(diagonal, seed, size, data):
+    own = rows(*size, seed)
+    groups = data.draw(st.lists(st.integers(0, 2), min_size=size[0], max_size=size[0]))
+    expected = []
+    for i, group in enumerate(groups):
+        others = [j for j, other in enumerate(groups) if other == group and (diagonal or j != i)]
+        expected.append(sum(loop_cosine(own[i], own[j]) for j in others) / max(1, len(others)))
+    members = torch.nn.functional.one_hot(torch.tensor(groups), 3).double()
+    found = losses.mean_pairwise_cosine(own, members, diagonal=diagonal)
+    assert found.tolist() == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_zero_row_has_a_gradient_of_zero():
+    left = torch.zeros(1, 3, requires_grad=True)
+    own = torch.zeros(1, 2, 3, requires_grad=True)
+    (losses.cosine(left, torch.ones(1, 3)).sum() + losses.cosines(own).sum()).backward()
+    assert torch.isfinite(left.grad).all()
+    assert torch.isfinite(own.grad).all()
+
+
 def test_zero_rows_are_similar_to_nothing():
     assert losses.cosine(torch.zeros(1, 3), torch.ones(1, 3)).item() == 0
 

@@ -1,5 +1,7 @@
 """What is drawn: every pair once an epoch, and partners that are of the language but never the text itself."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -72,11 +74,34 @@ def test_what_is_drawn_does_not_depend_on_the_batch_size():
 
 def test_validation_batches_are_the_same_in_every_epoch_and_seed():
     own = plan(draws=("partner",), states=True, masked=True)
-    first, second = (list(own.validation_batches(2, 4)) for _ in range(2))
+    first, second = (list(own.validation_batches(4)) for _ in range(2))
     assert [rows for rows, _ in first] == [4, 2]
     for (_, one), (_, two) in zip(first, second, strict=True):
         assert one.keys() == two.keys()
-        assert all(torch.equal(one[name], two[name]) and torch.equal(one[name][0], one[name][1]) for name in one)
+        assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+def test_what_is_drawn_for_validation_can_depend_on_the_epoch():
+    own = plan(draws=("partner",))
+    epochs = [next(own.validation_batches(6, epoch))[1] for epoch in (0, 0, 1)]
+    for name, changes in (("source_vectors", False), ("source_partner_vectors", True)):
+        assert torch.equal(epochs[0][name], epochs[1][name])
+        assert torch.equal(epochs[0][name], epochs[2][name]) != changes
+
+
+def test_drop_last_leaves_out_what_fills_no_batch_unless_that_is_all():
+    own = plan()
+    sizes = [[rows for rows, _ in own.training_batches([0], 0, size, drop_last=True)] for size in (5, 6, 50)]
+    assert sizes == [[5, 5], [6, 6], [12]]
+
+
+def test_role_vectors_are_all_texts_of_a_step_in_the_order_of_the_roles():
+    own = plan(draws=("other_pair", "partner"))
+    _, batch = next(own.training_batches([0, 1], 0, 5))
+    roles = ("source", "target", "source_other_pair", "target_other_pair", "source_partner", "target_partner")
+    assert own.sampler.roles == roles
+    for index, role in enumerate(roles):
+        assert torch.equal(batch["role_vectors"][:, index], batch[f"{role}_vectors"])
 
 
 def test_validation_texts_are_those_of_the_dev_split_in_order():
@@ -109,8 +134,51 @@ def test_the_split_seed_alone_fixes_the_validation_fraction():
 
 
 def test_all_training_pairs_held_out_is_an_error():
+    data = world().data
+    one_pair = replace(data, splits={**data.splits, "train": data.splits["train"].select(torch.arange(1))})
     with pytest.raises(TrainingError, match="0 training and 1 validation pairs"):
-        plan(world(train=1).data, validation="train_fraction")
+        plan(one_pair, validation="train_fraction")
+
+
+# --- other pairs, and the other half of a batch --------------------------------------------------------------
+
+
+def test_other_pairs_are_training_pairs_but_never_the_own_one():
+    own = plan(world("en-de", "en-es").data, draws=("other_pair",))
+    pairs = set(zip(own.train.text["source"].tolist(), own.train.text["target"].tolist(), strict=True))
+    languages = set()
+    for epoch in range(4):
+        rows = {
+            role: epoch_rows(own, [0], epoch, name=f"{role}_vectors")[0]
+            for role in ("source", "target", "source_other_pair", "target_other_pair")
+        }
+        others = list(zip(rows["source_other_pair"], rows["target_other_pair"], strict=True))
+        assert set(others) <= pairs
+        assert all(
+            one != own for one, own in zip(others, zip(rows["source"], rows["target"], strict=True), strict=True)
+        )
+        start = own.sampler.data.vectors.starts[2].item()
+        languages |= {(a >= start, b >= start) for a, b in zip(rows["target"], rows["target_other_pair"], strict=True)}
+    assert len(languages) == 4, "of any language, whatever the anchor's"
+
+
+def test_the_second_half_of_a_batch_serves_the_first():
+    data = world("en-de", "en-es").data
+    whole, halved = plan(data), plan(data, draws=("second_half",))
+    for (count, batch), (pairs, half) in zip(
+        whole.training_batches([0, 1], 0, 7), halved.training_batches([0, 1], 0, 7), strict=True
+    ):
+        assert pairs == count // 2
+        for side in SIDES:
+            for name in ("vectors", "language"):
+                assert torch.equal(half[f"{side}_{name}"], batch[f"{side}_{name}"][:, :pairs])
+                second = batch[f"{side}_{name}"][:, pairs : 2 * pairs]
+                assert torch.equal(half[f"{side}_second_half_{name}"], second)
+
+
+def test_a_batch_of_one_pair_has_no_halves():
+    own = plan(draws=("second_half",))
+    assert [pairs for pairs, _ in own.training_batches([0], 0, 11)] == [5]
 
 
 # --- partners and negatives -------------------------------------------------------------------------------

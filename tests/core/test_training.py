@@ -25,8 +25,12 @@ def dream(**changes):
     )
 
 
-def sampler(**counts):
-    return PairSampler(world(**counts).data, draws=("partner",))
+def sampler(*, dev=True):
+    data = world().data
+    if not dev:
+        nothing = data.splits["dev"].select(torch.arange(0))
+        data = replace(data, splits={**data.splits, "dev": nothing})
+    return PairSampler(data, draws=("partner",))
 
 
 def run(path, config, seeds=(0, 1), *, name="run", own=None, build=None):
@@ -263,11 +267,11 @@ def test_a_loss_that_is_not_finite_is_an_error_that_names_the_term(tmp_path):
 
 def test_training_without_dev_pairs_is_an_error_with_a_remedy(tmp_path):
     with pytest.raises(TrainingError, match=r"0 validation pairs.*dev split, or set validation = 'train_fraction'"):
-        next(iter(run(tmp_path / "run", dream(), own=sampler(dev=0))))
+        next(iter(run(tmp_path / "run", dream(), own=sampler(dev=False))))
 
 
 def test_validation_can_be_a_fraction_of_the_training_pairs(tmp_path):
-    assert len(list(run(tmp_path / "run", dream(validation="train_fraction"), own=sampler(dev=0)))) > 0
+    assert len(list(run(tmp_path / "run", dream(validation="train_fraction"), own=sampler(dev=False)))) > 0
 
 
 @pytest.mark.parametrize(

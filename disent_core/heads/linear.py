@@ -1,0 +1,25 @@
+"""What DREAM, MEAT and ORACLE share: two linear maps split a frozen sentence embedding, e = meaning + language."""
+
+from disent_core.heads.data import Batch
+from disent_core.linear import Linear
+from disent_core.training import Head
+
+
+class LinearHead(Head):
+    """`meaning`, `language`: dim -> dim with bias, no activation."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.meaning = Linear(dim, dim)
+        self.language = Linear(dim, dim)
+
+    def embed(self, batch: Batch) -> Batch:
+        """`meaning` and `language`, each [texts, dim]."""
+        return {"meaning": self.meaning(batch["vectors"]), "language": self.language(batch["vectors"])}
+
+    def encode(self, batch: Batch) -> Batch:
+        """`meaning` and `language` of all texts of the step, one product each: [roles, pairs, dim]."""
+        return batch | {
+            "meaning": self.meaning(batch["role_vectors"]),
+            "language": self.language(batch["role_vectors"]),
+        }

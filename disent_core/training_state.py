@@ -1,0 +1,163 @@
+"""The state of a training run: every seed's parameters and moments, and the checkpoint that holds them."""
+
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from torch.optim.adam import adam
+
+from disent_core.tables import atomic_path
+
+log = logging.getLogger(__name__)
+
+Parameters = dict[str, Tensor]
+"""Parameters of all active seeds: one more dimension, in front."""
+
+
+@dataclass
+class TrainingState:
+    """Everything that a checkpoint holds. Lists have an entry for each seed, stacks one for each active seed."""
+
+    seeds: list[int]
+    active: list[int]
+    parameters: Parameters
+    first_moment: Parameters
+    second_moment: Parameters
+    best: Parameters  # of all seeds, in the order of `seeds`
+    best_score: list[float]
+    waited: list[int]
+    epoch: int = 0
+    steps: int = 0
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+    def update(self, gradients: Mapping[str, Tensor | None], *, learning_rate: float, weight_decay: float) -> None:
+        """One step of Adam (Kingma and Ba 2015), weight decay decoupled (Loshchilov and Hutter 2019), in place.
+
+        Parameters without a gradient stay. `steps` counts the steps before this one.
+        """
+        names = [name for name, gradient in gradients.items() if gradient is not None]
+        steps = torch.full((len(names),), float(self.steps), device=self.parameters[names[0]].device)
+        with torch.no_grad():
+            adam(
+                [self.parameters[name] for name in names],
+                # The fused kernel goes through memory in order, whatever the strides.
+                [gradient.contiguous() for gradient in gradients.values() if gradient is not None],
+                [self.first_moment[name] for name in names],
+                [self.second_moment[name] for name in names],
+                [],
+                list(steps.unbind()),
+                fused=True,
+                decoupled_weight_decay=True,
+                amsgrad=False,
+                beta1=0.9,
+                beta2=0.999,
+                lr=learning_rate,
+                weight_decay=weight_decay,
+                eps=1e-8,
+                maximize=False,
+            )
+
+    def keep(self, scores: Sequence[float], patience: int) -> list[bool]:
+        """Keep what is best so far, and take seeds that have waited long enough out of the stack.
+
+        Args:
+            scores: of the active seeds, larger is better.
+            patience: epochs without a better score after which a seed stops.
+
+        Returns:
+            Whether each was better than ever before.
+        """
+        is_best, stay = [], []
+        for row, (seed, score) in enumerate(zip(self.active, scores, strict=True)):
+            better = score > self.best_score[seed]
+            is_best.append(better)
+            self.waited[seed] = 0 if better else self.waited[seed] + 1
+            if better:
+                self.best_score[seed] = score
+                for name, stack in self.parameters.items():
+                    self.best[name][seed] = stack[row]
+            if self.waited[seed] < patience:
+                stay.append(row)
+        if len(stay) < len(self.active):
+            self._select(stay)
+        return is_best
+
+    def _select(self, rows: Sequence[int]) -> None:
+        self.active = [self.active[row] for row in rows]
+        for stacks in (self.parameters, self.first_moment, self.second_moment):
+            for name in stacks:
+                stacks[name] = stacks[name][list(rows)].clone()
+
+
+def start(build: Callable[[], nn.Module], seeds: Sequence[int], device: str) -> TrainingState:
+    """Fresh parameters, drawn from each seed."""
+    modules = []
+    for seed in seeds:
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            modules.append(build())
+    names = [name for name, _ in modules[0].named_parameters()]
+    parameters = {name: torch.stack([one.get_parameter(name).detach() for one in modules]).to(device) for name in names}
+    return TrainingState(
+        seeds=list(seeds),
+        active=list(range(len(seeds))),
+        parameters=parameters,
+        first_moment={name: torch.zeros_like(stack) for name, stack in parameters.items()},
+        second_moment={name: torch.zeros_like(stack) for name, stack in parameters.items()},
+        best={name: stack.clone() for name, stack in parameters.items()},
+        best_score=[float("-inf")] * len(seeds),
+        waited=[0] * len(seeds),
+    )
+
+
+_STACKS = {"now": "parameters", "first": "first_moment", "second": "second_moment", "best": "best"}
+_PLAIN = ("seeds", "active", "best_score", "waited", "epoch", "steps", "history")
+
+
+def save(checkpoint: Path, run: str, state: TrainingState) -> None:
+    """Write the state of a run; `run` is its fingerprint."""
+    tensors = {
+        f"{prefix}.{name}": stack.detach().cpu().contiguous()
+        for prefix, attribute in _STACKS.items()
+        for name, stack in getattr(state, attribute).items()
+    }
+    plain = json.dumps({name: getattr(state, name) for name in _PLAIN})
+    with atomic_path(checkpoint) as beside:
+        save_file(tensors, beside, metadata={"run": run, "state": plain})
+
+
+def resume(checkpoint: Path, run: str, device: str) -> TrainingState | None:
+    """The state that `save` wrote, or None where there is none of this run."""
+    if not checkpoint.is_file():
+        return None
+    stacks: dict[str, Parameters] = {attribute: {} for attribute in _STACKS.values()}
+    try:
+        with safe_open(checkpoint, framework="pt", device=device) as file:
+            metadata = file.metadata() or {}
+            if metadata.get("run") != run:
+                return None
+            for key in file.keys():
+                prefix, name = key.split(".", 1)
+                stacks[_STACKS[prefix]][name] = file.get_tensor(key)
+    except SafetensorError as error:
+        log.warning("%s is damaged (%s): training starts anew", checkpoint, error)
+        return None
+    plain: dict[str, Any] = json.loads(metadata["state"])
+    state = TrainingState(**plain, **stacks)  # pyright: ignore[reportArgumentType] - the names of both are its own
+    log.info("resuming after epoch %d, seeds %s still train", state.epoch, state.active)
+    return state
+
+
+def best_parameters(checkpoint: Path) -> dict[int, Parameters]:
+    """Parameters of each seed's best epoch, by seed, on the CPU."""
+    with safe_open(checkpoint, framework="pt") as file:
+        seeds = json.loads(file.metadata()["state"])["seeds"]
+        stacks = {key.removeprefix("best."): file.get_tensor(key) for key in file.keys() if key.startswith("best.")}
+    return {seed: {name: stack[i].clone() for name, stack in stacks.items()} for i, seed in enumerate(seeds)}

@@ -1,0 +1,63 @@
+"""Plain floats and loops, against which tests hold the linear heads, and batches for both."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from synthetic import random_rows
+
+SIDES = ("source", "target")
+DIM, PAIRS, LANGUAGES = 5, 6, 3
+SOURCE_LANGUAGE, TARGET_LANGUAGE = [0, 0, 1, 0, 0, 1], [1, 2, 2, 1, 2, 0]
+
+Vector = list[float]
+
+
+def dot(left: Vector, right: Vector) -> float:
+    return sum(a * b for a, b in zip(left, right, strict=True))
+
+
+def cosine(left: Vector, right: Vector) -> float:
+    return dot(left, right) / math.sqrt(dot(left, left)) / math.sqrt(dot(right, right))
+
+
+def plus(left: Vector, right: Vector) -> Vector:
+    return [a + b for a, b in zip(left, right, strict=True)]
+
+
+def hinge(value: float) -> float:
+    return max(0.0, value)
+
+
+def through(layer: torch.nn.Linear, x: Vector) -> Vector:
+    return [dot(row, x) + bias for row, bias in zip(layer.weight.tolist(), layer.bias.tolist(), strict=True)]
+
+
+def cross_entropy(logits: Vector, label: int) -> float:
+    return math.log(sum(math.exp(value) for value in logits)) - logits[label]
+
+
+def mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def batch_of(*roles: str) -> dict[str, torch.Tensor]:
+    """Random pairs of a mixture of languages, as the sampler gives them."""
+    vectors = torch.stack([random_rows(PAIRS, DIM, seed=seed) for seed in range(len(roles))])
+    languages = {"source_language": SOURCE_LANGUAGE, "target_language": TARGET_LANGUAGE}
+    if "source_second_half" in roles:
+        languages |= {
+            "source_second_half_language": [1, 0, 0, 0, 1, 0],
+            "target_second_half_language": [2, 1, 1, 2, 0, 1],
+        }
+    return {
+        "role_vectors": vectors,
+        **{f"{role}_vectors": own for role, own in zip(roles, vectors, strict=True)},
+        **{name: torch.tensor(labels) for name, labels in languages.items()},
+    }
+
+
+def split(head: torch.nn.Module, batch: dict[str, torch.Tensor], role: str) -> tuple[list[Vector], ...]:
+    """e, meaning and language of each text of a role."""
+    own = batch[f"{role}_vectors"].tolist()
+    return own, [through(head.meaning, e) for e in own], [through(head.language, e) for e in own]
