@@ -1,0 +1,231 @@
+"""EMU: sentence vectors specialised to intents, kept multilingual by a discriminator of languages.
+
+Hirota, Suhara, Golshan, Tan: *Emu: Enhancing Multilingual Sentence Embeddings with Semantic Specialization*,
+AAAI 2020. A linear classifier reads alpha u / ||u||; a center loss draws utterances of an intent together; the
+discriminator tells utterances of the labelled languages from those of the others, and the encoder deceives it.
+The others need no labels. `emu_parallel` lets the discriminator compare an utterance with its own translation.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from disent_core import losses
+from disent_core.errors import TrainingError
+from disent_core.heads import intent_losses
+from disent_core.heads.data import Batch
+from disent_core.heads.intent import IntentConfig, IntentTrainee, Look, intent_method
+from disent_core.heads.intent_data import IntentData
+from disent_core.heads.tuning import adam
+from disent_core.heads.tuning_encoder import Source
+
+_HIDDEN = 900
+_LEAK, _DROPOUT = 0.2, 0.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmuConfig(IntentConfig):
+    """Switches that the paper leaves open; the defaults are its letter.
+
+    Attributes:
+        alpha: length of the vector that the classifier reads.
+        center_weight: lambda, the weight of the center loss; 0 leaves it out.
+        centers: `running` as Wen et al. 2016 with `center_rate`, from 0; the means of the `batch`; or `learned`.
+        center_reduction: the center loss of a batch is a `sum` (the paper) or a `mean`.
+        discriminator: whether there is one; without it `gamma` and all that follows does nothing.
+        gamma: weight of the discriminator's loss, which encoder and classifier raise.
+        discriminator_updates: k, before each step of encoder and classifier.
+        discriminator_learning_rate: of its own Adam.
+        clip: bound of each of the discriminator's weights, after each of its updates.
+        disc_loss: cross-entropy with clipping (the paper's formula), or a Wasserstein critic (its name).
+        disc_activation: between its layers.
+        disc_input: the `raw` vector, or the `normalised` one that the classifier reads.
+        adversary: a `random` utterance of a random adversarial language, or the `translation` of its counterpart
+            into it, by utterance id.
+        adversarial_languages: none are all that are no training languages.
+    """
+
+    alpha: float = 50.0
+    center_weight: float = 1e-4
+    centers: Literal["running", "batch", "learned"] = "running"
+    center_rate: float = 0.5
+    center_reduction: Literal["sum", "mean"] = "sum"
+    discriminator: bool = True
+    gamma: float = 1e-4
+    discriminator_updates: int = 5
+    discriminator_learning_rate: float = 5e-4
+    clip: float = 0.01
+    disc_loss: Literal["ce_clip", "wgan"] = "ce_clip"
+    disc_activation: Literal["leaky_relu", "relu", "tanh"] = "leaky_relu"
+    disc_input: Literal["raw", "normalised"] = "raw"
+    adversary: Literal["random", "translation"] = "random"
+    adversarial_languages: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("alpha", "discriminator_updates", "discriminator_learning_rate", "clip"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
+        for name in ("center_weight", "gamma"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} must not be negative, not {getattr(self, name)}")
+        if not 0 < self.center_rate <= 1:
+            raise ValueError(f"center_rate must be above 0 and at most 1, not {self.center_rate}")
+
+
+class Discriminator(nn.Sequential):
+    """Logit of an utterance being of a training language: two hidden layers of 900 with dropout 0.2."""
+
+    def __init__(self, dim: int, activation: Literal["leaky_relu", "relu", "tanh"]) -> None:
+        def between() -> nn.Module:
+            return {"leaky_relu": nn.LeakyReLU(_LEAK), "relu": nn.ReLU(), "tanh": nn.Tanh()}[activation]
+
+        super().__init__(
+            nn.Linear(dim, _HIDDEN), between(), nn.Dropout(_DROPOUT),
+            nn.Linear(_HIDDEN, _HIDDEN), between(), nn.Dropout(_DROPOUT),
+            nn.Linear(_HIDDEN, 1),
+        )  # fmt: skip
+
+    @torch.no_grad()
+    def clip_(self, bound: float) -> None:
+        """Move every weight into [-bound, bound]."""
+        torch._foreach_clamp_min_(list(self.parameters()), -bound)
+        torch._foreach_clamp_max_(list(self.parameters()), bound)
+
+
+class EmuTrainee(IntentTrainee):
+    """One seed of EMU or of one of its ablations."""
+
+    def __init__(
+        self, data: IntentData, source: Source, inputs: Any, config: EmuConfig, seed: int, device: str
+    ) -> None:
+        super().__init__(data, source, inputs, config, seed, device)
+        if self.discriminator is not None:
+            own = list(self.discriminator.parameters())
+            self.optimisers["discriminator"] = adam(own, config.discriminator_learning_rate)
+
+    def build(self) -> None:
+        """Classifier and centers of the intents, and the discriminator of languages."""
+        dim, config = self.source.dim, self.config
+        self.classifier = nn.Linear(dim, self.data.classes)
+        centers = torch.zeros(self.data.classes, dim)
+        self.centers: Tensor
+        if config.centers == "learned":
+            self.centers = nn.Parameter(centers)
+        else:
+            self.register_buffer("centers", centers)
+        self.discriminator = Discriminator(dim, config.disc_activation) if config.discriminator else None
+        if config.discriminator and not self.data.adversarial:
+            raise TrainingError("every language is a training language: the discriminator has nothing to tell apart")
+
+    def main_parameters(self) -> list[nn.Parameter]:
+        """Encoder, classifier and learned centers."""
+        return [value for name, value in self.named_parameters() if not name.startswith("discriminator.")]
+
+    # --- batches ---
+
+    def draws(self, rows: Int[Tensor, " rows"], random: torch.Generator) -> Batch:
+        """For k updates of the discriminator and the step after them: `own` utterances and adversarial `others`.
+
+        `own` [rows, k + 1] are labelled utterances, the last one the row itself; `others` are of one random
+        adversarial language for each update; -1 where an utterance has no translation.
+        """
+        if self.discriminator is None:
+            return {}
+        updates, data = self.config.discriminator_updates + 1, self.data
+        drawn = torch.randint(len(data.labelled), (len(rows), updates - 1), generator=random)
+        own = torch.cat([data.labelled[drawn], rows.unsqueeze(1)], dim=1)
+        steps = -(-len(rows) // self.config.batch_size)
+        language = torch.randint(len(data.adversarial), (steps, updates), generator=random)
+        language = language.repeat_interleave(self.config.batch_size, dim=0)[: len(rows)]
+        if self.config.adversary == "translation":
+            return {"own": own, "others": data.translations[language, own]}
+        sizes = torch.tensor([len(pool) for pool in data.adversarial])
+        offset = (torch.rand(own.shape, generator=random, dtype=torch.float64) * sizes[language]).long()
+        return {"own": own, "others": torch.cat(list(data.adversarial))[(sizes.cumsum(0) - sizes)[language] + offset]}
+
+    def dev_draws(self, rows: Int[Tensor, " rows"]) -> Batch:
+        """The discriminator has no part in dev: it moves what it measures."""
+        return {}
+
+    # --- steps ---
+
+    def step(self, batch: Batch) -> Mapping[str, Tensor]:
+        """k updates of the discriminator, then one of encoder and classifier."""
+        found = self.update_discriminator(batch)
+        return {**super().step(batch), **found}
+
+    def update_discriminator(self, batch: Batch) -> dict[str, Tensor]:
+        """Train the discriminator on vectors that stay as they are; returns the mean of its losses."""
+        if self.discriminator is None:
+            return {}
+        own, others = batch["own"][:, :-1], batch["others"][:, :-1]
+        with torch.no_grad():  # the encoder does not move between these updates: one pass for all of them
+            inputs = self.vectors(torch.cat([own.T.flatten(), others.T.flatten().clamp_min(0)]))
+            inputs = self._discriminated(inputs).view(2, own.shape[1], len(own), -1)
+        present = (others >= 0).T.to(self.device)
+        found = []
+        for update in range(own.shape[1]):
+            loss = self.discriminator_loss(inputs[0, update], inputs[1, update], present[update])
+            optimiser = self.optimisers["discriminator"]
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward(inputs=list(self.discriminator.parameters()))
+            optimiser.step()
+            self.discriminator.clip_(self.config.clip)
+            found.append(loss.detach())
+        return {"discriminator": torch.stack(found).mean()}
+
+    def terms(self, batch: Batch, look: Look) -> dict[str, Tensor]:
+        """`classification` in nats, `center` and `adversary`, each with its weight.
+
+        Running centers move after the loss is taken, in training only.
+        """
+        config, labels, count = self.config, self.labels(batch["rows"]), len(batch["rows"])
+        others = batch["others"][:, -1] if "others" in batch else batch["rows"][:0]
+        vectors, away = look(torch.cat([batch["rows"], others.clamp_min(0)])).split([count, len(others)])
+        logits = self.classifier(intent_losses.scaled_to(vectors, norm=config.alpha))
+        terms = {"classification": losses.identification(logits, labels).mean()}
+        if config.center_weight:
+            terms["center"] = config.center_weight * self.center_loss(vectors, labels)
+        if len(others):
+            own, other = self._discriminated(vectors), self._discriminated(away)
+            present = (others >= 0).to(self.device)
+            terms["adversary"] = -config.gamma * self.discriminator_loss(own, other, present)
+        return terms
+
+    def center_loss(self, vectors: Float[Tensor, "batch dim"], labels: Int[Tensor, " batch"]) -> Float[Tensor, ""]:
+        """Distance to the own intent's center, over the batch."""
+        config, centers = self.config, self.centers
+        if config.centers == "batch":
+            centers, _ = intent_losses.class_means(vectors, labels, self.data.classes)
+        distance = intent_losses.center_distance(vectors, centers[labels])
+        if config.centers == "running" and self.training:
+            self.centers = intent_losses.moved_centers(centers, vectors.detach(), labels, rate=config.center_rate)
+        return distance.sum() if config.center_reduction == "sum" else distance.mean()
+
+    def discriminator_loss(
+        self, own: Float[Tensor, "batch dim"], other: Float[Tensor, "batch dim"], present: Bool[Tensor, " batch"]
+    ) -> Float[Tensor, ""]:
+        """Mean over the rows that are `present`; the discriminator lowers it, the encoder raises it."""
+        assert self.discriminator is not None
+        logits = self.discriminator(torch.cat([own, other])).squeeze(1).chunk(2)
+        form = {"ce_clip": intent_losses.discrimination, "wgan": intent_losses.critic_difference}
+        values = form[self.config.disc_loss](*logits) * present
+        return values.sum() / present.sum().clamp_min(1)
+
+    def _discriminated(self, vectors: Tensor) -> Tensor:
+        """What the discriminator reads of vectors."""
+        is_raw = self.config.disc_input == "raw"
+        return vectors if is_raw else intent_losses.scaled_to(vectors, norm=self.config.alpha)
+
+
+METHOD = intent_method("emu", EmuTrainee, EmuConfig)
+NO_DISCRIMINATOR = intent_method("emu_no_discriminator", EmuTrainee, EmuConfig, discriminator=False)
+NO_DISCRIMINATOR_NO_CENTER = intent_method(
+    "emu_no_discriminator_no_center", EmuTrainee, EmuConfig, discriminator=False, center_weight=0.0
+)
+PARALLEL = intent_method("emu_parallel", EmuTrainee, EmuConfig, adversary="translation")

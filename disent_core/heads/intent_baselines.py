@@ -1,0 +1,137 @@
+"""`softmax`, `contrastive` and `npair`: the losses that EMU is compared with (Hirota et al. 2020, Table 2)."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from disent_core import losses
+from disent_core.errors import TrainingError
+from disent_core.heads import intent_losses
+from disent_core.heads.data import Batch
+from disent_core.heads.intent import IntentConfig, IntentTrainee, Look, intent_method
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoftmaxConfig(IntentConfig):
+    """A linear classifier on the vector as it is: no alpha, no normalisation, no center."""
+
+
+class SoftmaxTrainee(IntentTrainee):
+    """Cross-entropy of the intent."""
+
+    def build(self) -> None:
+        """The classifier of intents."""
+        self.classifier = nn.Linear(self.source.dim, self.data.classes)
+
+    def terms(self, batch: Batch, look: Look) -> dict[str, Tensor]:
+        """`classification`, in nats."""
+        logits = self.classifier(look(batch["rows"]))
+        return {"classification": losses.identification(logits, self.labels(batch["rows"])).mean()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContrastiveConfig(IntentConfig):
+    """A Siamese network: squared distance of equal intents, squared hinge with `margin` of different ones."""
+
+    margin: float = 2.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.margin > 0:
+            raise ValueError(f"margin must be positive, not {self.margin}")
+
+
+class ContrastiveTrainee(IntentTrainee):
+    """Each utterance with one of its own intent or of another, at even odds."""
+
+    def draws(self, rows: Int[Tensor, " rows"], random: torch.Generator) -> Batch:
+        """`others`: one utterance for each."""
+        pool = LabelPool(rows, self.data.labels)
+        same, different = pool.same(rows, random), pool.different(rows, random)
+        is_same = (torch.rand(len(rows), generator=random) < 0.5) & (same != rows)
+        return {"others": torch.where(is_same, same, different)}
+
+    def terms(self, batch: Batch, look: Look) -> dict[str, Tensor]:
+        """`contrast`."""
+        left, right = look(torch.cat([batch["rows"], batch["others"]])).chunk(2)
+        same = self.labels(batch["rows"]) == self.labels(batch["others"])
+        return {"contrast": intent_losses.siamese(left, right, same, margin=self.config.margin).mean()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NPairConfig(IntentConfig):
+    """The N-pair loss over cosine: one utterance of the same intent and `npair_n` - 1 of others (switch E8)."""
+
+    npair_n: int = 5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.npair_n < 2:
+            raise ValueError(f"npair_n must be at least 2, not {self.npair_n}")
+
+
+class NPairTrainee(IntentTrainee):
+    """Each utterance with one of its own intent and some of others; an intent of one utterance is its own positive."""
+
+    def draws(self, rows: Int[Tensor, " rows"], random: torch.Generator) -> Batch:
+        """`positives`, one for each, and `negatives`."""
+        pool = LabelPool(rows, self.data.labels)
+        repeated = rows.repeat_interleave(self.config.npair_n - 1)
+        return {
+            "positives": pool.same(rows, random),
+            "negatives": pool.different(repeated, random).view(len(rows), -1),
+        }
+
+    def terms(self, batch: Batch, look: Look) -> dict[str, Tensor]:
+        """`contrast`, in nats."""
+        texts = torch.cat([batch["rows"], batch["positives"], batch["negatives"].flatten()])
+        count = len(batch["rows"])
+        anchors, positives, negatives = look(texts).split([count, count, len(texts) - 2 * count])
+        negatives = negatives.view(*batch["negatives"].shape, -1)
+        return {"contrast": intent_losses.n_pair(anchors, positives, negatives).mean()}
+
+
+class LabelPool:
+    """Utterances by label, from which others of the same or of different labels are drawn, all alike likely.
+
+    Args:
+        rows: the utterances.
+        labels: of all texts, by row.
+
+    Raises:
+        TrainingError: if all have the same label.
+    """
+
+    def __init__(self, rows: Int[Tensor, " pool"], labels: Int[Tensor, " texts"]) -> None:
+        self.labels, self.sorted = labels, rows[labels[rows].argsort(stable=True)]
+        self.counts = torch.bincount(labels[rows])
+        self.starts = self.counts.cumsum(0) - self.counts
+        if int((self.counts > 0).sum()) < 2:
+            raise TrainingError(f"all {len(rows)} utterances have the same intent: nothing is to be told apart")
+        self.place = torch.zeros_like(labels)
+        self.place[self.sorted] = torch.arange(len(rows))
+
+    def same(self, rows: Int[Tensor, " rows"], random: torch.Generator) -> Int[Tensor, " rows"]:
+        """Another utterance of each one's label; itself where it is the only one."""
+        label = self.labels[rows]
+        drawn = self.starts[label] + _below((self.counts[label] - 1).clamp_min(1), random)
+        drawn += (drawn >= self.place[rows]).long()
+        return torch.where(self.counts[label] > 1, self.sorted[drawn.clamp_max(len(self.sorted) - 1)], rows)
+
+    def different(self, rows: Int[Tensor, " rows"], random: torch.Generator) -> Int[Tensor, " rows"]:
+        """An utterance of another label for each."""
+        label = self.labels[rows]
+        drawn = _below(len(self.sorted) - self.counts[label], random)
+        return self.sorted[drawn + torch.where(drawn < self.starts[label], 0, self.counts[label])]
+
+
+def _below(limits: Int[Tensor, " rows"], random: torch.Generator) -> Int[Tensor, " rows"]:
+    """A number from 0 to below each limit."""
+    return (torch.rand(len(limits), generator=random, dtype=torch.float64) * limits).long()
+
+
+SOFTMAX = intent_method("softmax", SoftmaxTrainee, SoftmaxConfig)
+CONTRASTIVE = intent_method("contrastive", ContrastiveTrainee, ContrastiveConfig)
+NPAIR = intent_method("npair", NPairTrainee, NPairConfig)
