@@ -12,6 +12,8 @@ METHODS: dict[str, str] = {
     "bertscore": "disent_core.heads.bertscore",
     "dream": "disent_core.heads.dream",
     "fmda": "disent_core.heads.fmda",
+    "twosl": "disent_core.heads.twosl",
+    "token_classification": "disent_core.heads.token_classification",
 }
 
 

@@ -145,12 +145,12 @@ def _run_epochs(run: HeadRun, data: TrainingData, checkpoint: Path, device: str)
             logged = time.monotonic()
             rate = sum(not one.is_replayed for one in epochs) / (logged - started)
             log.info(
-                "%s on %s, %s: epoch %d, dev loss %s, seeds still training %s, %.1f epochs a second",
+                "%s on %s, %s: epoch %d, loss %s, seeds still training %s, %.1f epochs a second",
                 run.name,
                 run.encoder,
                 run.trained_on,
                 epoch.number,
-                [round(value, 4) for value in epoch.terms["dev"]["total"]],
+                [round(value, 4) for value in (epoch.terms.get("dev") or epoch.terms["train"])["total"]],
                 list(epoch.seeds),
                 rate,
             )

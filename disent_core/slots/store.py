@@ -36,6 +36,12 @@ def read_weights(path: Path, seed: int | None = None, device: str = "cpu") -> tu
     return tensors, description if seed is None else description["of_seed"][str(seed)]
 
 
+def describe_weights(path: Path) -> dict[str, Any]:
+    """What a file of weights says that it is, without reading them."""
+    with safe_open(path, framework="pt") as file:
+        return json.loads(file.metadata()["disent"])
+
+
 def merge_weights(by_seed: Mapping[int, Path], path: Path, description: Mapping[str, Any]) -> str:
     """One file with the weights of all seeds; each seed's own description is its `of_seed`."""
     tensors: dict[str, Tensor] = {}
