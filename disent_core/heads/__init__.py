@@ -1,4 +1,7 @@
-"""The methods, one module each. A method is added by a module here and a line in `METHODS`."""
+"""The methods, by name. A method is added by a module here and a line in `METHODS`: its module, whose `METHOD` it is.
+
+Where variants share a module the line names the attribute too: `module:ATTRIBUTE`.
+"""
 
 from importlib import import_module
 
@@ -12,6 +15,14 @@ METHODS: dict[str, str] = {
     "bertscore": "disent_core.heads.bertscore",
     "dream": "disent_core.heads.dream",
     "fmda": "disent_core.heads.fmda",
+    "emu": "disent_core.heads.emu",
+    "emu_no_discriminator": "disent_core.heads.emu:NO_DISCRIMINATOR",
+    "emu_no_discriminator_no_center": "disent_core.heads.emu:NO_DISCRIMINATOR_NO_CENTER",
+    "emu_parallel": "disent_core.heads.emu:PARALLEL",
+    "softmax": "disent_core.heads.intent_baselines:SOFTMAX",
+    "contrastive": "disent_core.heads.intent_baselines:CONTRASTIVE",
+    "npair": "disent_core.heads.intent_baselines:NPAIR",
+    "tuned": "disent_core.heads.tuned",
     "twosl": "disent_core.heads.twosl",
     "token_classification": "disent_core.heads.token_classification",
 }
@@ -25,4 +36,5 @@ def method(name: str) -> Method:
     """
     if name not in METHODS:
         raise ConfigError(f"unknown method {name!r}. Choose one of {', '.join(METHODS)}")
-    return import_module(METHODS[name]).METHOD
+    module, _, attribute = METHODS[name].partition(":")
+    return getattr(import_module(module), attribute or "METHOD")
