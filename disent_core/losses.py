@@ -4,6 +4,8 @@ No reduction, no weight, no state: heads take means, add terms up and log each b
 is taken here, so rows need not have unit norm; a zero row has similarity 0 to everything.
 """
 
+from typing import Literal
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
@@ -47,6 +49,18 @@ def squared_error(
 def identification(logits: Float[Tensor, "batch classes"], labels: Int[Tensor, " batch"]) -> Float[Tensor, " batch"]:
     """Cross-entropy of a classifier, in nats (language identification in DREAM, MEAT and FMDA)."""
     return F.cross_entropy(logits, labels, reduction="none")
+
+
+def confusion(logits: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
+    """Cross-entropy with the uniform distribution, in nats, at least log classes (MEAT, L_A): nothing to tell apart."""
+    return -logits.log_softmax(dim=-1).mean(dim=-1)
+
+
+def separation(cosines: Float[Tensor, " batch"], *, form: Literal["hinge", "abs", "square"]) -> Float[Tensor, " batch"]:
+    """How far two rows of that cosine similarity are from orthogonal, 0 to 1; the hinge lets it be negative."""
+    if form == "hinge":
+        return cosines.clamp_min(0)
+    return cosines.abs() if form == "abs" else cosines.square()
 
 
 def linear_contrast(
@@ -105,11 +119,12 @@ def mean_pairwise_cosine(
         diagonal: count each row's similarity with itself too, as the authors' code does.
 
     Returns:
-        One value a row, 0 for a row without others.
+        One value a row; 1, and no gradient, for a row without others.
     """
     unit = rows * rows.square().sum(-1, keepdim=True).clamp_min(_TINY).rsqrt()
-    sums = members @ (members.mT @ unit)
+    all_of_them = (unit * (members @ (members.mT @ unit))).sum(-1)
     counts = members @ members.sum(dim=0)
     if diagonal:
-        return (unit * sums).sum(-1) / counts
-    return ((unit * sums).sum(-1) - unit.square().sum(-1)) / (counts - 1).clamp_min(1)
+        return all_of_them / counts
+    others = (all_of_them - unit.square().sum(-1)) / (counts - 1).clamp_min(1)
+    return torch.where(counts > 1, others, torch.ones_like(others))

@@ -268,6 +268,8 @@ class _Bound(nn.Module):
 
 
 def _total(terms: Batch, config: TrainConfig) -> Float[Tensor, " seeds"]:
+    if not terms:
+        raise ValueError("no loss term is left. Take something out of `without`")
     if unknown := config.weights.keys() - terms.keys():
         raise ValueError(f"weights names {sorted(unknown)}, but the loss terms are {sorted(terms)}")
     return torch.stack([value * config.weights.get(name, 1.0) for name, value in terms.items()]).sum(dim=0)

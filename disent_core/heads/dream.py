@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from disent_core import losses
 from disent_core.heads.data import Batch
 from disent_core.heads.frozen import FrozenHeadMethod
-from disent_core.heads.linear import LinearHead
+from disent_core.heads.linear import LinearHead, languages, of_pairs
 from disent_core.heads.sampling import Draw
 from disent_core.training import TrainConfig
 
@@ -57,15 +57,14 @@ class DreamHead(LinearHead):
 
     def terms(self, encoded: Batch) -> dict[str, Tensor]:
         """Loss terms of Section 3: every one a mean over the pairs, summed over both sides."""
-        total = (encoded["meaning"][:2] + encoded["language"][:2]).flatten(0, 1)
-        found = {"reconstruction": 2 * losses.squared_error(total, encoded["role_vectors"][:2].flatten(0, 1)).mean()}
+        total = of_pairs(encoded, "meaning") + of_pairs(encoded, "language")
+        found = {"reconstruction": 2 * losses.squared_error(total, of_pairs(encoded, "role_vectors")).mean()}
         if "meaning" not in self.config.without:
             found |= self._meaning_terms(losses.cosines(encoded["meaning"].transpose(0, 1)))
         if "language" not in self.config.without:
             found |= self._language_terms(losses.cosines(encoded["language"].transpose(0, 1)))
-            labels = torch.cat([encoded["source_language"], encoded["target_language"]])
-            logits = self.identity(encoded["language"][:2].flatten(0, 1))
-            found["language_identification"] = 2 * losses.identification(logits, labels).mean()
+            identified = losses.identification(self.identity(of_pairs(encoded, "language")), languages(encoded))
+            found["language_identification"] = 2 * identified.mean()
         return found
 
     def _meaning_terms(self, cosine: Tensor) -> dict[str, Tensor]:

@@ -1,0 +1,36 @@
+"""DREAM with ORACLE's regularisers (Ki, Park and Kim 2024)."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from disent_core.heads.dream import DreamConfig, DreamHead, draws
+from disent_core.heads.frozen import FrozenHeadMethod
+from disent_core.heads.oracle import OracleConfig, over
+
+
+@dataclass(frozen=True, kw_only=True)
+class DreamOracleConfig(OracleConfig, DreamConfig):
+    """The switches of both. `without` leaves out groups of DREAM's losses, or one of ORACLE's two."""
+
+    base_terms: ClassVar[frozenset[str]] = frozenset({"meaning_parallel", "meaning_random", "language_embedding"})
+
+    without: tuple[Literal["language", "meaning", "intra_class", "inter_class"], ...] = ()  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
+METHOD = FrozenHeadMethod(
+    name="dream_oracle",
+    presets={
+        "paper": DreamOracleConfig(validation="train_fraction"),
+        "official_code": DreamOracleConfig(
+            validation="train_fraction",
+            variant="oracle_new",
+            partner="half_batch",
+            intra_class_scope="batch",
+            intra_class_diagonal=True,
+        ),
+    },
+    head=over(DreamHead),
+    embeddings=("meaning", "language"),
+    needs=frozenset(),
+    draws=draws,
+)

@@ -1,0 +1,96 @@
+"""MEAT: meaning embeddings that a discriminator cannot tell the language of (Kuroda et al. 2022, COLING).
+
+Two linear maps as in DREAM, but no random sentences: translations swap their language embeddings, and an
+adversary reads the language off the meaning embedding.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor, nn
+
+from disent_core import losses
+from disent_core.heads.data import SIDES, Batch
+from disent_core.heads.frozen import FrozenHeadMethod
+from disent_core.heads.linear import LinearHead, languages, of_pairs
+from disent_core.training import ADVERSARIAL, TrainConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeatConfig(TrainConfig):
+    """Switches of what the method's descriptions leave open.
+
+    `adversarial`: what the meaning embedding owes the discriminator. `uniform_ce`: that its output be uniform,
+    `negative_ce`: that it be wrong; each step trains the discriminator first. `grad_reversal` trains both at
+    once, the discriminator on its own loss and the maps on its negative (Ganin and Lempitsky 2015).
+    """
+
+    learning_rate: float = 1e-5
+    max_epochs: int = 10_000
+    patience: int = 10
+    reconstruction: Literal["cosine", "mse"] = "cosine"
+    adversarial: Literal["uniform_ce", "grad_reversal", "negative_ce"] = "uniform_ce"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.adversarial == "grad_reversal" and self.adversary_learning_rate is not None:
+            raise ValueError(
+                "adversary_learning_rate has no meaning with adversarial = 'grad_reversal': one step for all"
+            )
+
+
+class MeatHead(LinearHead):
+    """`meaning`, `language`: dim -> dim with bias; `discriminator`: dim -> languages, of the meaning."""
+
+    def __init__(self, dim: int, n_languages: int, config: MeatConfig) -> None:
+        super().__init__(dim)
+        self.config = config
+        self.discriminator = nn.Linear(dim, n_languages)
+        self.adversary = "" if config.adversarial == "grad_reversal" else "discriminator"
+
+    def terms(self, encoded: Batch) -> Batch:
+        """The four terms: every one a mean over the pairs, summed over both sides."""
+        e, meaning, language = (encoded[name][: len(SIDES)] for name in ("role_vectors", "meaning", "language"))
+        return {
+            "reconstruction": self._distance(meaning + language, e),
+            # s_m + t_l is to be e_t, and t_m + s_l to be e_s.
+            "cross_reconstruction": self._distance(meaning + language.flip(0), e.flip(0)),
+            "language_repulsion": losses.hinged_cosine(language[0], language[1]).mean(),
+            ADVERSARIAL: 2 * self._adversarial(encoded).mean(),
+        }
+
+    def adversary_terms(self, encoded: Batch) -> Batch:
+        """Cross-entropy of the discriminator, summed over both sides."""
+        return {"discriminator": 2 * self._identified(encoded, of_pairs(encoded, "meaning")).mean()}
+
+    def _distance(self, found: Tensor, wanted: Tensor) -> Tensor:
+        distance = losses.cosine_distance if self.config.reconstruction == "cosine" else losses.squared_error
+        return len(SIDES) * distance(found.flatten(0, 1), wanted.flatten(0, 1)).mean()
+
+    def _adversarial(self, encoded: Batch) -> Tensor:
+        meaning = of_pairs(encoded, "meaning")
+        if self.config.adversarial == "uniform_ce":
+            return losses.confusion(self.discriminator(meaning))
+        if self.config.adversarial == "negative_ce":
+            return -self._identified(encoded, meaning)
+        return self._identified(encoded, _reversed(meaning))
+
+    def _identified(self, encoded: Batch, meaning: Tensor) -> Tensor:
+        return losses.identification(self.discriminator(meaning), languages(encoded))
+
+
+def _reversed(rows: Tensor) -> Tensor:
+    """The same values, whose gradient is passed on with the other sign."""
+    return 2 * rows.detach() - rows
+
+
+METHOD = FrozenHeadMethod(
+    name="meat",
+    presets={
+        "paper": MeatConfig(validation="train_fraction", monitor="loss_without_adversarial"),
+        "official_code": MeatConfig(validation="train_fraction", drop_last=True),
+    },
+    head=MeatHead,
+    embeddings=("meaning", "language"),
+    needs=frozenset(),
+)

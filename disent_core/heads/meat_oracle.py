@@ -1,0 +1,33 @@
+"""MEAT with ORACLE's regularisers (Ki, Park and Kim 2024)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from disent_core.heads.frozen import FrozenHeadMethod
+from disent_core.heads.meat import MeatConfig, MeatHead
+from disent_core.heads.oracle import OracleConfig, over
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeatOracleConfig(OracleConfig, MeatConfig):
+    """The switches of both."""
+
+    base_terms: ClassVar[frozenset[str]] = frozenset({"adversarial"})
+
+
+METHOD = FrozenHeadMethod(
+    name="meat_oracle",
+    presets={
+        "paper": MeatOracleConfig(validation="train_fraction", monitor="loss_without_adversarial"),
+        "official_code": MeatOracleConfig(
+            validation="train_fraction",
+            variant="oracle_new",
+            intra_class_scope="batch",
+            intra_class_diagonal=True,
+            drop_last=True,
+        ),
+    },
+    head=over(MeatHead),
+    embeddings=("meaning", "language"),
+    needs=frozenset(),
+)

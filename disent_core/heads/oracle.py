@@ -1,0 +1,180 @@
+"""ORACLE: an orthogonality constraint against semantic leakage (Ki, Park and Kim 2024, RepL4NLP).
+
+Two regularisers for DREAM or MEAT, or by themselves: language embeddings of a language cluster (intra-class,
+Eq. 5), meaning and language embedding of a sentence are orthogonal (inter-class, Eq. 6). The paper's code ships
+others than the paper's; all are here, by the names that the code gives them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from disent_core import losses
+from disent_core.heads.data import SIDES, Batch
+from disent_core.heads.frozen import FrozenHeadMethod
+from disent_core.heads.linear import LinearHead
+from disent_core.training import Head, TrainConfig
+
+Form = Literal["hinge", "abs", "square"]
+Variant = Literal[
+    "paper", "oracle_new", "oracle_old", "oracle_abs", "oracle_main", "oracle_all", "oracle_orth", "oracle_pair",
+    "alone1", "alone2", "alone3", "alone4", "alone5",
+]  # fmt: skip
+Part = Literal["intra_class", "inter_class"]
+
+_MEANING = frozenset({"meaning_parallel", "meaning_random"})
+_MEANING_AND_LANGUAGE = _MEANING | {"language_embedding"}
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """What a variant adds, and which of the base's terms it keeps (None: all).
+
+    `intra`: the clusters; `parallel`: 1 - cos(s_m, t_m) with them; `leakage`: the form in which cos(x_m, x_l) of
+    either side is held down, `languages`: that for cos(s_l, t_l); `share`: a factor of the two, which makes their
+    sum a mean.
+    """
+
+    intra: bool = False
+    parallel: bool = False
+    leakage: Form | None = None
+    languages: Form | None = None
+    share: float = 1.0
+    keeps: frozenset[str] | None = None
+
+
+_VARIANTS: dict[Variant, _Terms] = {
+    "paper": _Terms(intra=True, leakage="hinge"),
+    "oracle_new": _Terms(intra=True, languages="hinge"),
+    "oracle_old": _Terms(intra=True, parallel=True, leakage="abs", languages="hinge"),
+    "oracle_abs": _Terms(intra=True, languages="abs"),
+    "oracle_main": _Terms(leakage="hinge", share=1 / 2),
+    "oracle_all": _Terms(leakage="hinge", languages="hinge", share=1 / 3),
+    "oracle_orth": _Terms(languages="hinge"),
+    "oracle_pair": _Terms(intra=True),
+    "alone1": _Terms(intra=True, parallel=True, leakage="abs", languages="hinge", keeps=frozenset()),
+    "alone2": _Terms(leakage="abs", languages="hinge", keeps=_MEANING),
+    "alone3": _Terms(leakage="abs", languages="hinge", keeps=_MEANING_AND_LANGUAGE),
+    "alone4": _Terms(intra=True, parallel=True, leakage="abs", languages="hinge", keeps=frozenset({"adversarial"})),
+    "alone5": _Terms(intra=True, parallel=True, leakage="abs", languages="hinge", keeps=_MEANING_AND_LANGUAGE),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class OracleConfig(TrainConfig):
+    """Switches that paper and public code read differently; the defaults are the paper's.
+
+    `variant`: the terms, see `docs/methods.md`; `separation`: how cosines are held down in all of them, instead of
+    in the variant's own way. `intra_class_scope`: whose language embeddings cluster, those of a language or, as in
+    the code, of all rows of a side; `intra_class_diagonal` counts each row's similarity with itself. `weights`
+    has names for both terms, `intra_class` and `inter_class`; `without` leaves one out, as in the paper's Table 4.
+    """
+
+    base_terms: ClassVar[frozenset[str]] = frozenset()
+
+    learning_rate: float = 1e-5
+    max_epochs: int = 10_000
+    patience: int = 10
+    variant: Variant = "paper"
+    separation: Form | None = None
+    intra_class_scope: Literal["same_language", "batch"] = "same_language"
+    intra_class_diagonal: bool = False
+    without: tuple[Part, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        missing = (_VARIANTS[self.variant].keeps or frozenset()) - self.base_terms
+        if missing:
+            raise ValueError(f"variant = {self.variant!r} needs a base with the terms {', '.join(sorted(missing))}")
+
+
+class OracleHead(Head):
+    """A `base` head with the two regularisers."""
+
+    def __init__(self, base: LinearHead, n_languages: int, config: OracleConfig) -> None:
+        super().__init__()
+        self.base, self.n_languages, self.config = base, n_languages, config
+        self.adversary = f"base.{base.adversary}" if base.adversary else ""
+
+    def embed(self, batch: Batch) -> Batch:
+        """The base's."""
+        return self.base.embed(batch)
+
+    def encode(self, batch: Batch) -> Batch:
+        """The base's."""
+        return self.base.encode(batch)
+
+    def adversary_terms(self, encoded: Batch) -> Batch:
+        """The base's."""
+        return self.base.adversary_terms(encoded)
+
+    def terms(self, encoded: Batch) -> Batch:
+        """The base's terms, `intra_class` and `inter_class`."""
+        chosen, found = _VARIANTS[self.config.variant], self.base.terms(encoded)
+        if chosen.keeps is not None:
+            found = {name: value for name, value in found.items() if name in chosen.keeps}
+        # Sources, then targets. The pairs of the other half of a batch are pairs too.
+        meaning, language = (_by_side(encoded, name) for name in ("meaning", "language"))
+        if chosen.intra and "intra_class" not in self.config.without:
+            found["intra_class"] = self._intra_class(encoded, language)
+            if chosen.parallel:
+                found["intra_class"] = found["intra_class"] + losses.cosine_distance(*meaning).mean()
+        if (chosen.leakage or chosen.languages) and "inter_class" not in self.config.without:
+            found["inter_class"] = chosen.share * self._inter_class(chosen, meaning, language)
+        return found
+
+    def _intra_class(self, encoded: Batch, language: Tensor) -> Tensor:
+        similarity = [
+            losses.mean_pairwise_cosine(
+                rows, self._members(encoded, side, rows), diagonal=self.config.intra_class_diagonal
+            ).mean()
+            for side, rows in zip(SIDES, language, strict=True)
+        ]
+        return 2 - similarity[0] - similarity[1]
+
+    def _members(self, encoded: Batch, side: str, rows: Tensor) -> Tensor:
+        if self.config.intra_class_scope == "batch":
+            return torch.ones_like(rows[:, :1])
+        names = [f"{side}_language", f"{side}_second_half_language"]
+        labels = torch.cat([encoded[name] for name in names if name in encoded])
+        return one_hot(labels, self.n_languages).to(rows.dtype)
+
+    def _inter_class(self, chosen: _Terms, meaning: Tensor, language: Tensor) -> Tensor:
+        held_down = []
+        if chosen.leakage:
+            cosine = losses.cosine(meaning.flatten(0, 1), language.flatten(0, 1))
+            held_down.append(2 * losses.separation(cosine, form=self.config.separation or chosen.leakage).mean())
+        if chosen.languages:
+            cosine = losses.cosine(*language)
+            held_down.append(losses.separation(cosine, form=self.config.separation or chosen.languages).mean())
+        return torch.stack(held_down).sum()
+
+
+def _by_side(encoded: Batch, name: str) -> Tensor:
+    roles = encoded[name]
+    if "source_second_half_language" not in encoded:
+        return roles[: len(SIDES)]
+    return roles.unflatten(0, (2, len(SIDES))).transpose(0, 1).flatten(1, 2)
+
+
+def over(base: Callable[[int, int, Any], LinearHead]) -> Callable[[int, int, Any], OracleHead]:
+    """A builder of ORACLE over what another builds."""
+    return lambda dim, n_languages, config: OracleHead(base(dim, n_languages, config), n_languages, config)
+
+
+METHOD = FrozenHeadMethod(
+    name="oracle",
+    presets={
+        "paper": OracleConfig(validation="train_fraction"),
+        "official_code": OracleConfig(
+            validation="train_fraction", variant="alone1", intra_class_scope="batch", intra_class_diagonal=True
+        ),
+    },
+    head=over(lambda dim, n_languages, config: LinearHead(dim)),
+    embeddings=("meaning", "language"),
+    needs=frozenset(),
+)
