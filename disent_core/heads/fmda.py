@@ -3,55 +3,57 @@
 The sentence vector asks, the token states answer: attention finds the template (the carrier phrase), its
 complement the residual (the slot values); together they are the meaning. Targets are the frozen vectors of
 the masked utterance.
-
-With linear maps, sum_j a_j V(h_j) = V(sum_j a_j h_j) and (Q c).(K h_j) = (K^T Q c).h_j + const, so an
-utterance of L tokens costs O(L D + D^2) and not O(L D^2), with the same result.
 """
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from disent_core import losses
+from disent_core.heads.attention import AttentionConfig, TemplateAttention, feed_forward, mean_states, of_role
 from disent_core.heads.contract import Need
 from disent_core.heads.data import SIDES, Batch
-from disent_core.heads.frozen import FrozenHeadMethod, sum_of_means
-from disent_core.training import Head, TrainConfig
+from disent_core.heads.frozen import FrozenHeadMethod
+from disent_core.heads.sampling import Draw
+from disent_core.training import Head
 
-OTHER = {"source": "target", "target": "source"}
-Embedded = dict[str, Tensor]
+ROLES = (*SIDES, *(f"{side}_negative" for side in SIDES))
+SOURCE, TARGET, SOURCE_NEGATIVE, TARGET_NEGATIVE = range(4)
+Part = Literal["template", "residual"]
+Group = Literal[
+    "reconstruction", "utterance_reconstruction", "template_reconstruction", "residual_reconstruction", "contrast"
+]
 
 
 @dataclass(frozen=True, kw_only=True)
-class FmdaConfig(TrainConfig):
+class FmdaConfig(AttentionConfig):
     """Switches that the paper leaves open; the defaults are its letter.
 
     `contrast` softmax stands for in-batch InfoNCE over cosine / `temperature`, both ways, with the pool
-    negative as one candidate more. `without` leaves out a group of losses, as in the paper's Table 4.
+    negative as one candidate more. `without` leaves out groups of losses, as in the paper's Table 4:
+    `reconstruction` is all three of them.
     """
 
     learning_rate: float = 1e-4
-    ffn: Literal["linear", "mlp2"] = "linear"
-    activation: Literal["gelu", "relu", "tanh"] = "gelu"
-    attention_scale: Literal["none", "sqrt_d"] = "none"
-    attention_special: Literal["keep", "drop"] = "keep"
-    residual_attention: Literal["softmax", "renorm"] = "softmax"
     reconstruction_target: Literal["cls", "mean"] = "cls"
     reconstruction_mlp: Literal["utterance", "all", "none"] = "utterance"
     contrast: Literal["linear", "hinge", "softmax"] = "linear"
     temperature: float = 0.05
-    without: tuple[
-        Literal["utterance_reconstruction", "template_reconstruction", "residual_reconstruction", "contrast"], ...
-    ] = ()
+    without: tuple[Group, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.temperature <= 0:
+        if not self.temperature > 0:  # nan is not either
             raise ValueError(f"temperature must be positive, not {self.temperature}")
+
+    def has(self, group: Group) -> bool:
+        """Whether the losses of a group are in the total."""
+        is_whole = group.endswith("_reconstruction") and "reconstruction" in self.without
+        return group not in self.without and not is_whole
 
 
 class FmdaHead(Head):
@@ -60,180 +62,95 @@ class FmdaHead(Head):
     def __init__(self, dim: int, n_languages: int, config: FmdaConfig) -> None:
         super().__init__()
         self.config = config
-
-        def ffn() -> nn.Module:
-            return feed_forward(dim, config)
-
-        self.language, self.query, self.key = ffn(), ffn(), ffn()
-        self.template_value, self.residual_value = ffn(), ffn()
-        self.meaning, self.utterance = ffn(), ffn()
+        self.language = feed_forward(dim, config)
+        self.attention = TemplateAttention(dim, config)
+        self.meaning, self.utterance = feed_forward(dim, config), feed_forward(dim, config)
         self.identity = nn.Linear(dim, n_languages)
         if config.reconstruction_mlp == "all":
-            self.template_target, self.residual_target = ffn(), ffn()
-        self.scale = dim**-0.5 if config.attention_scale == "sqrt_d" else 1.0
+            self.template_target, self.residual_target = feed_forward(dim, config), feed_forward(dim, config)
 
-    def embed(self, batch: Batch) -> Embedded:
+    def embed(self, batch: Batch) -> Batch:
         """`meaning`, `template`, `residual` and `language`, each [texts, dim]."""
-        return self._content(batch) | {"language": self.language(batch["vectors"])}
+        vectors = batch["vectors"].unsqueeze(0)
+        content = self._content(vectors, [batch]) | {"language": self.language(vectors)}
+        return {name: value.squeeze(0) for name, value in content.items()}
 
-    def _content(self, batch: Batch) -> Embedded:
-        template, residual = self._attend(batch)
+    def encode(self, batch: Batch) -> Batch:
+        """`meaning`, `template`, `residual` of all texts of the step, `language` of the pairs: [roles, pairs, dim]."""
+        vectors = batch["role_vectors"]
+        texts = [of_role(batch, role) for role in ROLES[: len(vectors)]]
+        return batch | self._content(vectors, texts) | {"language": self.language(vectors[:2])}
+
+    def _content(self, vectors: Tensor, texts: Sequence[Batch]) -> Batch:
+        template, residual = self.attention(vectors, texts)
         return {"meaning": self.meaning(template + residual), "template": template, "residual": residual}
 
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
+    def terms(self, encoded: Batch) -> Batch:
         """The paper's 14 terms, added up over both languages under eight names."""
-        own = {side: self.embed(_of(batch, side)) for side in SIDES}
-        terms = {
-            "language_identification": sum_of_means(
-                losses.identification(self.identity(own[side]["language"]), batch[f"{side}_language"]) for side in SIDES
-            )
-        }
-        if "utterance_reconstruction" not in self.config.without:
-            terms["utterance_reconstruction"] = sum_of_means(
-                self._utterance_reconstruction(batch, own[side], side) for side in SIDES
-            )
-        for part in ("template", "residual"):
-            if f"{part}_reconstruction" not in self.config.without:
-                terms |= self._target_reconstruction(batch, own, part)
-        if "contrast" not in self.config.without:
-            negative = {side: self._content(_of(batch, f"{side}_negative")) for side in SIDES}
-            for part in ("template", "meaning"):
-                terms[f"{part}_contrast"] = self._contrast(own, negative, part)
-        return terms
+        has = self.config.has
+        found = {"language_identification": self.identification(encoded)}
+        if has("utterance_reconstruction"):
+            found["utterance_reconstruction"] = self.utterance_reconstruction(encoded)
+        if has("template_reconstruction"):
+            found["template_reconstruction"] = self.reconstruction(encoded, "template")
+            found["template_cross_reconstruction"] = self.cross_reconstruction(encoded, "template")
+        if has("residual_reconstruction"):
+            found["residual_reconstruction"] = self.reconstruction(encoded, "residual")
+            found["residual_cross_reconstruction"] = self.cross_reconstruction(encoded, "residual")
+        if has("contrast"):
+            found["template_contrast"] = self.contrast(encoded["template"])
+            found["meaning_contrast"] = self.contrast(encoded["meaning"])
+        return found
 
-    # --- attention ---
+    def identification(self, encoded: Batch) -> Float[Tensor, ""]:
+        """L_lang."""
+        labels = torch.cat([encoded[f"{side}_language"] for side in SIDES])
+        return 2 * losses.identification(self.identity(encoded["language"].flatten(0, 1)), labels).mean()
 
-    def _attend(self, batch: Batch) -> tuple[Float[Tensor, "batch dim"], Float[Tensor, "batch dim"]]:
-        """Template and residual: values under the attention of the sentence vector, and under its complement."""
-        groups = list(state_groups(batch))
-        asked = self.query(batch["vectors"])[batch["order"]].split([len(mask) for _, mask in groups])
-        found = [self._attend_group(query, *group) for query, group in zip(asked, groups, strict=True)]
-        template, residual = (torch.cat(parts)[batch["place"]] for parts in zip(*found, strict=True))
-        return template, residual
-
-    def _attend_group(
-        self,
-        asked: Float[Tensor, "group dim"],
-        states: Float[Tensor, "group length dim"],
-        mask: Bool[Tensor, "group length"],
-    ) -> tuple[Float[Tensor, "group dim"], Float[Tensor, "group dim"]]:
-        if self.config.attention_special == "drop":
-            mask = without_special_tokens(mask)
-        scores = (self._scores(asked, states) * self.scale).masked_fill(~mask, float("-inf"))
-        attention = scores.softmax(dim=-1)
-        rest = residual_attention(attention, mask, self.config.residual_attention)
-        return (
-            self._values(self.template_value, attention, states),
-            self._values(self.residual_value, rest, states),
-        )
-
-    def _scores(self, asked: Tensor, states: Tensor) -> Tensor:
-        if isinstance(self.key, nn.Linear):
-            # K^T Q c, once per utterance; the bias of K adds the same to every token of an utterance.
-            return torch.einsum("bld,bd->bl", states, asked @ self.key.weight)
-        return torch.einsum("bld,bd->bl", self.key(states), asked)
-
-    def _values(self, value: nn.Module, weights: Tensor, states: Tensor) -> Tensor:
-        if isinstance(value, nn.Linear):
-            return value(torch.einsum("bl,bld->bd", weights, states))
-        return torch.einsum("bl,bld->bd", weights, value(states))
-
-    # --- losses ---
-
-    def _utterance_reconstruction(self, batch: Batch, own: Embedded, side: str) -> Tensor:
-        total = own["language"] + own["template"] + own["residual"]
+    def utterance_reconstruction(self, encoded: Batch) -> Float[Tensor, ""]:
+        """L_utt: language, template and residual give the sentence vector."""
+        total = encoded["language"] + encoded["template"][:2] + encoded["residual"][:2]
         if self.config.reconstruction_mlp != "none":
             total = self.utterance(total)
-        return losses.squared_error(total, self._utterance_target(batch, side))
+        target = encoded["role_vectors"][:2]
+        if self.config.reconstruction_target == "mean":
+            target = torch.stack([mean_states(of_role(encoded, side)) for side in SIDES])
+        return 2 * losses.squared_error(total.flatten(0, 1), target.flatten(0, 1)).mean()
 
-    def _utterance_target(self, batch: Batch, side: str) -> Tensor:
-        if self.config.reconstruction_target == "cls":
-            return batch[f"{side}_vectors"]
-        own = _of(batch, side)
-        means = [
-            torch.einsum("bl,bld->bd", mask.to(states.dtype) / mask.sum(dim=1, keepdim=True), states)
-            for states, mask in state_groups(own)
-        ]
-        return torch.cat(means)[own["place"]]
+    def reconstruction(self, encoded: Batch, part: Part) -> Float[Tensor, ""]:
+        """L_tp and L_rs: template (or residual) and language give the vector of the masked utterance."""
+        return self._to_target(encoded, encoded[part][:2] + encoded["language"], part, SIDES)
 
-    def _target_reconstruction(self, batch: Batch, own: dict[str, Embedded], part: str) -> dict[str, Tensor]:
-        """Same language, and crossed: the own template with the other language gives the other's target."""
-        same, crossed = [], []
-        for side in SIDES:
-            same.append(self._to_target(batch, own[side][part] + own[side]["language"], part, side))
-            across = own[side][part] + own[OTHER[side]]["language"]
-            crossed.append(self._to_target(batch, across, part, OTHER[side]))
-        return {
-            f"{part}_reconstruction": sum_of_means(same),
-            f"{part}_cross_reconstruction": sum_of_means(crossed),
-        }
+    def cross_reconstruction(self, encoded: Batch, part: Part) -> Float[Tensor, ""]:
+        """L_tp-CL and L_rs-CL: with the other language it gives the other's vector."""
+        return self._to_target(encoded, encoded[part][:2] + encoded["language"].flip(0), part, SIDES[::-1])
 
-    def _to_target(self, batch: Batch, total: Tensor, part: str, side: str) -> Tensor:
+    def _to_target(self, encoded: Batch, total: Tensor, part: Part, sides: Sequence[str]) -> Tensor:
         if self.config.reconstruction_mlp == "all":
             total = self.template_target(total) if part == "template" else self.residual_target(total)
-        error = losses.squared_error(total, batch[f"{side}_{part}_vectors"])
-        # An utterance without slots has no residual target: weight 0.
-        return error * batch[f"{side}_has_residual"] if part == "residual" else error
+        target = torch.cat([encoded[f"{side}_{part}_vectors"] for side in sides])
+        error = losses.squared_error(total.flatten(0, 1), target)
+        if part == "residual":
+            # An utterance without slots has no residual target: weight 0.
+            error = error * torch.cat([encoded[f"{side}_has_residual"] for side in sides])
+        return 2 * error.mean()
 
-    def _contrast(self, own: dict[str, Embedded], negative: dict[str, Embedded], part: str) -> Tensor:
-        left, right = own["source"][part], own["target"][part]
-        left_negative, right_negative = negative["source"][part], negative["target"][part]
+    def contrast(self, rows: Float[Tensor, "roles pairs dim"]) -> Float[Tensor, ""]:
+        """L_con: pairs meet, and part from their negatives."""
+        source, target, source_negative, target_negative = rows
         if self.config.contrast == "linear":
-            return losses.linear_contrast(left, right, left_negative, right_negative).mean()
+            return losses.linear_contrast(source, target, source_negative, target_negative).mean()
         if self.config.contrast == "hinge":
-            return losses.hinged_contrast(left, right, left_negative, right_negative).mean()
+            return losses.hinged_contrast(source, target, source_negative, target_negative).mean()
         temperature = self.config.temperature
-        return sum_of_means(
-            (
-                losses.info_nce(left, right, left_negative, temperature=temperature),
-                losses.info_nce(right, left, right_negative, temperature=temperature),
-            )
-        )
+        forth = losses.info_nce(source, target, source_negative, temperature=temperature)
+        back = losses.info_nce(target, source, target_negative, temperature=temperature)
+        return forth.mean() + back.mean()
 
 
-def feed_forward(dim: int, config: FmdaConfig) -> nn.Module:
-    """One linear layer as in the paper, or two with an activation between (switch F1)."""
-    if config.ffn == "linear":
-        return nn.Linear(dim, dim)
-    activation = {"gelu": nn.GELU, "relu": nn.ReLU, "tanh": nn.Tanh}[config.activation]
-    return nn.Sequential(nn.Linear(dim, dim), activation(), nn.Linear(dim, dim))
-
-
-def residual_attention(
-    attention: Float[Tensor, "batch length"],
-    mask: Bool[Tensor, "batch length"],
-    form: Literal["softmax", "renorm"],
-) -> Float[Tensor, "batch length"]:
-    """Attention to what the template leaves: softmax(1 - a), as published, or (1 - a) / (L - 1).
-
-    In the published form no token gets more than e times another's weight: it is close to a plain mean.
-    """
-    rest = 1 - attention
-    if form == "softmax":
-        return rest.masked_fill(~mask, float("-inf")).softmax(dim=-1)
-    rest = rest * mask
-    return rest / rest.sum(dim=-1, keepdim=True).clamp_min(torch.finfo(rest.dtype).tiny)
-
-
-def without_special_tokens(mask: Bool[Tensor, "batch length"]) -> Bool[Tensor, "batch length"]:
-    """The mask without the first and the last token of each text; a text of special tokens only keeps them."""
-    following = torch.nn.functional.pad(mask[:, 1:], (0, 1), value=False)
-    inner = mask & following
-    inner = torch.cat([torch.zeros_like(inner[:, :1]), inner[:, 1:]], dim=1)
-    return torch.where(inner.any(dim=1, keepdim=True), inner, mask)
-
-
-def state_groups(batch: Batch) -> Iterator[tuple[Tensor, Tensor]]:
-    """States and mask of each group of similar length, in the batch's `order`."""
-    group = 0
-    while f"states_{group}" in batch:
-        yield batch[f"states_{group}"], batch[f"mask_{group}"]
-        group += 1
-
-
-def _of(batch: Batch, role: str) -> Batch:
-    prefix = f"{role}_"
-    return {name.removeprefix(prefix): value for name, value in batch.items() if name.startswith(prefix)}
+def draws(config: FmdaConfig) -> tuple[Draw, ...]:
+    """Negatives, unless nothing is contrasted."""
+    return ("negative",) if config.has("contrast") else ()
 
 
 METHOD = FrozenHeadMethod(
@@ -247,5 +164,6 @@ METHOD = FrozenHeadMethod(
     head=FmdaHead,
     embeddings=("meaning", "template", "residual", "language"),
     needs=frozenset({Need.TOKEN_STATES, Need.MASKED_TARGETS, Need.NEGATIVE_POOL}),
-    draws=("negative",),
+    draws=draws,
+    code_version="2",
 )
