@@ -1,0 +1,66 @@
+"""Features of span items, each distinct text once, beside the protocol as published: two calls for every item.
+
+python -m tests.benchmarks.slots [MASSIVE_TARBALL]
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from disent_core.corpora.annotation import bracketed_slots, tag_tokens
+from disent_core.encoders.checkpoint import model_folder
+from disent_core.encoders.contract import EncoderFiles
+from disent_core.slots.encode import encode_items
+from disent_core.slots.items import SpanItems, Tagged, span_items
+from disent_core.slots.tunable import TunableEncoder
+from tests.benchmarks.encoding import MODEL, TARBALL, read_utterances, row
+
+UTTERANCES, BATCH = 40, 32
+
+
+def tagged(tarball: Path, locale: str) -> list[Tagged]:
+    """Test utterances with their slots."""
+    rows = read_utterances(tarball, locale, "test")[:UTTERANCES]
+    return [Tagged(*tag_tokens(text, locale, bracketed_slots(annotated, text)), locale) for text, annotated in rows]
+
+
+@torch.no_grad()
+def naive(encoder: TunableEncoder, items: SpanItems) -> torch.Tensor:
+    """Both texts of every item, in the order of the items, in batches of 32."""
+    encoder.eval()
+    parts = []
+    for texts in (items.masked, items.texts):
+        tokens = encoder.tokenise(texts)
+        parts.append(torch.cat([encoder(tokens, rows) for rows in np.split(*_blocks(len(texts)))]))
+    return torch.cat(parts, dim=1)
+
+
+def _blocks(length: int) -> tuple[np.ndarray, np.ndarray]:
+    return np.arange(length), np.arange(BATCH, length, BATCH)
+
+
+def run(massive_tarball: Path = TARBALL) -> list[dict[str, object]]:
+    """The comparison, and the largest difference between the features of both ways."""
+    files = EncoderFiles(model_folder(MODEL, None, None), "mean", -1, 64, "minilm")
+    encoder = TunableEncoder(files, "cpu")
+    items = span_items(tagged(massive_tarball, "en-US"), max_span=5, mask="word")
+    ours = encode_items(encoder, items, concat_norm="none").take(torch.arange(len(items)))
+    apart = float((ours - naive(encoder, items)).abs().max())
+    distinct = len(set(items.masked)) + len(set(items.texts))
+    note = f"{UTTERANCES} utterances, {2 * len(items)} texts, {distinct} distinct; largest difference {apart:.0e}"
+    return [
+        row(
+            "span items",
+            lambda: encode_items(encoder, items, concat_norm="none"),
+            lambda: naive(encoder, items),
+            note,
+        )
+    ]
+
+
+if __name__ == "__main__":
+    for line in run(Path(sys.argv[1]) if len(sys.argv) > 1 else TARBALL):
+        print(json.dumps(line))
