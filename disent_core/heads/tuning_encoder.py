@@ -79,15 +79,16 @@ class TunableEncoder(nn.Module):
         """Vectors of some of the texts; those of about equal length are run together."""
         rows = rows.cpu()
         order = torch.from_numpy(inputs.lengths)[rows].argsort(stable=True)
-        groups = [self._run(inputs, group) for group in rows[order].split(_GROUP[self.device])]
+        half = self.precision == "bfloat16"
+        with torch.autocast(self.device, dtype=torch.bfloat16) if half else nullcontext():  # casts each weight once
+            groups = [self._run(inputs, group) for group in rows[order].split(_GROUP[self.device])]
         return torch.cat(groups)[order.argsort().to(self.device)]
 
     def _run(self, inputs: TokenisedTexts, rows: Tensor) -> Tensor:
         ids, visible = (torch.from_numpy(array).to(self.device) for array in padded(inputs, rows.numpy(), self.pad))
-        half = self.precision == "bfloat16"
-        with torch.autocast(self.device, dtype=torch.bfloat16) if half else nullcontext():
-            hidden, pooled = run_model(self.model, ids, visible, layer=self.files.layer)
-        return pool_states(hidden.float(), pooled, visible, pooling=self.files.pooling)
+        hidden, pooled = run_model(self.model, ids, visible, layer=self.files.layer)
+        with torch.autocast(self.device, enabled=False):
+            return pool_states(hidden.float(), pooled, visible, pooling=self.files.pooling)
 
 
 Source = VectorMap | TunableEncoder
