@@ -193,6 +193,26 @@ def leaderboard(context: click.Context, task: str | None, show_all: bool, style:
         _ask(f"select {columns} from leaderboard where {wanted} and {shown}", style)
 
 
+@main.command()
+@click.argument("output", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--encoder", required=True, metavar="NAME", help="As [[encoders]] names it.")
+@click.option("--missing", is_flag=True, help="Only texts that the files of imported vectors do not have.")
+@click.pass_context
+def texts(context: click.Context, output: Path, encoder: str, missing: bool) -> None:
+    """Write the texts that an encoder has to embed, for vectors made elsewhere.
+
+    OUTPUT is a .parquet or .jsonl file of text_key, language and text. Give it a column `vector`, and it is what
+    an encoder of kind "vectors" reads.
+    """
+    with _errors(context):
+        from disent_assets.embeddings import texts_of, write_texts
+        from disent_assets.resources import open_workspace
+
+        found = texts_of(open_workspace(), encoder, only_missing=missing)
+        write_texts(found, output)
+        click.echo(f"{len(found)} texts in {output}")
+
+
 BRIEF = (
     "task, evaluated_on, rank, method, encoder, trained_on, embedding, "
     "value, ci_low, ci_high, n, seeds, round(seed_std, 4) as seed_std"

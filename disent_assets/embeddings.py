@@ -3,10 +3,14 @@
 What belongs here: which texts an encoder has to see, and, where the lineage pretrains the encoder, when.
 """
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from disent_assets import partitions
 from disent_assets.checks import passed, vector_checks
@@ -14,9 +18,10 @@ from disent_assets.report import clear_errors, materialized, spec
 from disent_assets.resources import Workspace
 from disent_core.embeddings import STATES, VECTORS, EmbeddingStore
 from disent_core.encoders.lazy import LazyEncoder
+from disent_core.encoders.vectors import VectorsConfig, known_keys
 from disent_core.heads.contract import Need
 from disent_core.pairs import TextPlan, texts_to_encode
-from disent_core.tables import SCHEMAS, Refreshed, TableInfo, fingerprint, read_table
+from disent_core.tables import SCHEMAS, Refreshed, TableInfo, atomic_path, fingerprint, read_table
 
 CODE_VERSION = "1"
 GPU_POOL = "gpu"
@@ -157,7 +162,7 @@ def _vectors(workspace: Workspace, name: str) -> dg.AssetsDefinition:
         with clear_errors():
             plan = text_plan(workspace, name, language)
             place = store(workspace, name, lazy.fingerprint, language)
-            metadata = _encode(lazy, place, plan)
+            metadata = _encode(lazy, language, place, plan)
             results = [_result(place, key, plan, lazy.fingerprint, metadata) for key in keys]
         context.log.info("%s, %s: %d texts encoded", name, language, metadata["encoded"])
         yield from results
@@ -165,11 +170,11 @@ def _vectors(workspace: Workspace, name: str) -> dg.AssetsDefinition:
     return vectors
 
 
-def _encode(lazy: LazyEncoder, place: EmbeddingStore, plan: TextPlan) -> dict[str, Any]:
+def _encode(lazy: LazyEncoder, language: str, place: EmbeddingStore, plan: TextPlan) -> dict[str, Any]:
     """Encode what is missing; the model is loaded only if something is."""
     if not place.missing(plan.texts, states=False) and not place.missing(plan.state_keys, states=True):
         return {"encoded": 0, "reused": len(plan.texts)}
-    report = place.encode_missing(lazy.load(), plan.texts, state_keys=plan.state_keys)
+    report = place.encode_missing(lazy.load(language), plan.texts, state_keys=plan.state_keys)
     return {
         "encoded": report.encoded,
         "reused": report.reused,
@@ -198,3 +203,44 @@ def text_plan(workspace: Workspace, encoder: str, language: str) -> TextPlan:
         [read_table(workspace.table(*key, corpus, language), SCHEMAS[key[1]]) for corpus in corpora] for key in SOURCES
     )
     return texts_to_encode(utterances, masked, templates, training_templates, workspace.config.needs(encoder))
+
+
+def texts_of(workspace: Workspace, encoder: str, *, only_missing: bool) -> pa.Table:
+    """Distinct texts that an encoder has to embed: `text_key`, `language`, `text`.
+
+    Args:
+        workspace: its tables up to the targets must be there.
+        encoder: name of the encoder.
+        only_missing: leave out texts that the files of imported vectors have.
+
+    Raises:
+        ValueError: if there is no such encoder, or `only_missing` is asked of one that is no imported vectors.
+    """
+    if encoder not in workspace.config.encoders:
+        raise ValueError(f"unknown encoder {encoder!r}; choose one of {', '.join(workspace.config.encoders)}")
+    settings = workspace.config.encoders[encoder]
+    if only_missing and not isinstance(settings, VectorsConfig):
+        raise ValueError(f"encoder {encoder!r} embeds its texts itself; --missing is for imported vectors")
+    rows: list[tuple[str, str, str]] = []
+    for language in workspace.config.languages:
+        known = known_keys(settings, language) if only_missing else ()
+        plan = text_plan(workspace, encoder, language)
+        rows += [(key, language, text) for key, text in plan.texts.items() if key not in known]
+    columns = zip(*rows, strict=True) if rows else ((), (), ())
+    return pa.table([pa.array(column, pa.string()) for column in columns], names=["text_key", "language", "text"])
+
+
+def write_texts(texts: pa.Table, path: Path) -> None:
+    """Write them as Parquet or, if the file is named so, as JSON lines.
+
+    Raises:
+        ValueError: if it is named otherwise.
+    """
+    if path.suffix not in (".parquet", ".jsonl"):
+        raise ValueError(f"{path} must end in .parquet or .jsonl")
+    with atomic_path(path) as beside:
+        if path.suffix == ".parquet":
+            pq.write_table(texts, beside)
+        else:
+            lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in texts.to_pylist())
+            beside.write_text("".join(lines), encoding="utf-8")

@@ -4,7 +4,6 @@ An unknown key, a wrong type or a name that does not exist is a `ConfigError` th
 Each stage keeps its own settings beside its code, as a frozen dataclass; here they are put together.
 """
 
-import json
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,11 +11,10 @@ from dataclasses import asdict, dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NoReturn
-
-from pydantic import TypeAdapter, ValidationError
+from typing import Any, ClassVar, Literal
 
 from disent_core import heads
+from disent_core.config_file import Locator
 from disent_core.corpora import READERS, reader
 from disent_core.encoders import ENCODER_KINDS, encoder_module
 from disent_core.errors import ConfigError, located
@@ -202,7 +200,7 @@ def load_config(path: Path) -> Config:
         line = re.search(r"at line (\d+)", str(error))
         number = int(line.group(1)) if line else len(text.splitlines())  # otherwise it is the end of the file
         raise ConfigError(located(path, number, str(error), "Mend the TOML syntax")) from error
-    place = _Locator(path, text)
+    place = Locator(path, text)
     parsed = place.validate(_File, raw, ())
     config = Config(
         path=path.resolve(),
@@ -243,7 +241,7 @@ def _read(path: Path) -> str:
         raise ConfigError(located(path, None, f"not UTF-8 ({error})", "Save the file as UTF-8")) from error
 
 
-def _encoders(tables: Sequence[dict[str, Any]], place: "_Locator") -> dict[str, Any]:
+def _encoders(tables: Sequence[dict[str, Any]], place: Locator) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for index, table in enumerate(tables):
         where = ("encoders", index)
@@ -269,12 +267,12 @@ def _resolved(encoder: Any, folder: Path) -> Any:
     return replace(encoder, path=str((folder / Path(path).expanduser()).resolve()))
 
 
-def _methods(parsed: _File, place: "_Locator") -> dict[str, MethodConfig]:
+def _methods(parsed: _File, place: Locator) -> dict[str, MethodConfig]:
     names = dict.fromkeys((*parsed.experiment.methods, *parsed.methods))
     return {name: _method(name, dict(parsed.methods.get(name, {})), place) for name in names}
 
 
-def _method(name: str, table: dict[str, Any], place: "_Locator") -> MethodConfig:
+def _method(name: str, table: dict[str, Any], place: Locator) -> MethodConfig:
     where, named_by = ("methods", name), ("methods", name, "method") if table else ("experiment", "methods")
     base = place.validate(str, table.pop("method", name), (*where, "method"))
     preset = place.validate(str, table.pop("preset", "paper"), (*where, "preset"))
@@ -293,7 +291,7 @@ def _method(name: str, table: dict[str, Any], place: "_Locator") -> MethodConfig
     return MethodConfig(name=name, method=method, settings=settings, encoders=encoders, pairs=pairs, seeds=seeds)
 
 
-def _check_names(config: Config, place: "_Locator") -> None:
+def _check_names(config: Config, place: Locator) -> None:
     if len({corpus.name for corpus in config.corpora}) < len(config.corpora):
         place.fail(("corpora",), f"two corpora share a name: {[corpus.name for corpus in config.corpora]}")
     _check_parts(config, place)
@@ -308,9 +306,21 @@ def _check_names(config: Config, place: "_Locator") -> None:
                 place.fail(("methods", method.name, "pairs"), f"{pair!r} is not among experiment.pairs")
         if len(set(method.seeds)) < len(method.seeds) or any(not 0 <= seed < 2**63 for seed in method.seeds):
             place.fail(("methods", method.name, "seeds"), f"seeds must be distinct, from 0: {list(method.seeds)}")
+    _check_needs(config, place)
 
 
-def _check_parts(config: Config, place: "_Locator") -> None:
+def _check_needs(config: Config, place: Locator) -> None:
+    """No method on an encoder that lacks what it needs."""
+    for name, encoder in config.encoders.items():
+        for method in config.methods_of(name):
+            lacks: Mapping[str, str] = getattr(encoder, "lacks", {})
+            if what := " and ".join(said for need, said in lacks.items() if need in method.method.needs):
+                remedy = f"name those that it runs on, encoders = [...] in [methods.{method.name}]"
+                found = f"{method.name} needs {what}, which encoder {name!r} does not have; {remedy}"
+                place.fail(("methods", method.name, "encoders"), found)
+
+
+def _check_parts(config: Config, place: Locator) -> None:
     """Names become folders."""
     named = [
         *((("corpora", index, "name"), corpus.name) for index, corpus in enumerate(config.corpora)),
@@ -324,7 +334,7 @@ def _check_parts(config: Config, place: "_Locator") -> None:
             place.fail(where, str(error))
 
 
-def _check_locales(config: Config, place: "_Locator") -> None:
+def _check_locales(config: Config, place: Locator) -> None:
     for index, corpus in enumerate(config.corpora):
         known = reader(corpus.format).LOCALES
         for locale in corpus.languages:
@@ -334,7 +344,7 @@ def _check_locales(config: Config, place: "_Locator") -> None:
                 place.fail(("corpora", index, "languages"), f"{corpus.format} has no {locale!r}; {remedy}")
 
 
-def _check_pairs(config: Config, place: "_Locator") -> None:
+def _check_pairs(config: Config, place: Locator) -> None:
     where = ("experiment", "pairs")
     for entry in config.experiment.pairs:
         pairs: list[frozenset[str]] = []
@@ -348,67 +358,3 @@ def _check_pairs(config: Config, place: "_Locator") -> None:
             pairs.append(frozenset((left, right)))
         if len(set(pairs)) < len(pairs):
             place.fail(where, f"{entry!r} names a pair of languages twice")
-
-
-class _Locator:
-    """Finds the line of a key in the file, for messages."""
-
-    def __init__(self, path: Path, text: str) -> None:
-        self.path, self.lines = path, text.splitlines()
-
-    def validate(self, kind: Any, value: Any, where: tuple[str | int, ...]) -> Any:
-        """The value as the type `kind`; everything that is wrong with it is one `ConfigError`."""
-        try:
-            return TypeAdapter(kind).validate_json(json.dumps(value, default=str), strict=True)
-        except ValidationError as error:
-            messages = [self._message((*where, *one["loc"]), one) for one in error.errors()]
-            raise ConfigError("\n".join(messages)) from error
-
-    def fail(self, where: tuple[str | int, ...], found: str) -> NoReturn:
-        """Raise a `ConfigError` at a key."""
-        raise ConfigError(f"{self.path}:{self.line(where)}: {_dotted(where)}: {found}")
-
-    def line(self, where: Sequence[str | int]) -> int:
-        """Line (from 1) of the key, or of the nearest table or key above it."""
-        start, end, rest = self._section(where)
-        for name in (str(part) for part in rest if isinstance(part, str)):
-            for number in range(start, end):
-                if re.match(rf"\s*\"?{re.escape(name)}\"?\s*=", self.lines[number]):
-                    return number + 1
-        return max(start, 1)
-
-    def _section(self, where: Sequence[str | int]) -> tuple[int, int, Sequence[str | int]]:
-        """Lines of the innermost table header that the path leads through, and what of the path is left."""
-        headers = [
-            (number, match.group(1).strip().replace('"', ""))
-            for number, line in enumerate(self.lines)
-            if (match := re.match(r"\s*\[\[?([^\[\]]+)\]\]?", line))
-        ]
-        for depth in range(len(where), 0, -1):
-            name = ".".join(part for part in where[:depth] if isinstance(part, str))
-            same = [number for number, header in headers if header == name]
-            nth = next((part for part in where[:depth] if isinstance(part, int)), 0)
-            if nth < len(same):
-                start = same[nth] + 1
-                end = next((number for number, _ in headers if number >= start), len(self.lines))
-                return start, end, where[depth:]
-        return 0, min((number for number, _ in headers), default=len(self.lines)), where
-
-    def _message(self, where: tuple[str | int, ...], one: Mapping[str, Any]) -> str:
-        what = {
-            "extra_forbidden": "unknown key",
-            "unexpected_keyword_argument": "unknown key",
-            "missing": "this key is missing",
-            "missing_argument": "this key is missing",
-        }
-        if one["type"] == "value_error":  # of a whole section: its message begins with the key and names the value
-            found = one["msg"].removeprefix("Value error, ")
-            key = found.split(" ", 1)[0]
-            where = (*where, key) if key in one["input"] else where
-        else:
-            found = what.get(one["type"]) or f"{one['msg']} (found {one['input']!r})"
-        return f"{self.path}:{self.line(where)}: {_dotted(where)}: {found}"
-
-
-def _dotted(where: Sequence[str | int]) -> str:
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in where).lstrip(".")

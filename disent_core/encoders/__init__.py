@@ -6,6 +6,7 @@ from types import ModuleType
 ENCODER_KINDS: dict[str, str] = {
     "huggingface": "disent_core.encoders.huggingface",
     "scratch": "disent_core.encoders.scratch",
+    "vectors": "disent_core.encoders.vectors",
 }
 """Kind, as the configuration names it -> module. Each module names its configuration `CONFIG`."""
 

@@ -9,9 +9,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from disent_core.encoders import huggingface, scratch
+from disent_core.encoders import huggingface, scratch, vectors
 from disent_core.encoders.checkpoint import files_fingerprint, model_folder
 from disent_core.encoders.contract import Device, Encoder, EncoderFiles
+from disent_core.errors import EncoderError
 from disent_core.tables import fingerprint, write_text
 
 log = logging.getLogger(__name__)
@@ -31,8 +32,8 @@ class PretrainReport:
 class LazyEncoder:
     """One configured encoder.
 
-    `folder` is where its model lies if the lineage pretrains it; a Hugging Face model lies where its own
-    configuration says.
+    `folder` is where its model lies if the lineage pretrains it; a Hugging Face model, and imported vectors, lie
+    where their own configuration says.
     """
 
     config: Any
@@ -49,8 +50,10 @@ class LazyEncoder:
         """That of the loaded encoder, from its files alone.
 
         Raises:
-            EncoderError: if the model is not there.
+            EncoderError: if the model, or the vectors, are not there.
         """
+        if isinstance(self.config, vectors.VectorsConfig):
+            return vectors.encoder_fingerprint(self.config)
         config = self._frozen()
         folder = model_folder(config.path, config.id, config.revision)
         stamps = tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in sorted(folder.iterdir()))
@@ -61,18 +64,22 @@ class LazyEncoder:
         """The model on disk, for a method that tunes it.
 
         Raises:
-            EncoderError: if the model is not there.
+            EncoderError: if the model is not there, or there is none.
         """
+        if isinstance(self.config, vectors.VectorsConfig):
+            raise EncoderError(f"encoder {self.config.name!r} is imported vectors: there is no model to tune")
         config = self._frozen()
         folder = model_folder(config.path, config.id, config.revision)
         return EncoderFiles(folder, config.pooling, config.layer, config.max_length, self.fingerprint)
 
-    def load(self) -> Encoder:
-        """The encoder, ready to encode.
+    def load(self, language: str) -> Encoder:
+        """The encoder, ready to encode texts of this language.
 
         Raises:
             EncoderError: if it can't be loaded.
         """
+        if isinstance(self.config, vectors.VectorsConfig):
+            return vectors.load(self.config, language)
         return huggingface.load(self._frozen(), self.device)
 
     def pretrain(

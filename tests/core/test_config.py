@@ -229,6 +229,12 @@ MISTAKES = {
         "can't be",
     ),
     "home folder of nobody": ('"models/real"', '"~nobody-of-this-name/x"', "20: encoders[1].path", "is no path"),
+    "token states of imported vectors": (
+        'kind = "huggingface"\npath = "models/real"',
+        'kind = "vectors"\npath = "real.parquet"',
+        "33: methods.mine.encoders",
+        "mine needs token states, which encoder 'real' does not have; name those that it runs on",
+    ),
     "broken syntax": ("[experiment]", "[experiment", "22", "Mend the TOML syntax"),
     "key given twice": ('name = "two"', 'name = "two"\nname = "x"', "9", "Mend the TOML syntax"),
     "text that does not end": ('encoders = ["real"]\n', 'encoders = """', "33", "Mend the TOML syntax"),
