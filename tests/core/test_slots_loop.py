@@ -73,6 +73,13 @@ def test_a_damaged_checkpoint_is_not_used(tmp_path):
     assert not any(one.is_replayed for one in Regression().train(tmp_path / "run"))
 
 
+def test_every_step_draws_its_own_dropout(tmp_path):
+    toy, drawn = Regression(), []
+    toy.network[1].register_forward_hook(lambda layer, given, output: drawn.append(str((output == 0).tolist())))
+    toy.train(tmp_path / "run")
+    assert len(drawn) == len(set(drawn)) == 15
+
+
 def test_training_leaves_the_random_state_of_its_caller_alone(tmp_path):
     toy = Regression()
     torch.manual_seed(3)
