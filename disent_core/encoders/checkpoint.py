@@ -1,6 +1,7 @@
 """Checkpoints on disk: find the folder, hash its files, load model and tokeniser, and trust no random weight."""
 
 import hashlib
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -8,9 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Float
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from torch.nn import functional as F
 
+from disent_core.encoders.contract import Pooling
 from disent_core.errors import EncoderError, located
 
+DENSE = "2_Dense"
+"""Folder in which sentence-transformers saves the dense layer after the pooling, the third module of a model."""
 PACKAGE_PREFIX = "package:"
 _MODEL_FILES = ("*.safetensors", "*.json", "*.txt", "*.model")
 _NOT_READ = {"modules.json", "data_config.json", "training_args.json", "config_sentence_transformers.json"}
@@ -48,9 +57,10 @@ def _from_hub(identifier: str, revision: str | None) -> Path:
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
 
     what = f"{identifier!r} at revision {revision or 'main'!r}"
-    patterns = {"allow_patterns": list(_MODEL_FILES), "ignore_patterns": ["*/*"]}
+    patterns = [*_MODEL_FILES, *(f"{DENSE}/{pattern}" for pattern in _MODEL_FILES)]
+    others = ["[!2]*/*", "2[!_]*/*"]  # a star matches slashes too
     try:
-        return Path(snapshot_download(identifier, revision=revision, **patterns))
+        return Path(snapshot_download(identifier, revision=revision, allow_patterns=patterns, ignore_patterns=others))
     except LocalEntryNotFoundError as error:
         remedy = "Go online once, or put a copy in a folder and set path instead of id"
         raise EncoderError(f"model {what} is not in the local cache and the hub is out of reach. {remedy}") from error
@@ -59,13 +69,14 @@ def _from_hub(identifier: str, revision: str | None) -> Path:
         raise EncoderError(f"model {what} can't be read from the hub ({error}). {remedy}") from error
 
 
-def files_fingerprint(folder: Path) -> dict[str, str]:
+def files_fingerprint(folder: Path, pooling: Pooling = "cls") -> dict[str, str]:
     """SHA-256 of every file that weights, configuration or tokeniser are read from."""
-    files = {file for pattern in _MODEL_FILES for file in folder.glob(pattern) if file.name not in _NOT_READ}
+    patterns = [*_MODEL_FILES, f"{DENSE}/*.json", f"{DENSE}/*.safetensors"][: None if _is_dense(pooling) else -2]
+    files = {file for pattern in patterns for file in folder.glob(pattern) if file.name not in _NOT_READ}
     hashes = {}
     for file in sorted(files):
         with file.open("rb") as stream:
-            hashes[file.name] = hashlib.file_digest(stream, "sha256").hexdigest()
+            hashes[file.relative_to(folder).as_posix()] = hashlib.file_digest(stream, "sha256").hexdigest()
     return hashes
 
 
@@ -88,8 +99,10 @@ def quiet_transformers() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def load_model(folder: Path, *, pooler: bool) -> Any:
+def load_model(folder: Path, *, pooling: Pooling) -> Any:
     """The model in evaluation mode, with every weight from the checkpoint and a pooler only if asked for.
+
+    With `cls_dense_norm` its pooler is the dense layer of sentence-transformers.
 
     transformers fills in random weights where a checkpoint has none, a RoBERTa pooler above all.
 
@@ -107,15 +120,57 @@ def load_model(folder: Path, *, pooler: bool) -> Any:
         remedy = "Check that the folder holds a complete model"
         raise EncoderError(located(folder, None, f"this model can't be loaded ({error})", remedy)) from error
     missing = sorted(info["missing_keys"])
-    if pooler and (getattr(model, "pooler", None) is None or any("pooler" in key for key in missing)):
+    if pooling == "pooler" and (getattr(model, "pooler", None) is None or any("pooler" in key for key in missing)):
         remedy = "Set pooling to 'cls' or 'mean'"
         raise EncoderError(located(folder, None, "pooling is 'pooler' and the checkpoint has none", remedy))
     if absent := [key for key in missing if "pooler" not in key]:
         remedy = "They would be random. Use a complete checkpoint"
         raise EncoderError(located(folder, None, f"{len(absent)} weights are missing, e.g. {absent[:3]}", remedy))
-    if not pooler and getattr(model, "pooler", None) is not None:
-        model.pooler = None
+    if pooling != "pooler" and hasattr(model, "pooler"):
+        model.pooler = load_dense(folder, model.config.hidden_size) if _is_dense(pooling) else None
+    elif _is_dense(pooling):
+        found = f"pooling is {pooling!r}, and a {type(model).__name__} has no place for the dense layer"
+        raise EncoderError(located(folder, None, found, "Set pooling to 'cls' or 'mean'"))
     return model.eval().requires_grad_(False)
+
+
+def _is_dense(pooling: Pooling) -> bool:
+    return pooling == "cls_dense_norm"
+
+
+class DensePooler(nn.Module):
+    """[CLS], dense layer, tanh, unit norm: how sentence-transformers runs LaBSE."""
+
+    def __init__(self, width: int, *, bias: bool) -> None:
+        super().__init__()
+        self.linear = nn.Linear(width, width, bias=bias)
+
+    def forward(self, hidden: Float[Tensor, "rows length dim"]) -> Float[Tensor, "rows dim"]:
+        """One vector of norm 1 a text."""
+        return F.normalize(torch.tanh(self.linear(hidden[:, 0])).float(), dim=-1)
+
+
+def load_dense(folder: Path, width: int) -> DensePooler:
+    """The layer in `2_Dense` of a folder that sentence-transformers has saved.
+
+    Raises:
+        EncoderError: if it is not there, not in safetensors, of another width or without tanh.
+    """
+    place = folder / DENSE
+    try:
+        settings = json.loads((place / "config.json").read_text(encoding="utf-8"))
+        weights = load_file(place / "model.safetensors")
+    except (OSError, ValueError, SafetensorError) as error:
+        remedy = "It needs config.json and model.safetensors; save the model anew with sentence-transformers"
+        raise EncoderError(located(place, None, f"pooling is 'cls_dense_norm': {error}", remedy)) from error
+    activation = str(settings.get("activation_function")).rsplit(".", 1)[-1]
+    shape = tuple(weights["linear.weight"].shape) if "linear.weight" in weights else None
+    if activation != "Tanh" or shape != (width, width):
+        found = f"a dense layer of shape {shape} with {activation}, not {(width, width)} with Tanh"
+        raise EncoderError(located(place, None, found, "Set pooling to 'cls' or 'mean'"))
+    pooler = DensePooler(width, bias="linear.bias" in weights)
+    pooler.load_state_dict(weights)
+    return pooler
 
 
 def load_tokeniser(folder: Path) -> Any:

@@ -10,6 +10,8 @@ from jaxtyping import Float, Int
 
 FloatName = Literal["float16", "float32"]
 Device = Literal["auto", "cpu", "cuda"]
+Pooling = Literal["cls", "mean", "pooler", "cls_dense_norm"]
+"""How token states become a sentence vector, see `huggingface.HuggingFaceConfig`."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class EncoderFiles:
     """A frozen encoder on disk, for a method that tunes it: its model and how states become a sentence vector."""
 
     folder: Path
-    pooling: Literal["cls", "mean", "pooler"]
+    pooling: Pooling
     layer: int
     max_length: int
     fingerprint: str

@@ -19,7 +19,7 @@ from disent_core.encoders.checkpoint import (
     longest_input,
     model_folder,
 )
-from disent_core.encoders.contract import Device, EncodedBatch, FloatName
+from disent_core.encoders.contract import Device, EncodedBatch, FloatName, Pooling
 from disent_core.encoders.tokens import TextTokeniser, TokenisedTexts
 from disent_core.errors import EncoderError, located
 from disent_core.tables import fingerprint
@@ -47,7 +47,8 @@ class HuggingFaceConfig:
         path: folder of the model; `package:NAME/sub/folder` is a folder inside an installed Python package.
         id: of the model on the hub, at `revision` (default: its main branch).
         pooling: `cls` is the state at position 0, `mean` the mean over tokens, special ones included and
-            padding not, `pooler` the checkpoint's own pooler.
+            padding not, `pooler` the checkpoint's own pooler, `cls_dense_norm` the pipeline that
+            sentence-transformers has for LaBSE: state at position 0, its `2_Dense` layer, tanh, norm 1.
         layer: index into `hidden_states`: 0 is the embedding layer, -1 the last layer.
         max_length: tokens that are read of a text, special tokens included.
         batch_tokens: tokens of a batch, padding included; None is what the device does best with. It does not
@@ -64,7 +65,7 @@ class HuggingFaceConfig:
     path: str | None = None
     id: str | None = None
     revision: str | None = None
-    pooling: Literal["cls", "mean", "pooler"] = "cls"
+    pooling: Pooling = "cls"
     layer: int = -1
     max_length: int = 128
     batch_tokens: int | None = None
@@ -81,7 +82,7 @@ class HuggingFaceConfig:
             raise ValueError(f"encoder {self.name!r}: max_length is {self.max_length}, must be at least 3")
         if self.batch_tokens is not None and self.batch_tokens < 1:
             raise ValueError(f"encoder {self.name!r}: batch_tokens is {self.batch_tokens}, must be positive")
-        if self.pooling == "pooler" and self.layer != -1:
+        if self.pooling in ("pooler", "cls_dense_norm") and self.layer != -1:
             raise ValueError(f"encoder {self.name!r}: a pooler reads the last layer, not layer {self.layer}")
 
 
@@ -127,7 +128,7 @@ class HuggingFaceEncoder:
     def __init__(self, config: HuggingFaceConfig, folder: Path, device: str) -> None:
         self._config, self._device = config, device
         tokeniser = load_tokeniser(folder)
-        model = load_model(folder, pooler=config.pooling == "pooler")
+        model = load_model(folder, pooling=config.pooling)
         _check_limits(config, model, tokeniser, folder)
         self._model = model.to(device)
         self._tokenise = TextTokeniser(tokeniser.backend_tokenizer, tokeniser.mask_token, config.max_length)
@@ -136,7 +137,7 @@ class HuggingFaceEncoder:
         self.name, self.dim = config.name, int(model.config.hidden_size)
         self.vector_dtype: FloatName = config.vector_dtype
         self.states_dtype: FloatName = config.states_dtype
-        self.fingerprint = encoder_fingerprint(config, files_fingerprint(folder))
+        self.fingerprint = encoder_fingerprint(config, files_fingerprint(folder, config.pooling))
 
     def encode(self, texts: Sequence[str], *, states: bool) -> Iterator[EncodedBatch]:
         """See `Encoder.encode`. Longest texts come first, so a batch too large for the device shows at once."""
@@ -220,12 +221,18 @@ def pool_states(
     pooled: Tensor | None,
     visible: Bool[Tensor, "rows length"],
     *,
-    pooling: Literal["cls", "mean", "pooler"],
+    pooling: Pooling,
 ) -> Float[Tensor, "rows dim"]:
-    """One vector a text: the state at position 0, the mean over visible positions, or the pooler's."""
+    """One vector a text: the state at position 0, the mean over visible positions, or the pooler's.
+
+    Raises:
+        ValueError: if it is the pooler's and the model has none.
+    """
     if pooling == "cls":
         return hidden[:, 0]
-    if pooling == "pooler" and pooled is not None:
+    if pooling != "mean":
+        if pooled is None:
+            raise ValueError(f"pooling is {pooling!r} and the model was loaded without a pooler")
         return pooled.float()
     weights = visible.to(hidden.dtype)
     weights = weights / weights.sum(1, keepdim=True)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from disent_core.encoders import huggingface, scratch, vectors
-from disent_core.encoders.checkpoint import files_fingerprint, model_folder
-from disent_core.encoders.contract import Device, Encoder, EncoderFiles
+from disent_core.encoders.checkpoint import DENSE, files_fingerprint, model_folder
+from disent_core.encoders.contract import Device, Encoder, EncoderFiles, Pooling
 from disent_core.errors import EncoderError
 from disent_core.tables import fingerprint, write_text
 
@@ -56,8 +56,9 @@ class LazyEncoder:
             return vectors.encoder_fingerprint(self.config)
         config = self._frozen()
         folder = model_folder(config.path, config.id, config.revision)
-        stamps = tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in sorted(folder.iterdir()))
-        return huggingface.encoder_fingerprint(config, _hashes(folder, stamps))
+        files = sorted([*folder.iterdir(), *folder.glob(f"{DENSE}/*")])
+        stamps = tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files)
+        return huggingface.encoder_fingerprint(config, _hashes(folder, config.pooling, stamps))
 
     @property
     def files(self) -> EncoderFiles:
@@ -112,7 +113,7 @@ class LazyEncoder:
 
 
 @lru_cache(maxsize=16)
-def _hashes(folder: Path, stamps: tuple[tuple[str, int, int], ...]) -> dict[str, str]:
+def _hashes(folder: Path, pooling: Pooling, stamps: tuple[tuple[str, int, int], ...]) -> dict[str, str]:
     """Hashes of the model's files; they are read again when a file's time or size has changed."""
     del stamps  # part of the key only
-    return files_fingerprint(folder)
+    return files_fingerprint(folder, pooling)

@@ -68,7 +68,7 @@ class TunableEncoder(nn.Module):
     ) -> None:
         super().__init__()
         tokeniser = load_tokeniser(files.folder)
-        self.model = load_model(files.folder, pooler=files.pooling == "pooler").requires_grad_(True).to(device)
+        self.model = load_model(files.folder, pooling=files.pooling).requires_grad_(True).to(device)
         self.model.get_input_embeddings().requires_grad_(train_embeddings)
         self.prepare = TextTokeniser(tokeniser.backend_tokenizer, tokeniser.mask_token, files.max_length)
         self.pad = tokeniser.pad_token_id or 0

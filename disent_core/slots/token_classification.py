@@ -57,7 +57,7 @@ class TokenLabeller(nn.Module):
         super().__init__()
         tokeniser = load_tokeniser(files.folder)
         self.tags, self.config, self.files, self.device = tuple(tags), config, files, device
-        self.model = load_model(files.folder, pooler=False).requires_grad_(True)
+        self.model = load_model(files.folder, pooling="cls").requires_grad_(True)
         check_length(self.model, tokeniser, files.max_length, files.folder)
         self.pad = tokeniser.pad_token_id or 0
         self.tokeniser = type(tokeniser.backend_tokenizer).from_str(tokeniser.backend_tokenizer.to_str())

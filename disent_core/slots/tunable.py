@@ -36,7 +36,7 @@ class TunableEncoder(nn.Module):
     def __init__(self, files: EncoderFiles, device: str) -> None:
         super().__init__()
         tokeniser = load_tokeniser(files.folder)
-        self.model = load_model(files.folder, pooler=files.pooling == "pooler").requires_grad_(True).to(device)
+        self.model = load_model(files.folder, pooling=files.pooling).requires_grad_(True).to(device)
         check_length(self.model, tokeniser, files.max_length, files.folder)
         self.tokenise = TextTokeniser(tokeniser.backend_tokenizer, tokeniser.mask_token, files.max_length)
         self.pad = tokeniser.pad_token_id or 0
