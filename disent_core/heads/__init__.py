@@ -19,6 +19,7 @@ METHODS: dict[str, str] = {
     "dream_oracle": "disent_core.heads.dream_oracle",
     "meat_oracle": "disent_core.heads.meat_oracle",
     "fmda": "disent_core.heads.fmda",
+    "fmda_two_stage": "disent_core.heads.fmda_two_stage",
     "emu": "disent_core.heads.emu",
     "emu_no_discriminator": "disent_core.heads.emu:NO_DISCRIMINATOR",
     "emu_no_discriminator_no_center": "disent_core.heads.emu:NO_DISCRIMINATOR_NO_CENTER",
@@ -28,6 +29,8 @@ METHODS: dict[str, str] = {
     "npair": "disent_core.heads.intent_baselines:NPAIR",
     "tuned": "disent_core.heads.tuned",
     "twosl": "disent_core.heads.twosl",
+    "twosl_no_contrastive": "disent_core.heads.twosl:NO_CONTRASTIVE",
+    "twosl_no_filter": "disent_core.heads.twosl:NO_FILTER",
     "token_classification": "disent_core.heads.token_classification",
 }
 

@@ -5,3 +5,11 @@ from disent_core.slots.config import TWOSL_PRESETS
 from disent_core.slots.twosl import SpanLabeller, start
 
 METHOD = LabellingMethod(name="twosl", presets=TWOSL_PRESETS, start=start, open=SpanLabeller.load)
+
+
+def _variant(name: str, switch: str) -> LabellingMethod:
+    return LabellingMethod(name=name, presets={"paper": TWOSL_PRESETS[switch]}, start=start, open=SpanLabeller.load)
+
+
+NO_CONTRASTIVE = _variant("twosl_no_contrastive", "no_contrastive")
+NO_FILTER = _variant("twosl_no_filter", "no_filter")
