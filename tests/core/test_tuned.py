@@ -1,11 +1,13 @@
 """Tuning: an untuned encoder is the frozen one, cut-off runs are whole runs, and files give the vectors back."""
 
 import itertools
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 import torch
+from pydantic import TypeAdapter
 from safetensors import safe_open
 from synthetic import world
 from tiny_encoder import tiny_encoder
@@ -15,6 +17,7 @@ from disent_core.errors import TrainingError
 from disent_core.heads import emu, intent_baselines, tuned, tuning
 from disent_core.heads.contract import Need
 from disent_core.heads.data import SIDES, TextFeatures
+from disent_core.heads.train import HeadFiles, HeadRun, train_head
 from disent_core.heads.tuning_encoder import TunableEncoder, VectorMap, embed_all
 from disent_core.training import curve_table
 
@@ -339,6 +342,26 @@ def test_a_method_needs_utterances_and_the_encoder_and_has_its_presets(name):
     assert method.needs == {Need.UTTERANCES, Need.ENCODER}
     assert set(method.presets) == ({"paper", "bfloat16"} if name == "tuned" else {"paper", "transformer", "head"})
     assert method.embeddings == (("meaning",) if name == "tuned" else ("sentence",))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_preset_can_be_written_in_a_configuration_file(name):
+    for preset in METHODS[name].presets.values():
+        written = json.dumps(asdict(preset))
+        assert TypeAdapter(type(preset)).validate_json(written, strict=True) == preset
+
+
+@pytest.mark.parametrize(("name", "tune"), [("emu", "head"), ("tuned", "encoder")])
+def test_a_head_goes_from_its_inputs_to_its_files(name, tune, data, tmp_path):
+    head = HeadRun(
+        name=name, method=METHODS[name], settings=settings(name, tune=tune), encoder="tiny", trained_on="en-de",
+        seeds=(0, 1), data_fingerprint="data", encoder_fingerprint="tiny",
+    )  # fmt: skip
+    written = HeadFiles(*(tmp_path / part for part in ("weights.safetensors", "curve.parquet", "checkpoint")))
+    first, again = (train_head(head, written, lambda: data, device="cpu") for _ in range(2))
+    assert (first.steps, first.epochs, first.is_reused, again.is_reused) == (12, 4, False, True)
+    assert first.content == again.content
+    assert not written.checkpoint.exists()
 
 
 @pytest.mark.parametrize("wrong", [{"temperature": 0.0}, {"patience": 0}])
