@@ -80,10 +80,12 @@ class Head(nn.Module):
 
     A head with an `adversary` names the submodule that each step trains first, on `adversary_terms`, with all
     else frozen; the other parameters follow on `terms`, with the adversary frozen. Both read what `encode` makes
-    of the batch without the adversary, once.
+    of the batch without the adversary, once. Parameters that require no gradient are left as they are.
+    `monitored` names the embedding whose dev retrieval is measured.
     """
 
     adversary: str = ""
+    monitored: str = "meaning"
 
     def embed(self, batch: Batch) -> Batch:
         """One matrix per embedding name, from `vectors` (and `grouped_states`)."""
@@ -115,6 +117,7 @@ def fit(
     checkpoint: Path,
     device: str,
     run: str,
+    initial: Mapping[int, Parameters] | None = None,
 ) -> Iterator[Epoch]:
     """Train one head per seed, all at once, with Adam and early stopping; yields every epoch's terms.
 
@@ -128,6 +131,7 @@ def fit(
         checkpoint: safetensors file that holds the run's state; it outlives the run, `best_parameters` reads it.
         device: `cpu` or `cuda`.
         run: fingerprint of data, method and configuration: a checkpoint of another run is not used.
+        initial: parameters to begin with, by seed, instead of random ones.
 
     Raises:
         TrainingError: if a loss is not finite, or there is nothing to validate on.
@@ -136,7 +140,7 @@ def fit(
     run = fingerprint(run, asdict(replace(config, checkpoint_seconds=0.0)), list(seeds))
     head = build().to(device)
     set_precision(head, config.precision)
-    state = resume(checkpoint, run, device) or start(build, seeds, device)
+    state = resume(checkpoint, run, device) or start(build, seeds, device, initial)
     yield from (replace(_epoch(entry), is_replayed=True) for entry in state.history)
     plan = sampler.plan(config.validation, config.validation_fraction, config.split_seed, device)
     saved = time.monotonic()
@@ -199,8 +203,9 @@ def _one_epoch(head: Head, state: TrainingState, plan: BatchPlan, config: TrainC
 
 def _step(head: Head, state: TrainingState, batch: Batch, config: TrainConfig) -> Batch:
     """The adversary's update, if there is one, then that of everything else; returns all loss terms."""
-    theirs = {name for name in state.parameters if head.adversary and name.startswith(f"{head.adversary}.")}
-    leaves = _leaves(state, state.parameters.keys() - theirs)
+    trained = {name for name, own in head.named_parameters() if own.requires_grad}
+    theirs = {name for name in trained if head.adversary and name.startswith(f"{head.adversary}.")}
+    leaves = _leaves(state, trained - theirs)
     logged: Batch = {}
     if theirs:
         encoded = _stacked(head, head.encode, leaves, batch)
@@ -307,16 +312,16 @@ def _dev_retrieval(head: Head, parameters: Parameters, plan: BatchPlan, seeds: i
     for index in range(seeds):
         own = {name: stack[index] for name, stack in parameters.items()}
         source, target = (
-            torch.cat([_meaning(head, own, batch) for batch in plan.validation_texts(side)])
+            torch.cat([_monitored(head, own, batch) for batch in plan.validation_texts(side)])
             for side in ("source", "target")
         )
         accuracies.append((accuracy_at_1(source, target) + accuracy_at_1(target, source)) / 2)
     return accuracies
 
 
-def _meaning(head: Head, own: Parameters, batch: Batch) -> Tensor:
+def _monitored(head: Head, own: Parameters, batch: Batch) -> Tensor:
     embedded = functional_call(_Bound(head, head.embed), {f"head.{name}": value for name, value in own.items()}, batch)
-    return nn.functional.normalize(embedded["meaning"], dim=-1)
+    return nn.functional.normalize(embedded[head.monitored], dim=-1)
 
 
 def accuracy_at_1(queries: Float[Tensor, "n dim"], pool: Float[Tensor, "n dim"]) -> float:

@@ -96,13 +96,20 @@ class TrainingState:
                 stacks[name] = stacks[name][list(rows)].clone()
 
 
-def start(build: Callable[[], nn.Module], seeds: Sequence[int], device: str) -> TrainingState:
-    """Fresh parameters, drawn from each seed."""
+def start(
+    build: Callable[[], nn.Module],
+    seeds: Sequence[int],
+    device: str,
+    initial: Mapping[int, Parameters] | None = None,
+) -> TrainingState:
+    """Parameters drawn from each seed, or the `initial` ones of each seed."""
     modules = []
     for seed in seeds:
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             modules.append(build())
+        if initial is not None:
+            modules[-1].load_state_dict(initial[seed])
     names = [name for name, _ in modules[0].named_parameters()]
     parameters = {name: torch.stack([one.get_parameter(name).detach() for one in modules]).to(device) for name in names}
     return TrainingState(

@@ -50,7 +50,7 @@ class FmdaConfig(AttentionConfig):
         if not self.temperature > 0:  # nan is not either
             raise ValueError(f"temperature must be positive, not {self.temperature}")
 
-    def has(self, group: Group) -> bool:
+    def has(self, group: str) -> bool:
         """Whether the losses of a group are in the total."""
         is_whole = group.endswith("_reconstruction") and "reconstruction" in self.without
         return group not in self.without and not is_whole
@@ -58,6 +58,9 @@ class FmdaConfig(AttentionConfig):
 
 class FmdaHead(Head):
     """Every map is dim -> dim with bias, but `identity`: dim -> languages."""
+
+    reconstructed: tuple[Part, ...] = ("template", "residual")
+    contrasted: tuple[str, ...] = ("template", "meaning")
 
     def __init__(self, dim: int, n_languages: int, config: FmdaConfig) -> None:
         super().__init__()
@@ -91,15 +94,12 @@ class FmdaHead(Head):
         found = {"language_identification": self.identification(encoded)}
         if has("utterance_reconstruction"):
             found["utterance_reconstruction"] = self.utterance_reconstruction(encoded)
-        if has("template_reconstruction"):
-            found["template_reconstruction"] = self.reconstruction(encoded, "template")
-            found["template_cross_reconstruction"] = self.cross_reconstruction(encoded, "template")
-        if has("residual_reconstruction"):
-            found["residual_reconstruction"] = self.reconstruction(encoded, "residual")
-            found["residual_cross_reconstruction"] = self.cross_reconstruction(encoded, "residual")
+        for part in self.reconstructed:
+            if has(f"{part}_reconstruction"):
+                found[f"{part}_reconstruction"] = self.reconstruction(encoded, part)
+                found[f"{part}_cross_reconstruction"] = self.cross_reconstruction(encoded, part)
         if has("contrast"):
-            found["template_contrast"] = self.contrast(encoded["template"])
-            found["meaning_contrast"] = self.contrast(encoded["meaning"])
+            found |= {f"{part}_contrast": self.contrast(encoded[part]) for part in self.contrasted}
         return found
 
     def identification(self, encoded: Batch) -> Float[Tensor, ""]:

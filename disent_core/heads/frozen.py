@@ -19,6 +19,7 @@ from disent_core.heads.sampling import Draw, PairSampler
 from disent_core.heads.weights import save_weights
 from disent_core.tables import fingerprint
 from disent_core.training import Head, TrainConfig, best_parameters, fit
+from disent_core.training_state import Parameters
 
 _EMBED_BATCH = 1024
 
@@ -48,7 +49,15 @@ class FrozenHeadMethod:
     is_seeded: bool = True
 
     def fit(
-        self, data: TrainingData, config: TrainConfig, seeds: Sequence[int], *, checkpoint: Path, device: str, run: str
+        self,
+        data: TrainingData,
+        config: TrainConfig,
+        seeds: Sequence[int],
+        *,
+        checkpoint: Path,
+        device: str,
+        run: str,
+        initial: Mapping[int, Parameters] | None = None,
     ) -> Iterator[Epoch]:
         """Train every seed at once; see `disent_core.training.fit`."""
         sampler = PairSampler(
@@ -65,6 +74,7 @@ class FrozenHeadMethod:
             checkpoint=checkpoint,
             device=device,
             run=fingerprint(run, self.name, self.code_version, data.dim, data.languages),
+            initial=initial,
         )
 
     def save(self, checkpoint: Path, path: Path, description: Mapping[str, object]) -> str:

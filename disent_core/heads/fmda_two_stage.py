@@ -1,0 +1,152 @@
+"""FMDA in two stages: the template encoder first, on pairs of one template and language, then everything else.
+
+Stage 1 trains attention and template values on utterances that differ in their slot values only; stage 2 keeps
+them as they are, and learns residual, language and meaning from translations.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from disent_core.heads.attention import of_role
+from disent_core.heads.contract import Epoch, Need
+from disent_core.heads.data import Batch, TrainingData
+from disent_core.heads.fmda import METHOD as FMDA
+from disent_core.heads.fmda import ROLES, FmdaConfig, FmdaHead, draws
+from disent_core.heads.frozen import FrozenHeadMethod
+from disent_core.training import TrainConfig, best_parameters
+from disent_core.training_state import Parameters
+
+STAGE_1 = "stage_1_"
+"""Before the names of stage 1's loss terms; those of stage 2 are FMDA's."""
+WATCHED = ("total", "accuracy_at_1")
+"""What early stopping looks at, in either stage."""
+
+Frozen = Literal["query", "key", "template_value", "language"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FmdaTwoStageConfig(FmdaConfig):
+    """FMDA's switches, which hold in both stages, and those of the stages.
+
+    `stage1_train_language`: stage 1 learns the language embedding too, which template and target differ by;
+    otherwise the template alone meets its target, and the language waits for stage 2. `stage2_freeze`: maps that
+    stage 2 leaves as stage 1 has made them. `monitor` dev_retrieval is of templates in stage 1.
+    """
+
+    stage1_train_language: bool = True
+    stage2_freeze: tuple[Frozen, ...] = ("query", "key", "template_value")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (self.stage1_train_language or self.has("template_reconstruction") or self.has("contrast")):
+            raise ValueError(f"without must leave stage 1 something to learn, found {self.without}")
+
+
+class TemplateStage(FmdaHead):
+    """Stage 1, on template pairs: L_lang, L_tp within a language and L_con of the templates."""
+
+    monitored = "template"
+
+    def encode(self, batch: Batch) -> Batch:
+        """`template` of all texts of the step and `language` of the pairs."""
+        vectors = batch["role_vectors"]
+        template, _ = self.attention(vectors, [of_role(batch, role) for role in ROLES[: len(vectors)]])
+        return batch | {"template": template, "language": self._language(vectors[:2])}
+
+    def _language(self, vectors: Tensor) -> Tensor:
+        return self.language(vectors) if self.config.stage1_train_language else torch.zeros_like(vectors)
+
+    def terms(self, encoded: Batch) -> Batch:
+        """Three of FMDA's terms, both utterances being of one language."""
+        found: Batch = {}
+        if self.config.stage1_train_language:
+            found["language_identification"] = self.identification(encoded)
+        if self.config.has("template_reconstruction"):
+            found["template_reconstruction"] = self.reconstruction(encoded, "template")
+        if self.config.has("contrast"):
+            found["template_contrast"] = self.contrast(encoded["template"])
+        return found
+
+
+class MeaningStage(FmdaHead):
+    """Stage 2, on parallel pairs: L_lang, L_utt, L_rs, L_rs-CL and L_con of the meanings."""
+
+    reconstructed = ("residual",)
+    contrasted = ("meaning",)
+
+    def __init__(self, dim: int, n_languages: int, config: FmdaTwoStageConfig) -> None:
+        super().__init__(dim, n_languages, config)
+        for name in config.stage2_freeze:
+            (self.language if name == "language" else getattr(self.attention, name)).requires_grad_(False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoStageMethod(FrozenHeadMethod):
+    """FMDA with a template encoder of its own stage.
+
+    The curve is one: epochs and steps of stage 2 count on from stage 1's, whose loss terms are named `stage_1_...`,
+    as they are in `weights`. The loss and the accuracy that are watched keep their names.
+    """
+
+    first: FrozenHeadMethod
+
+    def fit(
+        self,
+        data: TrainingData,
+        config: TrainConfig,
+        seeds: Sequence[int],
+        *,
+        checkpoint: Path,
+        device: str,
+        run: str,
+        initial: Mapping[int, Parameters] | None = None,
+    ) -> Iterator[Epoch]:
+        """Train every seed in stage 1, and every seed's best epoch of it on in stage 2."""
+        beginning, epochs, steps = _beginning(checkpoint), 0, 0
+        templates, own = replace(data, splits=data.template_pairs), _of_stage(config, is_first=True)
+        first = self.first.fit(templates, own, seeds, checkpoint=beginning, device=device, run=run, initial=initial)
+        for epoch in first:
+            epochs, steps = epoch.number, epoch.steps
+            yield replace(epoch, terms={split: _named(terms) for split, terms in epoch.terms.items()})
+        initial, own = best_parameters(beginning), _of_stage(config, is_first=False)
+        second = super().fit(data, own, seeds, checkpoint=checkpoint, device=device, run=run, initial=initial)
+        for epoch in second:
+            yield replace(epoch, number=epochs + epoch.number, steps=steps + epoch.steps)
+
+    def save(self, checkpoint: Path, path: Path, description: Mapping[str, object]) -> str:
+        """Write the best weights of stage 2; the checkpoint of stage 1 has done its service then."""
+        content = super().save(checkpoint, path, description)
+        _beginning(checkpoint).unlink(missing_ok=True)
+        return content
+
+
+def _beginning(checkpoint: Path) -> Path:
+    """Stage 1's checkpoint, beside stage 2's."""
+    return checkpoint.with_name(f"{STAGE_1}{checkpoint.name}")
+
+
+def _of_stage(config: TrainConfig, *, is_first: bool) -> TrainConfig:
+    """The config with a stage's own weights, under the names of its terms."""
+    weights = {name: value for name, value in config.weights.items() if name.startswith(STAGE_1) == is_first}
+    return replace(config, weights={name.removeprefix(STAGE_1): value for name, value in weights.items()})
+
+
+def _named(terms: Mapping[str, tuple[float, ...]]) -> dict[str, tuple[float, ...]]:
+    return {name if name in WATCHED else f"{STAGE_1}{name}": values for name, values in terms.items()}
+
+
+PRESETS = {name: FmdaTwoStageConfig(**asdict(preset)) for name, preset in FMDA.presets.items()}
+METHOD = TwoStageMethod(
+    name="fmda_two_stage",
+    presets=PRESETS,
+    first=replace(FMDA, name="fmda_two_stage_1", head=TemplateStage, presets=PRESETS),
+    head=MeaningStage,
+    embeddings=FMDA.embeddings,
+    needs=FMDA.needs | {Need.TEMPLATE_PAIRS},
+    draws=draws,
+)
