@@ -30,6 +30,9 @@ __all__ = ["Head", "TrainConfig", "accuracy_at_1", "best_parameters", "curve_tab
 ADVERSARIAL = "adversarial"
 """The loss term that a head owes its adversary: it moves with the adversary, not only with the head."""
 
+_CACHED = 1_000_000
+"""Numbers in a batch that a step on the CPU goes through at once: with more of them it waits for memory."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
@@ -183,7 +186,7 @@ def _one_epoch(head: Head, state: TrainingState, plan: BatchPlan, config: TrainC
     started = time.monotonic()
     seeds = [state.seeds[index] for index in state.active]
     batches = plan.training_batches(seeds, state.epoch, config.batch_size, drop_last=config.drop_last)
-    terms = {"train": _means([(rows, _step(head, state, batch, config)) for rows, batch in batches])}
+    terms = {"train": _means([(rows, _steps(head, state, batch, config)) for rows, batch in batches])}
     with torch.inference_mode():
         redrawn = state.epoch if config.validation_draws == "each_epoch" else None
         batches = plan.validation_batches(config.batch_size, redrawn)
@@ -201,6 +204,24 @@ def _one_epoch(head: Head, state: TrainingState, plan: BatchPlan, config: TrainC
     }
 
 
+def _steps(head: Head, state: TrainingState, batch: Batch, config: TrainConfig) -> Batch:
+    """One step of every seed: of as many at a time as keep the processor's cache, on a GPU of all at once."""
+    seeds = len(state.active)
+    a_seed = sum(value[0].numel() for value in batch.values())
+    together = seeds if state.is_on_gpu else max(1, _CACHED // max(1, a_seed))
+    found = [
+        _step(
+            head,
+            state.part(seed, seed + together),
+            {name: value[seed : seed + together] for name, value in batch.items()},
+            config,
+        )
+        for seed in range(0, seeds, together)
+    ]
+    state.steps += 1
+    return {name: torch.cat([terms[name] for terms in found]) for name in found[0]}
+
+
 def _step(head: Head, state: TrainingState, batch: Batch, config: TrainConfig) -> Batch:
     """The adversary's update, if there is one, then that of everything else; returns all loss terms."""
     trained = {name for name, own in head.named_parameters() if own.requires_grad}
@@ -215,7 +236,6 @@ def _step(head: Head, state: TrainingState, batch: Batch, config: TrainConfig) -
         terms = _stacked(head, head.forward, leaves, batch)
     total = _total(terms, config)
     state.update(_gradients(total, leaves), learning_rate=config.learning_rate, weight_decay=config.weight_decay)
-    state.steps += 1
     return {name: value.detach() for name, value in (terms | logged | {"total": total}).items()}
 
 
@@ -258,6 +278,10 @@ def _stacked(
     def of_one_seed(own: Parameters, rows: Batch) -> Batch:
         return functional_call(bound, {f"head.{name}": value for name, value in own.items()}, (rows,))
 
+    if all(len(stack) == 1 for stack in parameters.values()):
+        alone = batch if seeds is None else {name: value.squeeze(0) for name, value in batch.items()}
+        found = of_one_seed({name: stack.squeeze(0) for name, stack in parameters.items()}, alone)
+        return {name: value.unsqueeze(0) for name, value in found.items()}
     return vmap(of_one_seed, in_dims=(0, seeds))(parameters, batch)
 
 

@@ -3,7 +3,7 @@
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,25 @@ class TrainingState:
                 eps=1e-8,
                 maximize=False,
             )
+
+    @property
+    def is_on_gpu(self) -> bool:
+        """Where the parameters are."""
+        return any(stack.is_cuda for stack in self.parameters.values())
+
+    def part(self, begin: int, end: int) -> "TrainingState":
+        """Some of the active seeds, whose stacks are views of these."""
+
+        def views(stacks: Parameters) -> Parameters:
+            return {name: stack[begin:end] for name, stack in stacks.items()}
+
+        return replace(
+            self,
+            active=self.active[begin:end],
+            parameters=views(self.parameters),
+            first_moment=views(self.first_moment),
+            second_moment=views(self.second_moment),
+        )
 
     def keep(self, scores: Sequence[float], patience: int) -> list[bool]:
         """Keep what is best so far, and take seeds that have waited long enough out of the stack.

@@ -10,14 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from disent_core import losses
-from disent_core.heads.data import Batch
-from disent_core.heads.frozen import FrozenHeadMethod
-from disent_core.heads.linear import LinearHead, languages, of_pairs
+from disent_core.heads.data import SIDES, Batch
+from disent_core.heads.frozen import FrozenHeadMethod, sum_of_means
+from disent_core.heads.linear import LinearHead, both
 from disent_core.heads.sampling import Draw
 from disent_core.training import TrainConfig
 
 Partner = Literal["same_language", "random_batch_row", "half_batch"]
-SOURCE, TARGET, SOURCE_PARTNER, TARGET_PARTNER = range(4)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,37 +45,41 @@ class DreamHead(LinearHead):
         self.identity = nn.Linear(dim, n_languages)
 
     def encode(self, batch: Batch) -> Batch:
-        """`meaning` and `language` of source, target and their partners: [roles, pairs, dim]."""
+        """`source_meaning_vectors`, `target_partner_language_vectors`, and so on."""
         if self.config.partner != "random_batch_row":
             return super().encode(batch)
         pairs, others, partners = batch["role_vectors"].split(2)
-        return batch | {
-            "meaning": self.meaning(torch.cat([pairs, others])),
-            "language": self.language(torch.cat([pairs, partners])),
-        }
+        return batch | self.split(torch.cat([pairs, others]), torch.cat([pairs, partners]))
 
-    def terms(self, encoded: Batch) -> dict[str, Tensor]:
+    def terms(self, encoded: Batch) -> Batch:
         """Loss terms of Section 3: every one a mean over the pairs, summed over both sides."""
-        total = of_pairs(encoded, "meaning") + of_pairs(encoded, "language")
-        found = {"reconstruction": 2 * losses.squared_error(total, of_pairs(encoded, "role_vectors")).mean()}
+        found = {"reconstruction": sum_of_means(self._reconstruction(encoded, side) for side in SIDES)}
         if "meaning" not in self.config.without:
-            found |= self._meaning_terms(losses.cosines(encoded["meaning"].transpose(0, 1)))
+            to_partners = (losses.hinged_cosine(*_own_and_partner(encoded, side, "meaning")) for side in SIDES)
+            found["meaning_parallel"] = losses.cosine_distance(*_pair(encoded, "meaning")).mean()
+            found["meaning_random"] = sum_of_means(to_partners)
         if "language" not in self.config.without:
-            found |= self._language_terms(losses.cosines(encoded["language"].transpose(0, 1)))
-            identified = losses.identification(self.identity(of_pairs(encoded, "language")), languages(encoded))
+            to_partners = (losses.cosine_distance(*_own_and_partner(encoded, side, "language")) for side in SIDES)
+            found["language_embedding"] = sum_of_means(to_partners)
+            identified = losses.identification(
+                self.identity(both(encoded, "language_vectors")), both(encoded, "language")
+            )
             found["language_identification"] = 2 * identified.mean()
-        return found
-
-    def _meaning_terms(self, cosine: Tensor) -> dict[str, Tensor]:
-        from_partners = cosine[:, SOURCE, SOURCE_PARTNER].clamp_min(0) + cosine[:, TARGET, TARGET_PARTNER].clamp_min(0)
-        return {"meaning_parallel": 1 - cosine[:, SOURCE, TARGET].mean(), "meaning_random": from_partners.mean()}
-
-    def _language_terms(self, cosine: Tensor) -> dict[str, Tensor]:
-        to_partners = cosine[:, SOURCE, SOURCE_PARTNER] + cosine[:, TARGET, TARGET_PARTNER]
-        found = {"language_embedding": 2 - to_partners.mean()}
         if self.config.language_repulsion:
-            found["language_repulsion"] = cosine[:, SOURCE, TARGET].clamp_min(0).mean()
+            found["language_repulsion"] = losses.hinged_cosine(*_pair(encoded, "language")).mean()
         return found
+
+    def _reconstruction(self, encoded: Batch, side: str) -> Tensor:
+        total = encoded[f"{side}_meaning_vectors"] + encoded[f"{side}_language_vectors"]
+        return losses.squared_error(total, encoded[f"{side}_vectors"])
+
+
+def _pair(encoded: Batch, name: str) -> tuple[Tensor, Tensor]:
+    return encoded[f"source_{name}_vectors"], encoded[f"target_{name}_vectors"]
+
+
+def _own_and_partner(encoded: Batch, side: str, name: str) -> tuple[Tensor, Tensor]:
+    return encoded[f"{side}_{name}_vectors"], encoded[f"{side}_partner_{name}_vectors"]
 
 
 def draws(config: DreamConfig) -> tuple[Draw, ...]:

@@ -21,10 +21,16 @@ class LinearHead(Head):
         return {"meaning": self.meaning(batch["vectors"]), "language": self.language(batch["vectors"])}
 
     def encode(self, batch: Batch) -> Batch:
-        """`meaning` and `language` of all texts of the step, one product each: [roles, pairs, dim]."""
-        return batch | {
-            "meaning": self.meaning(batch["role_vectors"]),
-            "language": self.language(batch["role_vectors"]),
+        """`source_meaning_vectors`, `source_language_vectors`, and so on."""
+        return batch | self.split(batch["role_vectors"], batch["role_vectors"])
+
+    def split(self, for_meaning: Tensor, for_language: Tensor) -> Batch:
+        """Each map in one product: its rows are sources, targets and, if there are any, the partners of both."""
+        meaning, language = self.meaning(for_meaning).unbind(0), self.language(for_language).unbind(0)
+        return {
+            f"{role}_{name}_vectors": rows
+            for name, found in (("meaning", meaning), ("language", language))
+            for role, rows in zip(ROLES, found, strict=False)
         }
 
     def terms(self, encoded: Batch) -> Batch:
@@ -32,11 +38,9 @@ class LinearHead(Head):
         return {}
 
 
-def of_pairs(encoded: Batch, name: str) -> Tensor:
-    """Rows of sources, then of targets, without any partners: [2 pairs, dim]."""
-    return encoded[name][: len(SIDES)].flatten(0, 1)
+ROLES = (*SIDES, *(f"{side}_partner" for side in SIDES))
 
 
-def languages(encoded: Batch) -> Tensor:
-    """Labels of the rows of `of_pairs`."""
-    return torch.cat([encoded[f"{side}_language"] for side in SIDES])
+def both(encoded: Batch, name: str) -> Tensor:
+    """What sources have, then what targets have: [2 pairs, ...]."""
+    return torch.cat([encoded[f"{side}_{name}"] for side in SIDES])

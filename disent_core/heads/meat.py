@@ -11,9 +11,11 @@ from torch import Tensor, nn
 
 from disent_core import losses
 from disent_core.heads.data import SIDES, Batch
-from disent_core.heads.frozen import FrozenHeadMethod
-from disent_core.heads.linear import LinearHead, languages, of_pairs
+from disent_core.heads.frozen import FrozenHeadMethod, sum_of_means
+from disent_core.heads.linear import LinearHead, both
 from disent_core.training import ADVERSARIAL, TrainConfig
+
+OTHER = {"source": "target", "target": "source"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,25 +52,27 @@ class MeatHead(LinearHead):
 
     def terms(self, encoded: Batch) -> Batch:
         """The four terms: every one a mean over the pairs, summed over both sides."""
-        e, meaning, language = (encoded[name][: len(SIDES)] for name in ("role_vectors", "meaning", "language"))
         return {
-            "reconstruction": self._distance(meaning + language, e),
-            # s_m + t_l is to be e_t, and t_m + s_l to be e_s.
-            "cross_reconstruction": self._distance(meaning + language.flip(0), e.flip(0)),
-            "language_repulsion": losses.hinged_cosine(language[0], language[1]).mean(),
+            "reconstruction": sum_of_means(self._distance(encoded, side, side) for side in SIDES),
+            "cross_reconstruction": sum_of_means(self._distance(encoded, side, OTHER[side]) for side in SIDES),
+            "language_repulsion": losses.hinged_cosine(
+                encoded["source_language_vectors"], encoded["target_language_vectors"]
+            ).mean(),
             ADVERSARIAL: 2 * self._adversarial(encoded).mean(),
         }
 
     def adversary_terms(self, encoded: Batch) -> Batch:
         """Cross-entropy of the discriminator, summed over both sides."""
-        return {"discriminator": 2 * self._identified(encoded, of_pairs(encoded, "meaning")).mean()}
+        return {"discriminator": 2 * self._identified(encoded, both(encoded, "meaning_vectors")).mean()}
 
-    def _distance(self, found: Tensor, wanted: Tensor) -> Tensor:
+    def _distance(self, encoded: Batch, side: str, whose: str) -> Tensor:
+        """A side's meaning with the language of itself or its translation is to give the sentence of the latter."""
+        found = encoded[f"{side}_meaning_vectors"] + encoded[f"{whose}_language_vectors"]
         distance = losses.cosine_distance if self.config.reconstruction == "cosine" else losses.squared_error
-        return len(SIDES) * distance(found.flatten(0, 1), wanted.flatten(0, 1)).mean()
+        return distance(found, encoded[f"{whose}_vectors"])
 
     def _adversarial(self, encoded: Batch) -> Tensor:
-        meaning = of_pairs(encoded, "meaning")
+        meaning = both(encoded, "meaning_vectors")
         if self.config.adversarial == "uniform_ce":
             return losses.confusion(self.discriminator(meaning))
         if self.config.adversarial == "negative_ce":
@@ -76,7 +80,7 @@ class MeatHead(LinearHead):
         return self._identified(encoded, _reversed(meaning))
 
     def _identified(self, encoded: Batch, meaning: Tensor) -> Tensor:
-        return losses.identification(self.discriminator(meaning), languages(encoded))
+        return losses.identification(self.discriminator(meaning), both(encoded, "language"))
 
 
 def _reversed(rows: Tensor) -> Tensor:

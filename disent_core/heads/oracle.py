@@ -15,7 +15,7 @@ from torch.nn.functional import one_hot
 
 from disent_core import losses
 from disent_core.heads.data import SIDES, Batch
-from disent_core.heads.frozen import FrozenHeadMethod
+from disent_core.heads.frozen import FrozenHeadMethod, sum_of_means
 from disent_core.heads.linear import LinearHead
 from disent_core.training import Head, TrainConfig
 
@@ -24,6 +24,7 @@ Variant = Literal[
     "paper", "oracle_new", "oracle_old", "oracle_abs", "oracle_main", "oracle_all", "oracle_orth", "oracle_pair",
     "alone1", "alone2", "alone3", "alone4", "alone5",
 ]  # fmt: skip
+EMBEDDINGS = ("meaning", "language")
 Part = Literal["intra_class", "inter_class"]
 
 _MEANING = frozenset({"meaning_parallel", "meaning_random"})
@@ -117,48 +118,44 @@ class OracleHead(Head):
         chosen, found = _VARIANTS[self.config.variant], self.base.terms(encoded)
         if chosen.keeps is not None:
             found = {name: value for name, value in found.items() if name in chosen.keeps}
-        # Sources, then targets. The pairs of the other half of a batch are pairs too.
-        meaning, language = (_by_side(encoded, name) for name in ("meaning", "language"))
         if chosen.intra and "intra_class" not in self.config.without:
-            found["intra_class"] = self._intra_class(encoded, language)
+            found["intra_class"] = 2 - sum_of_means(self._similarity(encoded, side) for side in SIDES)
             if chosen.parallel:
-                found["intra_class"] = found["intra_class"] + losses.cosine_distance(*meaning).mean()
+                translations = (_rows(encoded, side, "meaning_vectors") for side in SIDES)
+                found["intra_class"] = found["intra_class"] + losses.cosine_distance(*translations).mean()
         if (chosen.leakage or chosen.languages) and "inter_class" not in self.config.without:
-            found["inter_class"] = chosen.share * self._inter_class(chosen, meaning, language)
+            found["inter_class"] = chosen.share * self._inter_class(chosen, encoded)
         return found
 
-    def _intra_class(self, encoded: Batch, language: Tensor) -> Tensor:
-        similarity = [
-            losses.mean_pairwise_cosine(
-                rows, self._members(encoded, side, rows), diagonal=self.config.intra_class_diagonal
-            ).mean()
-            for side, rows in zip(SIDES, language, strict=True)
-        ]
-        return 2 - similarity[0] - similarity[1]
-
-    def _members(self, encoded: Batch, side: str, rows: Tensor) -> Tensor:
+    def _similarity(self, encoded: Batch, side: str) -> Tensor:
+        """Of each row's language embedding to those of its cluster."""
+        rows, labels = (_rows(encoded, side, name) for name in ("language_vectors", "language"))
         if self.config.intra_class_scope == "batch":
-            return torch.ones_like(rows[:, :1])
-        names = [f"{side}_language", f"{side}_second_half_language"]
-        labels = torch.cat([encoded[name] for name in names if name in encoded])
-        return one_hot(labels, self.n_languages).to(rows.dtype)
+            members = torch.ones_like(rows[:, :1])
+        else:
+            members = one_hot(labels, self.n_languages).to(rows.dtype)
+        return losses.mean_pairwise_cosine(rows, members, diagonal=self.config.intra_class_diagonal)
 
-    def _inter_class(self, chosen: _Terms, meaning: Tensor, language: Tensor) -> Tensor:
+    def _inter_class(self, chosen: _Terms, encoded: Batch) -> Tensor:
+        meaning, language = ([_rows(encoded, side, f"{name}_vectors") for side in SIDES] for name in EMBEDDINGS)
         held_down = []
         if chosen.leakage:
-            cosine = losses.cosine(meaning.flatten(0, 1), language.flatten(0, 1))
-            held_down.append(2 * losses.separation(cosine, form=self.config.separation or chosen.leakage).mean())
+            form = self.config.separation or chosen.leakage
+            cosines = (losses.cosine(*both) for both in zip(meaning, language, strict=True))
+            held_down += [losses.separation(cosine, form=form) for cosine in cosines]
         if chosen.languages:
-            cosine = losses.cosine(*language)
-            held_down.append(losses.separation(cosine, form=self.config.separation or chosen.languages).mean())
-        return torch.stack(held_down).sum()
+            form = self.config.separation or chosen.languages
+            held_down.append(losses.separation(losses.cosine(*language), form=form))
+        return sum_of_means(held_down)
 
 
-def _by_side(encoded: Batch, name: str) -> Tensor:
-    roles = encoded[name]
-    if "source_second_half_language" not in encoded:
-        return roles[: len(SIDES)]
-    return roles.unflatten(0, (2, len(SIDES))).transpose(0, 1).flatten(1, 2)
+def _rows(encoded: Batch, side: str, name: str) -> Tensor:
+    """What the texts of a side have. The pairs of a batch's other half are pairs like the others."""
+    own = encoded[f"{side}_{name}"]
+    if f"{side}_second_half_language" not in encoded:
+        return own
+    other = "second_half" if name == "language" else "partner"
+    return torch.cat([own, encoded[f"{side}_{other}_{name}"]])
 
 
 def over(base: Callable[[int, int, Any], LinearHead]) -> Callable[[int, int, Any], OracleHead]:
@@ -175,6 +172,6 @@ METHOD = FrozenHeadMethod(
         ),
     },
     head=over(lambda dim, n_languages, config: LinearHead(dim)),
-    embeddings=("meaning", "language"),
+    embeddings=EMBEDDINGS,
     needs=frozenset(),
 )

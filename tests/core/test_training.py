@@ -59,7 +59,9 @@ def total(epochs, seed):
     return [epoch.terms["dev"]["total"][epoch.seeds.index(seed)] for epoch in epochs if seed in epoch.seeds]
 
 
-def test_stacked_seeds_equal_separate_runs(tmp_path):
+@pytest.mark.parametrize("cached", [1, 500, 1_000_000], ids=["one at a time", "some at a time", "all at once"])
+def test_stacked_seeds_equal_separate_runs(tmp_path, cached, monkeypatch):
+    monkeypatch.setattr(training, "_CACHED", cached)
     config = dream()
     together = list(run(tmp_path / "together", config, (3, 4, 5)))
     stacked = best_parameters(tmp_path / "together")
