@@ -15,7 +15,7 @@ from disent_assets import partitions
 from disent_assets.checks import metric_checks, metric_results
 from disent_assets.embeddings import embedding_keys, lazy_encoder
 from disent_assets.heads import encoder_files, head_key, open_embeddings
-from disent_assets.report import clear_errors, materialized, spec
+from disent_assets.report import clear_errors, materialized, spec, step_name
 from disent_assets.resources import Workspace
 from disent_core.config import MethodConfig
 from disent_core.encoders.huggingface import resolve_device
@@ -58,7 +58,7 @@ def _evaluation(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.
         deps.append(dg.AssetDep(head_key(encoder, method.name)))
 
     @dg.multi_asset(
-        name="__".join(key).replace("-", "_"),
+        name=step_name(key),
         specs=[
             spec(
                 key,
@@ -114,7 +114,7 @@ def _refresh(
 def measure(
     workspace: Workspace, encoder: str, method: MethodConfig, tasks: list[Task], pair: str, inputs: str
 ) -> tuple[pa.Table, pa.Table]:
-    """Metrics and rankings of one method on one entry of `experiment.pairs`."""
+    """Metrics and rankings of one method on one entry."""
     config = workspace.config
     device = resolve_device(config.experiment.device)
     files = encoder_files(workspace, encoder, method)

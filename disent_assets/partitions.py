@@ -15,7 +15,7 @@ def languages(config: Config) -> dg.StaticPartitionsDefinition:
 
 
 def pairs(config: Config, method: MethodConfig | None = None) -> dg.StaticPartitionsDefinition:
-    """One partition an entry of `experiment.pairs`: a language pair, or a mixture of several.
+    """One partition an entry of the configuration: a language pair, or a mixture of several.
 
     With a method, one for each of those that it is trained and measured on.
     """
@@ -42,4 +42,4 @@ def language_to_pairs(config: Config, method: MethodConfig | None = None) -> dg.
 
 
 def _entries(config: Config, method: MethodConfig | None) -> tuple[str, ...]:
-    return config.experiment.pairs if method is None else config.pairs_of(method)
+    return config.entries if method is None else config.pairs_of(method)

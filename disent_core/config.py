@@ -112,7 +112,8 @@ class _File:
 class MethodConfig:
     """A method under the name that the metrics table gives it.
 
-    `encoders`, `pairs` and `seeds` are its own choice of the experiment's; empty where it takes all.
+    `encoders`, `pairs` and `seeds` are its own, empty where it takes the experiment's; `pairs` may name mixtures
+    that no other method is trained on.
     """
 
     name: str
@@ -148,12 +149,15 @@ class Config:
         return tuple(dict.fromkeys(language for own in self.locales.values() for language in own))
 
     @cached_property
+    def entries(self) -> tuple[str, ...]:
+        """What anything is trained on: `experiment.pairs`, and the pairs of single methods."""
+        own = (pair for name in self.experiment.methods for pair in self.methods[name].pairs)
+        return tuple(dict.fromkeys((*self.experiment.pairs, *own)))
+
+    @cached_property
     def pair_languages(self) -> dict[str, tuple[tuple[str, str], ...]]:
-        """Entry of `experiment.pairs` -> its language pairs: one, or several for a mixture."""
-        return {
-            entry: tuple(split_pair(pair, self.languages) for pair in entry.split("+"))
-            for entry in self.experiment.pairs
-        }
+        """Entry -> its language pairs: one, or several for a mixture."""
+        return {entry: tuple(split_pair(pair, self.languages) for pair in entry.split("+")) for entry in self.entries}
 
     def corpora_of(self, language: str) -> tuple[CorpusConfig, ...]:
         """Corpora that have the language."""
@@ -169,7 +173,7 @@ class Config:
         return tuple(method for method in chosen if not method.encoders or encoder in method.encoders)
 
     def pairs_of(self, method: MethodConfig) -> tuple[str, ...]:
-        """Entries of `experiment.pairs` that the method is trained and measured on."""
+        """Entries that the method is trained and measured on."""
         return method.pairs or self.experiment.pairs
 
     def seeds_of(self, method: MethodConfig) -> tuple[int, ...]:
@@ -301,9 +305,7 @@ def _check_names(config: Config, place: Locator) -> None:
         for name in method.encoders:
             if name not in config.encoders:
                 place.fail(("methods", method.name, "encoders"), f"there is no encoder {name!r}")
-        for pair in method.pairs:
-            if pair not in config.experiment.pairs:
-                place.fail(("methods", method.name, "pairs"), f"{pair!r} is not among experiment.pairs")
+        _check_entries(config, place, method.pairs, ("methods", method.name, "pairs"))
         if len(set(method.seeds)) < len(method.seeds) or any(not 0 <= seed < 2**63 for seed in method.seeds):
             place.fail(("methods", method.name, "seeds"), f"seeds must be distinct, from 0: {list(method.seeds)}")
     _check_needs(config, place)
@@ -345,8 +347,11 @@ def _check_locales(config: Config, place: Locator) -> None:
 
 
 def _check_pairs(config: Config, place: Locator) -> None:
-    where = ("experiment", "pairs")
-    for entry in config.experiment.pairs:
+    _check_entries(config, place, config.experiment.pairs, ("experiment", "pairs"))
+
+
+def _check_entries(config: Config, place: Locator, entries: Sequence[str], where: tuple[str, ...]) -> None:
+    for entry in entries:
         pairs: list[frozenset[str]] = []
         for pair in entry.split("+"):
             try:

@@ -175,7 +175,10 @@ def test_a_method_has_partitions_and_seeds_of_its_own_choice(workspace, graph):
 
 @pytest.mark.parametrize(
     ("line", "found"),
-    [('pairs = ["en-fr"]', "'en-fr' is not among experiment.pairs"), ("seeds = [1, 1]", "seeds must be distinct")],
+    [
+        ('pairs = ["en-fr"]', "'en-fr' is not a pair of two of the languages"),
+        ("seeds = [1, 1]", "seeds must be distinct"),
+    ],
 )
 def test_a_pair_or_seeds_of_a_method_that_cannot_be_are_refused_with_their_line(tmp_path, line, found):
     own = line.split(" = ")[0]
@@ -185,3 +188,16 @@ def test_a_pair_or_seeds_of_a_method_that_cannot_be_are_refused_with_their_line(
     number = text.splitlines().index(line) + 1
     with pytest.raises(ConfigError, match=rf"disent\.toml:{number}: methods\.dream\.{own}: {re.escape(found)}"):
         load_config(tmp_path / "disent.toml")
+
+
+def test_a_method_may_be_trained_on_a_mixture_that_no_other_is(tmp_path):
+    text = CONFIG.replace('pairs = ["en-ja"]', 'pairs = ["en-de+en-es"]')
+    (tmp_path / "disent.toml").write_text(text, encoding="utf-8")
+    graph = build(Workspace(load_config(tmp_path / "disent.toml"), tmp_path / "home")).resolve_asset_graph()
+
+    def partitions(*key):
+        return list(graph.get(dg.AssetKey(key)).partitions_def.get_partition_keys())
+
+    assert partitions("heads", "own", "dream") == ["en-de+en-es"]
+    assert partitions("heads", "own", "fmda") == ["en-de", "en-ja", "en-de+en-ja"]
+    assert partitions("targets", "aligned_pairs") == ["en-de", "en-ja", "en-de+en-ja", "en-de+en-es"]
