@@ -72,7 +72,7 @@ def vector_checks(key: Sequence[str]) -> list[dg.AssetCheckSpec]:
 
 def head_checks(key: Sequence[str]) -> list[dg.AssetCheckSpec]:
     """Checks of a head."""
-    description = "No seed's best epoch is its last allowed one: training was not cut short."
+    description = "No seed's best epoch is its last one: training was not cut short."
     return [check(key, "training_has_converged", description, blocking=False)]
 
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from disent_assets import partitions
 from disent_assets.checks import passed, vector_checks
-from disent_assets.report import clear_errors, materialized, spec
+from disent_assets.report import clear_errors, materialized, spec, step_name
 from disent_assets.resources import Workspace
 from disent_core.embeddings import STATES, VECTORS, EmbeddingStore
 from disent_core.encoders.lazy import LazyEncoder
@@ -142,7 +142,7 @@ def _vectors(workspace: Workspace, name: str) -> dg.AssetsDefinition:
     }
 
     @dg.multi_asset(
-        name="__".join(keys[0]),
+        name=step_name(keys[0]),
         specs=[
             spec(
                 key,

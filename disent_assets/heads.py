@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from disent_assets import partitions
 from disent_assets.checks import head_checks, passed
 from disent_assets.embeddings import GPU_POOL, embedding_keys, lazy_encoder, store
-from disent_assets.report import clear_errors, materialized, picture, spec
+from disent_assets.report import clear_errors, materialized, picture, spec, step_name
 from disent_assets.resources import Workspace
 from disent_core.arrays import StateTable, VectorTable
 from disent_core.config import MethodConfig
@@ -63,7 +63,7 @@ def _head(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.Assets
     ]
 
     @dg.multi_asset(
-        name="__".join(key).replace("-", "_"),
+        name=step_name(key),
         specs=[
             spec(
                 key,
@@ -184,8 +184,9 @@ def _result(
             _write(plots["t_sne"], _clouds(workspace, run, method))
     best = curve.filter(pc.and_(curve["is_best"], pc.equal(curve["split"], "dev"))).to_pylist()
     best_epochs = {row["seed"]: row["epoch"] for row in best}  # in the order of epochs: the last one counts
-    limit = getattr(method.settings, "max_epochs", None)
-    cut_short = [seed for seed, epoch in best_epochs.items() if epoch == limit]
+    ends = dict(zip(curve["seed"].to_pylist(), curve["epoch"].to_pylist(), strict=True))
+    may_end_early = hasattr(method.settings, "patience")
+    cut_short = [seed for seed, epoch in best_epochs.items() if may_end_early and epoch == ends[seed]]
     return materialized(
         [Refreshed(TableInfo(report.curve.rows, run.inputs, report.content), is_reused=report.is_reused)],
         key=key,

@@ -4,6 +4,7 @@ What belongs here: how results are shown. What does not: how they are made.
 """
 
 import base64
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +26,18 @@ def clear_errors() -> Iterator[None]:
         yield
     except DisentError as error:
         raise dg.Failure(description=str(error), allow_retries=False) from error
+
+
+def step_name(key: Sequence[str]) -> str:
+    """Name of the step that makes an asset: letters, digits and _ only, and another one for every other key."""
+    plain = "__".join(key)
+    if all(_PLAIN_PART.fullmatch(part) for part in key):
+        return plain
+    return f"{_OTHER_CHARACTER.sub('_', plain)}__{fingerprint(list(key))[:8]}"
+
+
+_PLAIN_PART = re.compile(r"[A-Za-z0-9]+(_[A-Za-z0-9]+)*")
+_OTHER_CHARACTER = re.compile(r"[^A-Za-z0-9_]")
 
 
 def spec(

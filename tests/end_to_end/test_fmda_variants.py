@@ -1,0 +1,89 @@
+"""Variants of FMDA from a configuration to the leaderboard: ablations, two stages, and one model of two pairs."""
+
+import dagster as dg
+import pytest
+from conftest import Project, new_project, rows
+
+pytestmark = pytest.mark.end_to_end
+
+MIXTURE = "en-de+en-ja"
+VARIANTS = """
+[methods."fmda-contrast"]
+method = "fmda"
+without = ["contrast"]
+max_epochs = 2
+
+[methods.fmda_contrast]
+method = "fmda"
+contrast = "hinge"
+max_epochs = 2
+
+[methods.fmda_two_stage]
+max_epochs = 2
+"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory) -> Project:
+    """A project of variants that has run once, on the mixture of its pairs."""
+    made = new_project(tmp_path_factory.mktemp("variants"))
+    made.configure('["raw", "dream", "fmda", "fmda_softmax"]', '["fmda-contrast", "fmda_contrast", "fmda_two_stage"]')
+    made.configure('pairs = ["en-de", "en-ja"]', f'pairs = ["{MIXTURE}"]')
+    made.configure("[methods.dream]", f"{VARIANTS}\n[methods.dream]")
+    made.materialize()
+    return made
+
+
+def curve_of(project, name):
+    return rows(project.home / "tables" / "heads" / "training_curve" / "tiny" / name / f"{MIXTURE}.parquet")
+
+
+def test_every_variant_has_weights_of_its_own(project):
+    weights = project.weights()
+    assert set(weights) == {f"tiny/{name}/{MIXTURE}" for name in ("fmda-contrast", "fmda_contrast", "fmda_two_stage")}
+    assert len(set(weights.values())) == 3
+
+
+def test_one_model_of_a_mixture_is_measured_on_every_pair_and_language(project):
+    for name in ("fmda-contrast", "fmda_two_stage"):
+        found = rows(project.home / "tables" / "evaluation" / "metrics" / "tiny" / name / f"{MIXTURE}.parquet")
+        measured = {(row["task"], row["evaluated_on"]) for row in found}
+        assert {where for task, where in measured if task == "crosslingual_retrieval"} >= {
+            "en-de", "de-en", "en-ja", "ja-en",
+        }  # fmt: skip
+        assert {where for task, where in measured if task == "template_retrieval"} == {"en", "de", "ja"}
+        assert {row["trained_on"] for row in found} == {MIXTURE}
+
+
+def test_the_curve_of_two_stages_is_one(project):
+    curve = rows(
+        project.home / "tables" / "heads" / "training_curve" / "tiny" / "fmda_two_stage" / f"{MIXTURE}.parquet"
+    )
+    epochs = {row["epoch"] for row in curve}
+    assert epochs == {1, 2, 3, 4}
+    assert {row["epoch"] for row in curve if row["term"].startswith("stage_1_")} == {1, 2}
+    assert {row["epoch"] for row in curve if row["term"] == "total"} == epochs
+
+
+def test_nothing_of_stage_1_is_left_beside_the_weights(project):
+    assert [path for path in project.home.rglob("*stage_1*") if path.is_file()] == []
+
+
+def test_training_that_its_last_epoch_improved_is_called_cut_short(project):
+    with project.events() as events:
+        checks = [event.event_specific_data for event in events.of(dg.DagsterEventType.ASSET_CHECK_EVALUATION)]
+    found = {
+        check.asset_key.path[-1]: check
+        for check in checks
+        if check.check_name == "training_has_converged" and check.asset_key.path[0] == "heads"
+    }
+    assert set(found) == {"fmda-contrast", "fmda_contrast", "fmda_two_stage"}
+    for name, check in found.items():
+        curve = curve_of(project, name)
+        end = max(row["epoch"] for row in curve)
+        assert check.passed == (not any(row["is_best"] for row in curve if row["epoch"] == end))
+
+
+def test_every_variant_is_on_the_leaderboard(project):
+    found = project.ask("select distinct method from main.leaderboard where embedding = 'template'")
+    assert {row["method"] for row in found} == {"fmda-contrast", "fmda_contrast", "fmda_two_stage"}
