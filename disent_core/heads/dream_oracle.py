@@ -21,6 +21,7 @@ METHOD = FrozenHeadMethod(
     name="dream_oracle",
     presets={
         "paper": DreamOracleConfig(validation="train_fraction"),
+        "fast": DreamOracleConfig(validation="train_fraction", partner="next_in_batch", precision="bfloat16"),
         "official_code": DreamOracleConfig(
             validation="train_fraction",
             variant="oracle_new",

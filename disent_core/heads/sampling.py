@@ -15,7 +15,7 @@ from disent_core.errors import TrainingError
 from disent_core.heads.data import SIDES, Batch, PairRows, TrainingData, grouped_states
 from disent_core.tables import fingerprint
 
-Draw = Literal["partner", "negative", "other_pair", "second_half"]
+Draw = Literal["partner", "negative", "other_pair", "second_half", "next_in_batch"]
 Rows = dict[str, Tensor]
 """For each text of a pair, by role (`source`, `target_partner`, ...), its row in the bank; and their languages."""
 
@@ -34,7 +34,9 @@ class PairSampler:
     - `source_negative_vectors`: the same, of the negative pool;
     - `source_other_pair_vectors`, `target_...`: both sides of another training pair, whatever its languages;
     - `source_second_half_vectors`, `target_...`, with `..._language`: the pairs of the batch's second half, and
-      only those of its first half are pairs then.
+      only those of its first half are pairs then;
+    - `source_next_in_batch`, `target_...`: no vectors, but which pair of the batch is the next of the language on
+      that side, in a circle. Batches are shuffled, so that is a random other one; a lone one is its own.
 
     `role_vectors` has them all, [roles, pairs, dim], in the order of `roles`: the others are views of it.
     """
@@ -47,7 +49,7 @@ class PairSampler:
     @property
     def roles(self) -> tuple[str, ...]:
         """The texts that a pair comes with: both sides, then each draw's."""
-        return (*SIDES, *(f"{side}_{draw}" for draw in self.draws for side in SIDES))
+        return (*SIDES, *(f"{side}_{draw}" for draw in self.draws if draw != "next_in_batch" for side in SIDES))
 
     def plan(
         self,
@@ -83,7 +85,7 @@ class PairSampler:
             if draw == "other_pair":
                 other = _others(len(pairs), generator)
                 rows |= {f"{side}_other_pair": pairs.text[side][other] for side in SIDES}
-            elif draw != "second_half":
+            elif draw in ("partner", "negative"):
                 pools = self.data.sentences if draw == "partner" else self.data.negatives
                 for side in SIDES:
                     drawn = draw_texts(pools, pairs.language[side], pairs.text[side], generator, what=draw)
@@ -95,6 +97,8 @@ class PairSampler:
         roles = torch.stack([rows[role] for role in self.roles], dim=1)
         vectors = self.data.vectors.take(roles.flatten()).view(*roles.shape, self.data.dim)
         batch: Batch = {name: value for name, value in rows.items() if name.endswith("_language")}
+        if "next_in_batch" in self.draws:
+            batch |= {f"{side}_next_in_batch": next_of_its_language(rows[f"{side}_language"]) for side in SIDES}
         batch["role_vectors"] = vectors
         for index, role in enumerate(self.roles):
             batch[f"{role}_vectors"] = vectors[:, index]
@@ -153,7 +157,9 @@ class BatchPlan:
     def validation_batches(self, batch_size: int, epoch: int | None = None) -> Iterator[tuple[int, Batch]]:
         """Pairs and tensors of the validation pairs, the same for every seed; what is drawn may depend on the epoch."""
         key = ("validation", self.split_seed) if epoch is None else ("validation", self.split_seed, epoch)
-        rows = {name: own.unsqueeze(0) for name, own in self.sampler.rows(self.dev, _generator(*key)).items()}
+        order = torch.randperm(len(self.dev), generator=_generator("validation order", self.split_seed))
+        drawn = self.sampler.rows(self.dev.select(order), _generator(*key))
+        rows = {name: own.unsqueeze(0) for name, own in drawn.items()}
         for count, batch in self._batches(rows, batch_size, drop_last=False):
             yield count, {name: value.squeeze(0) for name, value in batch.items()}
 
@@ -184,6 +190,15 @@ def _halved(rows: Rows) -> Rows:
         | {f"{side}_second_half": second[side] for side in SIDES}
         | {f"{side}_second_half_language": languages[side] for side in SIDES}
     )
+
+
+def next_of_its_language(language: Int[Tensor, "seeds pairs"]) -> Int[Tensor, "seeds pairs"]:
+    """Where in its row the next equal label is, in a circle."""
+    order = language.argsort(dim=1, stable=True)
+    sorted_ = language.gather(1, order)
+    first, end = (torch.searchsorted(sorted_, sorted_, right=right) for right in (False, True))
+    following = torch.arange(1, 1 + language.shape[1], device=language.device).expand_as(end)
+    return torch.empty_like(order).scatter_(1, order, order.gather(1, torch.where(following == end, first, following)))
 
 
 def _others(count: int, generator: torch.Generator) -> Int[Tensor, " count"]:

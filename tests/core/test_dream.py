@@ -16,6 +16,7 @@ PARTNERS = {  # of the meaning loss, of the language loss
     "same_language": ("partner", "partner"),
     "random_batch_row": ("other_pair", "partner"),
     "half_batch": ("second_half", "second_half"),
+    "next_in_batch": ("next", "next"),
 }
 
 
@@ -25,7 +26,12 @@ def head(**switches) -> DreamHead:
 
 
 def batch(own: DreamHead):
-    return batch_of(*PairSampler(world().data, draws=draws(own.config)).roles)
+    rows = batch_of(*PairSampler(world().data, draws=draws(own.config)).roles)
+    if own.config.partner == "next_in_batch":
+        for side in SIDES:
+            following = torch.arange(PAIRS).roll(-1)
+            rows |= {f"{side}_next_in_batch": following, f"{side}_next_vectors": rows[f"{side}_vectors"][following]}
+    return rows
 
 
 def loop_terms(own: DreamHead, rows) -> dict[str, float]:
@@ -63,6 +69,7 @@ def loop_terms(own: DreamHead, rows) -> dict[str, float]:
         {"without": ("language", "meaning")},
         {"partner": "random_batch_row"},
         {"partner": "half_batch"},
+        {"partner": "next_in_batch"},
         {"language_repulsion": True},
     ],
     ids=str,
@@ -77,7 +84,7 @@ def test_the_terms_are_the_five_of_the_paper():
     assert set(head()(batch(head()))) == {"reconstruction", *GROUPS["language"], *GROUPS["meaning"]}
 
 
-@pytest.mark.parametrize("partner", PARTNERS)
+@pytest.mark.parametrize("partner", set(PARTNERS) - {"next_in_batch"})
 def test_random_partners_take_part_in_two_terms_only(partner):
     own = head(partner=partner)
     rows = batch(own)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from synthetic import world
 
 from disent_core.errors import TrainingError
-from disent_core.heads.sampling import PairSampler, draw_texts
+from disent_core.heads.sampling import PairSampler, draw_texts, next_of_its_language
 
 SIDES = ("source", "target")
 
@@ -174,6 +174,30 @@ def test_the_second_half_of_a_batch_serves_the_first():
                 assert torch.equal(half[f"{side}_{name}"], batch[f"{side}_{name}"][:, :pairs])
                 second = batch[f"{side}_{name}"][:, pairs : 2 * pairs]
                 assert torch.equal(half[f"{side}_second_half_{name}"], second)
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=20))
+def test_the_next_of_its_language_goes_round_all_of_them(labels):
+    following = next_of_its_language(torch.tensor([labels]))[0].tolist()
+    for row, label in enumerate(labels):
+        seen, at = [], row
+        for _ in labels:
+            at = following[at]
+            seen.append(at)
+            if at == row:
+                break
+        assert sorted(seen) == [i for i, other in enumerate(labels) if other == label]
+
+
+def test_the_next_in_a_batch_is_any_other_pair_over_time():
+    own, met = plan(draws=("next_in_batch",)), set()
+    for epoch in range(60):
+        for count, batch in own.training_batches([0], epoch, 5):
+            vectors, following = batch["source_vectors"][0], batch["source_next_in_batch"][0]
+            assert count == 1 or (following != torch.arange(count)).all()
+            rows = rows_of(vectors, own.sampler.data.vectors)
+            met |= {(rows[i], rows[j]) for i, j in enumerate(following.tolist())}
+    assert len(met) == len(own.train) * (len(own.train) - 1)
 
 
 def test_a_batch_of_one_pair_has_no_halves():

@@ -1,0 +1,227 @@
+"""Training beside a plain PyTorch loop: the same vectors, losses, batches and epochs, turns taken.
+
+python -m tests.benchmarks.training [--quick]
+"""
+
+import argparse
+import json
+import random
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from itertools import product
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from disent_core.heads import dream, dream_oracle
+from disent_core.heads.data import SIDES, PairRows, TrainingData, VectorBank
+
+PAIRS, DEV, TARGETS, BATCH = 11_514, 1_200, 3, 512
+EPOCHS = 4
+SETTINGS = {
+    "float32": {},
+    "bfloat16": {"precision": "bfloat16"},
+    "fast": {"precision": "bfloat16", "partner": "next_in_batch"},
+}
+METHODS = {
+    "DREAM": (dream.METHOD, dream.DreamConfig),
+    "DREAM + ORACLE": (dream_oracle.METHOD, dream_oracle.DreamOracleConfig),
+}
+
+
+def data(dim: int, device: str) -> TrainingData:
+    """As many pairs as MASSIVE has, of one source and three target languages, with random vectors."""
+    generator = torch.Generator().manual_seed(0)
+    vectors = torch.randn(2 * PAIRS, dim, generator=generator).to(device)
+    labels = {"source": torch.zeros(PAIRS, dtype=torch.long), "target": 1 + torch.arange(PAIRS) % TARGETS}
+    text = {"source": torch.arange(PAIRS), "target": torch.arange(PAIRS) + PAIRS}
+    none = dict.fromkeys(SIDES, torch.full((PAIRS,), -1))
+    pairs = PairRows(text, labels, none, none)
+    sentences = [text["source"], *(text["target"][labels["target"] == label] for label in range(1, 1 + TARGETS))]
+    splits = {"train": pairs.select(torch.arange(DEV, PAIRS)), "dev": pairs.select(torch.arange(DEV))}
+    names = ("en", *(f"x{label}" for label in range(TARGETS)))
+    return TrainingData(names, VectorBank([vectors]), None, None, splits, sentences, sentences)
+
+
+# --- the peer ---------------------------------------------------------------------------------------------
+
+
+class Split(nn.Module):
+    """The heads of a plain loop."""
+
+    def __init__(self, dim: int, languages: int) -> None:
+        super().__init__()
+        self.meaning, self.language = nn.Linear(dim, dim), nn.Linear(dim, dim)
+        self.identity = nn.Linear(dim, languages)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        meaning, language = self.meaning(x), self.language(x)
+        return meaning, language, self.identity(language)
+
+
+def plain_epochs(own: TrainingData, *, oracle: bool, device: str) -> Iterator[float]:
+    """Seconds of each epoch, validation included, of a loop over a `DataLoader`, one seed."""
+    model = Split(own.dim, len(own.languages)).to(device)
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-4)
+    everything = {split: tensors(own, split) for split in ("train", "dev")}
+    loaders = {
+        split: DataLoader(TensorDataset(*parts), batch_size=BATCH, shuffle=split == "train")
+        for split, parts in everything.items()
+    }
+    while True:
+        started = time.perf_counter()
+        for batch in loaders["train"]:
+            optimiser.zero_grad()
+            loss = plain_loss(model, batch, everything["train"], oracle=oracle, device=device)
+            loss.backward()
+            optimiser.step()
+            loss.item()
+        with torch.no_grad():
+            for batch in loaders["dev"]:
+                plain_loss(model, batch, everything["train"], oracle=oracle, device=device).item()
+        yield time.perf_counter() - started
+
+
+def tensors(own: TrainingData, split: str) -> list[Tensor]:
+    """Vectors and languages of both sides."""
+    pairs = own.splits[split]
+    vectors = [own.vectors.take(pairs.text[side].to(own.vectors.parts[0].device)).cpu() for side in SIDES]
+    return [*vectors, *(pairs.language[side] for side in SIDES)]
+
+
+def plain_loss(model: Split, batch: list[Tensor], train: list[Tensor], *, oracle: bool, device: str) -> Tensor:
+    """DREAM's total, and ORACLE's two terms."""
+    source, target = (part.to(device) for part in batch[:2])
+    labels = [part.to(device) for part in batch[2:]]
+    other = torch.randint(len(train[0]), (len(source),))
+    partners = [
+        matched(train[i][other], train[i + 2][other].tolist(), batch[i + 2].tolist()).to(device) for i in (0, 1)
+    ]
+    s_m, s_l, s_i = model(source)
+    t_m, t_l, t_i = model(target)
+    (s_rm, s_rl, _), (t_rm, t_rl, _) = model(partners[0]), model(partners[1])
+    same = torch.ones(len(source), device=device)
+    near, squared, entropy = nn.CosineEmbeddingLoss(), nn.MSELoss(), nn.CrossEntropyLoss()
+    total = squared(s_m + s_l, source) + squared(t_m + t_l, target)
+    total = total + near(s_m, t_m, same) + near(s_m, s_rm, -same) + near(t_m, t_rm, -same)
+    total = total + near(s_l, s_rl, same) + near(t_l, t_rl, same)
+    total = total + entropy(s_i, labels[0]) + entropy(t_i, labels[1])
+    if not oracle:
+        return total
+    apart = near(s_m, s_l, -same) + near(t_m, t_l, -same)
+    return total + apart + clusters(s_l, labels[0]) + clusters(t_l, labels[1])
+
+
+def clusters(language: Tensor, labels: Tensor) -> Tensor:
+    """1 - the mean cosine of every row with the others of its language, by the matrix of all pairs."""
+    norms = language.norm(dim=1, keepdim=True)
+    cosines = language @ language.T / (norms * norms.T).clamp_min(1e-6)
+    others = (labels.unsqueeze(0) == labels.unsqueeze(1)).float().fill_diagonal_(0)
+    return 1 - ((cosines * others).sum(dim=1) / others.sum(dim=1).clamp_min(1)).mean()
+
+
+def matched(candidates: Tensor, languages: list[int], wanted: list[int]) -> Tensor:
+    """For each row a candidate of its language, from a random place on."""
+    rows = torch.zeros_like(candidates)
+    for i, language in enumerate(wanted):
+        start = random.randrange(len(languages))
+        for step in range(len(languages)):
+            j = (start + step) % len(languages)
+            if languages[j] == language:
+                rows[i] = candidates[j]
+                break
+    return rows
+
+
+# --- side by side -----------------------------------------------------------------------------------------
+
+
+def our_epochs(own: TrainingData, name: str, settings: str, seeds: int, device: str) -> Iterator[float]:
+    """Seconds of each epoch, validation included."""
+    method, config = METHODS[name]
+    config = config(max_epochs=EPOCHS, patience=EPOCHS, batch_size=BATCH, checkpoint_seconds=1e6, **SETTINGS[settings])
+    with tempfile.TemporaryDirectory() as folder:
+        checkpoint = Path(folder) / "checkpoint"
+        for epoch in method.fit(own, config, range(seeds), checkpoint=checkpoint, device=device, run="benchmark"):
+            yield epoch.seconds
+
+
+def in_turns(ours: Iterator[float], peer: Iterator[float]) -> tuple[float, float]:
+    """Median seconds of an epoch of each, the first left out."""
+    together = [(one, next(peer)) for one in ours][1:]
+    return median(one for one, _ in together), median(other for _, other in together)
+
+
+def side_by_side(own: TrainingData, where: str, device: str) -> list[dict[str, Any]]:
+    """Every method and setting with one seed, and DREAM with five beside five runs of the peer."""
+    rows, one_seed = [], {}
+    for name, settings, seeds in [*product(METHODS, SETTINGS, (1,)), *product(("DREAM",), SETTINGS, (5,))]:
+        peers = plain_epochs(own, oracle=name != "DREAM", device=device)
+        ours, peer = in_turns(our_epochs(own, name, settings, seeds, device), peers)
+        one_seed.setdefault((name, settings), ours)
+        note = [where, f"{seeds * (PAIRS - DEV) / ours:,.0f} pairs a second"]
+        if seeds > 1:
+            note.append(f"{ours / one_seed[name, settings]:.1f} times one seed; the peer runs {seeds} times")
+        if device == "cuda":
+            note.append(f"{bandwidth_share(own, ours, seeds):.0%} of the memory bandwidth's limit")
+        rows.append(
+            {
+                "name": f"epoch of {name}, {own.dim} dimensions, {settings}, {seeds} seed{'s' * (seeds > 1)}",
+                "ours_seconds": round(ours, 3),
+                "peer_seconds": round(peer * seeds, 3),
+                "ratio": round(peer * seeds / ours, 1),
+                "note": "; ".join(note),
+            }
+        )
+    return rows
+
+
+def bandwidth_share(own: TrainingData, seconds: float, seeds: int) -> float:
+    """Time that the least traffic takes at the speed of a copy, over the time taken.
+
+    The least traffic of a step: the vectors of its texts, in and out of the gather and into two products, forth and
+    back, both products' results and their gradients; and weights, gradients and moments, in and out.
+    """
+    steps = -(-(PAIRS - DEV) // BATCH)
+    texts, weights = 4 * BATCH * own.dim, 2 * own.dim**2
+    a_step = 4 * seeds * (texts * (2 + 2 + 4) + weights * 7)
+    return steps * a_step / copy_speed() / seconds
+
+
+def copy_speed(numbers: int = 2**28) -> float:
+    """Bytes a second, reads and writes, of a copy on the GPU."""
+    source = torch.zeros(numbers, device="cuda")
+    target = torch.empty_like(source)
+    seconds = min(_seconds(lambda: target.copy_(source)) for _ in range(5))
+    return 2 * 4 * numbers / seconds
+
+
+def _seconds(run: Callable[[], object]) -> float:
+    torch.cuda.synchronize()
+    started = time.perf_counter()
+    run()
+    torch.cuda.synchronize()
+    return time.perf_counter() - started
+
+
+def run(*, quick: bool = False) -> list[dict[str, Any]]:
+    """Every comparison; quick: the smallest alone."""
+    rows = []
+    for dim, threads in [(384, 1)] if quick else product((384, 768), (1, 2)):
+        torch.set_num_threads(threads)
+        rows += side_by_side(data(dim, "cpu"), f"{threads} thread{'s' * (threads > 1)}", "cpu")
+    if torch.cuda.is_available():
+        rows += [one for dim in (384, 768) for one in side_by_side(data(dim, "cuda"), "GPU", "cuda")]
+    return rows
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    for line in run(quick=parser.parse_args().quick):
+        print(json.dumps(line), flush=True)
