@@ -92,7 +92,7 @@ class TemplateAttention(nn.Module):
             keys, template, residual = self.key(states), self.template_value(states), self.residual_value(states)
         if self.config.attention_special == "drop":
             mask = without_special_tokens(mask)
-        scores = (asked.unsqueeze(-2) @ keys.mT).squeeze(-2) * self.scale
+        scores = torch.einsum("td,tld->tl", asked, keys) * self.scale
         attention = scores.masked_fill(~mask, float("-inf")).softmax(dim=-1)
         rest = residual_weights(attention, mask, self.config.residual_attention)
         return weighted_sum(attention, template), weighted_sum(rest, residual)
@@ -108,7 +108,7 @@ def weighted_sum(
     weights: Float[Tensor, "texts length"], values: Float[Tensor, "texts length dim"]
 ) -> Float[Tensor, "texts dim"]:
     """Sum of each text's values, by weight."""
-    return (weights.unsqueeze(-2) @ values).squeeze(-2)
+    return torch.einsum("tl,tld->td", weights, values)
 
 
 def residual_weights(

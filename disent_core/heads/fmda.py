@@ -22,7 +22,6 @@ from disent_core.heads.sampling import Draw
 from disent_core.training import Head
 
 ROLES = (*SIDES, *(f"{side}_negative" for side in SIDES))
-SOURCE, TARGET, SOURCE_NEGATIVE, TARGET_NEGATIVE = range(4)
 Part = Literal["template", "residual"]
 Group = Literal[
     "reconstruction", "utterance_reconstruction", "template_reconstruction", "residual_reconstruction", "contrast"
@@ -137,15 +136,11 @@ class FmdaHead(Head):
 
     def contrast(self, rows: Float[Tensor, "roles pairs dim"]) -> Float[Tensor, ""]:
         """L_con: pairs meet, and part from their negatives."""
-        source, target, source_negative, target_negative = rows
         if self.config.contrast == "linear":
-            return losses.linear_contrast(source, target, source_negative, target_negative).mean()
+            return losses.linear_contrast(*rows).mean()
         if self.config.contrast == "hinge":
-            return losses.hinged_contrast(source, target, source_negative, target_negative).mean()
-        temperature = self.config.temperature
-        forth = losses.info_nce(source, target, source_negative, temperature=temperature)
-        back = losses.info_nce(target, source, target_negative, temperature=temperature)
-        return forth.mean() + back.mean()
+            return losses.hinged_contrast(*rows).mean()
+        return losses.info_nce_both_ways(*rows, temperature=self.config.temperature).mean()
 
 
 def draws(config: FmdaConfig) -> tuple[Draw, ...]:

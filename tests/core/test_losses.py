@@ -77,6 +77,14 @@ def test_info_nce_equals_a_loop_over_candidates(seed, size, temperature):
     assert found.tolist() == pytest.approx(expected)
 
 
+def test_info_nce_both_ways_is_the_sum_of_both_ways():
+    left, right, to_left, to_right = (rows(6, 4, seed) for seed in range(4))
+    found = losses.info_nce_both_ways(left, right, to_left, to_right, temperature=0.1)
+    forth = losses.info_nce(left, right, to_left, temperature=0.1)
+    back = losses.info_nce(right, left, to_right, temperature=0.1)
+    assert torch.allclose(found, forth + back, atol=1e-9)
+
+
 def test_info_nce_is_blind_to_row_norms():
     anchors, positives, negatives = rows(4, 5, 0), rows(4, 5, 1), rows(4, 5, 2)
     scaled = losses.info_nce(3 * anchors, 0.1 * positives, 7 * negatives, temperature=0.1)
@@ -91,13 +99,32 @@ def test_hinged_cosine_has_no_gradient_once_rows_are_apart():
 
 
 @given(seeds, sizes)
-def test_the_gradient_of_cosine_is_that_of_torch(seed, size):
+def test_cosines_of_several_pairs_are_those_of_each_and_so_are_gradients(seed, size):
+    pairs = ((0, 1), (0, 2), (1, 3))
     found, expected = [], []
-    for gradients, cosine in ((found, losses.cosine), (expected, torch.nn.functional.cosine_similarity)):
-        left, right = (rows(*size, seed + offset).requires_grad_() for offset in (0, 1))
-        weights = rows(1, size[0], seed + 2)[0]
-        gradients += torch.autograd.grad((cosine(left, right) * weights).sum(), [left, right])
+    for results, of in (
+        (found, lambda own: losses.cosines(own, pairs)),
+        (expected, lambda own: [torch.nn.functional.cosine_similarity(own[i], own[j]) for i, j in pairs]),
+    ):
+        own = [rows(*size, seed + offset).requires_grad_(offset > 0) for offset in range(4)]
+        weights = rows(len(pairs), size[0], seed + 4)
+        values = of(own)
+        loss = sum((value * weight).sum() for value, weight in zip(values, weights, strict=True))
+        results += [*values, *torch.autograd.grad(loss, own[1:])]
     assert all(torch.allclose(one, other) for one, other in zip(found, expected, strict=True))
+
+
+def test_cosines_of_a_stack_are_those_of_each_of_its_parts():
+    left, right = rows(12, 5, 0).view(3, 4, 5).requires_grad_(), rows(4, 5, 1).requires_grad_()
+    found = torch.func.vmap(losses.cosine, in_dims=(0, None))(left, right)
+    expected = torch.nn.functional.cosine_similarity(left, right, dim=-1)
+    assert torch.allclose(found, expected)
+    for one, other in zip(
+        torch.autograd.grad(found.square().sum(), [left, right]),
+        torch.autograd.grad(expected.square().sum(), [left, right]),
+        strict=True,
+    ):
+        assert torch.allclose(one, other)
 
 
 @pytest.mark.parametrize("diagonal", [False, True])
