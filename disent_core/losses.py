@@ -176,7 +176,7 @@ class _Cosines(torch.autograd.Function):
         return None, *found
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Tensor, int]:
+    def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[Tensor, int]:
         rows = [
             own.expand(info.batch_size, *own.shape) if dim is None else own.movedim(dim, 0)
             for own, dim in zip(inputs[1:], in_dims[1:], strict=True)
