@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from disent_core import losses
 from disent_core.heads.data import SIDES, Batch
 from disent_core.heads.frozen import FrozenHeadMethod, sum_of_means
-from disent_core.heads.linear import LinearHead, both
+from disent_core.heads.linear import ROLES, LinearHead, both
 from disent_core.heads.sampling import Draw
 from disent_core.training import TrainConfig
 
@@ -62,18 +62,16 @@ class DreamHead(LinearHead):
         """Loss terms of Section 3: every one a mean over the pairs, summed over both sides."""
         found = {"reconstruction": sum_of_means(self._reconstruction(encoded, side) for side in SIDES)}
         if "meaning" not in self.config.without:
-            to_partners = (losses.hinged_cosine(*_own_and_partner(encoded, side, "meaning")) for side in SIDES)
-            found["meaning_parallel"] = losses.cosine_distance(*_pair(encoded, "meaning")).mean()
-            found["meaning_random"] = sum_of_means(to_partners)
+            pair, *partners = _cosines(encoded, "meaning")
+            found["meaning_parallel"] = 1 - pair.mean()
+            found["meaning_random"] = sum_of_means(cosine.clamp_min(0) for cosine in partners)
         if "language" not in self.config.without:
-            to_partners = (losses.cosine_distance(*_own_and_partner(encoded, side, "language")) for side in SIDES)
-            found["language_embedding"] = sum_of_means(to_partners)
-            identified = losses.identification(
-                self.identity(both(encoded, "language_vectors")), both(encoded, "language")
-            )
-            found["language_identification"] = 2 * identified.mean()
-        if self.config.language_repulsion:
-            found["language_repulsion"] = losses.hinged_cosine(*_pair(encoded, "language")).mean()
+            pair, *partners = _cosines(encoded, "language")
+            found["language_embedding"] = sum_of_means(1 - cosine for cosine in partners)
+            logits = self.identity(both(encoded, "language_vectors"))
+            found["language_identification"] = 2 * losses.identification(logits, both(encoded, "language")).mean()
+            if self.config.language_repulsion:
+                found["language_repulsion"] = pair.clamp_min(0).mean()
         return found
 
     def _reconstruction(self, encoded: Batch, side: str) -> Tensor:
@@ -81,12 +79,9 @@ class DreamHead(LinearHead):
         return losses.squared_error(total, encoded[f"{side}_vectors"])
 
 
-def _pair(encoded: Batch, name: str) -> tuple[Tensor, Tensor]:
-    return encoded[f"source_{name}_vectors"], encoded[f"target_{name}_vectors"]
-
-
-def _own_and_partner(encoded: Batch, side: str, name: str) -> tuple[Tensor, Tensor]:
-    return encoded[f"{side}_{name}_vectors"], encoded[f"{side}_partner_{name}_vectors"]
+def _cosines(encoded: Batch, name: str) -> tuple[Tensor, ...]:
+    """Of source and target, and of each with its partner."""
+    return losses.cosines([encoded[f"{role}_{name}_vectors"] for role in ROLES], ((0, 1), (0, 2), (1, 3)))
 
 
 def draws(config: DreamConfig) -> tuple[Draw, ...]:
