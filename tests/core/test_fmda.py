@@ -17,7 +17,8 @@ from fmda_loops import (
 )
 from torch import nn
 
-from disent_core.heads.fmda import METHOD, FmdaConfig
+from disent_core.heads.fmda import METHOD, FmdaConfig, draws
+from disent_core.linear import set_precision
 
 
 @pytest.mark.parametrize("switches", SWITCHES.values(), ids=SWITCHES)
@@ -149,3 +150,18 @@ def test_the_paper_preset_has_the_papers_settings():
 def test_a_temperature_that_is_not_positive_is_rejected():
     with pytest.raises(ValueError, match="temperature must be positive, not 0"):
         FmdaConfig(temperature=0.0)
+
+
+def test_bfloat16_products_move_no_term_by_more_than_their_rounding():
+    own, batch = head().float(), batch_of_pairs()
+    single = {name: value.float() if value.is_floating_point() else value for name, value in batch.items()}
+    expected = {name: value.item() for name, value in own(single).items()}
+    set_precision(own, "bfloat16")
+    found = {name: value.item() for name, value in own(single).items()}
+    assert found == pytest.approx(expected, abs=0.05)
+    assert found != pytest.approx(expected, abs=1e-6)
+
+
+def test_negatives_are_drawn_only_where_something_is_contrasted():
+    assert draws(FmdaConfig()) == ("negative",)
+    assert draws(FmdaConfig(without=("contrast",))) == ()
