@@ -31,7 +31,7 @@ def affine(
     precision: Precision,
 ) -> Float[Tensor, "*rows outer"]:
     """What `Linear` computes, with any weight."""
-    rows = x.reshape(1, -1, x.shape[-1])
+    rows = (x.bfloat16() if precision == "bfloat16" else x).reshape(1, -1, x.shape[-1])
     product = _Affine.apply(rows, weight.unsqueeze(0), bias.unsqueeze(0), precision)
     return product.view(*x.shape[:-1], len(weight))
 
@@ -64,7 +64,7 @@ class _Affine(torch.autograd.Function):
             to_x = _stack(
                 [_product(own, matrix.T, ctx.precision) for own, matrix in zip(gradient, weight, strict=True)]
             )
-            to_x = to_x if len(x) == len(to_x) else to_x.sum(dim=0, keepdim=True)
+            to_x = (to_x if len(x) == len(to_x) else to_x.sum(dim=0, keepdim=True)).to(x.dtype)
         if ctx.needs_input_grad[1]:
             seeds = zip(gradient, x.expand(len(weight), *x.shape[1:]), strict=True)
             to_weight = _stack([_product(own.T, rows.T, ctx.precision) for own, rows in seeds])
