@@ -163,10 +163,11 @@ def side_by_side(own: TrainingData, where: str, device: str) -> list[dict[str, A
     for name, settings, seeds in [*product(METHODS, SETTINGS, (1,)), *product(("DREAM",), SETTINGS, (5,))]:
         peers = plain_epochs(own, oracle=name != "DREAM", device=device)
         ours, peer = in_turns(our_epochs(own, name, settings, seeds, device), peers)
-        one_seed.setdefault((name, settings), ours)
+        # In peers' epochs, which wait for the same processor: seconds drift when others use it too.
+        one_seed.setdefault((name, settings), ours / peer)
         note = [where, f"{seeds * (PAIRS - DEV) / ours:,.0f} pairs a second"]
         if seeds > 1:
-            note.append(f"{ours / one_seed[name, settings]:.1f} times one seed; the peer runs {seeds} times")
+            note.append(f"{ours / peer / one_seed[name, settings]:.1f} times one seed; the peer runs {seeds} times")
         if device == "cuda":
             note.append(f"{bandwidth_share(own, ours, seeds):.0%} of the memory bandwidth's limit")
         rows.append(
