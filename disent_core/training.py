@@ -74,6 +74,10 @@ class TrainConfig:
         if not 0 < self.validation_fraction < 1:
             raise ValueError(f"validation_fraction must be between 0 and 1, not {self.validation_fraction}")
 
+    def in_epoch(self, epoch: int) -> "TrainConfig":
+        """What holds in one epoch, of which the first is 0: the same, unless a method has a schedule."""
+        return self
+
 
 class Head(nn.Module):
     """A trainable head: `forward` gives its loss terms on a batch of pairs, `embed` its embeddings of texts.
@@ -186,7 +190,8 @@ def _one_epoch(head: Head, state: TrainingState, plan: BatchPlan, config: TrainC
     started = time.monotonic()
     seeds = [state.seeds[index] for index in state.active]
     batches = plan.training_batches(seeds, state.epoch, config.batch_size, drop_last=config.drop_last)
-    terms = {"train": _means([(rows, _steps(head, state, batch, config)) for rows, batch in batches])}
+    paced = config.in_epoch(state.epoch)
+    terms = {"train": _means([(rows, _steps(head, state, batch, paced)) for rows, batch in batches])}
     with torch.inference_mode():
         redrawn = state.epoch if config.validation_draws == "each_epoch" else None
         batches = plan.validation_batches(config.batch_size, redrawn)

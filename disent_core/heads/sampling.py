@@ -15,7 +15,7 @@ from disent_core.errors import TrainingError
 from disent_core.heads.data import SIDES, Batch, PairRows, TrainingData, grouped_states
 from disent_core.tables import fingerprint
 
-Draw = Literal["partner", "negative", "other_pair", "second_half", "next_in_batch"]
+Draw = Literal["partner", "negative", "mate", "other_pair", "second_half", "next_in_batch"]
 Rows = dict[str, Tensor]
 """For each text of a pair, by role (`source`, `target_partner`, ...), its row in the bank; and their languages."""
 
@@ -32,6 +32,8 @@ class PairSampler:
 
     - `source_partner_vectors`: a random training sentence of the same language, never the anchor's own text;
     - `source_negative_vectors`: the same, of the negative pool;
+    - `source_mate_vectors`: the same utterance with other slot values, of the template pairs of training; where
+      there is none, as without slots, the anchor itself;
     - `source_other_pair_vectors`, `target_...`: both sides of another training pair, whatever its languages;
     - `source_second_half_vectors`, `target_...`, with `..._language`: the pairs of the batch's second half, and
       only those of its first half are pairs then;
@@ -39,6 +41,7 @@ class PairSampler:
       that side, in a circle. Batches are shuffled, so that is a random other one; a lone one is its own.
 
     `role_vectors` has them all, [roles, pairs, dim], in the order of `roles`: the others are views of it.
+    `role_texts` tells which texts they are, [roles, pairs]: those of equal number are equal.
     """
 
     data: TrainingData
@@ -85,6 +88,9 @@ class PairSampler:
             if draw == "other_pair":
                 other = _others(len(pairs), generator)
                 rows |= {f"{side}_other_pair": pairs.text[side][other] for side in SIDES}
+            elif draw == "mate":
+                templates = list(self.data.template_pairs.values())
+                rows |= {f"{side}_mate": draw_mates(templates, pairs.text[side], generator) for side in SIDES}
             elif draw in ("partner", "negative"):
                 pools = self.data.sentences if draw == "partner" else self.data.negatives
                 for side in SIDES:
@@ -99,7 +105,7 @@ class PairSampler:
         batch: Batch = {name: value for name, value in rows.items() if name.endswith("_language")}
         if "next_in_batch" in self.draws:
             batch |= {f"{side}_next_in_batch": next_of_its_language(rows[f"{side}_language"]) for side in SIDES}
-        batch["role_vectors"] = vectors
+        batch |= {"role_vectors": vectors, "role_texts": roles}
         for index, role in enumerate(self.roles):
             batch[f"{role}_vectors"] = vectors[:, index]
             batch |= self._states(f"{role}_", rows[role])
@@ -240,6 +246,25 @@ def draw_texts(
     if not (drawn == anchors).any():
         return drawn
     raise TrainingError(f"a language has just one {what}, the anchor itself. Add sentences to the corpus")
+
+
+def draw_mates(
+    templates: Sequence[PairRows], anchors: Int[Tensor, " rows"], generator: torch.Generator
+) -> Int[Tensor, " rows"]:
+    """For each row a uniform one of the template pairs that its text is the source of, or the text itself.
+
+    Raises:
+        TrainingError: if there are no template pairs.
+    """
+    if not sum(map(len, templates)):
+        raise TrainingError("there are no template pairs to draw from. Slots need another value of their type")
+    sources, order = torch.cat([pairs.text["source"] for pairs in templates]).sort(stable=True)
+    targets = torch.cat([pairs.text["target"] for pairs in templates])[order]
+    first = torch.searchsorted(sources, anchors)
+    count = torch.searchsorted(sources, anchors, right=True) - first
+    offset = (torch.rand(len(anchors), generator=generator, dtype=torch.float64) * count).long()
+    drawn = targets[(first + offset).clamp_max(len(targets) - 1)]
+    return torch.where(count > 0, drawn, anchors)
 
 
 def _generator(*key: object) -> torch.Generator:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from synthetic import world
 
 from disent_core.errors import TrainingError
-from disent_core.heads.sampling import PairSampler, draw_texts, next_of_its_language
+from disent_core.heads.sampling import PairSampler, draw_mates, draw_texts, next_of_its_language
 
 SIDES = ("source", "target")
 
@@ -102,6 +102,13 @@ def test_role_vectors_are_all_texts_of_a_step_in_the_order_of_the_roles():
     assert own.sampler.roles == roles
     for index, role in enumerate(roles):
         assert torch.equal(batch["role_vectors"][:, index], batch[f"{role}_vectors"])
+
+
+def test_role_texts_are_the_numbers_of_all_texts_of_a_step():
+    own = plan(draws=("partner",))
+    _, batch = next(own.training_batches([0, 1], 0, 5))
+    vectors = own.sampler.data.vectors.take(batch["role_texts"].flatten())
+    assert torch.equal(vectors, batch["role_vectors"].flatten(0, 2))
 
 
 def test_validation_texts_are_those_of_the_dev_split_in_order():
@@ -277,3 +284,31 @@ def test_an_empty_pool_is_an_error_with_a_remedy():
 
 def test_an_empty_pool_of_a_language_that_no_row_has_does_not_matter():
     assert draw([[1, 2], []], [0], [1]) == [2]
+
+
+def test_mates_are_targets_of_the_anchors_template_pairs_or_the_anchor_itself():
+    data = world().data
+    own = plan(data, draws=("mate",))
+    pairs = [(pairs.text["source"].tolist(), pairs.text["target"].tolist()) for pairs in data.template_pairs.values()]
+    target = {source: target for sources, targets in pairs for source, target in zip(sources, targets, strict=True)}
+    for batches in (own.training_batches([0], 0, 5), own.validation_batches(5)):
+        for _, batch in batches:
+            source, target_side, *mates = batch["role_texts"].view(-1, 4, batch["role_texts"].shape[-1])[0].tolist()
+            for anchors, drawn in zip((source, target_side), mates, strict=True):
+                assert drawn == [target.get(anchor, anchor) for anchor in anchors]
+
+
+def test_every_mate_of_a_text_is_drawn():
+    pairs = plan().train.select(torch.arange(4))
+    text = {"source": torch.tensor([7, 3, 7, 7]), "target": torch.tensor([70, 30, 71, 72])}
+    drawn = draw_mates(
+        [replace(pairs, text=text)], torch.tensor([7] * 200 + [3, 5, 9]), torch.Generator().manual_seed(0)
+    ).tolist()
+    assert set(drawn[:200]) == {70, 71, 72}
+    assert drawn[200:] == [30, 5, 9]
+
+
+def test_mates_without_template_pairs_are_an_error():
+    data = replace(world().data, template_pairs={})
+    with pytest.raises(TrainingError, match="there are no template pairs"):
+        next(plan(data, draws=("mate",)).training_batches([0], 0, 5))

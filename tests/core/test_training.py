@@ -1,7 +1,7 @@
 """Training: stacked seeds are separate runs, cut-off runs are whole runs, and the best epoch is kept."""
 
 import itertools
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 import torch
@@ -314,3 +314,22 @@ def test_a_method_does_not_resume_on_other_texts(tmp_path):
         data = world(seed=seed).data
         runs[name] = untimed(METHOD.fit(data, config, (0,), checkpoint=path, device="cpu", run=f"texts {seed}"))
     assert runs["first"] != runs["other"] == runs["fresh"]
+
+
+class HalvedConfig(DreamConfig):
+    def in_epoch(self, epoch):
+        return replace(self, learning_rate=self.learning_rate / 2**epoch)
+
+
+def test_steps_take_the_rate_of_their_epoch(tmp_path):
+    """The second of two epochs, of one step each, moves half as far as it would at the full rate."""
+    full = dream(batch_size=50, max_epochs=2, patience=9)
+    ends = {}
+    for config in (full, HalvedConfig(**asdict(full))):
+        for epochs in (1, 2):
+            path = tmp_path / f"{type(config).__name__}{epochs}"
+            list(itertools.islice(run(path, config), epochs))
+            ends[type(config), epochs] = stack(path, "now.")["meaning.bias"]
+    start = ends[DreamConfig, 1]
+    assert torch.equal(start, ends[HalvedConfig, 1])
+    assert torch.allclose(ends[DreamConfig, 2] - start, 2 * (ends[HalvedConfig, 2] - start), atol=1e-6)
