@@ -20,6 +20,7 @@ METHODS: dict[str, str] = {
     "meat_oracle": "disent_core.heads.meat_oracle",
     "fmda": "disent_core.heads.fmda",
     "fmda_two_stage": "disent_core.heads.fmda_two_stage",
+    "facet": "disent_core.heads.facet",
     "emu": "disent_core.heads.emu",
     "emu_no_discriminator": "disent_core.heads.emu:NO_DISCRIMINATOR",
     "emu_no_discriminator_no_center": "disent_core.heads.emu:NO_DISCRIMINATOR_NO_CENTER",

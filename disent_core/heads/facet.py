@@ -1,0 +1,188 @@
+"""Facet, disent's own method: what an utterance says is the template it fills, and what it fills it with.
+
+Units ask every token of a text one linear question each and keep the strongest answer. Half of them are the
+template, half the residual, and both of unit norm side by side the meaning: the cosine of two meanings is the
+mean of the cosines of their facets. Template pairs teach the template what slot values must not change; as
+hard negatives among translations they leave the values to the residual. Reasons and failures: docs/own-method.md.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from disent_core import losses
+from disent_core.heads.attention import of_role, state_groups
+from disent_core.heads.contract import Need
+from disent_core.heads.data import SIDES, Batch
+from disent_core.heads.frozen import FrozenHeadMethod
+from disent_core.heads.max_pooling import MaxLinear
+from disent_core.heads.sampling import Draw
+from disent_core.linear import affine
+from disent_core.training import Head, TrainConfig
+
+SOURCE, TARGET, SOURCE_MATE, TARGET_MATE = range(4)
+ROLES = (*SIDES, *(f"{side}_mate" for side in SIDES))
+MATES = ((SOURCE, SOURCE_MATE), (TARGET, TARGET_MATE))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FacetConfig(TrainConfig):
+    """How facets are learned.
+
+    `schedule` cosine lets the learning rate fall, epoch by epoch, to almost 0 in the last of `max_epochs`
+    (Loshchilov and Hutter 2017, Equation 5, without restarts). It needs them all: `patience` is as many.
+    `template_units` and `residual_units` are their dimensions. Logits are cosines / `temperature`, those of
+    templates cosines / `template_temperature`: utterances of nearly the same template are common. `without` leaves out
+    `template_contrast`, or the mates as hard negatives of translations (`mate_negatives`).
+    """
+
+    learning_rate: float = 1e-2
+    schedule: Literal["constant", "cosine"] = "cosine"
+    weight_decay: float = 1.0
+    max_epochs: int = 20
+    patience: int = 20
+    monitor: Literal["loss", "loss_without_adversarial", "dev_retrieval"] = "dev_retrieval"
+    precision: Literal["float32", "bfloat16"] = "bfloat16"
+    template_units: int = 512
+    residual_units: int = 512
+    temperature: float = 0.05
+    template_temperature: float = 0.1
+    without: tuple[Literal["template_contrast", "mate_negatives"], ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("template_units", "residual_units", "temperature", "template_temperature"):
+            if not getattr(self, name) > 0:  # nan is not either
+                raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
+
+    def in_epoch(self, epoch: int) -> "FacetConfig":
+        """The same with the epoch's learning rate."""
+        if self.schedule == "constant":
+            return self
+        factor = (1 + math.cos(math.pi * epoch / self.max_epochs)) / 2
+        return replace(self, learning_rate=factor * self.learning_rate)
+
+
+class FacetHead(Head):
+    """`units`: states -> template and residual units; `language`: sentence vector -> logits of the languages."""
+
+    def __init__(self, dim: int, n_languages: int, config: FacetConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.units = MaxLinear(dim, config.template_units + config.residual_units)
+        self.language = nn.Linear(dim, n_languages)
+
+    def embed(self, batch: Batch) -> Batch:
+        """`meaning`, `template` and `residual`, of unit norm, and `language`: 1 for the likeliest one, else 0.
+
+        So the language embedding carries log2 of the number of languages, in bits, and nothing else can leak.
+        """
+        logits = self.language(batch["vectors"])
+        language = F.one_hot(logits.argmax(dim=-1), logits.shape[-1]).to(logits.dtype)
+        return self._facets(batch) | {"language": language}
+
+    def encode(self, batch: Batch) -> Batch:
+        """Facets of all texts of the step: [roles, pairs, units]."""
+        roles = ROLES if "mate" in draws(self.config) else SIDES
+        found = [self._facets(of_role(batch, role)) for role in roles]
+        return batch | {name: torch.stack([facets[name] for facets in found]) for name in found[0]}
+
+    def _facets(self, text: Batch) -> Batch:
+        maxima = torch.cat([self.units(states, mask) for states, mask in state_groups(text)])[text["place"]]
+        template, residual = (
+            F.normalize(part, dim=-1)
+            for part in maxima.split([self.config.template_units, self.config.residual_units], dim=-1)
+        )
+        meaning = torch.cat([template, residual], dim=-1) * 0.5**0.5
+        return {"meaning": meaning, "template": template, "residual": residual}
+
+    def terms(self, encoded: Batch) -> Batch:
+        """Each term is a mean over both directions, and the template's over both sides too."""
+        labels = torch.cat([encoded[f"{side}_language"] for side in SIDES])
+        logits = self.language(encoded["role_vectors"][: len(SIDES)].flatten(0, 1))
+        found = {
+            "meaning_contrast": self.meaning_contrast(encoded),
+            "language_identification": losses.identification(logits, labels).mean(),
+        }
+        if "template_contrast" not in self.config.without:
+            found["template_contrast"] = self.template_contrast(encoded)
+        return found
+
+    def meaning_contrast(self, encoded: Batch) -> Float[Tensor, ""]:
+        """Among the batch's targets, and all of them with other slot values, find the own one; and back."""
+        meaning, texts = encoded["meaning"], encoded["role_texts"]
+        copies = copies_of_pairs(texts[SOURCE], texts[TARGET])
+        found = []
+        for own, other, others_mate in ((SOURCE, TARGET, TARGET_MATE), (TARGET, SOURCE, SOURCE_MATE)):
+            candidates, excluded = meaning[other], copies
+            if "mate_negatives" not in self.config.without:
+                candidates = torch.cat([candidates, meaning[others_mate]])
+                excluded = torch.cat([excluded, equal_texts(texts[other], texts[others_mate])], dim=1)
+            found.append(self._retrieval(meaning[own], candidates, excluded, self.config.temperature))
+        return torch.stack(found).mean()
+
+    def template_contrast(self, encoded: Batch) -> Float[Tensor, ""]:
+        """Among the batch's utterances with other slot values, find that of the own template; and back."""
+        template, texts, temperature = encoded["template"], encoded["role_texts"], self.config.template_temperature
+        found = []
+        for own, mate in MATES:
+            copies = copies_of_pairs(texts[own], texts[mate])
+            for a, b in ((own, mate), (mate, own)):
+                found.append(self._retrieval(template[a], template[b], copies, temperature))
+        return torch.stack(found).mean()
+
+    def _retrieval(
+        self, queries: Tensor, candidates: Tensor, excluded: Tensor, temperature: float
+    ) -> Float[Tensor, ""]:
+        cosines = affine(queries, candidates, candidates.new_zeros(len(candidates)), self.units.precision)
+        return softmax_retrieval(cosines, excluded, temperature=temperature).mean()
+
+
+def softmax_retrieval(
+    cosines: Float[Tensor, "queries candidates"],
+    excluded: Bool[Tensor, "queries candidates"],
+    *,
+    temperature: float,
+) -> Float[Tensor, " queries"]:
+    """Cross-entropy, in nats, of picking candidate i for query i, by softmax of cosine / temperature.
+
+    InfoNCE (van den Oord et al. 2018, Equation 4) over the candidates that are not excluded.
+    """
+    logits = (cosines / temperature).masked_fill(excluded, float("-inf"))
+    return F.cross_entropy(logits, torch.arange(len(cosines), device=cosines.device), reduction="none")
+
+
+def equal_texts(left: Int[Tensor, " left"], right: Int[Tensor, " right"]) -> Bool[Tensor, "left right"]:
+    """Which texts of the left are texts of the right."""
+    return left.unsqueeze(1) == right
+
+
+def copies_of_pairs(left: Int[Tensor, " pairs"], right: Int[Tensor, " pairs"]) -> Bool[Tensor, "pairs pairs"]:
+    """Which other pairs share either text: their other sides are right answers too, not negatives."""
+    own = torch.eye(len(left), dtype=torch.bool, device=left.device)
+    return (equal_texts(left, left) | equal_texts(right, right)) & ~own
+
+
+def draws(config: FacetConfig) -> tuple[Draw, ...]:
+    """Mates, unless nothing asks for them."""
+    return () if {"template_contrast", "mate_negatives"} <= set(config.without) else ("mate",)
+
+
+METHOD = FrozenHeadMethod(
+    name="facet",
+    presets={
+        "paper": FacetConfig(),  # the name of every method's default
+        "no_template_contrast": FacetConfig(without=("template_contrast",)),
+        "no_mate_negatives": FacetConfig(without=("mate_negatives",)),
+        "translations_only": FacetConfig(without=("template_contrast", "mate_negatives")),
+    },
+    head=FacetHead,
+    embeddings=("meaning", "template", "residual", "language"),
+    needs=frozenset({Need.TOKEN_STATES, Need.TEMPLATE_PAIRS}),
+    draws=draws,
+)
