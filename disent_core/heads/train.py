@@ -4,7 +4,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from disent_core.training import curve_table
 
 log = logging.getLogger(__name__)
 _LOG_SECONDS = 5.0
+UNTOLD = frozenset({"checkpoint_seconds"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +76,18 @@ class HeadReport:
 
 
 def settings_fingerprint(settings: Any) -> str:
-    """Fingerprint of a method's settings, but for those that don't change results."""
-    return fingerprint({key: value for key, value in asdict(settings).items() if key != "checkpoint_seconds"})
+    """Fingerprint of a method's settings, but for those that don't change results.
+
+    A setting at its default is left out: a new switch that keeps what was done before retrains nothing. Hence a
+    default that changes has to change `code_version` too.
+    """
+    values = asdict(settings)
+    defaults = {
+        field.name: field.default if field.default_factory is MISSING else field.default_factory()
+        for field in fields(settings)
+    }
+    told = {name: value for name, value in values.items() if name not in UNTOLD and value != defaults[name]}
+    return fingerprint(type(settings).__name__, told)
 
 
 def describe_head(weights: Path) -> tuple[Mapping[str, Any], str] | None:
