@@ -214,7 +214,7 @@ def texts(context: click.Context, output: Path, encoder: str, missing: bool) -> 
 
 
 BRIEF = (
-    "task, evaluated_on, rank, method, encoder, trained_on, embedding, "
+    "task, dataset, evaluated_on, metric, rank, method, encoder, trained_on, embedding, "
     "value, ci_low, ci_high, n, seeds, round(seed_std, 4) as seed_std"
 )
 

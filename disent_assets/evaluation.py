@@ -20,7 +20,7 @@ from disent_assets.resources import Workspace
 from disent_core.config import MethodConfig
 from disent_core.encoders.huggingface import resolve_device
 from disent_core.errors import TableError, located
-from disent_core.evaluation.contract import Inputs, LabelProblem, Problem, Task, Texts, task
+from disent_core.evaluation.contract import READABLE, Inputs, LabelProblem, Problem, Task, Texts, task
 from disent_core.evaluation.runner import Label, evaluate
 from disent_core.heads.contract import TrainedLabeller, TrainedMethod
 from disent_core.heads.data import text_features
@@ -28,8 +28,6 @@ from disent_core.heads.train import describe_head, settings_fingerprint
 from disent_core.tables import SCHEMAS, content_of, fingerprint, read_table, refresh_table
 
 CODE_VERSION = "1"
-STAGE_OF = {"utterances": "corpora", "template_pairs": "targets"}
-"""Stage of each table that a task may read."""
 
 
 def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
@@ -50,7 +48,7 @@ def _evaluation(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.
     config, key = workspace.config, evaluation_key(encoder, method.name)
     tasks = [task(name) for name in config.evaluation.tasks]
     mapping = partitions.language_to_pairs(config, method)
-    sources = [[STAGE_OF[table], table] for table in dict.fromkeys(name for each in tasks for name in each.tables)]
+    sources = [[READABLE[table], table] for table in dict.fromkeys(name for each in tasks for name in each.tables)]
     deps = [
         dg.AssetDep(source, partition_mapping=mapping) for source in (*sources, *embedding_keys(workspace, encoder))
     ]
@@ -64,7 +62,7 @@ def _evaluation(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.
                 key,
                 f"Metrics of `{method.name}` on `{encoder}`: every task, every embedding, every seed and their "
                 "mean, with 95 % intervals. One row a number.",
-                code_version=fingerprint(CODE_VERSION, config.evaluation)[:12],
+                code_version=fingerprint(CODE_VERSION, config.evaluation, [each.code_version for each in tasks])[:12],
                 kinds={"parquet", "faiss"},
                 deps=deps,
                 schema=SCHEMAS["metrics"],
@@ -89,6 +87,7 @@ def _refresh(
     inputs = fingerprint(
         CODE_VERSION,
         config.evaluation,
+        [each.code_version for each in tasks],
         _content_of_method(workspace, encoder, method, pair),
         lazy_encoder(workspace, encoder).fingerprint,
         [content_of(workspace.table(*source)) for source in _sources(workspace, tasks, pair)],
@@ -201,7 +200,7 @@ def _sources(workspace: Workspace, tasks: list[Task], pair: str) -> list[tuple[s
     """Every table file that the tasks read for an entry."""
     return list(
         dict.fromkeys(
-            (STAGE_OF[table], table, corpus, part)
+            (READABLE[table], table, corpus, part)
             for corpus, scope, languages in _scopes(workspace, pair)
             for each in tasks
             if each.scope in (scope, "both")
@@ -211,7 +210,7 @@ def _sources(workspace: Workspace, tasks: list[Task], pair: str) -> list[tuple[s
 
 
 def _table_path(workspace: Workspace, corpus: str, table: str, part: str) -> Path:
-    return workspace.table(STAGE_OF[table], table, corpus, part)
+    return workspace.table(READABLE[table], table, corpus, part)
 
 
 def _content_of_method(workspace: Workspace, encoder: str, method: MethodConfig, pair: str) -> str:

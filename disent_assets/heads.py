@@ -21,6 +21,7 @@ from disent_core.config import MethodConfig
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.encoders.huggingface import resolve_device
 from disent_core.evaluation.plots import training_curve_png, tsne_png
+from disent_core.heads import described
 from disent_core.heads.contract import Need
 from disent_core.heads.data import TrainingData, text_features
 from disent_core.heads.join import training_data
@@ -67,7 +68,7 @@ def _head(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.Assets
         specs=[
             spec(
                 key,
-                f"{method.method.__doc__ or method.name}\n\nMethod `{method.method.name}`, "
+                f"{described(method.method.name)}\n\nMethod `{method.method.name}`, "
                 f"seeds {list(config.seeds_of(method))}, trained on the embeddings of `{encoder}`.",
                 code_version=f"{method.method.code_version}-{settings_fingerprint(method.settings)[:8]}",
                 kinds={"pytorch", "safetensors"},

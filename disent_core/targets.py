@@ -1,8 +1,8 @@
 """Texts made from annotated utterances: masked templates and residuals, slot-replaced template pairs.
 
 A template is an utterance without its slot values, the residual is the slot values without the template
-(FMDA, figure 3; switches F7 and F8 of docs/methods.md). Two utterances of one template with other slot values
-are a template pair (F15, F16, F20).
+(FMDA, figure 3). Two utterances of one template with other slot values
+are a template pair.
 """
 
 import hashlib

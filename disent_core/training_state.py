@@ -177,7 +177,8 @@ def resume(checkpoint: Path, run: str, device: str) -> TrainingState | None:
         return None
     plain: dict[str, Any] = json.loads(metadata["state"])
     state = TrainingState(**plain, **stacks)  # pyright: ignore[reportArgumentType] - the names of both are its own
-    log.info("resuming after epoch %d, seeds %s still train", state.epoch, state.active)
+    training = [state.seeds[index] for index in state.active]
+    log.info("resuming after epoch %d, seeds %s still train", state.epoch, training)
     return state
 
 

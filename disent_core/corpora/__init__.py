@@ -1,4 +1,4 @@
-"""Readers: files as published in, tables `utterances` and `sentence_pairs` out.
+"""Readers: files as published in, table `utterances` out.
 
 What belongs here: one module per published format, the parts that readers share (archives, slot annotation,
 downloads), and the alignment of two languages. What does not: anything that changes a text beyond NFC.

@@ -27,8 +27,13 @@ TASKS: Mapping[str, str] = {
 }
 """Module of each task by its name; imported when the task is asked for."""
 
-PAIR_TABLES = frozenset({"sentence_pairs", "aligned_pairs"})
-"""Tables whose partition is a language pair; that of every other table is one language."""
+READABLE: Mapping[str, str] = {
+    "utterances": "corpora",
+    "masked_utterances": "targets",
+    "template_pairs": "targets",
+    "negative_pool": "negatives",
+}
+"""Tables that a task may read, with the stage that makes them; each has a partition for every language."""
 
 Ties = Literal["lowest", "worst"]
 Setting = str | int | float | bool | None
@@ -284,19 +289,20 @@ class Task:
     Attributes:
         name: as in `TASKS`.
         scope: whether its inputs are those of a language pair, of one language, or now one, now the other.
-        tables: names of the tables it reads.
+        tables: names of the tables it reads, of `READABLE`.
         problems: from inputs to problems; none where the corpus has nothing for this task.
+        code_version: changes with every change that changes results.
     """
 
     name: str
     scope: Literal["pair", "language", "both"]
     tables: tuple[str, ...]
     problems: Callable[[Inputs, EvaluationConfig], Sequence[Problem | LabelProblem]]
+    code_version: str = "1"
 
     def partitions(self, languages: Sequence[str]) -> list[tuple[str, str]]:
         """Keys of `Inputs.tables` that the task needs for these languages."""
-        pair = ["-".join(languages)]
-        return [(name, part) for name in self.tables for part in (pair if name in PAIR_TABLES else languages)]
+        return [(name, language) for name in self.tables for language in languages]
 
 
 def task(name: str) -> Task:

@@ -63,6 +63,7 @@ def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
             evaluated_on="-".join(dict.fromkeys((queries.language, pool.language))),
             texts={"query": queries, "pool": pool},
             intents=intents,
+            settings={"split": config.split},
         )
         for (queries, intents), (pool, _) in directions
     ]

@@ -1,6 +1,6 @@
 """Tag the slots of sentences: micro-F1 over words without O, and over strict spans.
 
-TWOSL's protocol (Razumovskaia et al. 2023; switch T8): `micro_f1` counts the words whose tag, B- and I- told
+TWOSL's protocol (Razumovskaia et al. 2023): `micro_f1` counts the words whose tag, B- and I- told
 apart, is right. `span_f1` counts spans of equal type, start and end. Both are over all test sentences.
 """
 
@@ -59,6 +59,7 @@ def problems(inputs: Inputs, config: EvaluationConfig) -> list[LabelProblem]:
             evaluated_on=language,
             sentences=chosen["tokens"].to_pylist(),
             gold=gold,
+            settings={"split": config.split},
         )
     ]
 

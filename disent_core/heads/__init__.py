@@ -36,6 +36,11 @@ METHODS: dict[str, str] = {
 }
 
 
+def described(name: str) -> str:
+    """What a method's module says of it."""
+    return import_module(METHODS[name].partition(":")[0]).__doc__ or name
+
+
 def method(name: str) -> Method:
     """The method of that name.
 

@@ -62,7 +62,7 @@ class ContrastiveTrainee(IntentTrainee):
 
 @dataclass(frozen=True, kw_only=True)
 class NPairConfig(IntentConfig):
-    """The N-pair loss over cosine: one utterance of the same intent and `npair_n` - 1 of others (switch E8)."""
+    """The N-pair loss over cosine: one utterance of the same intent and `npair_n` - 1 of others."""
 
     npair_n: int = 5
 

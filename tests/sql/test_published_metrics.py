@@ -5,6 +5,8 @@ import re
 
 import pytest
 
+from disent_core import heads
+
 CELLS = {
     "fmda": {"T2": 30, "T3": 30, "T4": 16, "T5": 16, "T6": 30, "T9": 21},
     "dream": {"T2": 98, "T4": 96, "T5": 48, "T6": 9},
@@ -98,3 +100,10 @@ def test_headline_figures_of_fmda_are_as_printed(published, method, direction, v
 )  # fmt: skip
 def test_single_cells_are_found_by_their_names(published, where, value):
     assert published.ask(f"select value from published_metrics where {where}") == [{"value": value}]
+
+
+def test_the_vocabulary_of_methods_is_the_registry_and_the_published_variants(published):
+    named = {row["method"]: row["is_trained"] for row in published.ask("select method, is_trained from main.methods")}
+    for name in heads.METHODS:
+        assert named[name] == heads.method(name).is_trained, name
+    assert named.keys() - heads.METHODS.keys() == {"fmda_unified"}  # FMDA on a mixture
