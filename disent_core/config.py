@@ -280,19 +280,30 @@ def _method(name: str, table: dict[str, Any], place: Locator) -> MethodConfig:
     where, named_by = ("methods", name), ("methods", name, "method") if table else ("experiment", "methods")
     base = place.validate(str, table.pop("method", name), (*where, "method"))
     preset = place.validate(str, table.pop("preset", "paper"), (*where, "preset"))
-    encoders, pairs = (
-        place.validate(tuple[str, ...], table.pop(key, ()), (*where, key)) for key in ("encoders", "pairs")
-    )
-    seeds = place.validate(tuple[int, ...], table.pop("seeds", ()), (*where, "seeds"))
+    encoders, pairs = (_own(table, key, tuple[str, ...], where, place) for key in ("encoders", "pairs"))
+    seeds = _own(table, "seeds", tuple[int, ...], where, place)
     if base not in heads.METHODS:
         remedy = f'choose one of {", ".join(heads.METHODS)}, or name one by method = "..." in [methods.{name}]'
         place.fail(named_by, f"unknown method {base!r}; {remedy}")
     method = heads.method(base)
+    if seeds and not method.is_seeded:
+        place.fail((*where, "seeds"), f"nothing in {base} is random; leave seeds out")
     if preset not in method.presets:
         place.fail((*where, "preset"), f"{base} has no preset {preset!r}; choose one of {', '.join(method.presets)}")
     defaults = method.presets[preset]
     settings = place.validate(type(defaults), {**asdict(defaults), **table}, where)
     return MethodConfig(name=name, method=method, settings=settings, encoders=encoders, pairs=pairs, seeds=seeds)
+
+
+def _own(table: dict[str, Any], key: str, kind: Any, where: tuple[str, ...], place: Locator) -> tuple[Any, ...]:
+    """What a method has instead of the experiment's: taken out of its table, empty where it is not there."""
+    if key not in table:
+        return ()
+    values = place.validate(kind, table.pop(key), (*where, key))
+    if not values or len(set(values)) < len(values):
+        remedy = "leave it out to take all encoders" if key == "encoders" else "leave it out to take the experiment's"
+        place.fail((*where, key), f"{key} must be distinct, and at least one: {list(values)}; {remedy}")
+    return values
 
 
 def _check_names(config: Config, place: Locator) -> None:
@@ -305,9 +316,8 @@ def _check_names(config: Config, place: Locator) -> None:
         for name in method.encoders:
             if name not in config.encoders:
                 place.fail(("methods", method.name, "encoders"), f"there is no encoder {name!r}")
-        _check_entries(config, place, method.pairs, ("methods", method.name, "pairs"))
-        if len(set(method.seeds)) < len(method.seeds) or any(not 0 <= seed < 2**63 for seed in method.seeds):
-            place.fail(("methods", method.name, "seeds"), f"seeds must be distinct, from 0: {list(method.seeds)}")
+        if odd := [seed for seed in method.seeds if not 0 <= seed < 2**63]:
+            place.fail(("methods", method.name, "seeds"), f"seeds must be from 0 to 2**63 - 1, not {odd}")
     _check_needs(config, place)
 
 
@@ -347,7 +357,15 @@ def _check_locales(config: Config, place: Locator) -> None:
 
 
 def _check_pairs(config: Config, place: Locator) -> None:
-    _check_entries(config, place, config.experiment.pairs, ("experiment", "pairs"))
+    """Entries are of languages that a corpus shares; two languages are a pair in one direction only, everywhere."""
+    own = [(("methods", method.name, "pairs"), method.pairs) for method in config.methods.values()]
+    first: dict[frozenset[str], str] = {}
+    for where, entries in [(("experiment", "pairs"), config.experiment.pairs), *own]:
+        _check_entries(config, place, entries, where)
+        for pair in (pair for entry in entries for pair in entry.split("+")):
+            known = first.setdefault(frozenset(split_pair(pair, config.languages)), pair)
+            if pair != known:
+                place.fail(where, f"{pair!r} is {known!r} turned round, the same training; write {known!r} here too")
 
 
 def _check_entries(config: Config, place: Locator, entries: Sequence[str], where: tuple[str, ...]) -> None:

@@ -1,0 +1,84 @@
+"""What a method's own table may say: its pairs, encoders and seeds, instead of the experiment's."""
+
+import pytest
+
+from disent_core.config import load_config
+from disent_core.errors import ConfigError
+
+GOOD = """\
+[[corpora]]
+name = "one"
+format = "massive"
+path = "corpora/one"
+languages = ["en-US", "de-DE", "zh-TW"]
+
+[[encoders]]
+name = "toy"
+kind = "scratch"
+
+[experiment]
+pairs = ["en-de", "en-zh"]
+methods = ["raw", "dream"]
+
+[methods.dream]
+patience = 7
+"""
+OWN, PAIRS = "patience = 7", '["en-de", "en-zh"]'
+MISTAKES = {
+    "pair turned round": (PAIRS, '["en-de", "de-en"]', "12: experiment.pairs", "'de-en' is 'en-de' turned round"),
+    "pair turned round in a mixture": (
+        PAIRS,
+        '["zh-en", "en-de+en-zh"]',
+        "12: experiment.pairs",
+        "write 'zh-en' here too",
+    ),
+    "pair turned round by a method": (
+        OWN,
+        'pairs = ["de-en"]',
+        "16: methods.dream.pairs",
+        "'de-en' is 'en-de' turned round, the same training; write 'en-de' here too",
+    ),
+    "no pairs": (OWN, "pairs = []", "16: methods.dream.pairs", "leave it out to take the experiment's"),
+    "pair given twice": (OWN, 'pairs = ["en-de", "en-de"]', "16: methods.dream.pairs", "pairs must be distinct"),
+    "no seeds": (OWN, "seeds = []", "16: methods.dream.seeds", "leave it out to take the experiment's"),
+    "seed given twice": (OWN, "seeds = [1, 1]", "16: methods.dream.seeds", "seeds must be distinct"),
+    "negative seed": (OWN, "seeds = [-1]", "16: methods.dream.seeds", "not [-1]"),
+    "no encoders": (OWN, "encoders = []", "16: methods.dream.encoders", "leave it out to take all encoders"),
+    "encoder given twice": (
+        OWN,
+        'encoders = ["toy", "toy"]',
+        "16: methods.dream.encoders",
+        "encoders must be distinct",
+    ),
+    "seeds where nothing is random": (
+        "[methods.dream]",
+        "[methods.raw]\nseeds = [0]\n[methods.dream]",
+        "16: methods.raw.seeds",
+        "nothing in raw is random; leave seeds out",
+    ),
+}
+
+
+@pytest.fixture
+def load(tmp_path):
+    def load_text(text):
+        path = tmp_path / "disent.toml"
+        path.write_text(text, encoding="utf-8")
+        return load_config(path)
+
+    return load_text
+
+
+@pytest.mark.parametrize(("old", "new", "place", "message"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_of_a_method_is_shown_with_file_line_and_key(load, tmp_path, old, new, place, message):
+    with pytest.raises(ConfigError) as caught:
+        load(GOOD.replace(old, new))
+    assert f"{tmp_path}/disent.toml:{place}" in str(caught.value)
+    assert message in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_method_may_have_pairs_of_its_own_in_the_same_direction(load):
+    config = load(GOOD.replace(OWN, 'pairs = ["en-de+en-zh", "de-zh"]\nseeds = [4]'))
+    assert config.entries == ("en-de", "en-zh", "en-de+en-zh", "de-zh")
+    assert config.seeds_of(config.methods["dream"]) == (4,)
