@@ -19,6 +19,7 @@ from disent_assets.resources import Workspace
 from disent_core.embeddings import STATES, VECTORS, EmbeddingStore
 from disent_core.encoders.lazy import LazyEncoder
 from disent_core.encoders.vectors import VectorsConfig, known_keys
+from disent_core.errors import TableError, located
 from disent_core.heads.contract import Need
 from disent_core.pairs import TextPlan, texts_to_encode
 from disent_core.tables import SCHEMAS, Refreshed, TableInfo, atomic_path, fingerprint, read_table
@@ -215,6 +216,7 @@ def texts_of(workspace: Workspace, encoder: str, *, only_missing: bool) -> pa.Ta
 
     Raises:
         ValueError: if there is no such encoder, or `only_missing` is asked of one that is no imported vectors.
+        TableError: if a table is not there yet.
     """
     if encoder not in workspace.config.encoders:
         raise ValueError(f"unknown encoder {encoder!r}; choose one of {', '.join(workspace.config.encoders)}")
@@ -223,11 +225,22 @@ def texts_of(workspace: Workspace, encoder: str, *, only_missing: bool) -> pa.Ta
         raise ValueError(f"encoder {encoder!r} embeds its texts itself; --missing is for imported vectors")
     rows: list[tuple[str, str, str]] = []
     for language in workspace.config.languages:
+        _check_made(workspace, language)
         known = known_keys(settings, language) if only_missing else ()
         plan = text_plan(workspace, encoder, language)
         rows += [(key, language, text) for key, text in plan.texts.items() if key not in known]
     columns = zip(*rows, strict=True) if rows else ((), (), ())
     return pa.table([pa.array(column, pa.string()) for column in columns], names=["text_key", "language", "text"])
+
+
+def _check_made(workspace: Workspace, language: str) -> None:
+    """The tables that texts come from are there."""
+    for corpus in workspace.config.corpora_of(language):
+        for stage, table in SOURCES:
+            path = workspace.table(stage, table, corpus.name, language)
+            if not path.is_file():
+                remedy = "Run `disent materialize '+group:targets'` first"
+                raise TableError(located(path, None, "this table does not exist yet", remedy))
 
 
 def write_texts(texts: pa.Table, path: Path) -> None:

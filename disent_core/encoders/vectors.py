@@ -1,12 +1,13 @@
 """Vectors that another program has made, as an encoder: LASER, LaBSE, an API, or anything else.
 
-`path` is a file, a folder, or a pattern in which `{language}` stands for the language. A Parquet file has a
-column `vector` and a column `text` or `text_key`, and may have one `language`. Beside `NAME.npy`, a matrix, lies
+`path` is a file, a folder, or a pattern in which `{language}` stands for the language. A `.parquet` or `.jsonl` file
+has a column `vector` and a column `text` or `text_key`, and may have one `language`. Beside `NAME.npy`, a matrix, lies
 `NAME.txt` with one text a line. Rows and lines are counted from 1.
 """
 
 import glob
 import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,6 +17,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.json
 import pyarrow.parquet as pq
 from jaxtyping import Float32, Int
 
@@ -29,6 +31,10 @@ CODE_VERSION = "1"
 
 _LANGUAGE = "{language}"
 _BATCH_TEXTS = 8_192
+_SUFFIXES = (".parquet", ".jsonl", ".npy")
+_COLUMNS = {"text": pa.string(), "text_key": pa.string(), "language": pa.string(), "vector": pa.list_(pa.float64())}
+_BLOCK_BYTES = 1 << 24
+"""Of a file of JSON lines, read at once; no line may be longer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +88,7 @@ def vector_files(config: VectorsConfig, language: str | None = None) -> list[Pat
     pattern = glob.escape(config.path).replace(_LANGUAGE, "*" if language is None else glob.escape(language))
     files: list[Path] = []
     for found in sorted(map(Path, glob.glob(pattern))):  # noqa: PTH207 - Path.glob takes no absolute pattern
-        inside = sorted([*found.glob("*.parquet"), *found.glob("*.npy")]) if found.is_dir() else [found]
-        files += inside
+        files += sorted(one for one in found.iterdir() if one.suffix in _SUFFIXES) if found.is_dir() else [found]
     return files
 
 
@@ -151,8 +156,8 @@ def _place(config: VectorsConfig, language: str) -> str:
 
 
 def _remedy(config: VectorsConfig) -> str:
-    command = f"`disent texts FILE --encoder {config.name} --missing`"
-    return f"Run {command}, embed the texts that it writes, and put their vectors here"
+    commands = f"`disent materialize '+group:targets'`, then `disent texts FILE --encoder {config.name} --missing`"
+    return f"Run {commands}, embed the texts that it writes, and put their vectors here"
 
 
 # --- files ------------------------------------------------------------------------------------------------
@@ -196,7 +201,7 @@ def _joined(parts: Sequence[_Vectors]) -> _Vectors:
 
 
 def _read(file: Path, language: str) -> _Vectors:
-    own = _read_matrix(file) if file.suffix == ".npy" else _read_parquet(file, language)
+    own = _read_matrix(file) if file.suffix == ".npy" else _of_table(_read_table(file), file, language)
     odd = np.flatnonzero(~np.isfinite(own.matrix).all(axis=1))
     if odd.size:
         row = int(odd[0])
@@ -230,11 +235,29 @@ def _read_matrix(file: Path) -> _Vectors:
     return _Vectors(text_keys(texts), texts, places, _float32(matrix))
 
 
-def _read_parquet(file: Path, language: str) -> _Vectors:
+def _read_table(file: Path) -> pa.Table:
+    kind = "JSON lines" if file.suffix == ".jsonl" else "Parquet"
     try:
-        table = pq.read_table(file)
-    except (pa.ArrowException, OSError) as error:
-        raise EncoderError(located(file, None, f"no Parquet can be read ({error})", "Write the file again")) from error
+        return _read_lines(file) if file.suffix == ".jsonl" else pq.read_table(file)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise EncoderError(located(file, None, f"no {kind} can be read ({error})", "Write the file again")) from error
+
+
+def _read_lines(file: Path) -> pa.Table:
+    """JSON lines: the columns that its first line has, of the types that they must have."""
+    with file.open(encoding="utf-8") as lines:
+        first = json.loads(next(lines, "{}"))
+    if not isinstance(first, dict):
+        raise ValueError("a line must be an object")
+    schema = pa.schema([(name, kind) for name, kind in _COLUMNS.items() if name in first])
+    return pyarrow.json.read_json(
+        file,
+        read_options=pyarrow.json.ReadOptions(block_size=_BLOCK_BYTES),
+        parse_options=pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+    )
+
+
+def _of_table(table: pa.Table, file: Path, language: str) -> _Vectors:
     column = next((name for name in ("text", "text_key") if name in table.column_names), None)
     if column is None or "vector" not in table.column_names:
         remedy = "Name them vector, and text or text_key"

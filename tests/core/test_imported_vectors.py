@@ -1,5 +1,6 @@
 """Vectors made elsewhere: every form of file, what is refused, and the way into the tables."""
 
+import json
 import os
 import shutil
 from dataclasses import replace
@@ -37,6 +38,26 @@ def write_matrix(path: Path, texts=TEXTS, matrix=MATRIX) -> Path:
     np.save(path, matrix)
     path.with_suffix(".txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
     return path
+
+
+def write_lines(path: Path, rows) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def lines(folder):
+    rows = zip(TEXTS, MATRIX.tolist(), strict=True)
+    return write_lines(folder / "v.jsonl", [{"text": text, "vector": vector} for text, vector in rows])
+
+
+def lines_of_two_languages(folder):
+    """As `disent texts` writes them, with a vector."""
+    rows = [
+        {"text_key": key, "language": language, "text": text, "vector": (sign * vector).tolist()}
+        for language, sign in (("en", -1), ("de", 1))
+        for key, text, vector in zip(text_keys(TEXTS), TEXTS, MATRIX, strict=True)
+    ]
+    return write_lines(folder / "v.jsonl", rows)
 
 
 def config(path, **changed):
@@ -81,6 +102,8 @@ FORMS = {
     "fixed-size lists": lambda folder: write(folder / "v.parquet", kind=pa.list_(pa.float32(), 3)),
     "large lists": lambda folder: write(folder / "v.parquet", kind=pa.large_list(pa.float64())),
     "half precision": lambda folder: write(folder / "v.parquet", kind=pa.list_(pa.float16())),
+    "JSON lines": lines,
+    "JSON lines of two languages": lines_of_two_languages,
     "matrix": lambda folder: write_matrix(folder / "v.npy"),
     "matrix of doubles": lambda folder: write_matrix(folder / "v.npy", matrix=MATRIX.astype(np.float64)),
     "folder": in_a_folder,
@@ -121,12 +144,13 @@ def test_texts_without_vector_are_counted_shown_and_told_how_to_get_one(tmp_path
     with pytest.raises(EncoderError) as caught:
         next(encoder.encode([*TEXTS, "halt", "los"], states=False))
     assert str(caught.value).startswith(f"{tmp_path}/de.parquet: 2 of 6 texts of 'de' have no vector, e.g. 'halt'.")
+    assert "Run `disent materialize '+group:targets'`" in str(caught.value)
     assert "`disent texts FILE --encoder other --missing`" in str(caught.value)
 
 
 def test_a_language_without_file_is_named_with_a_remedy(tmp_path):
     write(tmp_path / "de.parquet")
-    with pytest.raises(EncoderError, match=r"ja\.parquet: there are no vectors of 'ja' here\. Run `disent texts"):
+    with pytest.raises(EncoderError, match=r"ja\.parquet: there are no vectors of 'ja' here\. Run `disent materialize"):
         load(config(tmp_path / "{language}.parquet"), "ja")
 
 
@@ -165,6 +189,21 @@ def damaged(folder, name):
 
 
 MALFORMED = {
+    "no JSON": (lambda folder: damaged(folder, "v.jsonl"), r"v\.jsonl: no JSON lines can be read \("),
+    "JSON lines that are no objects": (lambda folder: write_lines(folder / "v.jsonl", [[1]]), "must be an object"),
+    "no JSON lines": (lambda folder: write_lines(folder / "v.jsonl", []), r"v\.jsonl: "),
+    "JSON lines without vectors": (
+        lambda folder: write_lines(folder / "v.jsonl", [{"text": "a"}]),
+        r"v\.jsonl: the columns are \['text'\]\. Name them vector",
+    ),
+    "a JSON line without vector": (
+        lambda folder: write_lines(folder / "v.jsonl", [{"text": "a", "vector": [1, 2]}, {"text": "b"}]),
+        r"v\.jsonl:2: a vector of 0 dimensions",
+    ),
+    "a vector of words": (
+        lambda folder: write_lines(folder / "v.jsonl", [{"text": "a", "vector": ["one"]}]),
+        r"v\.jsonl: no JSON lines can be read \(",
+    ),
     "NaN": (
         lambda folder: write(folder / "v.parquet", matrix=with_value(np.nan)),
         r"v\.parquet:3: .*'wie wird das wetter'",
@@ -234,7 +273,9 @@ def test_the_fingerprint_is_that_of_the_content_wherever_it_lies(tmp_path):
     assert LazyEncoder(replace(first.config, vector_dtype="float16"), tmp_path).fingerprint != first.fingerprint
 
 
-@pytest.mark.parametrize("form", [FORMS["text"], FORMS["matrix"], in_a_folder], ids=["parquet", "matrix", "folder"])
+@pytest.mark.parametrize(
+    "form", [FORMS["text"], lines, FORMS["matrix"], in_a_folder], ids=["parquet", "lines", "matrix", "folder"]
+)
 def test_the_fingerprint_changes_with_one_vector_or_one_text(tmp_path, form):
     encoder = LazyEncoder(config(form(tmp_path)), tmp_path)
     before = encoder.fingerprint
@@ -257,7 +298,7 @@ def test_the_fingerprint_knows_which_file_is_of_which_language(tmp_path):
 
 
 def test_no_files_at_all_have_no_fingerprint_and_a_remedy(tmp_path):
-    with pytest.raises(EncoderError, match=r"none\.parquet: there are no vectors here\. Run `disent texts"):
+    with pytest.raises(EncoderError, match=r"none\.parquet: there are no vectors here\. Run `disent materialize"):
         _ = LazyEncoder(config(tmp_path / "none.parquet"), tmp_path).fingerprint
 
 
