@@ -103,7 +103,7 @@ def terms(own, batch):
 
 @pytest.mark.parametrize(
     "texts",
-    [TEXTS, torch.tensor([[0, 1, 0, 3], [10, 11, 12, 13], [20, 1, 20, 23], [30, 11, 32, 13]])],
+    [TEXTS, torch.tensor([[0, 1, 0, 3], [10, 11, 12, 11], [20, 1, 20, 23], [30, 11, 32, 10]])],
     ids=["distinct", "copies"],
 )
 def test_both_contrasts_equal_loops_over_pairs_and_candidates(texts):
