@@ -136,7 +136,7 @@ class _Embedder:
     """Embeds texts with one method: frozen embeddings in, the method's own out."""
 
     def __init__(self, workspace: Workspace, encoder: str, method: MethodConfig, trained: TrainedMethod) -> None:
-        self.workspace, self.encoder, self.needs, self.trained = workspace, encoder, method.method.needs, trained
+        self.workspace, self.encoder, self.needs, self.trained = workspace, encoder, method.needs, trained
 
     def __call__(self, texts: Texts, seed: int | None) -> Mapping[str, np.ndarray]:
         tables = open_embeddings(self.workspace, self.encoder, texts.language, self.needs)

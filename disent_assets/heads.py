@@ -52,7 +52,7 @@ def head_key(encoder: str, method: str) -> list[str]:
 def _head(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.AssetsDefinition:
     config, key = workspace.config, head_key(encoder, method.name)
     mapping = partitions.language_to_pairs(config, method)
-    needs = method.method.needs
+    needs = method.needs
     sources = [
         *(["targets", "training_template_pairs"] for need in needs if need == Need.TEMPLATE_PAIRS),
         *(["corpora", "utterances"] for need in needs if need == Need.UTTERANCES),
@@ -98,7 +98,7 @@ def train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: 
     """Train one head for every seed, unless it is there already."""
     config, lazy = workspace.config, lazy_encoder(workspace, encoder)
     aligned = read_table(workspace.table("targets", "aligned_pairs", trained_on), SCHEMAS["aligned_pairs"])
-    needs = method.method.needs
+    needs = method.needs
     templates, utterances = (
         _of_languages(workspace, *table, trained_on) if need in needs else []
         for need, table in (
@@ -136,7 +136,7 @@ def train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: 
 
 def encoder_files(workspace: Workspace, encoder: str, method: MethodConfig) -> EncoderFiles | None:
     """The model, for methods that tune it."""
-    return lazy_encoder(workspace, encoder).files if Need.ENCODER in method.method.needs else None
+    return lazy_encoder(workspace, encoder).files if Need.ENCODER in method.needs else None
 
 
 def _of_languages(workspace: Workspace, stage: str, table: str, entry: str) -> list[pa.Table]:
@@ -224,7 +224,7 @@ def _clouds(workspace: Workspace, run: HeadRun, method: MethodConfig) -> bytes:
             for side in ("source", "target")
             for key in dev.filter(pc.equal(dev[f"{side}_language"], language))[f"{side}_key"].to_pylist()
         ][:CLOUD]
-        tables = open_embeddings(workspace, run.encoder, language, method.method.needs)
+        tables = open_embeddings(workspace, run.encoder, language, method.needs)
         texts = None if files is None else _texts(workspace, language, keys)
         features = text_features(keys, *tables, language=language, texts=texts)
         embedded = head.embed(features, run.seeds[0] if method.method.is_seeded else None)

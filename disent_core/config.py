@@ -123,6 +123,12 @@ class MethodConfig:
     pairs: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
 
+    @cached_property
+    def needs(self) -> frozenset[Need]:
+        """What the method reads with these settings."""
+        needs_of = getattr(self.method, "needs_of", None)
+        return self.method.needs if needs_of is None else needs_of(self.settings)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
@@ -182,7 +188,7 @@ class Config:
 
     def needs(self, encoder: str) -> frozenset[Need]:
         """What those methods read."""
-        return frozenset().union(*(method.method.needs for method in self.methods_of(encoder)))
+        return frozenset().union(*(method.needs for method in self.methods_of(encoder)))
 
     def resolve(self, path: str) -> Path:
         """A path of the file: relative to the file's folder."""
@@ -326,7 +332,7 @@ def _check_needs(config: Config, place: Locator) -> None:
     for name, encoder in config.encoders.items():
         for method in config.methods_of(name):
             lacks: Mapping[str, str] = getattr(encoder, "lacks", {})
-            if what := " and ".join(said for need, said in lacks.items() if need in method.method.needs):
+            if what := " and ".join(said for need, said in lacks.items() if need in method.needs):
                 remedy = f"name those that it runs on, encoders = [...] in [methods.{method.name}]"
                 found = f"{method.name} needs {what}, which encoder {name!r} does not have; {remedy}"
                 place.fail(("methods", method.name, "encoders"), found)

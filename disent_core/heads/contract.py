@@ -66,7 +66,8 @@ class Method(Protocol):
     returns, in the order in which a reader wants to see it; `labels` says that it tags the slots of a sentence
     (`TrainedLabeller`). `is_trained` is False where there is nothing to fit, hence no weights; `is_seeded` is
     False where nothing is random: it is then fitted once, and embeds with seed None. `code_version` changes
-    with every change that changes results.
+    with every change that changes results. A method whose settings may spare it some of its `needs` has a method
+    `needs_of(config)` too, which gives those that are left (`config.MethodConfig.needs`).
     """
 
     name: str

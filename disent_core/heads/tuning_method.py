@@ -22,9 +22,13 @@ from disent_core.tables import fingerprint
 
 def open_source(config: Any, dim: int, encoder: EncoderFiles | None, device: str) -> Source:
     """What a configuration tunes: a map over frozen vectors where its `tune` is `head`, else the encoder."""
-    if getattr(config, "tune", "encoder") == "head":
+    if _is_map(config):
         return VectorMap(dim, config.map).to(device)
     return open_encoder(config, encoder, device)
+
+
+def _is_map(config: Any) -> bool:
+    return getattr(config, "tune", "encoder") == "head"
 
 
 def open_encoder(config: TuningConfig, encoder: EncoderFiles | None, device: str) -> TunableEncoder:
@@ -55,6 +59,10 @@ class TuningMethod:
     labels: bool = False
     is_trained: bool = True
     is_seeded: bool = True
+
+    def needs_of(self, config: TuningConfig) -> frozenset[Need]:
+        """What the method reads as it is configured: no encoder where it tunes a map over frozen vectors."""
+        return self.needs - {Need.ENCODER} if _is_map(config) else self.needs
 
     def fit(
         self, data: TrainingData, config: TuningConfig, seeds: Sequence[int], *, checkpoint: Path, device: str, run: str

@@ -4,6 +4,7 @@ import pytest
 
 from disent_core.config import load_config
 from disent_core.errors import ConfigError
+from disent_core.heads.contract import Need
 
 GOOD = """\
 [[corpora]]
@@ -82,3 +83,16 @@ def test_a_method_may_have_pairs_of_its_own_in_the_same_direction(load):
     config = load(GOOD.replace(OWN, 'pairs = ["en-de+en-zh", "de-zh"]\nseeds = [4]'))
     assert config.entries == ("en-de", "en-zh", "en-de+en-zh", "de-zh")
     assert config.seeds_of(config.methods["dream"]) == (4,)
+
+
+IMPORTED = GOOD.replace('kind = "scratch"', 'kind = "vectors"\npath = "v"').replace('"dream"]', '"emu"]')
+
+
+def test_a_map_over_frozen_vectors_runs_on_imported_ones(load):
+    config = load(IMPORTED.replace("[methods.dream]\npatience = 7", '[methods.emu]\npreset = "head"'))
+    assert config.methods["emu"].needs == config.needs("toy") == {Need.UTTERANCES}
+
+
+def test_a_method_that_tunes_the_encoder_does_not(load):
+    with pytest.raises(ConfigError, match="emu needs a model to tune, which encoder 'toy' does not have"):
+        load(IMPORTED)

@@ -345,6 +345,14 @@ def test_a_method_needs_utterances_and_the_encoder_and_has_its_presets(name):
 
 
 @pytest.mark.parametrize("name", METHODS)
+def test_only_a_map_over_frozen_vectors_needs_no_encoder(name):
+    method = METHODS[name]
+    left = {preset: method.needs_of(config) for preset, config in method.presets.items()}
+    assert left.pop("head", {Need.UTTERANCES}) == {Need.UTTERANCES}
+    assert set(left.values()) == {method.needs}
+
+
+@pytest.mark.parametrize("name", METHODS)
 def test_every_preset_can_be_written_in_a_configuration_file(name):
     for preset in METHODS[name].presets.values():
         written = json.dumps(asdict(preset))

@@ -25,8 +25,9 @@ VECTORS = 'name = "other"\nkind = "vectors"\npath = "vectors"\n'
 def project(fresh):
     """A project on imported vectors, none of which is there yet."""
     fresh.configure(SCRATCH, VECTORS)
-    fresh.configure('["raw", "dream", "fmda", "fmda_softmax"]', '["raw", "centered", "projection", "dream"]')
+    fresh.configure('["raw", "dream", "fmda", "fmda_softmax"]', '["raw", "centered", "projection", "dream", "emu"]')
     fresh.configure('pairs = ["en-de", "en-ja"]', 'pairs = ["en-de"]')
+    fresh.configure("[methods.dream]", '[methods.emu]\npreset = "head"\nepochs = 2\n\n[methods.dream]')
     return fresh
 
 
@@ -37,8 +38,10 @@ def embed(texts: pa.Table) -> pa.Table:
 
 
 def test_imported_vectors_reach_the_leaderboard_and_grow_with_the_texts(project):
-    project.materialize("group:corpora or group:negatives or group:targets")
     listed, added = project.folder / "texts.parquet", project.folder / "new.jsonl"
+    early = project.disent("texts", str(listed), "--encoder", "other")
+    assert (early.exit_code, "Run `disent materialize '+group:targets'` first" in early.output) == (1, True)
+    project.materialize("+group:targets")
     assert project.disent("texts", str(listed), "--encoder", "other").exit_code == 0
     texts = pq.read_table(listed)
     assert texts.column_names == ["text_key", "language", "text"]
@@ -49,7 +52,7 @@ def test_imported_vectors_reach_the_leaderboard_and_grow_with_the_texts(project)
     assert project.materialize() | {"up_to_date": 0} == {"made": 0, "up_to_date": 0, "encoded": 0, "steps": 0}
     found = project.ask("select distinct method, trained_on from metrics order by all")
     assert [(row["method"], row["trained_on"]) for row in found] == [
-        ("centered", "en-de"), ("dream", "en-de"), ("projection", "en-de"), ("raw", ""),
+        ("centered", "en-de"), ("dream", "en-de"), ("emu", "en-de"), ("projection", "en-de"), ("raw", ""),
     ]  # fmt: skip
 
     first_training = next(row["id"] for row in project.utterances("en-US") if row["partition"] == "train")
@@ -62,8 +65,8 @@ def test_imported_vectors_reach_the_leaderboard_and_grow_with_the_texts(project)
     assert project.disent("texts", str(added), "--encoder", "other", "--missing").exit_code == 0
     (row,) = [json.loads(line) for line in added.read_text(encoding="utf-8").splitlines()]
     assert (row["language"], row["text"]) == ("en", "open the garage")
-    new = embed(pa.Table.from_pylist([row]))
-    pq.write_table(new, project.folder / "vectors" / "new.parquet")
+    added.write_text(json.dumps(row | {"vector": [0.5] * 8}) + "\n", encoding="utf-8")
+    added.rename(project.folder / "vectors" / "new.jsonl")
     assert project.materialize()["encoded"] == len(texts)  # other files are another encoder: all are read again
 
 
