@@ -202,7 +202,7 @@ def texts(context: click.Context, output: Path, encoder: str, missing: bool) -> 
     """Write the texts that an encoder has to embed, for vectors made elsewhere.
 
     OUTPUT is a .parquet or .jsonl file of text_key, language and text. Give it a column `vector`, and it is what
-    an encoder of kind "vectors" reads.
+    an encoder of kind "vectors" reads. The texts are made by `disent materialize '+group:targets'`.
     """
     with _errors(context):
         from disent_assets.embeddings import texts_of, write_texts
@@ -211,6 +211,17 @@ def texts(context: click.Context, output: Path, encoder: str, missing: bool) -> 
         found = texts_of(open_workspace(), encoder, only_missing=missing)
         write_texts(found, output)
         click.echo(f"{len(found)} texts in {output}")
+
+
+@main.command()
+@click.argument("method", required=False)
+@click.pass_context
+def settings(context: click.Context, method: str | None) -> None:
+    """Tell every key of the configuration, or those of METHOD and its presets, as Markdown."""
+    with _errors(context):
+        from disent_core.config_reference import method_reference, reference
+
+        click.echo(method_reference(method) if method else reference(), nl=False)
 
 
 BRIEF = (
@@ -225,3 +236,7 @@ def _ask(query: str, style: "Style") -> None:
     from disent_assets.resources import home_folder
 
     click.echo(render(ask(home_folder() / "warehouse.duckdb", query), style), nl=False)
+
+
+if __name__ == "__main__":
+    main()

@@ -13,7 +13,7 @@ from disent_assets import partitions
 from disent_assets.checks import utterance_checks, utterance_results
 from disent_assets.report import OWNERS, clear_errors, materialized, spec
 from disent_assets.resources import Workspace
-from disent_core.config import CorpusConfig
+from disent_core.config_sections import CorpusConfig
 from disent_core.corpora import reader
 from disent_core.corpora.download import fetch
 from disent_core.errors import CorpusError

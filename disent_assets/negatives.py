@@ -13,7 +13,7 @@ from disent_assets import partitions
 from disent_assets.checks import pool_checks, pool_results
 from disent_assets.report import clear_errors, materialized, spec
 from disent_assets.resources import Workspace
-from disent_core.config import CorpusConfig
+from disent_core.config_sections import CorpusConfig
 from disent_core.negatives import BLEU_STATE_SCHEMA, bleu_state, pool
 from disent_core.tables import (
     SCHEMAS,

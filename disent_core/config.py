@@ -11,86 +11,19 @@ from dataclasses import asdict, dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from disent_core import heads
 from disent_core.config_file import Locator
-from disent_core.corpora import READERS, reader
+from disent_core.config_sections import FORBID, CorpusConfig, ExperimentConfig, TargetsConfig
+from disent_core.corpora import reader
 from disent_core.encoders import ENCODER_KINDS, encoder_module
 from disent_core.errors import ConfigError, located
 from disent_core.evaluation.contract import EvaluationConfig
 from disent_core.heads.contract import Method, Need
 from disent_core.negatives import BleuConfig
 from disent_core.tables import safe_part
-from disent_core.targets import MaskingConfig, TemplatePairConfig
 from disent_core.text import language_part
-
-FORBID: dict[str, Any] = {"extra": "forbid"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class CorpusConfig:
-    """A published corpus: its reader's name (`format`), where it lies (`path` or `url`) and its locales."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID
-
-    name: str
-    format: str
-    languages: tuple[str, ...]
-    path: str | None = None
-    url: str | None = None
-    sha256: str | None = None
-    size: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.format not in READERS:
-            raise ValueError(f"format {self.format!r} is unknown; choose one of {', '.join(READERS)}")
-        if (self.path is None) == (self.url is None):
-            raise ValueError("give either path or url")
-        if not self.languages or len(set(self.languages)) < len(self.languages):
-            raise ValueError(f"languages must be distinct, and at least one: {list(self.languages)}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExperimentConfig:
-    """What is trained and compared. A pair `en-de+en-es` trains one model on the mixture of both."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID
-
-    pairs: tuple[str, ...]
-    methods: tuple[str, ...]
-    seeds: tuple[int, ...] = (0, 1, 2)
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-
-    def __post_init__(self) -> None:
-        for name in ("pairs", "methods", "seeds"):
-            values = getattr(self, name)
-            if not values or len(set(values)) < len(values):
-                raise ValueError(f"{name} must be distinct, and at least one: {list(values)}")
-        if odd := [seed for seed in self.seeds if not 0 <= seed < 2**63]:
-            raise ValueError(f"seeds must be from 0 to 2**63 - 1, not {odd}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class TargetsConfig(MaskingConfig):
-    """How utterances are masked, and how template pairs are generated: those of tasks, and those of training.
-
-    Training never sees a slot value or a source of the test split.
-    """
-
-    template_pairs: TemplatePairConfig = field(default_factory=TemplatePairConfig)
-    training_template_pairs: TemplatePairConfig = field(
-        default_factory=lambda: TemplatePairConfig(splits=("train", "dev"), values="train", n_targets=1)
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        training = self.training_template_pairs
-        if "test" in training.splits or training.values != "train":
-            raise ValueError(
-                f"training_template_pairs must have splits train and dev and values 'train', "
-                f"not {list(training.splits)} and {training.values!r}: nothing of test may be trained on"
-            )
 
 
 @dataclass(frozen=True, kw_only=True)
