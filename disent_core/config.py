@@ -4,6 +4,7 @@ An unknown key, a wrong type or a name that does not exist is a `ConfigError` th
 Each stage keeps its own settings beside its code, as a frozen dataclass; here they are put together.
 """
 
+import json
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from disent_core import heads
-from disent_core.config_file import Locator
+from disent_core.config_file import Locator, nearest
 from disent_core.config_sections import FORBID, CorpusConfig, ExperimentConfig, TargetsConfig
 from disent_core.corpora import reader
 from disent_core.encoders import ENCODER_KINDS, encoder_module
@@ -24,6 +25,9 @@ from disent_core.heads.contract import Method, Need
 from disent_core.negatives import BleuConfig
 from disent_core.tables import safe_part
 from disent_core.text import language_part
+
+_OWN_KEYS = ("method", "preset", "encoders", "pairs", "seeds")
+"""Keys of `[methods.NAME]` beside those of the method."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,14 +227,14 @@ def _method(name: str, table: dict[str, Any], place: Locator) -> MethodConfig:
     seeds = _own(table, "seeds", tuple[int, ...], where, place)
     if base not in heads.METHODS:
         remedy = f'choose one of {", ".join(heads.METHODS)}, or name one by method = "..." in [methods.{name}]'
-        place.fail(named_by, f"unknown method {base!r}; {remedy}")
+        place.fail(named_by, f"unknown method {base!r}{nearest(base, heads.METHODS)}; {remedy}")
     method = heads.method(base)
     if seeds and not method.is_seeded:
         place.fail((*where, "seeds"), f"nothing in {base} is random; leave seeds out")
     if preset not in method.presets:
         place.fail((*where, "preset"), f"{base} has no preset {preset!r}; choose one of {', '.join(method.presets)}")
     defaults = method.presets[preset]
-    settings = place.validate(type(defaults), {**asdict(defaults), **table}, where)
+    settings = place.validate(type(defaults), {**asdict(defaults), **table}, where, _OWN_KEYS)
     return MethodConfig(name=name, method=method, settings=settings, encoders=encoders, pairs=pairs, seeds=seeds)
 
 
@@ -254,7 +258,8 @@ def _check_names(config: Config, place: Locator) -> None:
     for method in config.methods.values():
         for name in method.encoders:
             if name not in config.encoders:
-                place.fail(("methods", method.name, "encoders"), f"there is no encoder {name!r}")
+                remedy = f"choose of {', '.join(config.encoders)}"
+                place.fail(("methods", method.name, "encoders"), f"there is no encoder {name!r}; {remedy}")
         if odd := [seed for seed in method.seeds if not 0 <= seed < 2**63]:
             place.fail(("methods", method.name, "seeds"), f"seeds must be from 0 to 2**63 - 1, not {odd}")
     _check_needs(config, place)
@@ -262,13 +267,23 @@ def _check_names(config: Config, place: Locator) -> None:
 
 def _check_needs(config: Config, place: Locator) -> None:
     """No method on an encoder that lacks what it needs."""
-    for name, encoder in config.encoders.items():
+    for name in config.encoders:
         for method in config.methods_of(name):
-            lacks: Mapping[str, str] = getattr(encoder, "lacks", {})
-            if what := " and ".join(said for need, said in lacks.items() if need in method.needs):
-                remedy = f"name those that it runs on, encoders = [...] in [methods.{method.name}]"
-                found = f"{method.name} needs {what}, which encoder {name!r} does not have; {remedy}"
-                place.fail(("methods", method.name, "encoders"), found)
+            if what := " and ".join(_lacking(config, name, method)):
+                where = ("methods", method.name, "encoders") if method.encoders else ("experiment", "methods")
+                fit = [other for other in config.encoders if not _lacking(config, other, method)]
+                remedy = (
+                    f"name those that it runs on, encoders = {json.dumps(fit)} in [methods.{method.name}]"
+                    if fit
+                    else f"no encoder of this file has it: add one, or leave {method.name} out"
+                )
+                place.fail(where, f"{method.name} needs {what}, which encoder {name!r} does not have; {remedy}")
+
+
+def _lacking(config: Config, encoder: str, method: MethodConfig) -> list[str]:
+    """What the method needs and the encoder can't give, in words."""
+    lacks: Mapping[str, str] = getattr(config.encoders[encoder], "lacks", {})
+    return [said for need, said in lacks.items() if need in method.needs]
 
 
 def _check_parts(config: Config, place: Locator) -> None:

@@ -2,9 +2,11 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -17,12 +19,17 @@ class Locator:
     def __init__(self, path: Path, text: str) -> None:
         self.path, self.lines = path, text.splitlines()
 
-    def validate(self, kind: Any, value: Any, where: tuple[str | int, ...]) -> Any:
-        """The value as the type `kind`; everything that is wrong with it is one `ConfigError`."""
+    def validate(self, kind: Any, value: Any, where: tuple[str | int, ...], also: Sequence[str] = ()) -> Any:
+        """The value as the type `kind`; everything that is wrong with it is one `ConfigError`.
+
+        `also` are keys that may stand beside those of `kind`: an unknown one may have meant them.
+        """
         try:
             return TypeAdapter(kind).validate_json(json.dumps(value, default=str), strict=True)
         except ValidationError as error:
-            messages = [self._message((*where, *one["loc"]), one) for one in error.errors()]
+            messages = [
+                self._message((*where, *one["loc"]), one, _known(kind, one["loc"], also)) for one in error.errors()
+            ]
             raise ConfigError("\n".join(messages)) from error
 
     def fail(self, where: tuple[str | int, ...], found: str) -> NoReturn:
@@ -55,10 +62,11 @@ class Locator:
                 return start, end, where[depth:]
         return 0, min((number for number, _ in headers), default=len(self.lines)), where
 
-    def _message(self, where: tuple[str | int, ...], one: Mapping[str, Any]) -> str:
+    def _message(self, where: tuple[str | int, ...], one: Mapping[str, Any], known: Sequence[str]) -> str:
+        unknown = f"unknown key{nearest(where[-1] if where else '', known)}"
         what = {
-            "extra_forbidden": "unknown key",
-            "unexpected_keyword_argument": "unknown key",
+            "extra_forbidden": unknown,
+            "unexpected_keyword_argument": unknown,
             "missing": "this key is missing",
             "missing_argument": "this key is missing",
         }
@@ -69,6 +77,23 @@ class Locator:
         else:
             found = what.get(one["type"]) or f"{one['msg']} (found {one['input']!r})"
         return f"{self.path}:{self.line(where)}: {_dotted(where)}: {found}"
+
+
+def nearest(name: object, known: Iterable[str]) -> str:
+    """What a misspelt name may have meant, to be put behind a message; empty where nothing is near."""
+    near = get_close_matches(str(name), known, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _known(kind: Any, path: Sequence[str | int], also: Sequence[str]) -> list[str]:
+    """Keys that may stand where the last one of the path does, `also` in the outermost section."""
+    for part in path[:-1]:
+        inner = (
+            get_args(kind) if isinstance(part, int) else (get_type_hints(kind).get(part),) if is_dataclass(kind) else ()
+        )
+        kind = inner[0] if inner else None
+    own = [field.name for field in fields(kind)] if is_dataclass(kind) else []
+    return own if len(path) > 1 else [*own, *also]
 
 
 def _dotted(where: Sequence[str | int]) -> str:

@@ -148,7 +148,7 @@ MISTAKES = {
         '"dream", "mine"',
         '"dreem", "mine"',
         "24: experiment.methods",
-        "unknown method 'dreem'; choose one of raw",
+        "unknown method 'dreem'; did you mean 'dream'?; choose one of raw",
     ),
     "unknown method of a variant": (
         'method = "fmda"',

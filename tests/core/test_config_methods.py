@@ -26,6 +26,25 @@ patience = 7
 """
 OWN, PAIRS = "patience = 7", '["en-de", "en-zh"]'
 MISTAKES = {
+    "key nearly right": ("patience", "patiense", "16: methods.dream.patiense", "unknown key; did you mean 'patience'?"),
+    "own key nearly right": ("patience = 7", "encoder = []", "16: methods.dream.encoder", "did you mean 'encoders'?"),
+    "section's key nearly right": (
+        "[experiment]",
+        "[experiment]\nmethod = []",
+        "12: experiment.method",
+        "did you mean 'methods'?",
+    ),
+    "corpus's key nearly right": ("path =", "pth = 1\npath =", "4: corpora[0].pth", "did you mean 'path'?"),
+    "section nearly right": ("[methods.dream]", "[negative]\n[methods.dream]", "15: negative", "mean 'negatives'?"),
+    "key within a section nearly right": (
+        "[methods.dream]",
+        "[targets.template_pairs]\nsplit = []\n[methods.dream]",
+        "16: targets.template_pairs.split",
+        "did you mean 'splits'?",
+    ),
+    "key like no other": ("patience", "zzz", "16: methods.dream.zzz", "zzz: unknown key"),
+    "method nearly right": ('"raw"', '"rw"', "13: experiment.methods", "unknown method 'rw'; did you mean 'raw'?"),
+    "unknown encoder": (OWN, 'encoders = ["x"]', "16: methods.dream.encoders", "no encoder 'x'; choose of toy"),
     "pair turned round": (PAIRS, '["en-de", "de-en"]', "12: experiment.pairs", "'de-en' is 'en-de' turned round"),
     "pair turned round in a mixture": (
         PAIRS,
@@ -93,6 +112,14 @@ def test_a_map_over_frozen_vectors_runs_on_imported_ones(load):
     assert config.methods["emu"].needs == config.needs("toy") == {Need.UTTERANCES}
 
 
-def test_a_method_that_tunes_the_encoder_does_not(load):
-    with pytest.raises(ConfigError, match="emu needs a model to tune, which encoder 'toy' does not have"):
+def test_a_method_on_an_encoder_that_lacks_what_it_needs_is_named_where_it_is_chosen(load):
+    with pytest.raises(ConfigError) as caught:
         load(IMPORTED)
+    assert ":14: experiment.methods: emu needs a model to tune, which encoder 'toy' does not" in str(caught.value)
+    assert "no encoder of this file has it: add one, or leave emu out" in str(caught.value)
+
+
+def test_encoders_that_a_method_could_run_on_are_named(load):
+    more = '[[encoders]]\nname = "other"\nkind = "scratch"\n\n[experiment]'
+    with pytest.raises(ConfigError, match=r'those that it runs on, encoders = \["other"\] in \[methods.emu\]'):
+        load(IMPORTED.replace("[experiment]", more))
