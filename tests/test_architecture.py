@@ -13,9 +13,13 @@ import pytest
 from disent_assets import definitions
 from disent_assets.resources import open_workspace
 from disent_core import corpora, encoders, heads
+from disent_core.config_file import Locator
+from disent_core.config_reference import SECTIONS
 from disent_core.corpora.contract import Reader
+from disent_core.errors import ConfigError
 from disent_core.evaluation import contract as tasks
 from disent_core.heads.contract import EMBEDDINGS, Method
+from disent_core.targets import TemplatePairConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 STAGES = ("corpora", "negatives", "targets", "embeddings", "heads", "evaluation", "warehouse")
@@ -157,6 +161,14 @@ def test_a_method_is_a_line_in_its_registry_and_a_module_that_keeps_the_contract
     assert "paper" in method.presets
     assert method.embeddings or method.labels
     assert set(method.embeddings) <= set(EMBEDDINGS)
+
+
+def test_no_section_of_the_configuration_takes_unknown_keys():
+    presets = {type(preset) for name in heads.METHODS for preset in heads.method(name).presets.values()}
+    kinds = {encoders.encoder_module(name).CONFIG for name in encoders.ENCODER_KINDS}
+    for kind in {*SECTIONS.values(), TemplatePairConfig, *presets, *kinds}:
+        with pytest.raises(ConfigError, match="no_such_key: unknown key"):
+            Locator(Path("x.toml"), "").validate(kind, {"no_such_key": 1}, (kind.__name__,))
 
 
 @pytest.mark.parametrize("name", tasks.TASKS)
