@@ -30,11 +30,15 @@ from disent_core.tables import SCHEMAS, atomic_path
 INPUTS = (
     "metrics",
     "rankings",
+    "comparisons",
+    "configured_methods",
     "utterances",
+    "sentence_pairs",
     "negative_pool",
     "masked_utterances",
     "template_pairs",
     "training_template_pairs",
+    "code_switched_pairs",
     "training_curve",
 )
 """Tables that the warehouse is made from, by their names in `SCHEMAS`."""

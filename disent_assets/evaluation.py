@@ -166,7 +166,7 @@ def problems(workspace: Workspace, tasks: list[Task], pair: str, method: MethodC
             if each.scope in (scope, "both"):
                 tables = {
                     part: read_table(_table_path(workspace, corpus, *part), SCHEMAS[part[0]])
-                    for part in each.partitions(languages)
+                    for part in each.partitions("utterances", languages)
                 }
                 inputs = Inputs(corpus=corpus, languages=languages, tables=tables)
                 found += each.problems(inputs, config.evaluation)
@@ -204,7 +204,7 @@ def _sources(workspace: Workspace, tasks: list[Task], pair: str) -> list[tuple[s
             for corpus, scope, languages in _scopes(workspace, pair)
             for each in tasks
             if each.scope in (scope, "both")
-            for table, part in each.partitions(languages)
+            for table, part in each.partitions("utterances", languages)
         )
     )
 

@@ -37,6 +37,10 @@ def _schema(*fields: pa.Field) -> pa.Schema:
 _TEXT, _TEXTS = pa.string(), pa.list_(pa.string())
 _UTTERANCE = (_column("corpus", _TEXT), _column("language", _TEXT))
 REPLACED_SLOT = pa.struct([("slot", _TEXT), ("old", _TEXT), ("new", _TEXT)])
+REPLACED_WORD = pa.struct([("old", _TEXT), ("new", _TEXT)])
+
+_SUBJECT = ("task", "dataset", "method", "encoder", "trained_on", "evaluated_on", "embedding", "metric")
+"""What a number is of."""
 
 _TEMPLATE_PAIRS = _schema(
     *_UTTERANCE,
@@ -61,6 +65,19 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         _column("slot_tags", _TEXTS),
         _column("text_key", _TEXT),
     ),
+    # one pair of sentences of one corpus
+    "sentence_pairs": _schema(
+        _column("corpus", _TEXT),
+        _column("pair", _TEXT),
+        _column("pair_id", _TEXT),
+        _column("split", _TEXT),
+        _column("source", _TEXT),
+        _column("target", _TEXT),
+        _column("score", pa.float64(), nullable=True),
+        _column("mean_score", pa.float64(), nullable=True),
+        _column("source_key", _TEXT),
+        _column("target_key", _TEXT),
+    ),
     # one utterance in the pool
     "negative_pool": _schema(
         *_UTTERANCE,
@@ -80,6 +97,19 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     # one generated target
     "template_pairs": _TEMPLATE_PAIRS,
     "training_template_pairs": _TEMPLATE_PAIRS,
+    # one sentence of a pair, some of its words replaced by translations
+    "code_switched_pairs": _schema(
+        _column("corpus", _TEXT),
+        _column("pair", _TEXT),
+        _column("pair_id", _TEXT),
+        _column("split", _TEXT),
+        _column("switched_language", _TEXT),
+        _column("switched", _TEXT),
+        _column("original_language", _TEXT),
+        _column("original", _TEXT),
+        _column("words", pa.int32()),
+        _column("replaced_words", pa.list_(REPLACED_WORD)),
+    ),
     # one utterance that a language pair shares, with the address of everything a head trains on
     "aligned_pairs": _schema(
         _column("corpus", _TEXT),
@@ -112,19 +142,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     ),
     # one number
     "metrics": _schema(
-        *(
-            _column(name, _TEXT)
-            for name in (
-                "task",
-                "dataset",
-                "method",
-                "encoder",
-                "trained_on",
-                "evaluated_on",
-                "embedding",
-                "metric",
-            )
-        ),
+        *(_column(name, _TEXT) for name in _SUBJECT),
         _column("value", pa.float64()),
         _column("ci_low", pa.float64(), nullable=True),
         _column("ci_high", pa.float64(), nullable=True),
@@ -133,6 +151,31 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         _column("settings", _TEXT),
         _column("fingerprint", _TEXT),
         _column("created_at", pa.timestamp("us", tz="UTC")),
+    ),
+    # one number, by the items that it is made of: what paired tests read
+    "outcomes": _schema(
+        *(_column(name, _TEXT) for name in _SUBJECT),
+        _column("seed", pa.int64(), nullable=True),
+        _column("settings", _TEXT),
+        _column("columns", pa.int32()),
+        _column("items", pa.list_(pa.float32())),
+    ),
+    # two methods on one problem
+    "comparisons": _schema(
+        *(_column(name, _TEXT) for name in ("task", "dataset", "encoder", "evaluated_on", "metric", "settings")),
+        *(_column(f"{name}_{side}", _TEXT) for side in ("a", "b") for name in ("method", "trained_on", "embedding")),
+        *(_column(name, pa.float64()) for name in ("value_a", "value_b", "difference")),
+        *(_column(name, pa.float64(), nullable=True) for name in ("ci_low", "ci_high")),
+        _column("n", pa.int64()),
+        _column("test", _TEXT),
+        _column("p_value", pa.float64()),
+        _column("p_holm", pa.float64()),
+        _column("fingerprint", _TEXT),
+        _column("created_at", pa.timestamp("us", tz="UTC")),
+    ),
+    # one method of the configuration
+    "configured_methods": _schema(
+        *(_column(name, _TEXT) for name in ("method", "base_method", "settings")),
     ),
     # one candidate in the ranking of one query
     "rankings": _schema(

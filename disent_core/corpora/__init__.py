@@ -1,14 +1,14 @@
-"""Readers: files as published in, table `utterances` out.
+"""Readers: files as published in, table `utterances` or `sentence_pairs` out.
 
 What belongs here: one module per published format, the parts that readers share (archives, slot annotation,
-downloads), and the alignment of two languages. What does not: anything that changes a text beyond NFC.
-A new format is one module that satisfies `contract.Reader` and one line in `READERS`.
+downloads, splits), and the alignment of two languages. What does not: anything that changes a text beyond NFC.
+A new format is one module that satisfies `contract.Reader` or `contract.PairReader`, and one line in `READERS`.
 """
 
 from importlib import import_module
 from typing import cast
 
-from disent_core.corpora.contract import Reader
+from disent_core.corpora.contract import KINDS, Format, PairReader, Reader
 from disent_core.errors import ConfigError
 
 READERS: dict[str, str] = {
@@ -17,12 +17,35 @@ READERS: dict[str, str] = {
 """Module of each format, imported when a corpus asks for it."""
 
 
-def reader(format_name: str) -> Reader:
-    """The reader of a format.
+def format_module(name: str) -> Format:
+    """What a format is.
 
     Raises:
         ConfigError: if no module reads this format.
     """
-    if format_name not in READERS:
-        raise ConfigError(f"no reader for format {format_name!r}. Known formats: {', '.join(sorted(READERS))}")
-    return cast(Reader, import_module(READERS[format_name]))
+    if name not in READERS:
+        raise ConfigError(f"no reader for format {name!r}. Known formats: {', '.join(sorted(READERS))}")
+    return cast(Format, import_module(READERS[name]))
+
+
+def is_of_pairs(name: str) -> bool:
+    """Whether a corpus of this format is read into `sentence_pairs`."""
+    return KINDS[format_module(name).KIND] == "sentence_pairs"
+
+
+def reader(name: str) -> Reader:
+    """The reader of a format of utterances.
+
+    Raises:
+        ConfigError: if no module reads this format.
+    """
+    return cast(Reader, format_module(name))
+
+
+def pair_reader(name: str) -> PairReader:
+    """The reader of a format of sentence pairs.
+
+    Raises:
+        ConfigError: if no module reads this format.
+    """
+    return cast(PairReader, format_module(name))

@@ -24,13 +24,34 @@ def read_data_file(path: Path, name: str) -> tuple[str, bytes]:
         return _from_folder(path, name)
     if path.is_file():
         return _from_archive(path, name)
+    raise _no_path(path)
+
+
+def data_files(path: Path) -> set[str]:
+    """Names of the files in the folder `data`, of an archive or unpacked.
+
+    Raises:
+        CorpusError: if the path does not exist, or the archive can't be read to its end.
+    """
+    if path.is_dir():
+        return {file.name for folder in _folders(path) for file in folder.glob("*") if file.is_file()}
+    if path.is_file():
+        return set(_members(path))
+    raise _no_path(path)
+
+
+def _no_path(path: Path) -> CorpusError:
     remedy = "Check the path of this corpus in the configuration"
-    raise CorpusError(located(path, None, "this file or folder does not exist", remedy))
+    return CorpusError(located(path, None, "this file or folder does not exist", remedy))
+
+
+def _folders(path: Path) -> list[Path]:
+    """Where the files may lie: the newest version first, where versions lie side by side."""
+    return [path, path / "data", *sorted(path.glob("*/data"), reverse=True)]
 
 
 def _from_folder(path: Path, name: str) -> tuple[str, bytes]:
-    # The newest version first, where versions lie side by side.
-    folders = [path, path / "data", *sorted(path.glob("*/data"), reverse=True)]
+    folders = _folders(path)
     for folder in folders:
         if (folder / name).is_file():
             try:
@@ -43,25 +64,33 @@ def _from_folder(path: Path, name: str) -> tuple[str, bytes]:
 
 
 def _from_archive(path: Path, name: str) -> tuple[str, bytes]:
-    """Reads to the end even after a hit: the check sum of a compressed archive comes last."""
-    found, there = None, []
+    members = _members(path, name)
+    found = members.get(name)
+    if found is None:
+        raise _absent(path, name, list(members))
+    return found
+
+
+def _members(path: Path, wanted: str | None = None) -> dict[str, tuple[str, bytes] | None]:
+    """Files in a folder `data` of the archive by name, with the place and content of the one that is wanted.
+
+    Reads to the end even after a hit: the check sum of a compressed archive comes last.
+    """
+    members: dict[str, tuple[str, bytes] | None] = {}
     try:
         with tarfile.open(path, "r:*") as archive:
             for member in archive:
                 parts = PurePosixPath(member.name).parts
                 if not member.isreg() or ".." in parts or parts[-2:-1] != ("data",):
                     continue
-                there.append(parts[-1])
-                if parts[-1] == name and (content := archive.extractfile(member)):
-                    found = f"{path}:{member.name}", content.read()
+                content = archive.extractfile(member) if parts[-1] == wanted else None
+                members[parts[-1]] = (f"{path}:{member.name}", content.read()) if content else None
             while archive.fileobj and archive.fileobj.read(1 << 20):
                 pass
     except _DAMAGE as error:
         remedy = "Download the archive again"
         raise CorpusError(located(path, None, f"not a whole tar archive ({error})", remedy)) from error
-    if found is None:
-        raise _absent(path, name, there)
-    return found
+    return members
 
 
 def _absent(path: Path, name: str, there: list[str]) -> CorpusError:

@@ -14,7 +14,8 @@ from typing import Any
 import pyarrow as pa
 
 from disent_core.corpora.annotation import bracketed_slots, tag_tokens
-from disent_core.corpora.archive import read_data_file
+from disent_core.corpora.archive import data_files, read_data_file
+from disent_core.corpora.contract import Kind
 from disent_core.errors import CorpusError, located
 from disent_core.tables import rows_table
 from disent_core.text import MARKERS, MASK, normalise, text_key
@@ -28,6 +29,11 @@ LOCALES = tuple(  # one name a line would be 52 lines
     """.split()  # noqa: SIM905
 )
 """The 52 locales of version 1.1; a corpus may have any of them."""
+
+KIND: Kind = "utterances"
+TRAINS = True
+SHARES = None
+PARALLEL = "all"
 
 _FIELDS = ("id", "locale", "partition", "scenario", "intent", "utt", "annot_utt")
 _PARTITIONS = ("train", "dev", "test")
@@ -52,6 +58,19 @@ def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> p
     if not rows:
         raise CorpusError(located(place, None, "this file has no utterance", "Download the archive again"))
     return rows_table([{"corpus": corpus, "language": language, **row} for row in rows], "utterances")
+
+
+def locales(path: Path) -> list[str]:
+    """Locales that the archive or folder has.
+
+    Raises:
+        CorpusError: if it does not exist, is damaged, or has none.
+    """
+    there = data_files(path)
+    found = [name for name in LOCALES if f"{name}.jsonl" in there]
+    if not found:
+        raise CorpusError(located(path, None, "it has no data/LOCALE.jsonl of MASSIVE", "Check the path"))
+    return found
 
 
 def content_hash(path: Path, locale: str) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Float, Float32, Int
 
+from disent_core.corpora.contract import KINDS, Kind
 from disent_core.tables import fingerprint
 from disent_core.text import text_keys
 
@@ -32,8 +33,13 @@ READABLE: Mapping[str, str] = {
     "masked_utterances": "targets",
     "template_pairs": "targets",
     "negative_pool": "negatives",
+    "sentence_pairs": "corpora",
+    "code_switched_pairs": "targets",
 }
-"""Tables that a task may read, with the stage that makes them; each has a partition for every language."""
+"""Tables that a task may read, with the stage that makes them."""
+
+PAIRED = frozenset({"sentence_pairs", "code_switched_pairs"})
+"""Those that have a partition for every language pair; the others have one for every language."""
 
 Ties = Literal["lowest", "worst"]
 Setting = str | int | float | bool | None
@@ -58,6 +64,7 @@ class EvaluationConfig:
         multi_targets: targets a source in multi-target template retrieval.
         multi_target_few: sources with fewer targets are left out (`exclude`) or have fewer gold (`fewer`).
         rankings_seeds: seeds whose rankings are kept.
+        unseen: measure a trained method on languages that it was not trained on as well.
     """
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
@@ -73,6 +80,7 @@ class EvaluationConfig:
     multi_targets: int = 5
     multi_target_few: Literal["exclude", "fewer"] = "exclude"
     rankings_seeds: Literal["first", "all"] = "first"
+    unseen: bool = False
 
     def __post_init__(self) -> None:
         if unknown := [name for name in self.tasks if name not in TASKS]:
@@ -125,11 +133,22 @@ class Texts:
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """What one corpus offers a task: `tables[table, partition]`, the partition a language or a pair."""
+    """What one corpus offers a task: `tables[table, partition]`, the partition a language or a pair.
+
+    Of a corpus of sentence pairs `languages` are those of source and target, twice the same where it is one. Of
+    utterances `parallel` tells whether equal ids are translations: of every utterance, of some, or never.
+    """
 
     corpus: str
     languages: tuple[str, ...]
     tables: Mapping[tuple[str, str], pa.Table]
+    kind: Kind = "utterances"
+    parallel: Literal["all", "some", "none"] = "all"
+
+    @property
+    def pair(self) -> str:
+        """Partition of the tables of sentence pairs."""
+        return "-".join(self.languages)
 
 
 # --- what a method gives ----------------------------------------------------------------------------------
@@ -288,9 +307,12 @@ class Task:
 
     Attributes:
         name: as in `TASKS`.
-        scope: whether its inputs are those of a language pair, of one language, or now one, now the other.
-        tables: names of the tables it reads, of `READABLE`.
+        scope: whether its inputs are those of a language pair, of one language, or now one, now the other. A
+            corpus of sentence pairs gives inputs of each of its pairs, whatever the scope.
+        tables: names of the tables it reads, of `READABLE`; of a corpus, those that its kind has.
         problems: from inputs to problems; none where the corpus has nothing for this task.
+        kinds: of the corpora that it is for.
+        ranked: embeddings by which a method enters the leaderboard, the first of them that it has.
         code_version: changes with every change that changes results.
     """
 
@@ -298,11 +320,15 @@ class Task:
     scope: Literal["pair", "language", "both"]
     tables: tuple[str, ...]
     problems: Callable[[Inputs, EvaluationConfig], Sequence[Problem | LabelProblem]]
+    kinds: tuple[Kind, ...] = ("utterances",)
+    ranked: tuple[str, ...] = ("meaning", "sentence")
     code_version: str = "1"
 
-    def partitions(self, languages: Sequence[str]) -> list[tuple[str, str]]:
-        """Keys of `Inputs.tables` that the task needs for these languages."""
-        return [(name, language) for name in self.tables for language in languages]
+    def partitions(self, kind: Kind, languages: Sequence[str]) -> list[tuple[str, str]]:
+        """Keys of `Inputs.tables` that the task needs for these languages of a corpus of that kind."""
+        is_paired = KINDS[kind] == "sentence_pairs"
+        parts = ["-".join(languages)] if is_paired else list(dict.fromkeys(languages))
+        return [(name, part) for name in self.tables if (name in PAIRED) == is_paired for part in parts]
 
 
 def task(name: str) -> Task:

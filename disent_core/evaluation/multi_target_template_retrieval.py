@@ -14,4 +14,10 @@ def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
     return template_problems(inputs, config, task=NAME, targets=config.multi_targets, metric="map")
 
 
-TASK = Task(name=NAME, scope="language", tables=("template_pairs",), problems=problems)
+TASK = Task(
+    name=NAME,
+    scope="language",
+    tables=("template_pairs",),
+    problems=problems,
+    ranked=("template", "meaning", "sentence"),
+)

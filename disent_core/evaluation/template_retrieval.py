@@ -112,4 +112,10 @@ def _with_sources(pool: Pool, queries: Texts, query_ids: pa.Array) -> Pool:
     )
 
 
-TASK = Task(name=NAME, scope="language", tables=("template_pairs",), problems=problems)
+TASK = Task(
+    name=NAME,
+    scope="language",
+    tables=("template_pairs",),
+    problems=problems,
+    ranked=("template", "meaning", "sentence"),
+)

@@ -118,7 +118,7 @@ def test_an_unknown_task_is_named():
 
 def test_partitions_of_a_task_are_its_languages_in_every_table():
     mixed = replace(task("crosslingual_retrieval"), tables=("utterances", "masked_utterances"))
-    assert mixed.partitions(("en", "de")) == [
+    assert mixed.partitions("utterances", ("en", "de")) == [
         (table, language) for table in ("utterances", "masked_utterances") for language in ("en", "de")
     ]
 
