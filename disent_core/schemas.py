@@ -1,0 +1,186 @@
+"""The schema of every table: columns, types, which may be null. Grain, reads and units are told in docs/path.md."""
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+
+def _column(name: str, kind: pa.DataType, *, nullable: bool = False) -> pa.Field:
+    return pa.field(name, kind, nullable=nullable)
+
+
+def _schema(*fields: pa.Field) -> pa.Schema:
+    return pa.schema(list(fields))
+
+
+_TEXT, _TEXTS = pa.string(), pa.list_(pa.string())
+_UTTERANCE = (_column("corpus", _TEXT), _column("language", _TEXT))
+_REPLACED_SLOT = pa.struct([("slot", _TEXT), ("old", _TEXT), ("new", _TEXT)])
+_REPLACED_WORD = pa.struct([("old", _TEXT), ("new", _TEXT)])
+
+_SUBJECT = ("task", "dataset", "method", "encoder", "trained_on", "evaluated_on", "embedding", "metric")
+"""What a number is of."""
+
+_TEMPLATE_PAIRS = _schema(
+    *_UTTERANCE,
+    _column("split", _TEXT),
+    _column("source_utterance_id", _TEXT),
+    _column("target_index", pa.int32()),
+    _column("source_text", _TEXT),
+    _column("target_text", _TEXT),
+    _column("replaced_slots", pa.list_(_REPLACED_SLOT)),
+)
+
+SCHEMAS: Mapping[str, pa.Schema] = {
+    # one utterance of one corpus and language
+    "utterances": _schema(
+        *_UTTERANCE,
+        _column("utterance_id", _TEXT),
+        _column("split", _TEXT),
+        _column("domain", _TEXT, nullable=True),
+        _column("intent", _TEXT, nullable=True),
+        _column("text", _TEXT),
+        _column("tokens", _TEXTS),
+        _column("slot_tags", _TEXTS),
+        _column("text_key", _TEXT),
+    ),
+    # one pair of sentences of one corpus
+    "sentence_pairs": _schema(
+        _column("corpus", _TEXT),
+        _column("pair", _TEXT),
+        _column("pair_id", _TEXT),
+        _column("split", _TEXT),
+        _column("source", _TEXT),
+        _column("target", _TEXT),
+        _column("score", pa.float64(), nullable=True),
+        _column("mean_score", pa.float64(), nullable=True),
+        _column("source_key", _TEXT),
+        _column("target_key", _TEXT),
+    ),
+    # one utterance in the pool
+    "negative_pool": _schema(
+        *_UTTERANCE,
+        _column("utterance_id", _TEXT),
+        _column("max_bleu", pa.float64()),
+        _column("nearest_utterance_id", _TEXT, nullable=True),
+    ),
+    # one utterance
+    "masked_utterances": _schema(
+        *_UTTERANCE,
+        _column("utterance_id", _TEXT),
+        _column("template_text", _TEXT),
+        _column("residual_text", _TEXT, nullable=True),
+        _column("template_key", _TEXT),
+        _column("residual_key", _TEXT, nullable=True),
+    ),
+    # one generated target
+    "template_pairs": _TEMPLATE_PAIRS,
+    "training_template_pairs": _TEMPLATE_PAIRS,
+    # one sentence of a pair, some of its words replaced by translations
+    "code_switched_pairs": _schema(
+        _column("corpus", _TEXT),
+        _column("pair", _TEXT),
+        _column("pair_id", _TEXT),
+        _column("split", _TEXT),
+        _column("switched_language", _TEXT),
+        _column("switched", _TEXT),
+        _column("original_language", _TEXT),
+        _column("original", _TEXT),
+        _column("words", pa.int32()),
+        _column("replaced_words", pa.list_(_REPLACED_WORD)),
+    ),
+    # one utterance that a language pair shares, with the address of everything a head trains on
+    "aligned_pairs": _schema(
+        _column("corpus", _TEXT),
+        _column("pair", _TEXT),
+        _column("utterance_id", _TEXT),
+        _column("split", _TEXT),
+        *(
+            _column(f"{side}_{what}", kind, nullable=nullable)
+            for side in ("source", "target")
+            for what, kind, nullable in (
+                ("language", _TEXT, False),
+                ("key", _TEXT, False),
+                ("template_key", _TEXT, True),
+                ("residual_key", _TEXT, True),
+                ("is_negative", pa.bool_(), False),
+            )
+        ),
+    ),
+    # one term of one epoch of one seed
+    "training_curve": _schema(
+        _column("method", _TEXT),
+        _column("encoder", _TEXT),
+        _column("trained_on", _TEXT),
+        _column("seed", pa.int64()),
+        _column("epoch", pa.int32()),
+        _column("split", _TEXT),
+        _column("term", _TEXT),
+        _column("value", pa.float64()),
+        _column("is_best", pa.bool_()),
+    ),
+    # one number
+    "metrics": _schema(
+        *(_column(name, _TEXT) for name in _SUBJECT),
+        _column("value", pa.float64()),
+        _column("ci_low", pa.float64(), nullable=True),
+        _column("ci_high", pa.float64(), nullable=True),
+        _column("n", pa.int64()),
+        _column("seed", pa.int64(), nullable=True),
+        _column("settings", _TEXT),
+        _column("fingerprint", _TEXT),
+        _column("created_at", pa.timestamp("us", tz="UTC")),
+    ),
+    # one number, by the items that it is made of: what paired tests read
+    "outcomes": _schema(
+        *(_column(name, _TEXT) for name in _SUBJECT),
+        _column("seed", pa.int64(), nullable=True),
+        _column("settings", _TEXT),
+        _column("columns", pa.int32()),
+        _column("items", pa.list_(pa.float32())),
+    ),
+    # two methods on one problem
+    "comparisons": _schema(
+        *(_column(name, _TEXT) for name in ("task", "dataset", "encoder", "evaluated_on", "metric", "settings")),
+        *(_column(f"{name}_{side}", _TEXT) for side in ("a", "b") for name in ("method", "trained_on", "embedding")),
+        *(_column(name, pa.float64()) for name in ("value_a", "value_b", "difference")),
+        *(_column(name, pa.float64(), nullable=True) for name in ("ci_low", "ci_high")),
+        _column("n", pa.int64()),
+        _column("test", _TEXT),
+        _column("p_value", pa.float64()),
+        _column("p_holm", pa.float64()),
+        _column("fingerprint", _TEXT),
+        _column("created_at", pa.timestamp("us", tz="UTC")),
+    ),
+    # one method of the configuration
+    "configured_methods": _schema(
+        *(_column(name, _TEXT) for name in ("method", "base_method", "settings")),
+    ),
+    # one candidate in the ranking of one query
+    "rankings": _schema(
+        *(
+            _column(name, _TEXT)
+            for name in ("task", "dataset", "method", "encoder", "trained_on", "evaluated_on", "embedding")
+        ),
+        _column("seed", pa.int64(), nullable=True),
+        _column("query_id", _TEXT),
+        _column("rank", pa.int32()),
+        _column("candidate_id", _TEXT),
+        _column("score", pa.float32()),
+        _column("is_gold", pa.bool_()),
+    ),
+}
+"""Schema of each table by its name. Grain, reads and units are told in docs/path.md."""
+
+
+def vectors_schema(dim: int, dtype: str) -> pa.Schema:
+    """Schema of `sentence_vectors`: one distinct text per encoder and language."""
+    return _schema(_column("text_key", _TEXT), _column("vector", pa.list_(_FLOATS[dtype], dim)))
+
+
+def states_schema(dim: int, dtype: str) -> pa.Schema:
+    """Schema of `token_states`: one distinct text per encoder and language; padding is never stored."""
+    return _schema(_column("text_key", _TEXT), _column("states", pa.list_(pa.list_(_FLOATS[dtype], dim))))
+
+
+_FLOATS = {"float16": pa.float16(), "float32": pa.float32()}
