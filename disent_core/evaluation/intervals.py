@@ -8,9 +8,10 @@ from jaxtyping import Float, Int
 from scipy.special import ndtri
 
 from disent_core.evaluation.contract import Measurement, Statistic, mean_of_items
+from disent_core.evaluation.statistics import Weighted
 
 CONFIDENCE = 0.95
-_BLOCK_ITEMS = 1 << 21  # resampled items held at once: 16 MB a column
+_BLOCK_ITEMS = 1 << 21  # resampled items held at once: 16 MB
 
 
 def wilson(successes: int, n: int, *, confidence: float = CONFIDENCE) -> tuple[float, float]:
@@ -54,18 +55,41 @@ def bootstrap(
     Raises:
         ValueError: if there are no seeds, items or samples.
     """
-    if 0 in items.shape[:2] or samples < 1:
-        raise ValueError(f"nothing to resample: {items.shape[:2]} seeds and items, {samples} samples")
-    if statistic is mean_of_items:
-        items = items.mean(axis=0, keepdims=True)  # the mean of means is the mean of the mean
-    values = np.concatenate(
-        [
-            np.mean([statistic(of_seed[drawn]) for of_seed in items], axis=0)
-            for drawn in _draws(items.shape[1], samples, seed)
-        ]
-    )
+    values = resampled(items, samples=samples, seed=seed, statistic=statistic).mean(axis=0)
     low, high = np.percentile(values, [50 * (1 - confidence), 50 * (1 + confidence)])
     return float(low), float(high)
+
+
+def resampled(
+    items: Float[np.ndarray, "runs n ..."], *, samples: int, seed: int, statistic: Statistic = mean_of_items
+) -> Float[np.ndarray, "runs samples"]:
+    """The statistic of each run on resamplings of the items with replacement, the same ones for every run.
+
+    Args:
+        items: what the statistic needs of each item, under each run: a seed, or a seed of one of many methods.
+        samples: resamplings.
+        seed: of the resamplings.
+        statistic: from `samples n ...` to `samples`; quick if `Weighted`, or the mean.
+
+    Raises:
+        ValueError: if there are no runs, items or samples.
+    """
+    runs, n = items.shape[:2]
+    if not runs or not n or samples < 1:
+        raise ValueError(f"nothing to resample: {(runs, n)} runs and items, {samples} samples")
+    blocks = [_block(items, drawn, statistic) for drawn in _draws(n, samples, seed)]
+    return np.concatenate(blocks, axis=1)
+
+
+def _block(
+    items: Float[np.ndarray, "runs n ..."], drawn: Int[np.ndarray, "block n"], statistic: Statistic
+) -> Float[np.ndarray, "runs block"]:
+    if statistic is mean_of_items:
+        return items @ _weights(drawn).T / drawn.shape[1]
+    if isinstance(statistic, Weighted):
+        weights = _weights(drawn)
+        return np.stack([statistic.of(run, weights) for run in items])
+    return np.stack([statistic(run[drawn]) for run in items])
 
 
 def _draws(n: int, samples: int, seed: int) -> Iterator[Int[np.ndarray, "block n"]]:
@@ -73,6 +97,13 @@ def _draws(n: int, samples: int, seed: int) -> Iterator[Int[np.ndarray, "block n
     step = max(1, _BLOCK_ITEMS // n)
     for start in range(0, samples, step):
         yield rng.integers(0, n, (min(step, samples - start), n))
+
+
+def _weights(drawn: Int[np.ndarray, "block n"]) -> Float[np.ndarray, "block n"]:
+    """How often each item is in each sample."""
+    block, n = drawn.shape
+    places = drawn + n * np.arange(block)[:, None]
+    return np.bincount(places.ravel(), minlength=block * n).reshape(block, n).astype(float)
 
 
 def is_proportion(measurement: Measurement) -> bool:

@@ -1,0 +1,125 @@
+"""Statistics of items: correlations, and F1, precision and recall from counts.
+
+Each takes how often every item is there, so that a resampling of the items is a row of weights and all
+resamplings are a few matrix products, or for ranks a cumulative sum, where sorting each would be slow.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+_Of = Callable[[np.ndarray, np.ndarray], np.ndarray]
+_SPREAD = 1e-12  # of the second moment: a variance below it is rounding
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """A `contract.Statistic` of items, of which each may be there any number of times.
+
+    Attributes:
+        of: from items `n columns` and weights `samples n`, all rows of equal sum, to values `samples`.
+    """
+
+    of: _Of
+
+    def __call__(self, samples: Float[np.ndarray, "samples n ..."]) -> Float[np.ndarray, " samples"]:
+        """The value of each sample, every item there once."""
+        once = np.ones((1, samples.shape[1]))
+        return np.concatenate([self.of(sample, once) for sample in samples])
+
+
+@Weighted
+def mean(items: Float[np.ndarray, " n"], weights: Float[np.ndarray, "samples n"]) -> Float[np.ndarray, " samples"]:
+    """Mean of the items."""
+    return weights @ items / weights.sum(axis=1)
+
+
+@Weighted
+def pearson(items: Float[np.ndarray, "n 2"], weights: Float[np.ndarray, "samples n"]) -> Float[np.ndarray, " samples"]:
+    """Pearson's correlation of prediction and gold; 0 where one of them is constant."""
+    x, y = (items - items.mean(axis=0)).T
+    moments = weights @ np.stack([x, y, x * x, y * y, x * y], axis=1) / weights.sum(axis=1, keepdims=True)
+    mean_x, mean_y, square_x, square_y, product = moments.T
+    spread_x, spread_y = square_x - mean_x**2, square_y - mean_y**2
+    is_varied = (spread_x > _SPREAD * square_x) & (spread_y > _SPREAD * square_y)
+    return _ratio(product - mean_x * mean_y, spread_x * spread_y, is_varied)
+
+
+@Weighted
+def spearman(items: Float[np.ndarray, "n 2"], weights: Float[np.ndarray, "samples n"]) -> Float[np.ndarray, " samples"]:
+    """Spearman's correlation of prediction and gold, Pearson's of their ranks; equal values share the mean rank.
+
+    0 where one of them is constant.
+    """
+    middle = weights.sum(axis=1, keepdims=True) / 2
+    x, y = (_mid_ranks(column, weights) - middle for column in items.T)
+    weighted = weights * x
+    covariance, spread_x = (np.einsum("sn,sn->s", weighted, each) for each in (y, x))
+    spread_y = np.einsum("sn,sn->s", weights * y, y)
+    return _ratio(covariance, spread_x * spread_y, (spread_x > 0) & (spread_y > 0))
+
+
+def _mid_ranks(
+    column: Float[np.ndarray, " n"], weights: Float[np.ndarray, "samples n"]
+) -> Float[np.ndarray, "samples n"]:
+    """Rank of each value in each sample, less 1/2: the weight below it and half of its equals'."""
+    _, codes, copies = np.unique(column, return_inverse=True, return_counts=True)
+    order = np.argsort(codes, kind="stable")
+    equals = np.add.reduceat(weights[:, order], np.cumsum(copies) - copies, axis=1)
+    return (np.cumsum(equals, axis=1) - equals / 2)[:, codes]
+
+
+def _ratio(
+    covariance: Float[np.ndarray, " samples"],
+    spread: Float[np.ndarray, " samples"],
+    is_varied: Bool[np.ndarray, " samples"],
+) -> Float[np.ndarray, " samples"]:
+    return np.where(is_varied, np.clip(covariance / np.sqrt(np.where(is_varied, spread, 1.0)), -1, 1), 0.0)
+
+
+@Weighted
+def f1(items: Float[np.ndarray, "n 3"], weights: Float[np.ndarray, "samples n"]) -> Float[np.ndarray, " samples"]:
+    """F1 from what is correct, predicted and gold in each item; 0 where nothing is."""
+    correct, predicted, gold = (weights @ items).T
+    return 2 * correct / np.maximum(predicted + gold, 1)
+
+
+@Weighted
+def precision(
+    items: Float[np.ndarray, "n 3"], weights: Float[np.ndarray, "samples n"]
+) -> Float[np.ndarray, " samples"]:
+    """Share of what is predicted that is correct; 0 where nothing is predicted."""
+    correct, predicted, _ = (weights @ items).T
+    return correct / np.maximum(predicted, 1)
+
+
+@Weighted
+def recall(items: Float[np.ndarray, "n 3"], weights: Float[np.ndarray, "samples n"]) -> Float[np.ndarray, " samples"]:
+    """Share of what is gold that is found; 0 where nothing is gold."""
+    correct, _, gold = (weights @ items).T
+    return correct / np.maximum(gold, 1)
+
+
+STATISTICS: Mapping[str, Weighted] = {
+    "pearson": pearson,
+    "spearman": spearman,
+    "f1": f1,
+    "micro_f1": f1,
+    "span_f1": f1,
+    "seqeval_f1": f1,
+    "precision": precision,
+    "recall": recall,
+}
+"""Of each metric whose items have several columns, by its name: how it is made again from its outcomes."""
+
+
+def statistic_of(metric: str, columns: int) -> Weighted | None:
+    """From the stored items of a metric to its value; None where it is unknown.
+
+    Args:
+        metric: its name.
+        columns: values of each item: of one, every metric is the mean.
+    """
+    return mean if columns == 1 else STATISTICS.get(metric)
