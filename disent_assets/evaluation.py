@@ -20,8 +20,9 @@ from disent_assets.resources import Workspace
 from disent_core.config import MethodConfig
 from disent_core.encoders.huggingface import resolve_device
 from disent_core.errors import TableError, located
-from disent_core.evaluation.contract import READABLE, Inputs, LabelProblem, Problem, Task, Texts, task
-from disent_core.evaluation.runner import Label, evaluate
+from disent_core.evaluation.contract import READABLE, LabelProblem, Problem, Task, Texts, task
+from disent_core.evaluation.runner import Evaluated, Label, evaluate
+from disent_core.evaluation.scopes import scopes
 from disent_core.heads.contract import TrainedLabeller, TrainedMethod
 from disent_core.heads.data import text_features
 from disent_core.heads.train import describe_head, settings_fingerprint
@@ -47,11 +48,15 @@ def evaluation_key(encoder: str, method: str) -> list[str]:
 def _evaluation(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.AssetsDefinition:
     config, key = workspace.config, evaluation_key(encoder, method.name)
     tasks = [task(name) for name in config.evaluation.tasks]
-    mapping = partitions.language_to_pairs(config, method)
-    sources = [[READABLE[table], table] for table in dict.fromkeys(name for each in tasks for name in each.tables)]
+    mappings = partitions.evaluated(config, method, tasks)
+    of_embeddings = mappings.pop("languages", None)
     deps = [
-        dg.AssetDep(source, partition_mapping=mapping) for source in (*sources, *embedding_keys(workspace, encoder))
+        dg.AssetDep([READABLE[table], table], partition_mapping=mapping)
+        for table, mapping in mappings.items()
+        if _made(workspace, [(table, "")])
     ]
+    if of_embeddings is not None:
+        deps += [dg.AssetDep(key, partition_mapping=of_embeddings) for key in embedding_keys(workspace, encoder)]
     if method.method.is_trained:
         deps.append(dg.AssetDep(head_key(encoder, method.name)))
 
@@ -90,14 +95,15 @@ def _refresh(
         [each.code_version for each in tasks],
         _content_of_method(workspace, encoder, method, pair),
         lazy_encoder(workspace, encoder).fingerprint,
-        [content_of(workspace.table(*source)) for source in _sources(workspace, tasks, pair)],
+        [content_of(workspace.table(*source)) for source in _sources(workspace, tasks, pair, method)],
         config.pairs_of(method) if not method.method.is_trained else (),
     )
     made: dict[str, pa.Table] = {}
 
     def make(name: str) -> pa.Table:
         if not made:
-            made["metrics"], made["rankings"] = measure(workspace, encoder, method, tasks, pair, inputs)
+            found = measure(workspace, encoder, method, tasks, pair, inputs)
+            made.update(metrics=found.metrics, rankings=found.rankings)
         return made[name]
 
     # The metrics are written last: while they are old the step is not done.
@@ -112,8 +118,8 @@ def _refresh(
 
 def measure(
     workspace: Workspace, encoder: str, method: MethodConfig, tasks: list[Task], pair: str, inputs: str
-) -> tuple[pa.Table, pa.Table]:
-    """Metrics and rankings of one method on one entry."""
+) -> Evaluated:
+    """Metrics, rankings and outcomes of one method on one entry."""
     config = workspace.config
     device = resolve_device(config.experiment.device)
     files = encoder_files(workspace, encoder, method)
@@ -133,12 +139,15 @@ def measure(
 
 
 class _Embedder:
-    """Embeds texts with one method: frozen embeddings in, the method's own out."""
+    """Embeds texts with one method: frozen embeddings in, the method's own out; none in a language it has none of."""
 
     def __init__(self, workspace: Workspace, encoder: str, method: MethodConfig, trained: TrainedMethod) -> None:
         self.workspace, self.encoder, self.needs, self.trained = workspace, encoder, method.needs, trained
 
     def __call__(self, texts: Texts, seed: int | None) -> Mapping[str, np.ndarray]:
+        languages = getattr(self.trained, "languages", None)
+        if languages is not None and texts.language not in languages:
+            return {}
         tables = open_embeddings(self.workspace, self.encoder, texts.language, self.needs)
         return self.trained.embed(text_features(texts.keys, *tables, language=texts.language, texts=texts.texts), seed)
 
@@ -152,59 +161,33 @@ def _labeller(trained: TrainedLabeller) -> Label:
     return label
 
 
-def problems(workspace: Workspace, tasks: list[Task], pair: str, method: MethodConfig) -> list[Problem | LabelProblem]:
-    """Everything that is measured on an entry: its language pairs, and each of its languages by itself.
-
-    An untrained method is the same for every pair that has a language, so a language (or a pair that is also
-    part of a mixture) is measured with the first entry that has it.
-    """
+def problems(workspace: Workspace, tasks: list[Task], entry: str, method: MethodConfig) -> list[Problem | LabelProblem]:
+    """Everything that is measured with an entry of a method: see `scopes`."""
     config, found = workspace.config, []
-    for corpus, scope, languages in _scopes(workspace, pair):
-        if not method.method.is_trained and _first_entry(workspace, method, scope, languages) != pair:
-            continue
+    for scope in scopes(config, method, entry):
         for each in tasks:
-            if each.scope in (scope, "both"):
+            if scope.has(each):
                 tables = {
-                    part: read_table(_table_path(workspace, corpus, *part), SCHEMAS[part[0]])
-                    for part in each.partitions("utterances", languages)
+                    part: read_table(_table_path(workspace, scope.corpus, *part), SCHEMAS[part[0]])
+                    for part in _made(workspace, scope.partitions([each]))
                 }
-                inputs = Inputs(corpus=corpus, languages=languages, tables=tables)
-                found += each.problems(inputs, config.evaluation)
+                found += each.problems(scope.inputs(tables), config.evaluation)
     return found
 
 
-def _scopes(workspace: Workspace, pair: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Corpus, scope (`pair` or `language`) and languages."""
-    for left, right in workspace.config.pair_languages[pair]:
-        for corpus in workspace.config.corpora_of_pair(left, right):
-            yield corpus.name, "pair", (left, right)
-    for language in partitions.languages_of(workspace.config, pair):
-        for corpus in workspace.config.corpora_of(language):
-            yield corpus.name, "language", (language,)
+def _made(workspace: Workspace, parts: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Those of the tables that the configuration asks for: without word lists nothing is code-switched."""
+    has_words = workspace.config.targets.code_switching.dictionaries is not None
+    return [part for part in parts if has_words or part[0] != "code_switched_pairs"]
 
 
-def _first_entry(workspace: Workspace, method: MethodConfig, scope: str, languages: tuple[str, ...]) -> str:
-    config = workspace.config
-    return next(
-        entry
-        for entry in config.pairs_of(method)
-        if (
-            languages in config.pair_languages[entry]
-            if scope == "pair"
-            else languages[0] in partitions.languages_of(config, entry)
-        )
-    )
-
-
-def _sources(workspace: Workspace, tasks: list[Task], pair: str) -> list[tuple[str, str, str, str]]:
+def _sources(workspace: Workspace, tasks: list[Task], entry: str, method: MethodConfig) -> list[tuple[str, ...]]:
     """Every table file that the tasks read for an entry."""
     return list(
         dict.fromkeys(
-            (READABLE[table], table, corpus, part)
-            for corpus, scope, languages in _scopes(workspace, pair)
-            for each in tasks
-            if each.scope in (scope, "both")
-            for table, part in each.partitions("utterances", languages)
+            (READABLE[table], table, scope.corpus, part)
+            for scope in scopes(workspace.config, method, entry)
+            for table, part in _made(workspace, scope.partitions(tasks))
         )
     )
 

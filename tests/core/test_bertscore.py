@@ -267,9 +267,9 @@ def test_a_token_matrix_is_a_late_interaction_and_a_matrix_is_not():
 
 
 def test_retrieval_scores_a_late_interaction():
-    metrics, rankings = run(translation_problem())
-    assert metrics["value"].to_pylist() == [1.0]  # both sides are the same random texts
-    assert rankings.num_rows == 25
+    found = run(translation_problem())
+    assert found.metrics["value"].to_pylist() == [1.0]  # both sides are the same random texts
+    assert found.rankings.num_rows == 25
 
 
 def test_a_problem_that_knows_matrices_alone_leaves_a_late_interaction_out():
@@ -279,8 +279,8 @@ def test_a_problem_that_knows_matrices_alone_leaves_a_late_interaction_out():
             return [measured("mean", matrices["texts"].mean(axis=1))]
 
     problem = Mean(task="t", dataset="d", evaluated_on="en", texts={"texts": texts_of("en", 4)})
-    assert run(problem)[0].num_rows == 0
-    assert run(problem, lambda texts, seed: {"sentence": np.ones((len(texts), 2))})[0].num_rows == 1
+    assert run(problem).metrics.num_rows == 0
+    assert run(problem, lambda texts, seed: {"sentence": np.ones((len(texts), 2))}).metrics.num_rows == 1
 
 
 def test_a_late_interaction_without_one_entry_a_text_is_an_error():

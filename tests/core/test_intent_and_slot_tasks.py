@@ -134,7 +134,7 @@ def run(found, embed, label, seeds=(0, 1)):
         config=CONFIG,
         fingerprint="f",
         created_at=datetime(2024, 5, 1, tzinfo=UTC),
-    )[0].to_pylist()
+    ).metrics.to_pylist()
 
 
 def test_a_labeller_has_rows_of_every_seed_for_sentences_and_none_for_embeddings():

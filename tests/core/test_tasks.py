@@ -1,55 +1,20 @@
-"""Tasks and the runner on small invented corpora, and against counts by hand."""
+"""Tasks on small invented corpora, and against counts by hand."""
 
-import json
-import logging
 from dataclasses import replace
-from datetime import UTC, datetime
-from weakref import WeakSet
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from toy_tasks import CONFIG, ENGLISH, GERMAN, crosslingual, pair_inputs, utterances, vectors
 
-from disent_core.errors import AlignmentError, EncoderError, TableError
-from disent_core.evaluation import TASKS, EvaluationConfig, runner, task
-from disent_core.evaluation.contract import READABLE, Inputs, Problem, Texts, measured
-from disent_core.evaluation.intervals import wilson
+from disent_core.errors import AlignmentError, TableError
+from disent_core.evaluation import TASKS, EvaluationConfig, task
+from disent_core.evaluation.contract import READABLE, Inputs, Texts
 from disent_core.evaluation.retrieval_problem import Pool, one_per_text, retrieval_problem
-from disent_core.evaluation.runner import evaluate
 from disent_core.tables import SCHEMAS, rows_table
 from disent_core.text import text_key
-
-NOW = datetime(2024, 5, 1, tzinfo=UTC)
-CONFIG = EvaluationConfig(bootstrap_samples=50)
-
-
-def utterances(language, texts, split="test"):
-    rows = [
-        {
-            "corpus": "toy",
-            "language": language,
-            "utterance_id": name,
-            "split": split,
-            "text": text,
-            "tokens": text.split(),
-            "slot_tags": ["O"] * len(text.split()),
-            "text_key": text_key(text),
-        }
-        for name, text in texts.items()
-    ]
-    return rows_table(rows, "utterances")
-
-
-def pair_inputs(left, right):
-    tables = {("utterances", "en"): left, ("utterances", "de"): right}
-    return Inputs(corpus="toy", languages=("en", "de"), tables=tables)
-
-
-def crosslingual(english, german, config=CONFIG):
-    inputs = pair_inputs(utterances("en", english), utterances("de", german))
-    return task("crosslingual_retrieval").problems(inputs, config)
 
 
 def template_inputs(targets, split="test"):
@@ -72,33 +37,10 @@ def template_inputs(targets, split="test"):
     return Inputs(corpus="toy", languages=("en",), tables=tables)
 
 
-def vectors(texts, seed=None, dim=16):
-    """A random vector for each text, the same for equal texts and seeds."""
-    rows = [
-        np.random.default_rng([int(key[:8], 16), 0 if seed is None else seed]).normal(size=dim) for key in texts.keys
-    ]
-    return {"sentence": np.array(rows)}
-
-
 def score(problem, embed=vectors):
     matrices = {role: embed(texts)["sentence"] for role, texts in problem.texts.items()}
     (measurement,) = problem.score(matrices)
     return measurement
-
-
-def run(problems, embed=vectors, *, seeds=None, config=CONFIG, settings=None):
-    return evaluate(
-        problems,
-        embed,
-        method="dream",
-        encoder="tiny",
-        trained_on="en-de",
-        seeds=seeds,
-        config=config,
-        fingerprint="f",
-        created_at=NOW,
-        settings=settings,
-    )
 
 
 # --- registry and config ----------------------------------------------------------------------------------
@@ -133,9 +75,6 @@ def test_a_config_out_of_range_is_rejected(option, found):
 
 
 # --- cross-lingual retrieval ------------------------------------------------------------------------------
-
-ENGLISH = {"1": "good night", "2": "wake me", "3": "stop"}
-GERMAN = {"3": "halt", "1": "gute nacht", "2": "weck mich"}
 
 
 def test_crosslingual_retrieval_has_both_directions_and_shares_their_texts():
@@ -282,144 +221,3 @@ def test_a_target_index_that_is_there_twice_is_an_error():
     doubled = {("template_pairs", "en"): pa.concat_tables([table, table])}
     with pytest.raises(TableError, match="source utterance a of template_pairs repeats"):
         task("template_retrieval").problems(replace(inputs, tables=doubled), CONFIG)
-
-
-# --- runner -----------------------------------------------------------------------------------------------
-
-
-def two_embeddings(texts, seed):
-    return {"meaning": vectors(texts, seed)["sentence"], "language": vectors(texts, 9)["sentence"]}
-
-
-def test_a_trained_method_has_an_aggregate_row_and_one_a_seed():
-    metrics, _ = run(crosslingual(ENGLISH, GERMAN), two_embeddings, seeds=[3, 5])
-    assert metrics.schema == SCHEMAS["metrics"]
-    assert metrics.column("seed").to_pylist() == [None, 3, 5] * 4
-    assert metrics.column("evaluated_on").to_pylist() == ["en-de"] * 6 + ["de-en"] * 6
-    assert metrics.column("embedding").to_pylist() == (["meaning"] * 3 + ["language"] * 3) * 2
-
-
-def test_the_aggregate_is_the_mean_over_seeds_and_shares_their_settings():
-    seeds = list(range(12))
-    rows = run(crosslingual(ENGLISH, GERMAN), seeds=seeds)[0].to_pylist()[:13]
-    values = [row["value"] for row in rows[1:]]
-    assert len(set(values)) > 1
-    assert rows[0]["value"] == pytest.approx(np.mean(values))
-    assert len({row["settings"] for row in rows}) == 1
-
-
-def test_an_untrained_method_has_the_aggregate_row_alone_with_the_wilson_interval():
-    rows = run(crosslingual(ENGLISH, GERMAN), settings={"pooling": "mean"})[0].to_pylist()
-    assert [row["seed"] for row in rows] == [None, None]
-    expected = wilson(round(rows[0]["value"] * 3), 3)
-    assert (rows[0]["ci_low"], rows[0]["ci_high"]) == pytest.approx(expected)
-    assert json.loads(rows[0]["settings"]) == {
-        "equal_text_counts": False,
-        "pool_duplicates": 0,
-        "pool_size": 3,
-        "pooling": "mean",
-        "split": "test",
-        "ties": "lowest",
-    }
-
-
-def test_texts_are_embedded_once_a_seed_however_many_problems_share_them():
-    calls = []
-
-    def embed(texts, seed):
-        calls.append((texts.language, seed))
-        return vectors(texts, seed)
-
-    run(crosslingual(ENGLISH, GERMAN), embed, seeds=[0, 1])
-    assert calls == [("en", 0), ("de", 0), ("en", 1), ("de", 1)]
-
-
-def test_matrices_are_let_go_after_their_last_problem():
-    class Watched(dict):
-        __hash__ = object.__hash__
-
-    alive, counts = WeakSet(), []
-
-    def embed(texts, seed):
-        matrices = Watched(vectors(texts, seed))
-        alive.add(matrices)
-        counts.append(len(alive))
-        return matrices
-
-    worlds = [{name: f"{text} {turn}" for name, text in ENGLISH.items()} for turn in range(4)]
-    run([problem for world in worlds for problem in crosslingual(world, world)], embed)
-    assert counts == [1, 2] * 4
-
-
-def test_rankings_are_of_the_first_seed_and_mark_the_gold_candidate():
-    problems = crosslingual(ENGLISH, GERMAN, replace(CONFIG, top_k=2))
-    metrics, rankings = run(problems, seeds=[8, 9])
-    assert rankings.schema == SCHEMAS["rankings"]
-    rows = rankings.to_pylist()
-    assert {row["seed"] for row in rows} == {8}
-    assert [row["rank"] for row in rows] == [1, 2] * 6
-    first = [row for row in rows if row["rank"] == 1 and row["evaluated_on"] == "en-de"]
-    assert np.mean([row["is_gold"] for row in first]) == metrics.column("value")[1].as_py()
-    assert all(row["is_gold"] == (row["query_id"] == row["candidate_id"]) for row in rows)
-
-
-def test_rankings_of_all_seeds_may_be_kept():
-    config = replace(CONFIG, rankings_seeds="all")
-    _, rankings = run(crosslingual(ENGLISH, GERMAN), seeds=[8, 9], config=config)
-    assert set(rankings.column("seed").to_pylist()) == {8, 9}
-
-
-def test_no_problems_make_empty_tables_of_the_right_schema():
-    metrics, rankings = run([])
-    assert (metrics.num_rows, rankings.num_rows) == (0, 0)
-    assert (metrics.schema, rankings.schema) == (SCHEMAS["metrics"], SCHEMAS["rankings"])
-
-
-def test_a_problem_is_scored_on_the_embeddings_that_it_applies_to():
-    problems = [replace(problem, embeddings=("language",)) for problem in crosslingual(ENGLISH, GERMAN)]
-    metrics, _ = run(problems, two_embeddings)
-    assert set(metrics.column("embedding").to_pylist()) == {"language"}
-
-
-def test_a_task_of_several_metrics_and_roles_needs_nothing_from_the_runner():
-    class Variance(Problem):
-        def score(self, matrices):
-            items = np.concatenate([matrix[:, :2] for matrix in matrices.values()])
-            return [
-                measured("mean_x", items[:, 0]),
-                measured("covariance", items, statistic=lambda samples: samples.prod(axis=2).mean(axis=1)),
-            ]
-
-    roles = {name: Texts("en", [text_key(name)]) for name in ("train", "dev", "test")}
-    problem = Variance(task="v", dataset="toy", evaluated_on="en", texts=roles)
-    metrics, rankings = run([problem], seeds=[1, 2])
-    assert metrics.column("metric").to_pylist() == ["mean_x"] * 3 + ["covariance"] * 3
-    assert metrics.column("n").to_pylist() == [3] * 6
-    assert rankings.num_rows == 0
-
-
-def test_a_vector_that_is_not_finite_names_embedding_language_and_seed():
-    def embed(texts, seed):
-        return {"meaning": np.full((len(texts), 2), np.nan)}
-
-    with pytest.raises(EncoderError, match=r"'meaning' of 3 en texts, seed 4: 3 of 3 .* first row 0"):
-        run(crosslingual(ENGLISH, GERMAN), embed, seeds=[4])
-
-
-def test_a_matrix_without_one_row_a_text_is_an_error():
-    with pytest.raises(EncoderError, match=r"shape \(2, 2\)"):
-        run(crosslingual(ENGLISH, GERMAN), lambda texts, seed: {"meaning": np.ones((2, 2))})
-
-
-@pytest.mark.parametrize("seeds", [[], [1, 1]])
-def test_seeds_must_be_distinct_and_some(seeds):
-    with pytest.raises(ValueError, match="seeds are"):
-        run([], seeds=seeds)
-
-
-def test_long_evaluations_tell_how_far_they_are(monkeypatch, caplog):
-    monkeypatch.setattr(runner, "_LOG_SECONDS", 0.0)
-    with caplog.at_level(logging.INFO, logger="disent_core"):
-        run(crosslingual(ENGLISH, GERMAN))
-    assert "2 of 2 problems scored" in caplog.messages[-1]
-    assert "0 s left" in caplog.messages[-1]
