@@ -13,6 +13,8 @@ from disent_core.errors import ConfigError
 
 READERS: dict[str, str] = {
     "massive": "disent_core.corpora.massive",
+    "moses": "disent_core.corpora.moses",
+    "tatoeba": "disent_core.corpora.tatoeba",
 }
 """Module of each format, imported when a corpus asks for it."""
 

@@ -1,0 +1,53 @@
+"""Codes of languages: whatever a corpus calls a language, tables call it by its ISO 639-1 code where there is one."""
+
+import re
+
+_ALIASES = """
+    aa=aar ab=abk ae=ave af=afr ak=aka am=amh an=arg ar=ara,arb as=asm av=ava ay=aym,ayr az=aze,azj ba=bak be=bel
+    bg=bul bi=bis bm=bam bn=ben bo=bod,tib br=bre bs=bos ca=cat ce=che ch=cha co=cos cr=cre cs=ces,cze cu=chu cv=chv
+    cy=cym,wel da=dan de=deu,ger dv=div dz=dzo ee=ewe el=ell,gre en=eng eo=epo es=spa et=est,ekk eu=eus,baq
+    fa=fas,per,pes ff=ful,fuv fi=fin fj=fij fo=fao fr=fra,fre fy=fry ga=gle gd=gla gl=glg gn=grn,gug gu=guj gv=glv
+    ha=hau he=heb hi=hin ho=hmo hr=hrv,scr ht=hat hu=hun hy=hye,arm hz=her ia=ina id=ind ie=ile ig=ibo ii=iii ik=ipk
+    io=ido is=isl,ice it=ita iu=iku ja=jpn jv=jav ka=kat,geo kg=kon ki=kik kj=kua kk=kaz kl=kal km=khm kn=kan ko=kor
+    kr=kau ks=kas ku=kur,kmr kv=kom kw=cor ky=kir la=lat lb=ltz lg=lug li=lim ln=lin lo=lao lt=lit lu=lub lv=lav,lvs
+    mg=mlg,plt mh=mah mi=mri,mao mk=mkd,mac ml=mal mn=mon,khk mr=mar ms=msa,may,zsm mt=mlt my=mya,bur na=nau nb=nob
+    nd=nde ne=nep,npi ng=ndo nl=nld,dut nn=nno no=nor nr=nbl nv=nav ny=nya oc=oci oj=oji om=orm,gaz or=ori,ory
+    os=oss pa=pan pi=pli pl=pol ps=pus,pbt pt=por qu=que,quy rm=roh rn=run ro=ron,rum,mol ru=rus rw=kin sa=san
+    sc=srd sd=snd se=sme sg=sag sh=hbs si=sin sk=slk,slo sl=slv sm=smo sn=sna so=som sq=sqi,alb,als sr=srp,scc
+    ss=ssw st=sot su=sun sv=swe sw=swa,swh ta=tam te=tel tg=tgk th=tha ti=tir tk=tuk tl=tgl tn=tsn to=ton tr=tur
+    ts=tso tt=tat tw=twi ty=tah ug=uig uk=ukr ur=urd uz=uzb,uzn ve=ven vi=vie vo=vol wa=wln wo=wol xh=xho yi=yid,ydd
+    yo=yor za=zha zh=zho,chi,cmn zu=zul
+"""
+"""ISO 639-1 code = ISO 639-3 code, ISO 639-2/B code, and the standard variety of a macro-language (cmn of zho)."""
+
+_OF_ALIAS = {
+    alias: code
+    for code, aliases in (entry.split("=") for entry in _ALIASES.split())
+    for alias in (code, *aliases.split(","))
+}
+_TAG = re.compile(r"([A-Za-z]{2,3})((?:[-_][A-Za-z0-9]{2,8})*)")
+
+TWO_LETTER_CODES = frozenset(_OF_ALIAS.values())
+"""ISO 639-1."""
+
+
+def language_code(published: str) -> str:
+    """`deu`, `ger`, `de` -> `de`; `cmn` -> `zh`; `yor` -> `yo`; `ber` -> `ber`; `zh_TW`, `zh-TW` -> `zh-TW`.
+
+    ISO 639-1 where the language, or the macro-language that it is the standard variety of, has such a code; else
+    the code as published. Dialects with codes of their own (`arz`, `yue`) stay themselves. Regions, scripts and
+    other subtags stay as they are.
+
+    Raises:
+        ValueError: if it does not look like the code of a language.
+    """
+    match = _TAG.fullmatch(published)
+    if match is None:
+        raise ValueError(f"{published!r} is not a code of a language such as en, deu or zh-TW")
+    primary = match[1].lower()
+    return _OF_ALIAS.get(primary, primary) + match[2].replace("_", "-")
+
+
+def is_language_code(published: str) -> bool:
+    """Whether it looks like the code of a language: whether `language_code` takes it."""
+    return _TAG.fullmatch(published) is not None

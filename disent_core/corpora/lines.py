@@ -1,0 +1,152 @@
+"""Lines of text files, strictly: what readers of line-based formats share."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from disent_core.errors import AlignmentError, CorpusError, located
+from disent_core.schemas import SCHEMAS
+from disent_core.tables import conform
+from disent_core.text import MARKERS, MASK, normalise, text_keys
+
+REMEDY = "Correct this line, or take the file from the published corpus again"
+_RESERVED = re.compile("|".join(map(re.escape, (MASK, *sorted(MARKERS)))))
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def read_bytes(path: Path) -> bytes:
+    """Content of a file.
+
+    Raises:
+        CorpusError: if the file does not exist or can't be read.
+    """
+    if not path.is_file():
+        remedy = "Check the path of this corpus in the configuration"
+        raise CorpusError(located(path, None, "this file does not exist", remedy))
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        remedy = "Check the rights of the file and the disk"
+        raise CorpusError(located(path, None, f"can't be read ({error})", remedy)) from error
+
+
+def read_lines(path: Path) -> list[str]:
+    """Lines of a UTF-8 file; line n is item n - 1. Only a line feed ends a line, a carriage return before it is
+    dropped with it, a byte order mark is none of the text, and the last line may lack its end.
+
+    Raises:
+        CorpusError: if the file is missing, empty, or not UTF-8; names the first line that is not.
+    """
+    lines = read_bytes(path).removeprefix(_BYTE_ORDER_MARK).split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    if not lines:
+        raise CorpusError(located(path, None, "this file is empty", "Take it from the published corpus again"))
+    decoded: list[str] = []
+    try:
+        for line in lines:
+            decoded.append(line.removesuffix(b"\r").decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise CorpusError(located(path, len(decoded) + 1, f"not UTF-8 ({error})", REMEDY)) from error
+    return decoded
+
+
+def files_hash(files: Iterable[Path]) -> str:
+    """SHA-256, 64 hex digits, of the names and bytes of the files, in this order.
+
+    Raises:
+        CorpusError: if a file is missing or can't be read.
+    """
+    digest = hashlib.sha256()
+    for file in files:
+        content = read_bytes(file)
+        digest.update(f"{file.name}\n{len(content)}\n".encode())
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def stored_text(text: str) -> str:
+    """The text in NFC, as tables have it.
+
+    Raises:
+        ValueError: if it is blank, or has what stands for masked words in stored texts.
+    """
+    if not text.strip():
+        raise ValueError("the sentence is empty")
+    normal = normalise(text)
+    if reserved := _RESERVED.findall(normal):
+        raise ValueError(f"the sentence has {reserved}, which stand for masked words in stored texts")
+    return normal
+
+
+def parallel_lines(left: Path, right: Path) -> tuple[list[int], list[str], list[str]]:
+    """Numbers of the lines that both files have text on, and that text in NFC. Line i translates line i.
+
+    Raises:
+        AlignmentError: if the files are of unequal length, or a line is blank in one of them only.
+        CorpusError: if a file is missing, empty or not UTF-8, or has a text that can't be stored.
+    """
+    sides = read_lines(left), read_lines(right)
+    _reject_unequal(left, right, *map(len, sides))
+    numbers: list[int] = []
+    for number, (one, other) in enumerate(zip(*sides, strict=True), start=1):
+        if bool(one.strip()) != bool(other.strip()):
+            blank, full = (right, left) if one.strip() else (left, right)
+            found = f"this line is blank, but line {number} of {full.name} is not"
+            raise AlignmentError(located(blank, number, found, "Remove the line from both files, or fill it"))
+        if one.strip():
+            numbers.append(number)
+    if not numbers:
+        raise CorpusError(located(left, None, "this file has blank lines only", "Take the corpus again"))
+    first, second = (_stored(path, lines, numbers) for path, lines in zip((left, right), sides, strict=True))
+    return numbers, first, second
+
+
+def _reject_unequal(left: Path, right: Path, left_count: int, right_count: int) -> None:
+    if left_count != right_count:
+        longer, surplus = (left, right_count + 1) if left_count > right_count else (right, left_count + 1)
+        found = f"{left.name} has {left_count:,} lines and {right.name} has {right_count:,}; this one has no partner"
+        raise AlignmentError(located(longer, surplus, found, "Take both files from the same release of the corpus"))
+
+
+def _stored(path: Path, lines: Sequence[str], numbers: Sequence[int]) -> list[str]:
+    texts: list[str] = []
+    for number in numbers:
+        try:
+            texts.append(stored_text(lines[number - 1]))
+        except ValueError as error:
+            raise CorpusError(located(path, number, str(error), REMEDY)) from error
+    return texts
+
+
+def sentence_pairs_table(
+    corpus: str,
+    pair: str,
+    *,
+    pair_ids: Sequence[str],
+    splits: Sequence[str],
+    sources: Sequence[str],
+    targets: Sequence[str],
+    scores: Sequence[float] | None = None,
+    mean_scores: Sequence[float] | None = None,
+) -> pa.Table:
+    """Columns of equal length, texts in NFC, as a table in the schema `sentence_pairs`."""
+    rows = len(pair_ids)
+    schema = SCHEMAS["sentence_pairs"]
+    columns = {
+        "corpus": [corpus] * rows,
+        "pair": [pair] * rows,
+        "pair_id": pair_ids,
+        "split": splits,
+        "source": sources,
+        "target": targets,
+        "score": [None] * rows if scores is None else scores,
+        "mean_score": [None] * rows if mean_scores is None else mean_scores,
+        "source_key": text_keys(sources),
+        "target_key": text_keys(targets),
+    }
+    arrays = {name: pa.array(column, schema.field(name).type) for name, column in columns.items()}
+    return conform(pa.table(arrays), schema, "sentence_pairs")
