@@ -25,6 +25,10 @@ TASKS: Mapping[str, str] = {
     "multi_target_template_retrieval": "disent_core.evaluation.multi_target_template_retrieval",
     "intent_knn": "disent_core.evaluation.intent_knn",
     "slot_labelling": "disent_core.evaluation.slot_labelling",
+    "tatoeba_retrieval": "disent_core.evaluation.tatoeba_retrieval",
+    "heldout_retrieval": "disent_core.evaluation.heldout_retrieval",
+    "sts": "disent_core.evaluation.sts",
+    "qe": "disent_core.evaluation.qe",
 }
 """Module of each task by its name; imported when the task is asked for."""
 

@@ -2,7 +2,8 @@
 
 EMU's protocol (Hirota et al. 2020): query is utterance i of language a, candidates are all utterances of
 language b but for i itself (and so but for its translation), accuracy at 1 over the intents, equal scores
-to the lowest index. `en-de` reads query en, candidates de; `en` is one language on both sides.
+to the lowest index. `en-de` reads query en, candidates de; `en` is one language on both sides. Where languages
+share some ids only, every utterance is a query and a candidate all the same.
 """
 
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from jaxtyping import Int
 
 from disent_core.evaluation.contract import (
     Embedded,
@@ -21,10 +23,9 @@ from disent_core.evaluation.contract import (
     Measurement,
     Problem,
     Task,
-    Texts,
     measured,
 )
-from disent_core.evaluation.crosslingual_retrieval import same_order
+from disent_core.evaluation.parallel import same_order, utterance_texts
 from disent_core.evaluation.retrieval import nearest
 
 NAME = "intent_knn"
@@ -32,29 +33,40 @@ NAME = "intent_knn"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class IntentProblem(Problem):
-    """Texts by role `query` and `pool`, the same utterances in the same order; `intents` are theirs."""
+    """Texts by role `query` and `pool`.
+
+    Attributes:
+        intents: of the queries.
+        pool_intents: of the candidates.
+        skip: the candidate that each query may not find, -1: it may find all.
+    """
 
     takes_late_interaction: ClassVar[bool] = True
 
     intents: np.ndarray
+    pool_intents: np.ndarray
+    skip: Int[np.ndarray, " queries"]
 
     def score(self, matrices: Mapping[str, Embedded]) -> list[Measurement]:
         """Share of the queries whose nearest candidate has their intent."""
-        own = np.arange(len(self.intents))
-        _, indices = nearest(matrices["query"], matrices["pool"], 1, skip=own)
-        return [measured("accuracy_at_1", (self.intents[indices[:, 0]] == self.intents).astype(float))]
+        _, indices = nearest(matrices["query"], matrices["pool"], 1, skip=self.skip)
+        return [measured("accuracy_at_1", (self.pool_intents[indices[:, 0]] == self.intents).astype(float))]
 
 
 def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
-    """One problem of a language, two of a pair; none where fewer than two utterances have an intent."""
+    """One problem of a language, two of a pair; none where fewer than two utterances have an intent.
+
+    Raises:
+        AlignmentError: if an id is there twice, or an utterance of a parallel corpus misses in one language.
+    """
     where = f"{inputs.corpus} {'-'.join(inputs.languages)} {config.split}"
-    tables = same_order([_with_intent(inputs.tables["utterances", one], config) for one in inputs.languages], where)
-    if len(tables[0]) < 2:
+    tables = [_with_intent(inputs.tables["utterances", one], config) for one in inputs.languages]
+    shared = same_order(tables, where, inputs.parallel)
+    if inputs.parallel == "all":
+        tables = shared
+    if min(map(len, tables)) < 2:
         return []
-    sides = [
-        (Texts(language, table["text_key"].to_pylist(), table["text"].to_pylist()), np.asarray(table["intent"]))
-        for language, table in zip(inputs.languages, tables, strict=True)
-    ]
+    sides = [(utterance_texts(*side), side[1]) for side in zip(inputs.languages, tables, strict=True)]
     directions = list(permutations(sides)) if len(sides) > 1 else [(sides[0], sides[0])]
     return [
         IntentProblem(
@@ -62,16 +74,26 @@ def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
             dataset=inputs.corpus,
             evaluated_on="-".join(dict.fromkeys((queries.language, pool.language))),
             texts={"query": queries, "pool": pool},
-            intents=intents,
+            intents=np.asarray(own["intent"]),
+            pool_intents=np.asarray(other["intent"]),
+            skip=_translations(own, other, shared[0]["utterance_id"]),
             settings={"split": config.split},
         )
-        for (queries, intents), (pool, _) in directions
+        for (queries, own), (pool, other) in directions
     ]
 
 
 def _with_intent(utterances: pa.Table, config: EvaluationConfig) -> pa.Table:
     chosen = utterances.select(["utterance_id", "split", "text_key", "text", "intent"])
     return chosen.filter((pc.field("split") == config.split) & pc.field("intent").is_valid())
+
+
+def _translations(own: pa.Table, other: pa.Table, shared: pa.ChunkedArray) -> Int[np.ndarray, " queries"]:
+    """Row of `other` that is the same utterance as each row of `own`, -1 where none is."""
+    ids = own["utterance_id"]
+    rows = pc.index_in(ids, value_set=other["utterance_id"])
+    known = pc.if_else(pc.is_in(ids, value_set=shared), rows, None)
+    return pc.fill_null(known, -1).to_numpy().astype(np.int64)
 
 
 TASK = Task(name=NAME, scope="both", tables=("utterances",), problems=problems)

@@ -1,0 +1,128 @@
+"""Retrieval of what is parallel: utterances that share some of their ids, test sets of pairs, held-out bitext."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from task_inputs import CONFIG, pair_inputs, pair_table, problems, scored, utterance_inputs, utterances
+
+from disent_core.errors import AlignmentError
+from disent_core.text import text_key
+
+ENGLISH = {"1": ("a", "one"), "2": ("b", "two"), "3": ("a", "three"), "4": ("b", "four")}
+JAPANESE = {"9": ("b", "nine"), "3": ("a", "san"), "1": ("a", "ichi")}
+
+
+def some(parallel="some"):
+    tables = {"en": utterances("en", ENGLISH), "ja": utterances("ja", JAPANESE)}
+    return utterance_inputs(tables, parallel=parallel)
+
+
+# --- utterances that share some ids -----------------------------------------------------------------------
+
+
+def test_retrieval_is_over_the_shared_ids_alone():
+    forth, back = problems("crosslingual_retrieval", some())
+    assert forth.texts["query"].texts == ["one", "three"]
+    assert forth.texts["pool"].texts == ["ichi", "san"]
+    assert forth.candidate_ids.to_pylist() == ["1", "3"]
+    assert (forth.settings["pool_size"], back.evaluated_on) == (2, "ja-en")
+
+
+def test_retrieval_where_ids_tell_no_translations_is_no_problem():
+    assert problems("crosslingual_retrieval", some("none")) == []
+
+
+@pytest.mark.parametrize("name", ["crosslingual_retrieval", "intent_knn"])
+def test_a_missing_translation_in_a_parallel_corpus_is_an_error(name):
+    with pytest.raises(AlignmentError, match=r"toy en-ja test: 3 of 7 utterances .* \['2', '4', '9'\]"):
+        problems(name, some("all"))
+
+
+@pytest.mark.parametrize("name", ["crosslingual_retrieval", "intent_knn"])
+@pytest.mark.parametrize("parallel", ["all", "some", "none"])
+def test_an_id_that_is_there_twice_is_an_error_however_parallel(name, parallel):
+    inputs = some(parallel)
+    tables = {key: table.take([0, 0]) for key, table in inputs.tables.items()}
+    with pytest.raises(AlignmentError, match="toy en-ja test: 1 of 2 utterance ids are there more than once"):
+        problems(name, replace(inputs, tables=tables))
+
+
+def by_loop(query, pool, queries, candidates, *, skip_translation):
+    right = []
+    for (own, (intent, _)), row in zip(queries.items(), query, strict=True):
+        cosines = {
+            place: row @ other / np.linalg.norm(row) / np.linalg.norm(other)
+            for place, (name, other) in enumerate(zip(candidates, pool, strict=True))
+            if not (skip_translation and name == own)
+        }
+        best = max(cosines, key=cosines.__getitem__)
+        right.append(float(list(candidates.values())[best][0] == intent))
+    return right
+
+
+@pytest.mark.parametrize("parallel", ["some", "none"])
+@pytest.mark.parametrize("seed", range(20))
+def test_intents_are_looked_for_among_all_utterances_but_the_translation(parallel, seed):
+    forth, back = problems("intent_knn", some(parallel))
+    english, japanese = (np.random.default_rng([seed, size]).normal(size=(size, 3)) for size in (4, 3))
+    is_skipped = parallel == "some"
+    found = scored(forth, query=english, pool=japanese)["accuracy_at_1"].items
+    assert found.tolist() == by_loop(english, japanese, ENGLISH, JAPANESE, skip_translation=is_skipped)
+    found = scored(back, query=japanese, pool=english)["accuracy_at_1"].items
+    assert found.tolist() == by_loop(japanese, english, JAPANESE, ENGLISH, skip_translation=is_skipped)
+
+
+@pytest.mark.parametrize("parallel", ["all", "some", "none"])
+def test_an_utterance_is_never_its_own_neighbour_in_one_language(parallel):
+    inputs = utterance_inputs({"en": utterances("en", ENGLISH)}, parallel=parallel)
+    (problem,) = problems("intent_knn", inputs)
+    assert problem.skip.tolist() == [0, 1, 2, 3]
+
+
+# --- pairs of sentences -----------------------------------------------------------------------------------
+
+PAIRS = {"1": ("eins", "one"), "2": ("zwei", "two"), "3": ("drei", "three", {"split": "dev"})}
+
+
+@pytest.mark.parametrize(("name", "kind"), [("tatoeba_retrieval", "translations"), ("heldout_retrieval", "bitext")])
+def test_translations_are_retrieved_in_both_directions_by_strict_id(name, kind):
+    forth, back = problems(name, pair_inputs(("de", "en"), PAIRS, kind))
+    assert (forth.evaluated_on, back.evaluated_on) == ("de-en", "en-de")
+    assert forth.texts["query"].texts == ["eins", "zwei"]
+    assert forth.texts["pool"].keys == [text_key("one"), text_key("two")]
+    assert forth.texts["pool"] is back.texts["query"]
+    found = scored(forth, query=np.eye(2), pool=np.array([[1.0, 0], [2, 1]]))["accuracy_at_1"]
+    assert found.items.tolist() == [1.0, 1.0]
+    assert scored(back, query=np.eye(2), pool=np.array([[0.0, 1], [1, 2]]))["accuracy_at_1"].value == 0
+    assert {"split": "test", "ties": "lowest", "pool_size": 2}.items() <= forth.settings.items()
+
+
+@pytest.mark.parametrize(("equal_text_counts", "expected"), [(False, 0.5), (True, 1.0)])
+def test_a_copy_of_the_gold_sentence_counts_as_the_rule_says(equal_text_counts, expected):
+    rows = {"1": ("a", "same"), "2": ("b", "same")}
+    config = replace(CONFIG, equal_text_counts=equal_text_counts)
+    forth, _ = problems("tatoeba_retrieval", pair_inputs(("de", "en"), rows, "translations"), config)
+    pool = np.ones((len(forth.texts["pool"]), 2))
+    assert scored(forth, query=np.eye(2), pool=pool)["accuracy_at_1"].value == expected
+    assert forth.settings["pool_duplicates"] == 1
+
+
+def test_held_out_retrieval_is_of_the_test_split_whatever_the_split_of_other_tasks():
+    inputs, config = pair_inputs(("de", "en"), PAIRS, "bitext"), replace(CONFIG, split="dev")
+    (forth, _) = problems("heldout_retrieval", inputs, config)
+    assert (forth.texts["query"].texts, forth.settings["split"]) == (["eins", "zwei"], "test")
+    (forth, _) = problems("tatoeba_retrieval", inputs, config)
+    assert (forth.texts["query"].texts, forth.settings["split"]) == (["drei"], "dev")
+
+
+@pytest.mark.parametrize("name", ["tatoeba_retrieval", "heldout_retrieval"])
+def test_a_pair_without_rows_is_no_problem(name):
+    assert problems(name, pair_inputs(("de", "en"), {}, "bitext")) == []
+
+
+def test_a_pair_id_that_is_there_twice_is_an_error():
+    inputs = pair_inputs(("de", "en"), PAIRS, "translations")
+    twice = {("sentence_pairs", "de-en"): pair_table("de-en", PAIRS).take([0, 0, 1])}
+    with pytest.raises(AlignmentError, match="toy de-en test: 1 of 3 pair ids are there more than once"):
+        problems("tatoeba_retrieval", replace(inputs, tables=twice))
