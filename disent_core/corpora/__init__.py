@@ -14,6 +14,7 @@ from disent_core.errors import ConfigError
 READERS: dict[str, str] = {
     "massive": "disent_core.corpora.massive",
     "moses": "disent_core.corpora.moses",
+    "sts": "disent_core.corpora.sts",
     "tatoeba": "disent_core.corpora.tatoeba",
 }
 """Module of each format, imported when a corpus asks for it."""

@@ -1,0 +1,81 @@
+"""Which of two columns is in which of two languages, where the texts tell: by script, and by English function words."""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+
+from disent_core.errors import CorpusError, located
+from disent_core.text import language_part
+
+_SCRIPTS = {
+    "ARABIC": "ar arz ary arq fa ps sd ug ur ckb",
+    "BENGALI": "as bn",
+    "CJK": "zh yue wuu ja",
+    "CYRILLIC": "be bg ky mk ru tg uk",
+    "DEVANAGARI": "awa bho hi mai mr ne sa",
+    "ETHIOPIC": "am ti",
+    "GEORGIAN": "ka",
+    "GREEK": "el",
+    "GUJARATI": "gu",
+    "HANGUL": "ko",
+    "HEBREW": "he yi",
+    "KANNADA": "kn",
+    "KHMER": "km",
+    "LATIN": "ca cs cy da de en es et eu fi fr ga gl hr hu id is it lt lv nb nl nn no pl pt ro sk sl sq sv tl tr vi",
+    "MALAYALAM": "ml",
+    "ARMENIAN": "hy",
+    "MYANMAR": "my",
+    "SINHALA": "si",
+    "TAMIL": "ta",
+    "TELUGU": "te",
+    "THAI": "th",
+}
+_SCRIPT_OF = {language: script for script, languages in _SCRIPTS.items() for language in languages.split()}
+_KANA = {"HIRAGANA": "CJK", "KATAKANA": "CJK"}
+_ENGLISH = re.compile(r"\b(the|and|is|are|was|of|with|to|an|on|at|for|his|her|their)\b")
+
+
+def is_swapped(path: Path, columns: tuple[Sequence[str], Sequence[str]], languages: tuple[str, str]) -> bool:
+    """Whether the first column is in the second language, rather than in the first; False where nothing tells.
+
+    Rows tell by the scripts of their sentences; else, if one of the languages is English, by which sentence has more
+    of its function words. Most of the rows decide.
+
+    Raises:
+        CorpusError: if the scripts tell of most rows that they are in other languages, in either order.
+    """
+    rows = list(zip(*columns, strict=True))
+    found = [(_script(one), _script(other)) for one, other in rows]
+    as_named, the_other_way = (
+        sum(_fits(scripts, order) for scripts in found) for order in (languages, languages[::-1])
+    )
+    if max(as_named, the_other_way) * 2 <= len(found):
+        most = " and ".join(script.lower() for script in max(found, key=found.count))
+        fault = f"most rows are in {most} script, which is not {' and '.join(languages)}"
+        raise CorpusError(located(path, None, fault, "Check the name of the file"))
+    if as_named != the_other_way:
+        return the_other_way > as_named
+    parts = [language_part(language) for language in languages]
+    if parts.count("en") != 1:
+        return False
+    leanings = [_english(one) - _english(other) for one, other in rows]
+    first_is_english = sum((leaning > 0) - (leaning < 0) for leaning in leanings)
+    return first_is_english < 0 if parts[0] == "en" else first_is_english > 0
+
+
+def _english(text: str) -> int:
+    return len(_ENGLISH.findall(text.lower()))
+
+
+def _fits(scripts: tuple[str, ...], languages: tuple[str, str]) -> bool:
+    """Whether each script is that of its language; a language that is written in several has any."""
+    own = (_SCRIPT_OF.get(language_part(language)) for language in languages)
+    return all(expected in (None, script) for expected, script in zip(own, scripts, strict=True))
+
+
+def _script(text: str) -> str:
+    """The script that most letters are of."""
+    scripts = [unicodedata.name(letter, "?").split()[0] for letter in text if letter.isalpha()]
+    named = [_KANA.get(script, script) for script in scripts]
+    return max(named, key=named.count) if named else "no"

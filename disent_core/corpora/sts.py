@@ -1,0 +1,180 @@
+"""Semantic textual similarity of SemEval 2017 as published, and its extension to more pairs.
+
+Cer et al. 2017, SemEval-2017 Task 1, https://aclanthology.org/S17-2001: `STS.input.track2.ar-en.txt` has two
+sentences by tab on each line, `STS.gs.track2.ar-en.txt` their similarity from 0 to 5. Reimers and Gurevych 2020,
+https://aclanthology.org/2020.emnlp-main.365, added pairs: `STS.en-de.txt`, the similarity in the third column.
+"""
+
+import logging
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from disent_core.corpora.column_languages import is_swapped
+from disent_core.corpora.contract import Kind, Shares
+from disent_core.corpora.languages import language_code
+from disent_core.corpora.lines import REMEDY, files_hash, read_lines, sentence_pairs_table, stored_text
+from disent_core.errors import AlignmentError, CorpusError, located
+
+_LOG = logging.getLogger(__name__)
+
+KIND: Kind = "similarity"
+TRAINS = False
+SHARES: Shares | None = None
+
+PUBLISHED_PAIRS = ("ar-ar", "en-ar", "en-de", "en-en", "en-tr", "es-en", "es-es", "fr-en", "it-en", "nl-en")
+"""The pairs as results are published; the tracks ar-en, tr-en and es-en of SemEval are en-ar, en-tr and es-en."""
+
+_TAG = r"([a-z]{2,3}(?:[-_][A-Za-z]{2,4})??)"
+_NAME = re.compile(rf"STS\.(?:(input|gs)\.)?(?:track\w+\.)?{_TAG}-{_TAG}\.txt")
+_LOWEST, _HIGHEST = 0.0, 5.0
+
+
+class _Files(NamedTuple):
+    """What one pair is read from: two columns that are in these languages, in one order or the other."""
+
+    languages: tuple[str, str]
+    sentences: Path
+    gold: Path | None
+    """None: the gold is the third column."""
+
+    @property
+    def paths(self) -> list[Path]:
+        return [path for path in (self.sentences, self.gold) if path]
+
+
+def pairs(path: Path) -> list[str]:
+    """Pairs that the folder or one below it has, sorted, under the names of `PUBLISHED_PAIRS` where they have one.
+
+    Of tracks 4a and 4b, both Spanish and English, the pair is 4a, which results are published of; 4b is the pair
+    of a folder that has it alone.
+
+    Raises:
+        CorpusError: if the folder does not exist or has no pair.
+    """
+    return sorted(_files(path))
+
+
+def read_pairs(path: Path, pair: str, *, corpus: str) -> pa.Table:
+    """Rows of one pair in the schema `sentence_pairs`, in the order of the file, all in split `test`.
+
+    `score` is the gold similarity, 0 to 5; `pair_id` is the line's number. `source` is the column in the language
+    that the pair names first, whatever the order of columns in the file, as far as the texts tell their language.
+
+    Raises:
+        AlignmentError: if there are not as many similarities as pairs of sentences.
+        CorpusError: if the pair is absent; if a file is missing, empty or not UTF-8; if a line has no two
+            sentences or its similarity is no number from 0 to 5; or if the columns are in other languages.
+    """
+    files = _files_of(path, pair)
+    lines = read_lines(files.sentences)
+    columns = _columns(files.sentences, lines)
+    scores = _gold(files, lines)
+    if is_swapped(files.sentences, columns, files.languages) != (pair != "-".join(files.languages)):
+        columns = columns[1], columns[0]
+    return sentence_pairs_table(
+        corpus,
+        pair,
+        pair_ids=[str(number) for number in range(1, len(lines) + 1)],
+        splits=["test"] * len(lines),
+        sources=columns[0],
+        targets=columns[1],
+        scores=scores,
+    )
+
+
+def content_hash(path: Path, pair: str) -> str:
+    """SHA-256, 64 hex digits, of this pair's sentences and similarities.
+
+    Raises:
+        CorpusError: as `read_pairs`, short of malformed lines.
+    """
+    return files_hash(_files_of(path, pair).paths)
+
+
+# --- files ------------------------------------------------------------------------------------------------
+
+
+def _files_of(path: Path, pair: str) -> _Files:
+    found = _files(path)
+    reverse = {"-".join(files.languages[::-1]): files for files in found.values()}
+    if files := found.get(pair) or reverse.get(pair):
+        return files
+    raise CorpusError(located(path, None, f"the pair {pair!r} is not in it", f"It has {', '.join(sorted(found))}"))
+
+
+def _files(path: Path) -> dict[str, _Files]:
+    """Files of each pair by its name; `languages` are in the order of the name."""
+    if not path.is_dir():
+        remedy = "Check the path of this corpus in the configuration"
+        raise CorpusError(located(path, None, "this folder does not exist", remedy))
+    found: dict[str, _Files] = {}
+    for file in sorted(path.rglob("STS*.txt")):
+        match = _NAME.fullmatch(file.name)
+        if match is None or match[1] == "gs":
+            continue
+        languages = _published_order(language_code(match[2]), language_code(match[3]))
+        name = "-".join(languages)
+        if name in found:
+            _LOG.info("%s: not read, as %s is the pair %s too", file, found[name].sentences.name, name)
+            continue
+        found[name] = _Files(languages, file, _gold_file(file, match[1]))
+    if not found:
+        remedy = "Files are named like STS.input.track5.en-en.txt or STS.en-de.txt; is this the right path?"
+        raise CorpusError(located(path, None, "it has no such files of sentences", remedy))
+    return found
+
+
+def _published_order(left: str, right: str) -> tuple[str, str]:
+    return (right, left) if f"{right}-{left}" in PUBLISHED_PAIRS else (left, right)
+
+
+def _gold_file(sentences: Path, marker: str | None) -> Path | None:
+    rest = sentences.name.removeprefix("STS.").removeprefix("input.")
+    gold = sentences.with_name(f"STS.gs.{rest}")
+    return gold if marker == "input" or gold.is_file() else None
+
+
+# --- lines ------------------------------------------------------------------------------------------------
+
+
+def _columns(path: Path, lines: Sequence[str]) -> tuple[list[str], list[str]]:
+    columns: tuple[list[str], list[str]] = [], []
+    for number, line in enumerate(lines, start=1):
+        fields = line.split("\t")
+        try:
+            if len(fields) < 2:
+                raise ValueError("expected two sentences with a tab between them, found one column")
+            for column, field in zip(columns, fields, strict=False):
+                column.append(stored_text(field))
+        except ValueError as error:
+            raise CorpusError(located(path, number, str(error), REMEDY)) from error
+    return columns
+
+
+def _gold(files: _Files, lines: Sequence[str]) -> list[float]:
+    if files.gold is None:
+        fields = [line.split("\t") for line in lines]
+        return [_score(files.sentences, row, own[2] if len(own) > 2 else "") for row, own in enumerate(fields, 1)]
+    gold = read_lines(files.gold)
+    if len(gold) != len(lines):
+        one, other = files.sentences, files.gold
+        longer = one if len(lines) > len(gold) else other
+        found = f"{one.name} has {len(lines):,} lines and {other.name} has {len(gold):,}; this one has no partner"
+        remedy = "Take both files from the same release"
+        raise AlignmentError(located(longer, min(len(gold), len(lines)) + 1, found, remedy))
+    return [_score(files.gold, number, line) for number, line in enumerate(gold, start=1)]
+
+
+def _score(path: Path, number: int, found: str) -> float:
+    try:
+        score = float(found)
+        if _LOWEST <= score <= _HIGHEST:
+            return score
+    except ValueError:
+        pass
+    fault = f"the similarity {found!r} is not a number from {_LOWEST:g} to {_HIGHEST:g}"
+    raise CorpusError(located(path, number, fault, REMEDY))
