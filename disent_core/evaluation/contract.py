@@ -29,6 +29,7 @@ TASKS: Mapping[str, str] = {
     "heldout_retrieval": "disent_core.evaluation.heldout_retrieval",
     "sts": "disent_core.evaluation.sts",
     "qe": "disent_core.evaluation.qe",
+    "ner": "disent_core.evaluation.ner",
 }
 """Module of each task by its name; imported when the task is asked for."""
 

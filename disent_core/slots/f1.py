@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from disent_core.corpora.annotation import OUTSIDE, tagged_slots
+from disent_core.corpora.annotation import OUTSIDE, Slot, tagged_slots
 
 Tags = Sequence[Sequence[str]]
 """Tags of every word of every sentence."""
@@ -49,17 +49,36 @@ def token_agreement(gold: Tags, predicted: Tags, *, tags: Literal["bio", "type"]
     return Agreement(correct, found, wanted)
 
 
-def span_agreement(gold: Tags, predicted: Tags) -> Agreement:
-    """Slots of equal type, start and end, as seqeval counts them: an I- that continues nothing begins a slot.
+def span_agreement(gold: Tags, predicted: Tags, *, spans: Literal["lenient", "strict"] = "lenient") -> Agreement:
+    """Slots of equal type, start and end.
+
+    With `lenient` they are what seqeval counts by default: an I- that continues nothing begins a slot. With `strict`
+    they are those of `opened_slots`.
 
     Raises:
         ValueError: if a sentence does not have as many tags as its gold has.
     """
+    read = tagged_slots if spans == "lenient" else opened_slots
     correct = found = wanted = 0
     for own, guess in _sentences(gold, predicted):
-        right, said = set(tagged_slots(own)), set(tagged_slots(guess))
+        right, said = set(read(own)), set(read(guess))
         correct, found, wanted = correct + len(right & said), found + len(said), wanted + len(right)
     return Agreement(correct, found, wanted)
+
+
+def opened_slots(tags: Sequence[str]) -> list[Slot]:
+    """Spans of tokens that a B- opens and every I- behind it continues, of whatever type.
+
+    As xSID's `nluEval.py` reads them, but that a span that ends one token before the sentence does keeps its end.
+    """
+    slots: list[Slot] = []
+    for position, tag in enumerate(tags):
+        prefix, _, slot_type = tag.partition("-")
+        if prefix == "B":
+            slots.append(Slot(slot_type, position, position + 1))
+        elif prefix == "I" and slots and slots[-1].end == position:
+            slots[-1] = slots[-1]._replace(end=position + 1)
+    return slots
 
 
 def _kind(tag: str, tags: Literal["bio", "type"]) -> str:

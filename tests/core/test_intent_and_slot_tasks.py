@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from disent_core.evaluation import EvaluationConfig, task
 from disent_core.evaluation.contract import Inputs
 from disent_core.evaluation.runner import evaluate
-from disent_core.evaluation.slot_labelling import f1_of_counts
+from disent_core.evaluation.statistics import f1
 from disent_core.tables import rows_table
 from disent_core.text import text_key
 
@@ -112,7 +112,7 @@ def test_f1_of_a_sample_is_that_of_its_summed_counts(counts):
     items = np.array([(right, right + wrong, right + missed) for right, wrong, missed in counts], dtype=float)
     correct, predicted, gold = items.sum(axis=0)
     expected = 2 * correct / (predicted + gold) if predicted + gold else 0.0
-    assert f1_of_counts(items[None])[0] == pytest.approx(expected)
+    assert f1(items[None])[0] == pytest.approx(expected)
 
 
 def test_a_language_without_slots_is_no_problem():
