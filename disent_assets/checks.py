@@ -54,6 +54,32 @@ def utterance_results(key: Sequence[str], paths: Sequence[Path]) -> list[dg.Asse
     ]
 
 
+def pair_checks(key: Sequence[str]) -> list[dg.AssetCheckSpec]:
+    """Checks of `sentence_pairs`."""
+    return [
+        check(key, "ids_are_unique", "No id of a pair occurs twice in a corpus.", blocking=True),
+        check(key, "no_sentence_is_in_two_splits", "No sentence of training is in dev or test too.", blocking=False),
+    ]
+
+
+def pair_results(key: Sequence[str], paths: Sequence[Path]) -> list[dg.AssetCheckResult]:
+    """Their results over the tables of one partition."""
+    names = ["corpus", "pair_id", "split", "source_key", "target_key"]
+    rows = pa.concat_tables([read_table(path, SCHEMAS["sentence_pairs"], names) for path in paths])
+    repeated = len(rows) - len(rows.group_by(["corpus", "pair_id"]).aggregate([]))
+    shared = sum(_in_two_splits(rows, side) for side in ("source_key", "target_key"))
+    return [
+        passed(key, "ids_are_unique", repeated == 0, {"repeated": repeated}),
+        passed(key, "no_sentence_is_in_two_splits", shared == 0, {"sentences": shared}, warn=True),
+    ]
+
+
+def _in_two_splits(rows: pa.Table, side: str) -> int:
+    """Sentences of training that another split of the same corpus has."""
+    counts = rows.group_by(["corpus", side]).aggregate([("split", "distinct")])
+    return sum("train" in splits and len(splits) > 1 for splits in counts["split_distinct"].to_pylist())
+
+
 def pool_checks(key: Sequence[str]) -> list[dg.AssetCheckSpec]:
     """Checks of `negative_pool`."""
     return [check(key, "pool_is_not_empty", "There are negatives to draw.", blocking=False)]

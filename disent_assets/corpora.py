@@ -1,21 +1,26 @@
-"""Stage `corpora`: files as published -> `utterances`.
+"""Stage `corpora`: files as published -> `utterances` and `sentence_pairs`.
 
 What belongs here: which file makes which partition. What does not: how a format is read.
 """
 
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from pathlib import Path
 
 import dagster as dg
+import pyarrow as pa
 
 from disent_assets import partitions
-from disent_assets.checks import utterance_checks, utterance_results
+from disent_assets.checks import pair_checks, pair_results, utterance_checks, utterance_results
 from disent_assets.report import OWNERS, clear_errors, materialized, spec
 from disent_assets.resources import Workspace
+from disent_core.config_corpora import split_codes
 from disent_core.config_sections import CorpusConfig
-from disent_core.corpora import reader
+from disent_core.corpora import pair_reader, reader
 from disent_core.corpora.download import fetch
+from disent_core.corpora.prepare import draw_splits, limited
 from disent_core.errors import CorpusError
 from disent_core.tables import SCHEMAS, Refreshed, fingerprint, refresh_table
 
@@ -23,33 +28,66 @@ log = logging.getLogger(__name__)
 
 CODE_VERSION = "1"
 FILES = dg.AssetKey(["corpora", "published_files"])
+PAIR_FILES = dg.AssetKey(["corpora", "published_pairs"])
 UTTERANCES = ["corpora", "utterances"]
+SENTENCE_PAIRS = ["corpora", "sentence_pairs"]
 
 
 def definitions(workspace: Workspace) -> list[dg.AssetsDefinition | dg.SourceAsset]:
     """Assets of the stage."""
-    downloads = [downloads_asset(workspace)] if any(corpus.url for corpus in workspace.config.corpora) else []
-    return [files_asset(workspace), *downloads, utterances_asset(workspace)]
+    config = workspace.config
+    assets = [downloads_asset(workspace)] if any(corpus.url for corpus in config.corpora) else []
+    if config.utterance_languages:
+        assets += [files_asset(workspace), utterances_asset(workspace)]
+    if config.pair_names:
+        assets += [pair_files_asset(workspace), sentence_pairs_asset(workspace)]
+    return assets
+
+
+def observed_keys(workspace: Workspace) -> list[dg.AssetKey]:
+    """Keys of the published files."""
+    config = workspace.config
+    return [key for key, is_there in ((FILES, config.utterance_languages), (PAIR_FILES, config.pair_names)) if is_there]
 
 
 def files_asset(workspace: Workspace) -> dg.AssetsDefinition | dg.SourceAsset:
-    """The published files, observed: their data version is the hash of each language's content."""
+    """The published files of utterances, observed: their data version is the hash of each language's content."""
+    return _observed(
+        FILES,
+        "The corpora as published. A language's data version is the hash of its own content.",
+        partitions.utterance_languages(workspace.config),
+        lambda language: source_version(workspace, language),
+    )
 
+
+def pair_files_asset(workspace: Workspace) -> dg.AssetsDefinition | dg.SourceAsset:
+    """The published files of sentence pairs, and the word lists that are used on them."""
+    return _observed(
+        PAIR_FILES,
+        "The corpora of sentence pairs as published. A pair's data version is the hash of its own content.",
+        partitions.sentence_pairs(workspace.config),
+        lambda pair: pair_version(workspace, pair),
+    )
+
+
+def _observed(
+    key: dg.AssetKey, description: str, names: dg.StaticPartitionsDefinition, version: Callable[[str], str | None]
+) -> dg.AssetsDefinition | dg.SourceAsset:
     warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*observable_source_asset.*")
 
     @dg.observable_source_asset(  # pyright: ignore[reportCallIssue, reportArgumentType] - tags is not in its overloads
-        key=FILES,
+        key=key,
         group_name="corpora",
-        partitions_def=partitions.languages(workspace.config),
-        description="The corpora as published. A language's data version is the hash of its own content.",
+        partitions_def=names,
+        description=description,
         owners=OWNERS,
         tags={"dagster/kind/file": ""},
     )
-    def published_files() -> dg.DataVersionsByPartition:
-        versions = {language: source_version(workspace, language) for language in workspace.config.languages}
-        return dg.DataVersionsByPartition({key: version for key, version in versions.items() if version})
+    def published() -> dg.DataVersionsByPartition:
+        versions = {name: version(name) for name in names.get_partition_keys()}
+        return dg.DataVersionsByPartition({name: found for name, found in versions.items() if found})
 
-    return published_files  # pyright: ignore[reportReturnType]
+    return published  # pyright: ignore[reportReturnType]
 
 
 def source_version(workspace: Workspace, language: str) -> str | None:
@@ -63,9 +101,39 @@ def source_version(workspace: Workspace, language: str) -> str | None:
         return None
 
 
+def pair_version(workspace: Workspace, pair: str) -> str | None:
+    """Hash of what a pair is read from; None where it can't be read, which its own step then tells."""
+    try:
+        corpora = workspace.config.corpora_of_sentence_pair(pair)
+        return fingerprint([_pair_hash(workspace, corpus, pair) for corpus in corpora], words_version(workspace, pair))
+    except CorpusError as error:
+        log.debug("%s", error)
+        return None
+
+
+def words_version(workspace: Workspace, pair: str) -> str | None:
+    """Hash of the word list of a pair, None where there is none."""
+    path = word_list(workspace, pair)
+    return None if path is None else sha256(path.read_bytes()).hexdigest()
+
+
+def word_list(workspace: Workspace, pair: str) -> Path | None:
+    """The word list with which sentences of a pair are code-switched, None where there is none."""
+    folder = workspace.config.targets.code_switching.dictionaries
+    left, right = split_codes(pair)
+    if folder is None or (left == "en") == (right == "en"):
+        return None
+    path = workspace.config.resolve(folder) / f"{right if left == 'en' else left}.txt"
+    return path if path.is_file() else None
+
+
 def _content_hash(workspace: Workspace, corpus: CorpusConfig, language: str) -> str:
     locale = workspace.config.locales[corpus.name][language]
     return reader(corpus.format).content_hash(workspace.corpus_path(corpus.name), locale)
+
+
+def _pair_hash(workspace: Workspace, corpus: CorpusConfig, pair: str) -> str:
+    return pair_reader(corpus.format).content_hash(workspace.corpus_path(corpus.name), pair)
 
 
 def downloads_asset(workspace: Workspace) -> dg.AssetsDefinition:
@@ -98,7 +166,9 @@ def utterances_asset(workspace: Workspace) -> dg.AssetsDefinition:
     """One partition a language, one file a corpus."""
     config = workspace.config
     downloads = [dg.AssetDep(["corpora", "downloads"])] if any(corpus.url for corpus in config.corpora) else []
-    corpora = [(corpus.name, corpus.format, config.locales[corpus.name]) for corpus in config.corpora]
+    corpora = [
+        (corpus.name, corpus.format, config.locales[corpus.name]) for corpus in config.corpora if not corpus.is_of_pairs
+    ]
 
     @dg.multi_asset(
         name="corpora__utterances",
@@ -112,7 +182,7 @@ def utterances_asset(workspace: Workspace) -> dg.AssetsDefinition:
                 schema=SCHEMAS["utterances"],
             )
         ],
-        partitions_def=partitions.languages(config),
+        partitions_def=partitions.utterance_languages(config),
         check_specs=utterance_checks(UTTERANCES),
     )
     def utterances(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
@@ -131,6 +201,64 @@ def _refresh(workspace: Workspace, corpus: CorpusConfig, language: str) -> Refre
     return refresh_table(
         workspace.table(*UTTERANCES, corpus.name, language),
         SCHEMAS["utterances"],
-        inputs=fingerprint(CODE_VERSION, corpus.format, locale, _content_hash(workspace, corpus, language)),
-        make=lambda: reader(corpus.format).read_utterances(path, locale, corpus=corpus.name, language=language),
+        inputs=fingerprint(
+            CODE_VERSION, corpus.format, locale, _content_hash(workspace, corpus, language), *_taken(corpus)
+        ),
+        make=lambda: _prepared(
+            reader(corpus.format).read_utterances(path, locale, corpus=corpus.name, language=language), corpus
+        ),
+    )
+
+
+def _taken(corpus: CorpusConfig) -> tuple[object, ...]:
+    """What the configuration takes of it, where that is not everything as published."""
+    return (corpus.limit, corpus.shares) if corpus.limit or corpus.shares else ()
+
+
+def _prepared(table: pa.Table, corpus: CorpusConfig) -> pa.Table:
+    if corpus.shares is not None:
+        table = draw_splits(table, corpus.shares)
+    return limited(table, corpus.limit)
+
+
+def sentence_pairs_asset(workspace: Workspace) -> dg.AssetsDefinition:
+    """One partition a pair, one file a corpus."""
+    config = workspace.config
+    downloads = [dg.AssetDep(["corpora", "downloads"])] if any(corpus.url for corpus in config.corpora) else []
+    corpora = [(corpus.name, corpus.format, *_taken(corpus)) for corpus in config.corpora if corpus.is_of_pairs]
+
+    @dg.multi_asset(
+        name="corpora__sentence_pairs",
+        specs=[
+            spec(
+                SENTENCE_PAIRS,
+                "Pairs of sentences as published: translations, some with a gold similarity or quality. "
+                "One row a pair.",
+                code_version=fingerprint(CODE_VERSION, corpora)[:12],
+                kinds={"parquet"},
+                deps=[dg.AssetDep(PAIR_FILES), *downloads],
+                schema=SCHEMAS["sentence_pairs"],
+            )
+        ],
+        partitions_def=partitions.sentence_pairs(config),
+        check_specs=pair_checks(SENTENCE_PAIRS),
+    )
+    def sentence_pairs(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
+        pair = context.partition_key
+        corpora = config.corpora_of_sentence_pair(pair)
+        with clear_errors():
+            refreshed = [_refresh_pairs(workspace, corpus, pair) for corpus in corpora]
+        paths = [workspace.table(*SENTENCE_PAIRS, corpus.name, pair) for corpus in corpora]
+        yield materialized(refreshed, key=SENTENCE_PAIRS, checks=pair_results(SENTENCE_PAIRS, paths))
+
+    return sentence_pairs
+
+
+def _refresh_pairs(workspace: Workspace, corpus: CorpusConfig, pair: str) -> Refreshed:
+    path = workspace.corpus_path(corpus.name)
+    return refresh_table(
+        workspace.table(*SENTENCE_PAIRS, corpus.name, pair),
+        SCHEMAS["sentence_pairs"],
+        inputs=fingerprint(CODE_VERSION, corpus.format, pair, _pair_hash(workspace, corpus, pair), *_taken(corpus)),
+        make=lambda: _prepared(pair_reader(corpus.format).read_pairs(path, pair, corpus=corpus.name), corpus),
     )

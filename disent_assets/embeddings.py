@@ -10,12 +10,15 @@ from typing import Any
 
 import dagster as dg
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from disent_assets import partitions
 from disent_assets.checks import passed, vector_checks
+from disent_assets.corpora import SENTENCE_PAIRS, UTTERANCES
 from disent_assets.report import clear_errors, materialized, spec, step_name
 from disent_assets.resources import Workspace
+from disent_assets.targets import MASKED, SWITCHED, TEMPLATES, TRAINING_TEMPLATES
 from disent_core.embeddings import STATES, VECTORS, EmbeddingStore
 from disent_core.encoders.lazy import LazyEncoder
 from disent_core.encoders.vectors import VectorsConfig, known_keys
@@ -23,15 +26,11 @@ from disent_core.errors import TableError, located
 from disent_core.heads.contract import Need
 from disent_core.pairs import TextPlan, texts_to_encode
 from disent_core.tables import SCHEMAS, Refreshed, TableInfo, atomic_path, fingerprint, read_table
+from disent_core.text import text_keys
 
 CODE_VERSION = "1"
 GPU_POOL = "gpu"
-SOURCES = (
-    ["corpora", "utterances"],
-    ["targets", "masked_utterances"],
-    ["targets", "template_pairs"],
-    ["targets", "training_template_pairs"],
-)
+SOURCES = (UTTERANCES, MASKED, TEMPLATES, TRAINING_TEMPLATES)
 
 
 def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
@@ -104,8 +103,8 @@ def _pretrained(workspace: Workspace, name: str) -> dg.AssetsDefinition:
 def _training_texts(workspace: Workspace) -> list[str]:
     """Distinct training texts of all languages, in a fixed order."""
     texts: dict[str, None] = {}
-    for language in workspace.config.languages:
-        for corpus in workspace.config.corpora_of(language):
+    for language in workspace.config.utterance_languages:
+        for corpus in workspace.config.corpora_of(language, training=True):
             texts |= dict.fromkeys(_training_by_id(workspace, corpus.name, language).values())
     return list(texts)
 
@@ -118,7 +117,7 @@ def _training_pairs(workspace: Workspace) -> list[tuple[str, str]]:
     )
     found: list[tuple[str, str]] = []
     for left, right in pairs:
-        for corpus in config.corpora_of_pair(left, right):
+        for corpus in config.corpora_of_pair(left, right, training=True):
             texts = [_training_by_id(workspace, corpus.name, language) for language in (left, right)]
             found += [(text, texts[1][key]) for key, text in texts[0].items() if key in texts[1]]
     return found
@@ -133,7 +132,15 @@ def _training_by_id(workspace: Workspace, corpus: str, language: str) -> dict[st
 def _vectors(workspace: Workspace, name: str) -> dg.AssetsDefinition:
     keys = embedding_keys(workspace, name)
     lazy = lazy_encoder(workspace, name)
-    sources = [dg.AssetDep(key) for key in SOURCES]
+    config = workspace.config
+    sources = []
+    if config.utterance_languages:
+        mapping = partitions.same_language(config)
+        sources += [dg.AssetDep(key, partition_mapping=mapping) for key in SOURCES]
+    if config.pair_names:
+        mapping = partitions.pair_to_languages(config)
+        keys_of_pairs = [SENTENCE_PAIRS, *([SWITCHED] if config.targets.code_switching.dictionaries else [])]
+        sources += [dg.AssetDep(key, partition_mapping=mapping) for key in keys_of_pairs]
     if lazy.is_pretrained_here:
         sources.append(dg.AssetDep(pretrained_key(name)))
     version = fingerprint(CODE_VERSION, workspace.config.encoders[name], sorted(workspace.config.needs(name)))[:12]
@@ -199,11 +206,40 @@ def _result(
 
 def text_plan(workspace: Workspace, encoder: str, language: str) -> TextPlan:
     """Texts of the language that the encoder's methods and tasks read."""
-    corpora = [corpus.name for corpus in workspace.config.corpora_of(language)]
+    config = workspace.config
     utterances, masked, templates, training_templates = (
-        [read_table(workspace.table(*key, corpus, language), SCHEMAS[key[1]]) for corpus in corpora] for key in SOURCES
+        [
+            read_table(workspace.table(*key, corpus.name, language), SCHEMAS[key[1]])
+            for corpus in config.corpora_of(language, training=key in (MASKED, TRAINING_TEMPLATES))
+        ]
+        for key in SOURCES
     )
-    return texts_to_encode(utterances, masked, templates, training_templates, workspace.config.needs(encoder))
+    others = list(_texts_of_pairs(workspace, language))
+    return texts_to_encode(utterances, masked, templates, training_templates, config.needs(encoder), others)
+
+
+def _texts_of_pairs(workspace: Workspace, language: str) -> Iterator[tuple[pa.ChunkedArray, pa.ChunkedArray]]:
+    """Keys and texts of the language in every sentence pair and code-switched sentence.
+
+    Nobody reads the training split of a corpus that no head trains on.
+    """
+    config = workspace.config
+    for corpus in (each for each in config.corpora if each.is_of_pairs):
+        for pair in config.sentence_pairs[corpus.name]:
+            if language not in pair:
+                continue
+            path = workspace.table(*SENTENCE_PAIRS, corpus.name, "-".join(pair))
+            table = read_table(path, SCHEMAS["sentence_pairs"])
+            table = table if corpus.trains else table.filter(pc.not_equal(table["split"], "train"))
+            for side, own in zip(("source", "target"), pair, strict=True):
+                if own == language:
+                    yield table[f"{side}_key"], table[side]
+            if config.targets.code_switching.dictionaries:
+                path = workspace.table(*SWITCHED, corpus.name, "-".join(pair))
+                switched = read_table(path, SCHEMAS["code_switched_pairs"])
+                for side in ("switched", "original"):
+                    texts = switched.filter(pc.equal(switched[f"{side}_language"], language))[side]
+                    yield pa.chunked_array([pa.array(text_keys(texts.to_pylist()), pa.string())]), texts
 
 
 def texts_of(workspace: Workspace, encoder: str, *, only_missing: bool) -> pa.Table:
@@ -235,12 +271,22 @@ def texts_of(workspace: Workspace, encoder: str, *, only_missing: bool) -> pa.Ta
 
 def _check_made(workspace: Workspace, language: str) -> None:
     """The tables that texts come from are there."""
-    for corpus in workspace.config.corpora_of(language):
-        for stage, table in SOURCES:
-            path = workspace.table(stage, table, corpus.name, language)
-            if not path.is_file():
-                remedy = "Run `disent materialize '+group:targets'` first"
-                raise TableError(located(path, None, "this table does not exist yet", remedy))
+    config = workspace.config
+    paths = [
+        workspace.table(*key, corpus.name, language)
+        for key in SOURCES
+        for corpus in config.corpora_of(language, training=key in (MASKED, TRAINING_TEMPLATES))
+    ]
+    paths += [
+        workspace.table(*SENTENCE_PAIRS, corpus, "-".join(pair))
+        for corpus, pairs in config.sentence_pairs.items()
+        for pair in pairs
+        if language in pair
+    ]
+    for path in paths:
+        if not path.is_file():
+            remedy = "Run `disent materialize '+group:targets'` first"
+            raise TableError(located(path, None, "this table does not exist yet", remedy))
 
 
 def write_texts(texts: pa.Table, path: Path) -> None:

@@ -119,7 +119,7 @@ def train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: 
 
     def open_data() -> TrainingData:
         vectors, states = {}, {}
-        for language in partitions.languages_of(config, trained_on):
+        for language in config.languages_of(trained_on):
             vectors[language], states[language] = open_embeddings(workspace, encoder, language, needs)
         return training_data(
             [aligned],
@@ -144,8 +144,8 @@ def _of_languages(workspace: Workspace, stage: str, table: str, entry: str) -> l
     config = workspace.config
     return [
         read_table(workspace.table(stage, table, corpus.name, language), SCHEMAS[table])
-        for language in partitions.languages_of(config, entry)
-        for corpus in config.corpora_of(language)
+        for language in config.languages_of(entry)
+        for corpus in config.corpora_of(language, training=True)
     ]
 
 
@@ -218,7 +218,7 @@ def _clouds(workspace: Workspace, run: HeadRun, method: MethodConfig) -> bytes:
     files = encoder_files(workspace, run.encoder, method)
     head = method.method.load(head_files(workspace, run).weights, method.settings, "cpu", files)
     points = {}
-    for language in partitions.languages_of(workspace.config, run.trained_on):
+    for language in workspace.config.languages_of(run.trained_on):
         keys = [
             key
             for side in ("source", "target")

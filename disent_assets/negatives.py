@@ -48,12 +48,12 @@ def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
                 schema=SCHEMAS["negative_pool"],
             )
         ],
-        partitions_def=partitions.languages(config),
+        partitions_def=partitions.utterance_languages(config),
         check_specs=pool_checks(POOL),
     )
     def negative_pool(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
         language = context.partition_key
-        corpora = config.corpora_of(language)
+        corpora = config.corpora_of(language, training=True)
         with clear_errors():
             refreshed = [_refresh(workspace, corpus, language) for corpus in corpora]
         paths = [workspace.table(*UTTERANCES, corpus.name, language) for corpus in corpora]

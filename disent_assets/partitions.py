@@ -1,25 +1,42 @@
-"""Partitions: languages and language pairs, as the configuration names them.
+"""Partitions: languages, pairs of sentences and entries (what heads train on), as the configuration names them.
 
 What belongs here: which partition depends on which. Encoders and methods are no partitions but part of the
 asset key, because each has dependencies of its own; seeds are rows.
 """
 
+from collections.abc import Sequence
+
 import dagster as dg
 
 from disent_core.config import Config, MethodConfig
+from disent_core.evaluation.contract import Task
+from disent_core.evaluation.scopes import scopes
 
 
 def languages(config: Config) -> dg.StaticPartitionsDefinition:
-    """One partition a language."""
+    """One partition a language, of whatever corpus."""
     return dg.StaticPartitionsDefinition(list(config.languages))
 
 
+def utterance_languages(config: Config) -> dg.StaticPartitionsDefinition:
+    """One partition a language that has utterances."""
+    return dg.StaticPartitionsDefinition(list(config.utterance_languages))
+
+
+def sentence_pairs(config: Config) -> dg.StaticPartitionsDefinition:
+    """One partition a language pair of a corpus of sentence pairs, in its direction."""
+    return dg.StaticPartitionsDefinition(list(config.pair_names))
+
+
 def pairs(config: Config, method: MethodConfig | None = None) -> dg.StaticPartitionsDefinition:
-    """One partition an entry of the configuration: a language pair, or a mixture of several.
+    """One partition an entry of the configuration: a language pair, a mixture of several, or one language.
 
     With a method, one for each of those that it is trained and measured on.
     """
     return dg.StaticPartitionsDefinition(list(_entries(config, method)))
+
+
+# --- mappings: a partition of the source -> those that depend on it ----------------------------------------
 
 
 def same_pair(config: Config, method: MethodConfig) -> dg.StaticPartitionMapping:
@@ -27,18 +44,56 @@ def same_pair(config: Config, method: MethodConfig) -> dg.StaticPartitionMapping
     return dg.StaticPartitionMapping({pair: pair for pair in _entries(config, method)})
 
 
-def languages_of(config: Config, pair: str) -> tuple[str, ...]:
-    """Languages of an entry, each once."""
-    return tuple(dict.fromkeys(language for two in config.pair_languages[pair] for language in two))
+def same_language(config: Config) -> dg.StaticPartitionMapping:
+    """A language depends on its utterances."""
+    return dg.StaticPartitionMapping({language: language for language in config.utterance_languages})
 
 
-def language_to_pairs(config: Config, method: MethodConfig | None = None) -> dg.StaticPartitionMapping:
-    """A pair depends on its languages, and on no other; with a method, for its pairs only."""
-    pairs_of = {
-        language: {pair for pair in _entries(config, method) if language in languages_of(config, pair)}
-        for language in config.languages
+def pair_to_languages(config: Config) -> dg.StaticPartitionMapping:
+    """The texts of a language come from every pair that it is part of."""
+    pairs_of = {"-".join(pair): set(pair) for own in config.sentence_pairs.values() for pair in own}
+    return dg.StaticPartitionMapping(pairs_of)
+
+
+def language_to_pairs(
+    config: Config, method: MethodConfig | None = None, *, languages: Sequence[str] | None = None
+) -> dg.StaticPartitionMapping:
+    """An entry depends on its languages, and on no other; with a method, for its entries only."""
+    entries_of = {
+        language: {entry for entry in _entries(config, method) if language in config.languages_of(entry)}
+        for language in (config.languages if languages is None else languages)
     }
-    return dg.StaticPartitionMapping({language: pairs for language, pairs in pairs_of.items() if pairs})
+    return _mapping(entries_of)
+
+
+def pair_to_entries(config: Config) -> dg.StaticPartitionMapping:
+    """An entry depends on the sentence pairs that it trains on."""
+    entries_of: dict[str, set[str]] = {}
+    for entry, parts in config.pair_languages.items():
+        for left, right in parts:
+            for _, name in config.training_pairs(left, right):
+                entries_of.setdefault(name, set()).add(entry)
+    return _mapping(entries_of)
+
+
+def evaluated(config: Config, method: MethodConfig, tasks: Sequence[Task]) -> dict[str, dg.StaticPartitionMapping]:
+    """Of every table that a method is measured on, which of its entries depend on which partition.
+
+    `languages` is the mapping of the embeddings.
+    """
+    entries_of: dict[str, dict[str, set[str]]] = {"languages": {}}
+    for entry in _entries(config, method):
+        for scope in scopes(config, method, entry):
+            parts = scope.partitions(tasks)
+            for table, part in parts:
+                entries_of.setdefault(table, {}).setdefault(part, set()).add(entry)
+            for language in scope.languages if parts else ():
+                entries_of["languages"].setdefault(language, set()).add(entry)
+    return {table: _mapping(own) for table, own in entries_of.items() if own}
+
+
+def _mapping(of: dict[str, set[str]]) -> dg.StaticPartitionMapping:
+    return dg.StaticPartitionMapping({key: entries for key, entries in of.items() if entries})
 
 
 def _entries(config: Config, method: MethodConfig | None) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from dagster._core.definitions.events import AssetKeyPartitionKey
 from dagster._core.definitions.observe import observe as run_observation
 from dagster._core.loader import LoadingContextForTest
 
-from disent_assets.corpora import FILES
+from disent_assets.corpora import FILES, PAIR_FILES
 from disent_assets.instance import QUIET
 from disent_assets.resources import Workspace
 
@@ -29,8 +29,10 @@ class State:
 
 def observe(definitions: dg.Definitions, instance: dg.DagsterInstance) -> None:
     """Record the present data versions of the published files."""
-    files = definitions.resolve_asset_graph().assets_def_for_key(FILES)
-    run_observation([files], run_config=QUIET, instance=instance)
+    graph = definitions.resolve_asset_graph()
+    for key in (FILES, PAIR_FILES):
+        if key in graph.get_all_asset_keys():
+            run_observation([graph.assets_def_for_key(key)], run_config=QUIET, instance=instance)
 
 
 def states(workspace: Workspace, definitions: dg.Definitions, instance: dg.DagsterInstance) -> Iterator[State]:
@@ -73,8 +75,12 @@ def _files(workspace: Workspace, key: Sequence[str], partition: str | None) -> l
             files = [workspace.table("targets", "aligned_pairs", pair)]
         case ("warehouse", *_):
             files = [workspace.warehouse]
+        case (stage, ("sentence_pairs" | "code_switched_pairs") as table, str(pair)):
+            corpora = workspace.config.corpora_of_sentence_pair(pair)
+            files = [workspace.table(stage, table, corpus.name, pair) for corpus in corpora]
         case (stage, table, str(language)):
-            corpora = workspace.config.corpora_of(language)
+            training = table not in ("utterances", "template_pairs")
+            corpora = workspace.config.corpora_of(language, training=training)
             files = [workspace.table(stage, table, corpus.name, language) for corpus in corpora]
         case _:  # downloads, which their readers look for themselves
             files = []

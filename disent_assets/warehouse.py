@@ -12,19 +12,20 @@ from typing import Any
 import dagster as dg
 
 from disent_assets.checks import check, passed
-from disent_assets.corpora import UTTERANCES
+from disent_assets.corpora import SENTENCE_PAIRS, UTTERANCES
 from disent_assets.database import build_warehouse
 from disent_assets.evaluation import evaluation_key
 from disent_assets.heads import curve_path, head_key
 from disent_assets.negatives import POOL
 from disent_assets.report import clear_errors, spec
 from disent_assets.resources import SQL, Workspace
-from disent_assets.targets import MASKED, TEMPLATES, TRAINING_TEMPLATES
+from disent_assets.targets import MASKED, SWITCHED, TEMPLATES, TRAINING_TEMPLATES
 from disent_core.tables import content_of, fingerprint, write_text
 
 CODE_VERSION = "1"
 DATABASE = ["warehouse", "database"]
 PER_LANGUAGE = (UTTERANCES, POOL, MASKED, TEMPLATES, TRAINING_TEMPLATES)
+PER_PAIR = (SENTENCE_PAIRS, SWITCHED)
 
 
 def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
@@ -35,7 +36,12 @@ def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
         for encoder in config.encoders
         for method in config.methods_of(encoder)
     ]
-    deps = [dg.AssetDep(key) for key in (*PER_LANGUAGE, *(key for keys in heads for key in keys))]
+    tables = [
+        *(PER_LANGUAGE if config.utterance_languages else ()),
+        *([SENTENCE_PAIRS] if config.pair_names else ()),
+        *([SWITCHED] if config.pair_names and config.targets.code_switching.dictionaries else ()),
+    ]
+    deps = [dg.AssetDep(key) for key in (*tables, *(key for keys in heads for key in keys))]
 
     @dg.multi_asset(
         name="__".join(DATABASE),
@@ -68,10 +74,18 @@ def input_files(workspace: Workspace) -> dict[str, list[Path]]:
     declared: dict[str, list[Path]] = {
         key[1]: [
             workspace.table(*key, corpus.name, language)
-            for language in config.languages
+            for language in config.utterance_languages
             for corpus in config.corpora_of(language)
         ]
         for key in PER_LANGUAGE
+    }
+    declared |= {
+        key[1]: [
+            workspace.table(*key, corpus, "-".join(pair))
+            for corpus, pairs in config.sentence_pairs.items()
+            for pair in pairs
+        ]
+        for key in PER_PAIR
     }
     methods = [
         (encoder, method.name, pair)

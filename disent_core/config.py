@@ -7,14 +7,14 @@ Each stage keeps its own settings beside its code, as a frozen dataclass; here t
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
 from disent_core import heads
+from disent_core.config_corpora import complete_corpora, languages_of_locales, split_codes
 from disent_core.config_file import Locator, nearest
 from disent_core.config_sections import FORBID, CorpusConfig, ExperimentConfig, TargetsConfig
 from disent_core.corpora import reader
@@ -24,7 +24,6 @@ from disent_core.evaluation.contract import EvaluationConfig
 from disent_core.heads.contract import Method, Need
 from disent_core.negatives import BleuConfig
 from disent_core.tables import safe_part
-from disent_core.text import language_part
 
 _OWN_KEYS = ("method", "preset", "encoders", "pairs", "seeds")
 """Keys of `[methods.NAME]` beside those of the method."""
@@ -82,14 +81,34 @@ class Config:
 
     @cached_property
     def locales(self) -> dict[str, dict[str, str]]:
-        """Corpus -> language -> locale as published. A language is the locale's language part (`en`), or the
-        whole locale where two of one corpus share that part (`zh-CN`, `zh-TW`)."""
-        return {corpus.name: _languages(corpus.languages) for corpus in self.corpora}
+        """Corpus of utterances -> language -> locale as published. A language is the locale's language part (`en`),
+        or the whole locale where two of one corpus share that part (`zh-CN`, `zh-TW`)."""
+        return {corpus.name: languages_of_locales(corpus) for corpus in self.corpora if not corpus.is_of_pairs}
+
+    @cached_property
+    def sentence_pairs(self) -> dict[str, tuple[tuple[str, str], ...]]:
+        """Corpus of sentence pairs -> languages of source and target of each pair."""
+        return {
+            corpus.name: tuple(split_codes(pair) for pair in corpus.pairs)
+            for corpus in self.corpora
+            if corpus.is_of_pairs
+        }
+
+    @cached_property
+    def utterance_languages(self) -> tuple[str, ...]:
+        """Languages that have utterances, in the order in which they are first named."""
+        return tuple(dict.fromkeys(language for own in self.locales.values() for language in own))
 
     @cached_property
     def languages(self) -> tuple[str, ...]:
-        """Languages of all corpora, in the order in which they are first named."""
-        return tuple(dict.fromkeys(language for own in self.locales.values() for language in own))
+        """Languages of all corpora: those with utterances first, then the others of sentence pairs."""
+        others = (language for own in self.sentence_pairs.values() for pair in own for language in pair)
+        return tuple(dict.fromkeys((*self.utterance_languages, *others)))
+
+    @cached_property
+    def pair_names(self) -> tuple[str, ...]:
+        """Language pairs of all corpora of sentence pairs, `en-de` reading source, target."""
+        return tuple(dict.fromkeys("-".join(pair) for own in self.sentence_pairs.values() for pair in own))
 
     @cached_property
     def entries(self) -> tuple[str, ...]:
@@ -99,16 +118,35 @@ class Config:
 
     @cached_property
     def pair_languages(self) -> dict[str, tuple[tuple[str, str], ...]]:
-        """Entry -> its language pairs: one, or several for a mixture."""
+        """Entry -> its language pairs: one, or several for a mixture; a single language is a pair with itself."""
         return {entry: tuple(split_pair(pair, self.languages) for pair in entry.split("+")) for entry in self.entries}
 
-    def corpora_of(self, language: str) -> tuple[CorpusConfig, ...]:
-        """Corpora that have the language."""
-        return tuple(corpus for corpus in self.corpora if language in self.locales[corpus.name])
+    def languages_of(self, entry: str) -> tuple[str, ...]:
+        """Languages of an entry, each once."""
+        return tuple(dict.fromkeys(language for two in self.pair_languages[entry] for language in two))
 
-    def corpora_of_pair(self, left: str, right: str) -> tuple[CorpusConfig, ...]:
-        """Corpora that have both languages."""
-        return tuple(corpus for corpus in self.corpora_of(left) if corpus in self.corpora_of(right))
+    def corpora_of(self, language: str, *, training: bool = False) -> tuple[CorpusConfig, ...]:
+        """Corpora that have utterances of the language; with `training`, those that heads train on."""
+        return tuple(
+            corpus
+            for corpus in self.corpora
+            if language in self.locales.get(corpus.name, ()) and (corpus.trains or not training)
+        )
+
+    def corpora_of_pair(self, left: str, right: str, *, training: bool = False) -> tuple[CorpusConfig, ...]:
+        """Corpora that have parallel utterances of both languages."""
+        both = [corpus for corpus in self.corpora_of(left, training=training) if corpus in self.corpora_of(right)]
+        return tuple(corpus for corpus in both if reader(corpus.format).PARALLEL != "none" and left != right)
+
+    def corpora_of_sentence_pair(self, pair: str) -> tuple[CorpusConfig, ...]:
+        """Corpora of sentence pairs that have this one, in this direction."""
+        return tuple(corpus for corpus in self.corpora if corpus.is_of_pairs and pair in corpus.pairs)
+
+    def training_pairs(self, left: str, right: str) -> tuple[tuple[CorpusConfig, str], ...]:
+        """Corpora of sentence pairs that heads train on, with the name of the pair there: `de-en` is `en-de` too."""
+        names = dict.fromkeys((f"{left}-{right}", f"{right}-{left}"))
+        found = ((corpus, name) for name in names for corpus in self.corpora_of_sentence_pair(name))
+        return tuple((corpus, name) for corpus, name in found if corpus.trains and left != right)
 
     def methods_of(self, encoder: str) -> tuple[MethodConfig, ...]:
         """The experiment's methods that run on the encoder."""
@@ -151,7 +189,7 @@ def load_config(path: Path) -> Config:
     parsed = place.validate(_File, raw, ())
     config = Config(
         path=path.resolve(),
-        corpora=parsed.corpora,
+        corpora=complete_corpora(parsed.corpora, place),
         encoders=_encoders(parsed.encoders, place),
         experiment=parsed.experiment,
         methods=_methods(parsed, place),
@@ -164,21 +202,18 @@ def load_config(path: Path) -> Config:
 
 
 def split_pair(pair: str, languages: Sequence[str]) -> tuple[str, str]:
-    """`en-de` -> (`en`, `de`), also where a language has a hyphen of its own (`en-zh-TW`).
+    """`en-de` -> (`en`, `de`), also where a language has a hyphen of its own (`en-zh-TW`); `en` -> (`en`, `en`).
 
     Raises:
-        ValueError: if the two sides are not two of the languages.
+        ValueError: if it is neither one nor two of the languages.
     """
+    if pair in languages:
+        return pair, pair
     for hyphen in re.finditer("-", pair):
         left, right = pair[: hyphen.start()], pair[hyphen.end() :]
         if left in languages and right in languages and left != right:
             return left, right
     raise ValueError(f"{pair!r} is not a pair of two of the languages {', '.join(languages)}")
-
-
-def _languages(locales: Iterable[str]) -> dict[str, str]:
-    parts = [language_part(locale) for locale in locales]
-    return {part if parts.count(part) == 1 else locale: locale for part, locale in zip(parts, locales, strict=True)}
 
 
 def _read(path: Path) -> str:
@@ -253,7 +288,6 @@ def _check_names(config: Config, place: Locator) -> None:
     if len({corpus.name for corpus in config.corpora}) < len(config.corpora):
         place.fail(("corpora",), f"two corpora share a name: {[corpus.name for corpus in config.corpora]}")
     _check_parts(config, place)
-    _check_locales(config, place)
     _check_pairs(config, place)
     for method in config.methods.values():
         for name in method.encoders:
@@ -300,16 +334,6 @@ def _check_parts(config: Config, place: Locator) -> None:
             place.fail(where, str(error))
 
 
-def _check_locales(config: Config, place: Locator) -> None:
-    for index, corpus in enumerate(config.corpora):
-        known = reader(corpus.format).LOCALES
-        for locale in corpus.languages:
-            if known is not None and locale not in known:
-                near = get_close_matches(locale, known, n=1, cutoff=0)
-                remedy = f"did you mean {near[0]!r}? It has {', '.join(known)}"
-                place.fail(("corpora", index, "languages"), f"{corpus.format} has no {locale!r}; {remedy}")
-
-
 def _check_pairs(config: Config, place: Locator) -> None:
     """Entries are of languages that a corpus shares; two languages are a pair in one direction only, everywhere."""
     own = [(("methods", method.name, "pairs"), method.pairs) for method in config.methods.values()]
@@ -330,8 +354,13 @@ def _check_entries(config: Config, place: Locator, entries: Sequence[str], where
                 left, right = split_pair(pair, config.languages)
             except ValueError as error:
                 place.fail(where, str(error))
-            if not config.corpora_of_pair(left, right):
-                place.fail(where, f"no corpus has both languages of {pair!r}")
+            if left == right:
+                has_data = bool(config.corpora_of(left, training=True))
+            else:
+                pairs_of_sentences = config.training_pairs(left, right)
+                has_data = bool(config.corpora_of_pair(left, right, training=True) or pairs_of_sentences)
+            if not has_data:
+                place.fail(where, f"no corpus has both languages of {pair!r} for training")
             pairs.append(frozenset((left, right)))
         if len(set(pairs)) < len(pairs):
             place.fail(where, f"{entry!r} names a pair of languages twice")

@@ -29,20 +29,22 @@ class LanguageTables:
     pool: pa.Table
 
 
-def aligned_pairs(pair: str, source: LanguageTables, target: LanguageTables) -> pa.Table:
+def aligned_pairs(pair: str, source: LanguageTables, target: LanguageTables, *, partial: bool = False) -> pa.Table:
     """The `aligned_pairs` of two languages of one corpus, in the order of the source's utterances.
+
+    With `partial` utterances without a partner are left out.
 
     Raises:
         AlignmentError: if an utterance has no partner, or lies in another split.
     """
-    rows = align(source.utterances, target.utterances)
+    rows = align(source.utterances, target.utterances, partial=partial)
     sides = {
         **_side("source", source, rows["left_row"]),
         **_side("target", target, rows["right_row"]),
     }
     table = pa.table(
         {
-            "corpus": source.utterances["corpus"],
+            "corpus": source.utterances["corpus"].take(rows["left_row"]),
             "pair": pa.repeat(pair, len(rows)),
             "utterance_id": rows["utterance_id"],
             "split": rows["split"],
@@ -50,6 +52,33 @@ def aligned_pairs(pair: str, source: LanguageTables, target: LanguageTables) -> 
         }
     )
     return conform(table, SCHEMAS["aligned_pairs"], "aligned_pairs")
+
+
+def aligned_sentences(pairs: pa.Table, languages: tuple[str, str], *, is_turned: bool = False) -> pa.Table:
+    """The `aligned_pairs` of a corpus of sentence pairs, which has neither masked texts nor negatives.
+
+    Args:
+        pairs: `sentence_pairs` of one pair.
+        languages: of source and target of the result.
+        is_turned: whether the corpus has them the other way round.
+    """
+    sides = ("target", "source") if is_turned else ("source", "target")
+    none, no = pa.nulls(len(pairs), pa.string()), pa.repeat(pa.scalar(False), len(pairs))
+    columns = {
+        "corpus": pairs["corpus"],
+        "pair": pa.repeat("-".join(languages), len(pairs)),
+        "utterance_id": pairs["pair_id"],
+        "split": pairs["split"],
+    }
+    for side, own, language in zip(("source", "target"), sides, languages, strict=True):
+        columns |= {
+            f"{side}_language": pa.repeat(language, len(pairs)),
+            f"{side}_key": pairs[f"{own}_key"],
+            f"{side}_template_key": none,
+            f"{side}_residual_key": none,
+            f"{side}_is_negative": no,
+        }
+    return conform(pa.table(columns), SCHEMAS["aligned_pairs"], "aligned_pairs")
 
 
 def _side(side: str, tables: LanguageTables, rows: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
@@ -97,17 +126,21 @@ def texts_to_encode(
     template_pairs: Sequence[pa.Table],
     training_template_pairs: Sequence[pa.Table],
     needs: frozenset[Need],
+    others: Sequence[tuple[pa.ChunkedArray, pa.ChunkedArray]] = (),
 ) -> TextPlan:
     """Distinct texts of one language that methods with these needs read, in training and in every task.
 
     Args:
         utterances: all corpora's `utterances` of the language.
-        masked: their `masked_utterances`, in the same order of corpora; only training reads them.
+        masked: `masked_utterances` of those that heads train on; only training reads them.
         template_pairs: their `template_pairs`, of which tasks read the texts.
         training_template_pairs: those that some methods train on.
         needs: of the methods that share the encoder.
+        others: keys and texts of sentence pairs.
     """
     texts: dict[str, str] = {}
+    for keys, own in others:
+        texts |= _by_key(keys, own)
     for table in utterances:
         texts |= _by_key(table["text_key"], table["text"])
     trained_templates = training_template_pairs if Need.TEMPLATE_PAIRS in needs else ()
@@ -117,8 +150,8 @@ def texts_to_encode(
             texts |= dict(zip(text_keys(own), own, strict=True))
     states = frozenset(texts) if Need.TOKEN_STATES in needs else frozenset()
     if Need.MASKED_TARGETS in needs:
-        for table, own in zip(masked, utterances, strict=True):
-            trained = _of_training(table, own)
+        for table in masked:
+            trained = _of_training(table, utterances)
             texts |= _by_key(trained["template_key"], trained["template_text"])
             texts |= _by_key(trained["residual_key"], trained["residual_text"])
     return TextPlan(texts, states)
@@ -128,9 +161,11 @@ def _training_rows(table: pa.Table) -> pa.Table:
     return table.filter(pc.is_in(table["split"], value_set=pa.array(TRAINING_SPLITS)))
 
 
-def _of_training(table: pa.Table, utterances: pa.Table) -> pa.Table:
-    ids = _training_rows(utterances)["utterance_id"].combine_chunks()
-    return table.filter(pc.is_in(table["utterance_id"], value_set=ids))
+def _of_training(masked: pa.Table, utterances: Sequence[pa.Table]) -> pa.Table:
+    """Rows of one corpus's `masked_utterances` whose utterance is for training."""
+    own = (table for table in utterances if len(masked) and len(table) and table["corpus"][0] == masked["corpus"][0])
+    ids = [_training_rows(table)["utterance_id"].combine_chunks() for table in own]
+    return masked.filter(pc.is_in(masked["utterance_id"], value_set=ids[0])) if ids else masked
 
 
 def _by_key(keys: pa.ChunkedArray, texts: pa.ChunkedArray) -> dict[str, str]:

@@ -9,8 +9,10 @@ from disent_core.errors import AlignmentError
 _REMEDY = "Take both languages from the same release of the corpus"
 
 
-def align(left: pa.Table, right: pa.Table) -> pa.Table:
+def align(left: pa.Table, right: pa.Table, *, partial: bool = False) -> pa.Table:
     """Rows of two `utterances` tables joined by utterance_id, in the order of the left one.
+
+    With `partial` utterances of one side only are left out.
 
     Returns:
         a table of utterance_id, split, left_row and right_row (int64): row numbers in the two tables.
@@ -19,19 +21,21 @@ def align(left: pa.Table, right: pa.Table) -> pa.Table:
         AlignmentError: if an id occurs twice, is on one side only, or is in another split on the other side.
     """
     left_rows, right_rows = _row_of_id(left), _row_of_id(right)
-    _reject_lone(left, right, [key for key in left_rows if key not in right_rows])
-    _reject_lone(right, left, [key for key in right_rows if key not in left_rows])
-    partners = list(map(right_rows.__getitem__, left_rows))
-    splits, others = left["split"].to_pylist(), right["split"].take(partners or pa.array([], pa.int64()))
-    pairs = zip(left_rows, splits, others.to_pylist(), strict=True)
+    if not partial:
+        _reject_lone(left, right, [key for key in left_rows if key not in right_rows])
+        _reject_lone(right, left, [key for key in right_rows if key not in left_rows])
+    shared = [key for key in left_rows if key in right_rows]
+    own, partners = (pa.array([rows[key] for key in shared], pa.int64()) for rows in (left_rows, right_rows))
+    splits, others = left["split"].take(own), right["split"].take(partners)
+    pairs = zip(shared, splits.to_pylist(), others.to_pylist(), strict=True)
     if odd := [key for key, split, other in pairs if split != other]:
         raise _error(left, right, f"{len(odd)} of {len(left)} ids are in another split, e.g. {odd[:3]}")
     return pa.table(
         {
-            "utterance_id": left["utterance_id"],
-            "split": left["split"],
-            "left_row": pa.array(range(len(left)), pa.int64()),
-            "right_row": pa.array(partners, pa.int64()),
+            "utterance_id": left["utterance_id"].take(own),
+            "split": splits,
+            "left_row": own,
+            "right_row": partners,
         }
     )
 

@@ -107,6 +107,11 @@ class Solved:
     solution: Solution
     config: Any
 
+    @property
+    def languages(self) -> frozenset[str]:
+        """Languages that something was solved for, the only ones that it can embed."""
+        return frozenset(name.partition(".")[2] for name in self.solution)
+
     def embed(self, features: TextFeatures, seed: int | None) -> dict[str, np.ndarray]:
         """The `sentence` embedding, float32; there is no seed to choose.
 

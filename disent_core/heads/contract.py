@@ -51,7 +51,10 @@ class Epoch:
 
 @runtime_checkable
 class TrainedMethod(Protocol):
-    """A method after training, with the weights of every seed."""
+    """A method after training, with the weights of every seed.
+
+    One that can embed some languages only, those of its training, has them as `languages`.
+    """
 
     def embed(self, features: TextFeatures, seed: int | None) -> dict[str, Float[np.ndarray, "texts _"]]:
         """One matrix per embedding name, a row per text, in order."""

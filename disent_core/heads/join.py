@@ -48,7 +48,7 @@ def training_data(
 
     Raises:
         TableError: if a text has not been encoded.
-        TrainingError: if there is no training pair.
+        TrainingError: if there is no training pair, unless it is for annotated utterances of one language.
     """
     pairs = pa.concat_tables(aligned)
     pairs = pairs.filter(pc.is_in(pairs["split"], value_set=pa.array(TRAINING_SPLITS)))
@@ -57,7 +57,7 @@ def training_data(
     rows = _Rows(pairs, languages, vectors, bank.starts, masked=masked)
     split = np.asarray(pairs["split"].to_pylist())
     splits = {name: rows.pairs(split == name) for name in TRAINING_SPLITS}
-    if not len(splits["train"]):
+    if not len(splits["train"]) and not (utterances and len(languages) == 1):
         raise TrainingError(f"no training pair for {'+'.join(languages)}. Check the corpus's partitions")
     data = TrainingData(
         languages=languages,

@@ -35,8 +35,8 @@ class LabellingMethod:
     """A `Method` that tunes an encoder to tag slots; it has no embeddings.
 
     Of an entry `en-de` the first language is the source, which `transfer` sequential trains on first, and the
-    others are the target, from which the examples are drawn. `start` makes a labeller and the passes that
-    train it, `open` one from its file. Seeds are trained one after the other.
+    others are the target, from which the examples are drawn; an entry of one language has a target only. `start`
+    makes a labeller and the passes that train it, `open` one from its file. Seeds are trained one after the other.
     """
 
     name: str
@@ -68,8 +68,9 @@ class LabellingMethod:
         """
         if data.encoder is None:
             raise EncoderError(f"{self.name} tunes an encoder and was given none. Choose one with a model on disk")
-        source, target = tagged_sentences(data)
-        languages = data.languages if config.transfer == "sequential" else data.languages[1:]
+        source, target = tagged_sentences(data, config.split)
+        is_transferred = config.transfer == "sequential" or len(data.languages) == 1
+        languages = data.languages if is_transferred else data.languages[1:]
         own, steps = fingerprint(run, self.name, self.code_version), 0
         for seed in seeds:
             labeller, passes = self.start(
@@ -133,8 +134,8 @@ class TrainedLabellers:
         return self._held[1].label(sentences, language)
 
 
-def tagged_sentences(data: TrainingData) -> tuple[list[Tagged], list[Tagged]]:
-    """Training sentences of the source language, and of the others.
+def tagged_sentences(data: TrainingData, split: str = "train") -> tuple[list[Tagged], list[Tagged]]:
+    """Sentences of the source language, and of the others; a single language is the target.
 
     Raises:
         TrainingError: if there is none of a target language.
@@ -142,12 +143,14 @@ def tagged_sentences(data: TrainingData) -> tuple[list[Tagged], list[Tagged]]:
     by_language = [
         [Tagged(tokens, tags, language) for tokens, tags in zip(utterances.tokens, utterances.slot_tags, strict=True)]
         for language in data.languages
-        for utterances in [data.utterances["train"][language]]
+        for utterances in [data.utterances[split][language]]
     ]
-    target = [sentence for sentences in by_language[1:] for sentence in sentences]
+    source, *others = by_language if len(by_language) > 1 else ([], *by_language)
+    target = [sentence for sentences in others for sentence in sentences]
     if not target:
-        raise TrainingError(f"{'-'.join(data.languages)} has no training sentence of a target language")
-    return by_language[0], target
+        remedy = "Set split to the one that the corpus has"
+        raise TrainingError(f"{'-'.join(data.languages)} has no {split} sentence of a target language. {remedy}")
+    return source, target
 
 
 def _epochs(passes: Iterator[Pass], seed: int, steps: int) -> Iterator[Epoch]:

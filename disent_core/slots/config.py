@@ -17,13 +17,15 @@ class FewShotConfig:
     """What a labeller trains on.
 
     `examples` is the number of training sentences of the target language, 0 for all of them; `sample` draws
-    them at random, or so that every slot type is among them. With `transfer` sequential, training goes first
-    over all sentences of the source language.
+    them at random, or so that every slot type is among them. They come from `split`: a corpus such as xSID, which
+    has no training sentences in most languages, is trained on its dev split, as in TWOSL's paper. With `transfer`
+    sequential, training goes first over all sentences of the source language.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
     examples: int = 100
+    split: Literal["train", "dev"] = "train"
     sample: Literal["random", "cover_types"] = "random"
     transfer: Literal["none", "sequential"] = "none"
     batch_size: int = 32

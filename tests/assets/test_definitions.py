@@ -12,7 +12,7 @@ import pytest
 
 from disent_assets.definitions import build
 from disent_assets.instance import SETTINGS, dagster_home, plan
-from disent_assets.partitions import language_to_pairs, languages_of
+from disent_assets.partitions import language_to_pairs
 from disent_assets.resources import PROJECT, Workspace, home_folder, open_workspace
 from disent_core.config import load_config
 from disent_core.errors import ConfigError
@@ -116,7 +116,7 @@ def test_partitions_are_the_languages_and_the_entries_of_pairs(graph):
 
 
 def test_a_mixture_depends_on_all_its_languages(workspace):
-    assert languages_of(workspace.config, "en-de+en-ja") == ("en", "de", "ja")
+    assert workspace.config.languages_of("en-de+en-ja") == ("en", "de", "ja")
 
 
 def test_a_language_reaches_the_pairs_that_have_it_and_no_other(workspace):

@@ -44,6 +44,10 @@ def utterances(seed):
     return Utterances(ids, [" ".join(one) for one in tokens], tokens, tags, [None] * 16, torch.zeros(16, dtype=int))
 
 
+def utterances_of_none():
+    return Utterances([], [], [], [], [], torch.zeros(0, dtype=int))
+
+
 def data(files, languages=("en", "de")):
     nothing = torch.zeros(0, dtype=torch.int64)
     sides = {"source": nothing, "target": nothing}
@@ -138,8 +142,20 @@ def test_the_first_language_is_the_source_and_the_others_are_the_target(files):
     source, target = sentences_of(data(files, ("en", "de", "tr")))
     assert {one.language for one in source} == {"en"}
     assert [one.language for one in target] == ["de"] * 16 + ["tr"] * 16
-    with pytest.raises(TrainingError, match="en has no training sentence of a target language"):
-        sentences_of(data(files, ("en",)))
+
+
+def test_a_single_language_is_the_target(files):
+    source, target = sentences_of(data(files, ("yo",)))
+    assert source == []
+    assert [one.language for one in target] == ["yo"] * 16
+
+
+def test_a_split_without_sentences_is_an_error_that_says_so(files):
+    own = data(files)
+    empty = {"train": own.utterances["train"], "dev": {language: utterances_of_none() for language in ("en", "de")}}
+    assert sentences_of(replace(own, utterances=empty))[1]
+    with pytest.raises(TrainingError, match="en-de has no dev sentence of a target language. Set split"):
+        sentences_of(replace(own, utterances=empty), "dev")
 
 
 def test_a_method_that_tunes_refuses_to_work_without_the_encoder(files, tmp_path):
