@@ -13,6 +13,7 @@ from disent_core.errors import ConfigError
 
 READERS: dict[str, str] = {
     "massive": "disent_core.corpora.massive",
+    "mlqe": "disent_core.corpora.mlqe",
     "moses": "disent_core.corpora.moses",
     "sts": "disent_core.corpora.sts",
     "tatoeba": "disent_core.corpora.tatoeba",

@@ -47,9 +47,8 @@ def is_swapped(path: Path, columns: tuple[Sequence[str], Sequence[str]], languag
     """
     rows = list(zip(*columns, strict=True))
     found = [(_script(one), _script(other)) for one, other in rows]
-    as_named, the_other_way = (
-        sum(_fits(scripts, order) for scripts in found) for order in (languages, languages[::-1])
-    )
+    as_named = sum(_fits(scripts, languages) for scripts in found)
+    the_other_way = sum(_fits(scripts[::-1], languages) for scripts in found)
     if max(as_named, the_other_way) * 2 <= len(found):
         most = " and ".join(script.lower() for script in max(found, key=found.count))
         fault = f"most rows are in {most} script, which is not {' and '.join(languages)}"

@@ -1,0 +1,150 @@
+"""Quality estimation of WMT 2020, direct assessments, as published: a TSV file with header of each pair and split.
+
+Fomicheva et al. 2022, MLQE-PE: A Multilingual Quality Estimation and Post-Editing Dataset,
+https://aclanthology.org/2022.lrec-1.530: `en-de/train.ende.df.short.tsv`, `dev.*`, `test20.*`. Fields are not quoted.
+"""
+
+import logging
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from disent_core.corpora.contract import Kind, Shares
+from disent_core.corpora.languages import language_code
+from disent_core.corpora.lines import REMEDY, files_hash, read_lines, sentence_pairs_table, stored_text
+from disent_core.errors import CorpusError, located
+
+_LOG = logging.getLogger(__name__)
+
+KIND: Kind = "quality"
+TRAINS = False
+SHARES: Shares | None = None
+
+_NAME = re.compile(r"(train|dev|test\d*)\.(?:([a-z]{2})-?([a-z]{2})\.)?(?:.*\.)?tsv")
+_FOLDER = re.compile(r"([a-z]{2,3})-([a-z]{2,3})(?:-.*)?")
+_TEXTS, _NUMBERS = ("original", "translation"), ("z_mean", "mean")
+_SPLITS = ("train", "dev", "test")
+
+
+class _Row(NamedTuple):
+    pair_id: str
+    split: str
+    source: str
+    target: str
+    score: float
+    mean_score: float
+
+
+def pairs(path: Path) -> list[str]:
+    """Pairs that the folder or one below it has, sorted: `en-de` reads English, translated to German.
+
+    Raises:
+        CorpusError: if the folder does not exist or has no pair.
+    """
+    return sorted(_files(path))
+
+
+def read_pairs(path: Path, pair: str, *, corpus: str) -> pa.Table:
+    """Rows of one pair in the schema `sentence_pairs`: train, dev, test, each in the order of its file.
+
+    `score` is `z_mean`, the mean of the annotators' standardised scores; `mean_score` is `mean`, that of the scores
+    as given, 0 to 100. `pair_id` is the split and the column `index`, or the number of the row where there is none.
+    The split `test` is one file: that of 2020 (`test20`), which results are published of, else the earliest.
+
+    Raises:
+        CorpusError: if the pair is absent; if a file is missing, empty, not UTF-8, or lacks a column; if a line has
+            another number of columns than the header, a score that is no number, or an index that is taken.
+    """
+    files = _files_of(path, pair)
+    rows = [row for split in _SPLITS if split in files for row in _rows(files[split], split)]
+    columns = list(zip(*rows, strict=True))
+    names = ("pair_ids", "splits", "sources", "targets", "scores", "mean_scores")
+    return sentence_pairs_table(corpus, pair, **dict(zip(names, columns, strict=True)))
+
+
+def content_hash(path: Path, pair: str) -> str:
+    """SHA-256, 64 hex digits, of the files of all splits of this pair.
+
+    Raises:
+        CorpusError: as `read_pairs`, short of malformed lines.
+    """
+    files = _files_of(path, pair)
+    return files_hash(files[split] for split in _SPLITS if split in files)
+
+
+def _files_of(path: Path, pair: str) -> dict[str, Path]:
+    found = _files(path)
+    if pair not in found:
+        raise CorpusError(located(path, None, f"the pair {pair!r} is not in it", f"It has {', '.join(sorted(found))}"))
+    return found[pair]
+
+
+def _files(path: Path) -> dict[str, dict[str, Path]]:
+    """Pair -> split -> file."""
+    if not path.is_dir():
+        remedy = "Check the path of this corpus in the configuration"
+        raise CorpusError(located(path, None, "this folder does not exist", remedy))
+    found: dict[str, dict[str, Path]] = {}
+    for file in sorted(path.rglob("*.tsv"), key=lambda file: (not file.name.startswith("test20"), file)):
+        match = _NAME.fullmatch(file.name)
+        if match is None or (languages := _languages(file, match)) is None:
+            continue
+        files = found.setdefault("-".join(map(language_code, languages)), {})
+        first = files.setdefault(match[1].rstrip("0123456789"), file)
+        if first != file:
+            _LOG.info("%s: not read, %s is this split", file, first.name)
+    if not found:
+        remedy = "Files are named like en-de/train.ende.df.short.tsv; is this the right path?"
+        raise CorpusError(located(path, None, "it has no such files", remedy))
+    return found
+
+
+def _languages(file: Path, match: re.Match[str]) -> tuple[str, str] | None:
+    """Of the name of the file, else of its folder's."""
+    if match[2]:
+        return match[2], match[3]
+    folder = _FOLDER.fullmatch(file.parent.name)
+    return (folder[1], folder[2]) if folder else None
+
+
+def _rows(path: Path, split: str) -> Iterator[_Row]:
+    header, *lines = read_lines(path)
+    columns = {name: place for place, name in enumerate(header.split("\t"))}
+    if lacking := [name for name in (*_TEXTS, *_NUMBERS) if name not in columns]:
+        remedy = f"It has {', '.join(columns)}; take the file with scores"
+        raise CorpusError(located(path, 1, f"columns {lacking} are missing", remedy))
+    if not lines:
+        raise CorpusError(located(path, 1, "this file has a header only", "Take it from the published corpus again"))
+    taken: dict[str, int] = {}
+    for number, line in enumerate(lines, start=2):
+        try:
+            row = _row(line, split, columns, str(number - 2))
+            if (first := taken.setdefault(row.pair_id, number)) != number:
+                raise ValueError(f"index {row.pair_id.partition('-')[2]!r} is already on line {first}")
+            yield row
+        except ValueError as error:
+            raise CorpusError(located(path, number, str(error), REMEDY)) from error
+
+
+def _row(line: str, split: str, columns: dict[str, int], number: str) -> _Row:
+    fields = line.split("\t")
+    if len(fields) != len(columns):
+        raise ValueError(f"expected {len(columns)} columns, found {len(fields)}")
+    source, target = (stored_text(fields[columns[name]]) for name in _TEXTS)
+    score, mean = (_number(name, fields[columns[name]]) for name in _NUMBERS)
+    index = fields[columns["index"]] if "index" in columns else number
+    return _Row(f"{split}-{index}", split, source, target, score, mean)
+
+
+def _number(name: str, found: str) -> float:
+    try:
+        number = float(found)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"{name} is {found!r}, not a number")
+    return number
