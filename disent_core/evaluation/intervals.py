@@ -11,7 +11,7 @@ from disent_core.evaluation.contract import Measurement, Statistic, mean_of_item
 from disent_core.evaluation.statistics import Weighted
 
 CONFIDENCE = 0.95
-_BLOCK_ITEMS = 1 << 21  # resampled items held at once: 16 MB
+_BLOCK_ITEMS = 1 << 19  # resampled items held at once: 4 MB a column, which a cache holds
 
 
 def wilson(successes: int, n: int, *, confidence: float = CONFIDENCE) -> tuple[float, float]:

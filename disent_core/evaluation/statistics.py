@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 
+from disent_core.evaluation.contract import Statistic, mean_of_items
+
 _Of = Callable[[np.ndarray, np.ndarray], np.ndarray]
 _SPREAD = 1e-12  # of the second moment: a variance below it is rounding
 
@@ -31,12 +33,6 @@ class Weighted:
 
 
 @Weighted
-def mean(items: Float[np.ndarray, " n"], weights: Float[np.ndarray, "samples n"]) -> Float[np.ndarray, " samples"]:
-    """Mean of the items."""
-    return weights @ items / weights.sum(axis=1)
-
-
-@Weighted
 def pearson(items: Float[np.ndarray, "n 2"], weights: Float[np.ndarray, "samples n"]) -> Float[np.ndarray, " samples"]:
     """Pearson's correlation of prediction and gold; 0 where one of them is constant."""
     x, y = (items - items.mean(axis=0)).T
@@ -53,22 +49,24 @@ def spearman(items: Float[np.ndarray, "n 2"], weights: Float[np.ndarray, "sample
 
     0 where one of them is constant.
     """
-    middle = weights.sum(axis=1, keepdims=True) / 2
-    x, y = (_mid_ranks(column, weights) - middle for column in items.T)
-    weighted = weights * x
-    covariance, spread_x = (np.einsum("sn,sn->s", weighted, each) for each in (y, x))
-    spread_y = np.einsum("sn,sn->s", weights * y, y)
+    weights = np.ascontiguousarray(weights.T)  # whole rows are gathered and added
+    x, y = (_mid_ranks(column, weights) for column in items.T)
+    covariance, spread_x, spread_y = (np.einsum("ns,ns,ns->s", weights, *each) for each in ((x, y), (x, x), (y, y)))
     return _ratio(covariance, spread_x * spread_y, (spread_x > 0) & (spread_y > 0))
 
 
 def _mid_ranks(
-    column: Float[np.ndarray, " n"], weights: Float[np.ndarray, "samples n"]
-) -> Float[np.ndarray, "samples n"]:
-    """Rank of each value in each sample, less 1/2: the weight below it and half of its equals'."""
+    column: Float[np.ndarray, " n"], weights: Float[np.ndarray, "n samples"]
+) -> Float[np.ndarray, "n samples"]:
+    """Rank of each value in each sample, from the mean rank: the weight below it and half of its equals'."""
     _, codes, copies = np.unique(column, return_inverse=True, return_counts=True)
-    order = np.argsort(codes, kind="stable")
-    equals = np.add.reduceat(weights[:, order], np.cumsum(copies) - copies, axis=1)
-    return (np.cumsum(equals, axis=1) - equals / 2)[:, codes]
+    ranks = weights[np.argsort(codes, kind="stable")]
+    if len(copies) < len(codes):
+        ranks = np.add.reduceat(ranks, np.cumsum(copies) - copies, axis=0)
+    half = ranks / 2
+    np.cumsum(ranks, axis=0, out=ranks)
+    ranks -= half + ranks[-1] / 2
+    return ranks[codes]
 
 
 def _ratio(
@@ -115,11 +113,11 @@ STATISTICS: Mapping[str, Weighted] = {
 """Of each metric whose items have several columns, by its name: how it is made again from its outcomes."""
 
 
-def statistic_of(metric: str, columns: int) -> Weighted | None:
+def statistic_of(metric: str, columns: int) -> Statistic | None:
     """From the stored items of a metric to its value; None where it is unknown.
 
     Args:
         metric: its name.
         columns: values of each item: of one, every metric is the mean.
     """
-    return mean if columns == 1 else STATISTICS.get(metric)
+    return mean_of_items if columns == 1 else STATISTICS.get(metric)

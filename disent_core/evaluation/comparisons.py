@@ -1,0 +1,293 @@
+"""Paired tests between the methods of every problem, from the items that `evaluate` keeps: rows of `comparisons`.
+
+Hits and misses are tested by McNemar's test, everything else by a paired bootstrap. Both ask whether the difference
+would hold on other items from the same source, given these heads: seeds are averaged, not sampled.
+"""
+
+import logging
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float, Int
+from scipy.special import ndtri
+
+from disent_core.errors import TableError
+from disent_core.evaluation.contract import Statistic, mean_of_items
+from disent_core.evaluation.intervals import CONFIDENCE, resampled
+from disent_core.evaluation.significance import bootstrap_p, holm, mcnemar, mcnemar_exact, mean_intervals
+from disent_core.evaluation.statistics import statistic_of
+from disent_core.tables import SCHEMAS, conform
+
+CODE_VERSION = "1"
+"""Changes with every change that changes rows of `comparisons`."""
+
+_BLOCK_DIFFERENCES = 1 << 22  # resampled differences held at once: 32 MB
+_LOG_SECONDS = 5.0
+_log = logging.getLogger(__name__)
+
+
+class _Problem(NamedTuple):
+    task: str
+    dataset: str
+    encoder: str
+    evaluated_on: str
+    metric: str
+    settings: str
+
+    @property
+    def family(self) -> tuple[str, ...]:
+        return (self.task, self.dataset, self.encoder, self.metric)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Entry:
+    """A method on a problem, with the embedding by which it is ranked."""
+
+    method: str
+    trained_on: str
+    embedding: str
+    items: Float[np.ndarray, "runs n columns"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Tested:
+    """Value of each entry; of every pair `first`, `second` (places among the entries) interval, p and test."""
+
+    first: Int[np.ndarray, " pairs"]
+    second: Int[np.ndarray, " pairs"]
+    values: Float[np.ndarray, " entries"]
+    low: Float[np.ndarray, " pairs"]
+    high: Float[np.ndarray, " pairs"]
+    p: Float[np.ndarray, " pairs"]
+    test: np.ndarray
+
+
+def compare(
+    outcomes: Sequence[pa.Table],
+    ranked: Mapping[str, Sequence[str]],
+    *,
+    samples: int,
+    seed: int,
+    fingerprint: str,
+    created_at: datetime,
+) -> pa.Table:
+    """Table `comparisons`: every two methods on every problem, once, in the order of their names.
+
+    A problem is a data set, languages, metric and settings; a method enters it once for each `trained_on`, with
+    the first embedding of `Task.ranked` that it has. Two are compared if they were trained on the same, or one
+    on nothing. Values are means over seeds. Tests, by name:
+
+    * `mcnemar_exact`: hits and misses, one run of each method; `mcnemar`: their means over seeds, by the score
+      statistic. Intervals of both are Wald's.
+    * `paired_bootstrap`: any other statistic, on resamplings that all methods share, with the percentile
+      interval; `paired_bootstrap_normal` where p is too small to be counted (`significance.bootstrap_p`).
+
+    `p_holm` is corrected over a family: all pairs on all problems of a task, data set, encoder and metric.
+    Settings tell no families apart, since they hold facts of each language (the size of its pool). What can't be
+    compared is left out, and logged: a metric of several columns without statistic, methods of unequal items.
+
+    Args:
+        outcomes: tables of that schema, of at least whole families.
+        ranked: of each task, `Task.ranked`; the outcomes of other tasks are left out.
+        samples: resamplings of a bootstrap.
+        seed: of the resamplings.
+        fingerprint: of all inputs.
+        created_at: time of the run, with its zone.
+
+    Raises:
+        TableError: if a method has a seed twice, or seeds of unequal numbers of items.
+    """
+    found = _found(outcomes, ranked)
+    started = logged = time.monotonic()
+    tables, families, p = [], [], []
+    for done, (problem, methods) in enumerate(sorted(found.items()), start=1):
+        for entries in _comparable(problem, methods, ranked[problem.task]):
+            tested = _tested(problem, entries, samples=samples, seed=seed)
+            tables.append(_table(problem, entries, tested))
+            families += [problem.family] * len(tested.p)
+            p.append(tested.p)
+        if (now := time.monotonic()) - logged > _LOG_SECONDS:
+            logged = now
+            _log_progress(done, len(found), now - started)
+    schema = SCHEMAS["comparisons"]
+    if not tables:
+        return schema.empty_table()
+    whole = pa.concat_tables(tables).append_column("p_holm", pa.array(_corrected(np.concatenate(p), families)))
+    for name, value in (("fingerprint", fingerprint), ("created_at", created_at)):
+        whole = whole.append_column(name, pa.repeat(pa.scalar(value, schema.field(name).type), len(whole)))
+    return conform(whole.combine_chunks(), schema, "comparisons")
+
+
+def _log_progress(done: int, total: int, seconds: float) -> None:
+    left = seconds / done * (total - done)
+    _log.info("%d of %d problems compared, %.1f a minute, %.0f s left", done, total, 60 * done / seconds, left)
+
+
+# --- what is compared -------------------------------------------------------------------------------------
+
+_Runs = dict[int | None, Float[np.ndarray, "n columns"]]
+_Found = dict[_Problem, dict[tuple[str, str], dict[str, _Runs]]]
+"""Items by problem, then method and `trained_on`, then embedding, then seed."""
+
+
+def _found(outcomes: Sequence[pa.Table], ranked: Mapping[str, Sequence[str]]) -> _Found:
+    found: _Found = {}
+    for row, items in (each for table in outcomes for each in _rows(table)):
+        if row["embedding"] not in ranked.get(row["task"], ()):
+            continue
+        problem = _Problem(*(row[name] for name in _Problem._fields))
+        embeddings = found.setdefault(problem, {}).setdefault((row["method"], row["trained_on"]), {})
+        runs = embeddings.setdefault(row["embedding"], {})
+        if row["seed"] in runs:
+            raise TableError(f"outcomes of {row['method']} on {problem}: seed {row['seed']} is there twice")
+        runs[row["seed"]] = items.reshape(-1, row["columns"])
+    return found
+
+
+def _rows(table: pa.Table) -> Iterator[tuple[dict[str, Any], np.ndarray]]:
+    """Each row without its items, and they."""
+    rows = table.drop_columns(["items"]).to_pylist()
+    items = (each for chunk in table["items"].chunks for each in _lists(chunk))
+    return zip(rows, items, strict=True)
+
+
+def _lists(chunk: pa.ListArray) -> Iterator[np.ndarray]:
+    values, ends = chunk.values.to_numpy(), chunk.offsets.to_numpy()
+    return (values[start:end] for start, end in pairwise(ends))
+
+
+def _entry(problem: _Problem, name: tuple[str, str], embeddings: Mapping[str, _Runs], ranked: Sequence[str]) -> _Entry:
+    embedding = min(embeddings, key=list(ranked).index)
+    runs = embeddings[embedding]
+    if len(shapes := {items.shape for items in runs.values()}) > 1:
+        raise TableError(f"outcomes of {name[0]} on {problem}: seeds have items of different shapes {sorted(shapes)}")
+    items = np.stack(list(runs.values())).astype(float)
+    return _Entry(method=name[0], trained_on=name[1], embedding=embedding, items=items)
+
+
+def _comparable(
+    problem: _Problem, methods: Mapping[tuple[str, str], Mapping[str, _Runs]], ranked: Sequence[str]
+) -> Iterator[list[_Entry]]:
+    """The entries of a problem, by name, in groups whose items are as many; none where there is no statistic."""
+    groups: dict[tuple[int, ...], list[_Entry]] = {}
+    for name, embeddings in sorted(methods.items()):
+        entry = _entry(problem, name, embeddings, ranked)
+        groups.setdefault(entry.items.shape[1:], []).append(entry)
+    if len(groups) > 1:
+        sizes = {shape: [entry.method for entry in group] for shape, group in groups.items()}
+        _log.warning("%s: methods of unequal items (their number, columns) are not compared: %s", problem, sizes)
+    for (_, columns), group in groups.items():
+        if statistic_of(problem.metric, columns) is None:
+            _log.warning("%s: not compared, for statistics.STATISTICS does not name this metric", problem)
+        elif len(group) > 1:
+            yield group
+
+
+def _pairs(entries: Sequence[_Entry]) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
+    """Places of every two that were trained on the same, or of which one was trained on nothing."""
+    trained_on = np.array([entry.trained_on for entry in entries])
+    is_fair = (trained_on[:, None] == trained_on) | (trained_on[:, None] == "") | (trained_on == "")
+    first, second = np.nonzero(np.triu(is_fair, 1))
+    return first, second
+
+
+# --- tests ------------------------------------------------------------------------------------------------
+def _tested(problem: _Problem, entries: Sequence[_Entry], *, samples: int, seed: int) -> _Tested:
+    first, second = _pairs(entries)
+    if all(entry.items.shape[2] == 1 and np.isin(entry.items, (0.0, 1.0)).all() for entry in entries):
+        return _hits_tested(entries, first, second)
+    statistic = statistic_of(problem.metric, entries[0].items.shape[2])
+    assert statistic is not None
+    return _bootstrapped(entries, first, second, statistic, samples=samples, seed=seed)
+
+
+def _hits_tested(
+    entries: Sequence[_Entry], first: Int[np.ndarray, " pairs"], second: Int[np.ndarray, " pairs"]
+) -> _Tested:
+    runs = np.array([len(entry.items) for entry in entries])
+    scale = math.lcm(*runs.tolist())  # whole numbers, so that sums of their squares and products are exact
+    hits = np.stack([entry.items.sum(axis=(0, 2)) * (scale // len(entry.items)) for entry in entries])
+    p, once = mcnemar(hits), np.flatnonzero(runs == 1)
+    p[np.ix_(once, once)] = mcnemar_exact(hits[once] / scale)
+    low, high = mean_intervals(hits, z=float(ndtri(0.5 + CONFIDENCE / 2)))
+    is_exact = (runs[first] == 1) & (runs[second] == 1)
+    return _Tested(
+        first=first,
+        second=second,
+        values=hits.mean(axis=1) / scale,
+        low=low[first, second] / scale,
+        high=high[first, second] / scale,
+        p=p[first, second],
+        test=np.where(is_exact, "mcnemar_exact", "mcnemar"),
+    )
+
+
+def _bootstrapped(
+    entries: Sequence[_Entry],
+    first: Int[np.ndarray, " pairs"],
+    second: Int[np.ndarray, " pairs"],
+    statistic: Statistic,
+    *,
+    samples: int,
+    seed: int,
+) -> _Tested:
+    items = [entry.items[..., 0] if statistic is mean_of_items else entry.items for entry in entries]
+    counts = np.array([len(runs) for runs in items])
+    drawn = resampled(np.concatenate(items), samples=samples, seed=seed, statistic=statistic)
+    means = np.add.reduceat(drawn, np.cumsum(counts) - counts, axis=0) / counts[:, None]
+    ends, p, is_normal = np.empty((2, len(first))), np.empty(len(first)), np.empty(len(first), dtype=bool)
+    step = max(1, _BLOCK_DIFFERENCES // samples)
+    for start in range(0, len(first), step):
+        block = slice(start, start + step)
+        differences = means[first[block]] - means[second[block]]
+        ends[:, block] = np.percentile(differences, [50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE)], axis=1)
+        p[block], is_normal[block] = bootstrap_p(differences)
+    return _Tested(
+        first=first,
+        second=second,
+        values=np.array([statistic(runs).mean() for runs in items]),
+        low=ends[0],
+        high=ends[1],
+        p=p,
+        test=np.where(is_normal, "paired_bootstrap_normal", "paired_bootstrap"),
+    )
+
+
+# --- rows -------------------------------------------------------------------------------------------------
+
+
+def _table(problem: _Problem, entries: Sequence[_Entry], tested: _Tested) -> pa.Table:
+    """One row a pair; columns of the whole table are not here yet."""
+    columns = {name: pa.repeat(pa.scalar(value), len(tested.p)) for name, value in problem._asdict().items()}
+    for side, places in (("a", tested.first), ("b", tested.second)):
+        for name in ("method", "trained_on", "embedding"):
+            columns[f"{name}_{side}"] = pa.array([getattr(entry, name) for entry in entries]).take(pa.array(places))
+        columns[f"value_{side}"] = pa.array(tested.values[places])
+    return pa.table(
+        {
+            **columns,
+            "difference": pa.array(tested.values[tested.first] - tested.values[tested.second]),
+            "ci_low": pa.array(tested.low),
+            "ci_high": pa.array(tested.high),
+            "n": pa.array(np.full(len(tested.p), entries[0].items.shape[1])),
+            "test": pa.array(tested.test.tolist(), pa.string()),
+            "p_value": pa.array(tested.p),
+        }
+    )
+
+
+def _corrected(p: Float[np.ndarray, " tests"], families: Sequence[tuple[str, ...]]) -> Float[np.ndarray, " tests"]:
+    """Holm's correction within each family."""
+    numbers = {family: number for number, family in enumerate(dict.fromkeys(families))}
+    codes = np.array([numbers[family] for family in families])
+    corrected = np.empty_like(p)
+    for number in range(len(numbers)):
+        corrected[codes == number] = holm(p[codes == number])
+    return corrected
