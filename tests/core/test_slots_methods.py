@@ -154,7 +154,7 @@ def test_a_split_without_sentences_is_an_error_that_says_so(files):
     own = data(files)
     empty = {"train": own.utterances["train"], "dev": {language: utterances_of_none() for language in ("en", "de")}}
     assert sentences_of(replace(own, utterances=empty))[1]
-    with pytest.raises(TrainingError, match="en-de has no dev sentence of a target language. Set split"):
+    with pytest.raises(TrainingError, match=r"en-de has no dev sentence of a target language\. Set split"):
         sentences_of(replace(own, utterances=empty), "dev")
 
 
