@@ -56,7 +56,7 @@ def test_no_outcomes_make_no_comparisons():
 
 
 def test_methods_trained_on_different_data_meet_the_untrained_ones_alone():
-    rows = [outcome("raw", HITS[0])]
+    rows = [outcome("raw", HITS[0]), outcome("centered", HITS[1])]
     rows += [
         outcome(method, HITS[place], trained_on=entry, seed=0)
         for place, method in enumerate(("dream", "emu"))
@@ -67,6 +67,11 @@ def test_methods_trained_on_different_data_meet_the_untrained_ones_alone():
         for row in compared(*rows).to_pylist()
     ]
     assert found == [
+        ("centered", "", "dream", "en-de"),
+        ("centered", "", "dream", "en-de+en-es"),
+        ("centered", "", "emu", "en-de"),
+        ("centered", "", "emu", "en-de+en-es"),
+        ("centered", "", "raw", ""),
         ("dream", "en-de", "emu", "en-de"),
         ("dream", "en-de", "raw", ""),
         ("dream", "en-de+en-es", "emu", "en-de+en-es"),
