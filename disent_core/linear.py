@@ -49,7 +49,7 @@ class _Affine(torch.autograd.Function):
     @staticmethod
     def forward(x: Tensor, weight: Tensor, bias: Tensor, precision: Precision) -> Tensor:
         seeds = zip(x.expand(len(weight), *x.shape[1:]), weight, bias, strict=True)
-        return _stack([_product(own, matrix, precision).add_(shift) for own, matrix, shift in seeds])
+        return _stack([product(own, matrix, precision).add_(shift) for own, matrix, shift in seeds])
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -61,13 +61,11 @@ class _Affine(torch.autograd.Function):
         (gradient,), (x, weight) = gradients, ctx.saved_tensors
         to_x = to_weight = None
         if ctx.needs_input_grad[0]:
-            to_x = _stack(
-                [_product(own, matrix.T, ctx.precision) for own, matrix in zip(gradient, weight, strict=True)]
-            )
+            to_x = _stack([product(own, matrix.T, ctx.precision) for own, matrix in zip(gradient, weight, strict=True)])
             to_x = (to_x if len(x) == len(to_x) else to_x.sum(dim=0, keepdim=True)).to(x.dtype)
         if ctx.needs_input_grad[1]:
             seeds = zip(gradient, x.expand(len(weight), *x.shape[1:]), strict=True)
-            to_weight = _stack([_product(own.T, rows.T, ctx.precision) for own, rows in seeds])
+            to_weight = _stack([product(own.T, rows.T, ctx.precision) for own, rows in seeds])
         return to_x, to_weight, gradient.sum(dim=1) if ctx.needs_input_grad[2] else None, None
 
     @staticmethod
@@ -86,7 +84,7 @@ def _stack(parts: list[Tensor]) -> Tensor:
     return parts[0].unsqueeze(0) if len(parts) == 1 else torch.stack(parts)
 
 
-def _product(left: Float[Tensor, "n k"], right: Float[Tensor, "m k"], precision: Precision) -> Float[Tensor, "n m"]:
+def product(left: Float[Tensor, "n k"], right: Float[Tensor, "m k"], precision: Precision) -> Float[Tensor, "n m"]:
     if precision == "bfloat16":
         return F.linear(left.bfloat16(), right.bfloat16()).float()
     if _HAS_ONEDNN and left.dtype == torch.float32 and left.device.type == "cpu" and left.numel():

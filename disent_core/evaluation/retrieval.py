@@ -1,17 +1,19 @@
 """Exact retrieval, by cosine or late interaction: nearest candidates, ranks of the gold ones, scores of both.
 
-Equal vectors always tie: rows of the pool that are equal to the bit are scored once, so neither FAISS's order
-nor a rounding of BLAS comes between them. Memory is bounded by blocks of queries.
+A cosine is that of the two float32 rows of norm 1, rounded to multiples of 2^-26; it is computed without error and
+then rounded once to float32 (`search`). So equal vectors tie, and near ones are told apart by their scores, never by
+the rounding of a product: rankings depend neither on blocks nor on threads. Memory is bounded by blocks of queries.
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
+import torch
 from jaxtyping import Float, Float32, Int
 
 from disent_core.errors import EncoderError
 from disent_core.evaluation.contract import Embedded, LateInteraction, Ties
+from disent_core.evaluation.search import best, blocks, exact_scores, nearest_rows, on_grid
 
 _BLOCK_SCORES = 1 << 23  # scores held at once: 32 MB
 
@@ -27,42 +29,46 @@ def check_finite(matrix: Float[np.ndarray, "rows dim"], name: str) -> None:
 
 
 def unit_rows(matrix: Float[np.ndarray, "rows dim"], name: str) -> Float32[np.ndarray, "rows dim"]:
-    """Rows of norm 1 in float32, whatever their scale; a row of zeros stays zero, so its cosines are 0.
+    """Rows of norm 1 in float32, on the grid of `search`, whatever their scale; a row of zeros stays zero.
 
     Raises:
         EncoderError: if a row has a value that is not finite; says which.
     """
     check_finite(matrix, name)
+    unit = np.empty(matrix.shape, dtype=np.float32)
+    for block in blocks(len(matrix), 1024):  # which stay in the cache
+        unit[block] = on_grid(_unit(matrix[block]))
+    return unit
+
+
+def _unit(matrix: Float[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "rows dim"]:
     matrix = matrix.astype(np.float32 if matrix.dtype.itemsize < 8 else np.float64)
     # By the largest value first, so that no square overflows or vanishes.
     peak = np.abs(matrix).max(axis=1, keepdims=True, initial=0)
     matrix /= np.where(peak > 0, peak, 1)
     norm = np.linalg.norm(matrix, axis=1, keepdims=True)
     matrix /= np.where(norm > 0, norm, 1)
-    return np.ascontiguousarray(matrix, dtype=np.float32) + np.float32(0)  # + 0: no negative zeros
+    return matrix.astype(np.float32, copy=False)
 
 
-def _distinct(pool: Embedded) -> tuple[Int[np.ndarray, " groups"], Int[np.ndarray, " pool"]]:
-    """First index of each distinct candidate, ascending, and the place of every one among the distinct ones."""
+def _distinct(pool: Embedded) -> tuple[Embedded, Int[np.ndarray, " pool"]]:
+    """The distinct candidates, by first index, and the place of every one among them."""
     if isinstance(pool, np.ndarray):
         raw = pool.view(np.dtype((np.void, pool.dtype.itemsize * pool.shape[1]))).ravel()
     else:
         raw = pool.identities()
     _, first, group = np.unique(raw, return_index=True, return_inverse=True)
+    if len(first) == len(pool):
+        return pool, np.arange(len(pool))
     order = np.argsort(first)
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
-    return first[order], place[group]
+    kept = first[order]
+    return pool[kept] if isinstance(pool, np.ndarray) else pool.take(kept), place[group]
 
 
 def _blocks(rows: int, width: int) -> Iterator[slice]:
-    step = max(1, _BLOCK_SCORES // max(width, 1))
-    for start in range(0, rows, step):
-        yield slice(start, min(start + step, rows))
-
-
-def _take(embedded: Embedded, rows: Int[np.ndarray, " rows"]) -> Any:
-    return embedded[rows] if isinstance(embedded, np.ndarray) else embedded.take(rows)
+    return blocks(rows, max(1, _BLOCK_SCORES // width))
 
 
 def _checked(queries: Embedded, pool: Embedded) -> tuple[Embedded, Embedded]:
@@ -116,32 +122,11 @@ def nearest(
 def _search(
     queries: Embedded, pool: Embedded, wanted: int
 ) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
-    first, group = _distinct(pool)
-    if isinstance(queries, np.ndarray) and isinstance(pool, np.ndarray):
-        return _search_index(queries, pool[first], group, wanted)
-    return _search_all(queries, _take(pool, first), group, wanted)
-
-
-def _search_index(
-    queries: Float32[np.ndarray, "queries dim"],
-    distinct: Float32[np.ndarray, "groups dim"],
-    group: Int[np.ndarray, " pool"],
-    wanted: int,
-) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
-    import faiss
-
-    index = faiss.IndexFlatIP(distinct.shape[1])
-    index.add(distinct)
-    fetched = min(wanted + 1, len(distinct))
-    scores = np.empty((len(queries), wanted), dtype=np.float32)
-    indices = np.empty((len(queries), wanted), dtype=np.int64)
-    for block in _blocks(len(queries), fetched * wanted):
-        near, groups = index.search(queries[block], fetched)
-        scores[block], indices[block] = _expand(near, groups, group, wanted)
-        if fetched > wanted:  # equal scores on both sides of the cut: which come first is not FAISS's choice
-            cut = np.flatnonzero(near[:, wanted - 1] == near[:, wanted]) + block.start
-            scores[cut], indices[cut] = _search_all(queries[cut], distinct, group, wanted)
-    return scores, indices
+    distinct, group = _distinct(pool)
+    if not (isinstance(queries, np.ndarray) and isinstance(distinct, np.ndarray)):
+        return _search_all(queries, distinct, group, wanted)
+    found = nearest_rows(queries, distinct, min(wanted, len(distinct)))
+    return found if len(distinct) == len(group) else _expand(*found, group, wanted)
 
 
 def _expand(
@@ -153,25 +138,35 @@ def _expand(
     """Candidates in place of their groups, at most `wanted` of each, by score and then by index."""
     sizes = np.bincount(group)
     starts = np.cumsum(sizes) - sizes
-    members = np.concatenate([np.argsort(group, kind="stable"), np.full(wanted, len(group))])
-    indices = members[starts[groups][..., None] + np.arange(wanted)]
-    real = np.arange(wanted) < sizes[groups][..., None]
-    rows = (len(scores), -1)
-    indices = np.where(real, indices, len(group)).reshape(rows)
-    every = np.where(real, scores[..., None], np.float32(-np.inf)).reshape(rows)
-    best = np.lexsort((indices, -every), axis=1)[:, :wanted]
-    return np.take_along_axis(every, best, 1), np.take_along_axis(indices, best, 1)
+    width = min(wanted, int(sizes.max()))
+    members = np.concatenate([np.argsort(group, kind="stable"), np.full(width, len(group))])
+    found = _empty(len(scores), wanted)
+    for block in _blocks(len(scores), groups.shape[1] * width):
+        own = groups[block][..., None]
+        real = np.arange(width) < sizes[own]
+        every = np.where(real, scores[block][..., None], np.float32(-np.inf))
+        _keep_best(found, block, every, members[starts[own] + np.arange(width)])
+    return found
+
+
+def _empty(queries: int, k: int) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
+    return np.empty((queries, k), dtype=np.float32), np.empty((queries, k), dtype=np.int64)
+
+
+def _keep_best(found: tuple[np.ndarray, np.ndarray], block: slice, scores: np.ndarray, columns: np.ndarray) -> None:
+    rows = (block.stop - block.start, -1)
+    k = found[0].shape[1]
+    top = best(torch.from_numpy(scores.reshape(rows)), torch.from_numpy(columns).flatten(1), k)
+    found[0][block], found[1][block] = (part.numpy() for part in top)
 
 
 def _search_all(
     queries: Embedded, distinct: Embedded, group: Int[np.ndarray, " pool"], wanted: int
 ) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
-    scores = np.empty((len(queries), wanted), dtype=np.float32)
-    indices = np.empty((len(queries), wanted), dtype=np.int64)
+    found = _empty(len(queries), wanted)
     for block, every in _scored_blocks(queries, distinct, group):
-        indices[block] = np.argsort(-every, axis=1, kind="stable")[:, :wanted]
-        scores[block] = np.take_along_axis(every, indices[block], 1)
-    return scores, indices
+        _keep_best(found, block, every, np.arange(len(group))[None])
+    return found
 
 
 def _scored_blocks(
@@ -179,8 +174,10 @@ def _scored_blocks(
 ) -> Iterator[tuple[slice, Float32[np.ndarray, "queries pool"]]]:
     """Blocks of queries with their scores against the whole pool."""
     for block in _blocks(len(queries), len(group)):
-        some = _take(queries, np.arange(block.start, block.stop))
-        scores = some @ distinct.T if isinstance(distinct, np.ndarray) else some.similarity(distinct)
+        if isinstance(queries, np.ndarray) and isinstance(distinct, np.ndarray):
+            scores = exact_scores(torch.from_numpy(queries[block]), torch.from_numpy(distinct)).numpy()
+        else:
+            scores = queries.take(np.arange(block.start, block.stop)).similarity(distinct)
         yield block, scores[:, group]
 
 
@@ -230,9 +227,9 @@ def gold_ranks(
         ValueError: if there is nothing to search.
     """
     queries, pool = _checked(queries, pool)
-    first, group = _distinct(pool)
+    distinct, group = _distinct(pool)
     ranks = np.zeros(gold.shape, dtype=np.int64)
-    for block, scores in _scored_blocks(queries, _take(pool, first), group):
+    for block, scores in _scored_blocks(queries, distinct, group):
         if skip is not None:
             scores[np.arange(len(scores)), skip[block]] = -np.inf
         ranks[block] = _ranks(scores, gold[block], ties)
