@@ -30,6 +30,7 @@ TASKS: Mapping[str, str] = {
     "sts": "disent_core.evaluation.sts",
     "qe": "disent_core.evaluation.qe",
     "ner": "disent_core.evaluation.ner",
+    "language_identification": "disent_core.evaluation.language_identification",
     "clustering": "disent_core.evaluation.clustering",
 }
 """Module of each task by its name; imported when the task is asked for."""
