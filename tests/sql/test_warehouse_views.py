@@ -55,6 +55,15 @@ def test_language_identification_wants_the_language_in_the_language_embedding(wa
     ]
 
 
+def test_language_identification_ranks_a_method_without_language_embedding_by_its_sentence_embedding(warehouse):
+    task = {"task": "language_identification"}
+    warehouse.build(metrics=[{**task, "embedding": "language"}, {**task, **RAW, "value": 0.45}])
+    assert board(warehouse, "method, reads_as, rank") == [
+        ("dream", "higher is better", 1),
+        ("raw", "higher is better", 2),
+    ]
+
+
 def test_a_task_that_no_sql_names_is_ranked_by_meaning_or_else_by_the_sentence_embedding(warehouse):
     rows = [{"value": 0.5}, {**RAW, "value": 0.4}, {"embedding": "template", "value": 0.6}]
     warehouse.build(metrics=[{**row, "task": "a_new_task"} for row in rows])
