@@ -12,11 +12,13 @@ from disent_core.corpora.contract import KINDS, Format, PairReader, Reader
 from disent_core.errors import ConfigError
 
 READERS: dict[str, str] = {
+    "conll": "disent_core.corpora.conll",
     "massive": "disent_core.corpora.massive",
     "mlqe": "disent_core.corpora.mlqe",
     "moses": "disent_core.corpora.moses",
     "sts": "disent_core.corpora.sts",
     "tatoeba": "disent_core.corpora.tatoeba",
+    "xsid": "disent_core.corpora.xsid",
 }
 """Module of each format, imported when a corpus asks for it."""
 

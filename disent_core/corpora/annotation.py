@@ -96,3 +96,25 @@ def tagged_slots(tags: Sequence[str]) -> list[Slot]:
         else:
             slots.append(Slot(slot_type, position, position + 1))
     return slots
+
+
+_BEGINS, _ENDS, _PREFIXES = frozenset("BSU"), frozenset("ELSU"), frozenset("BIMELSU")
+
+
+def bio_tags(tags: Sequence[str]) -> list[str]:
+    """BIO of tags in BIO, IOB1, IOBES, BMES or BILOU; a tag that goes on where nothing of its type is open begins.
+
+    Raises:
+        ValueError: if a tag is of no such scheme.
+    """
+    found, open_type = [], ""
+    for tag in tags:
+        prefix, _, slot_type = tag.partition("-")
+        if tag == OUTSIDE:
+            found.append(OUTSIDE)
+        elif prefix not in _PREFIXES or not slot_type:
+            raise ValueError(f"{tag!r} is not a tag such as O, B-date or I-date")
+        else:
+            found.append(f"{'B' if prefix in _BEGINS or slot_type != open_type else 'I'}-{slot_type}")
+        open_type = "" if prefix in _ENDS else slot_type
+    return found
