@@ -1,10 +1,12 @@
-"""Stage `evaluation`: methods x tasks -> metric rows and rankings, one file a method, encoder and pair.
+"""Stage `evaluation`: methods x tasks -> metric rows, rankings and outcomes, one file a method, encoder and entry;
+then every two methods of an encoder compared.
 
 What belongs here: which tables a task reads and which pair is measured where. What does not: any measure.
 """
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import dagster as dg
@@ -20,6 +22,8 @@ from disent_assets.resources import Workspace
 from disent_core.config import MethodConfig
 from disent_core.encoders.huggingface import resolve_device
 from disent_core.errors import TableError, located
+from disent_core.evaluation.comparisons import CODE_VERSION as COMPARISONS_VERSION
+from disent_core.evaluation.comparisons import compare
 from disent_core.evaluation.contract import READABLE, LabelProblem, Problem, Task, Texts, task
 from disent_core.evaluation.runner import Evaluated, Label, evaluate
 from disent_core.evaluation.scopes import scopes
@@ -29,20 +33,28 @@ from disent_core.heads.train import describe_head, settings_fingerprint
 from disent_core.tables import SCHEMAS, content_of, fingerprint, read_table, refresh_table
 
 CODE_VERSION = "1"
+COMPARISONS = "comparisons"
+TABLES = ("outcomes", "rankings", "metrics")
+"""What a method's step writes; the metrics last: while they are old the step is not done."""
 
 
 def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
-    """Assets of the stage: one for each encoder and method."""
-    return [
-        _evaluation(workspace, encoder, method)
-        for encoder in workspace.config.encoders
-        for method in workspace.config.methods_of(encoder)
+    """Assets of the stage: one for each encoder and method, and the comparisons of each encoder."""
+    config = workspace.config
+    measured = [
+        _evaluation(workspace, encoder, method) for encoder in config.encoders for method in config.methods_of(encoder)
     ]
+    return [*measured, *(_comparisons(workspace, encoder) for encoder in config.encoders)]
 
 
 def evaluation_key(encoder: str, method: str) -> list[str]:
     """Key of a method's metrics."""
     return ["evaluation", encoder, method]
+
+
+def comparisons_key(encoder: str) -> list[str]:
+    """Key of the paired tests between the methods of an encoder."""
+    return ["evaluation", encoder, COMPARISONS]
 
 
 def _evaluation(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.AssetsDefinition:
@@ -88,7 +100,7 @@ def _refresh(
     workspace: Workspace, encoder: str, method: MethodConfig, tasks: list[Task], pair: str
 ) -> dg.MaterializeResult:
     config, key = workspace.config, evaluation_key(encoder, method.name)
-    paths = {name: workspace.table("evaluation", name, encoder, method.name, pair) for name in ("metrics", "rankings")}
+    paths = {name: workspace.table("evaluation", name, encoder, method.name, pair) for name in TABLES}
     inputs = fingerprint(
         CODE_VERSION,
         config.evaluation,
@@ -103,17 +115,15 @@ def _refresh(
     def make(name: str) -> pa.Table:
         if not made:
             found = measure(workspace, encoder, method, tasks, pair, inputs)
-            made.update(metrics=found.metrics, rankings=found.rankings)
+            made.update({table: getattr(found, table) for table in TABLES})
         return made[name]
 
-    # The metrics are written last: while they are old the step is not done.
-    rankings = refresh_table(paths["rankings"], SCHEMAS["rankings"], inputs=inputs, make=lambda: make("rankings"))
-    metrics = refresh_table(paths["metrics"], SCHEMAS["metrics"], inputs=inputs, make=lambda: make("metrics"))
+    refreshed = {
+        name: refresh_table(paths[name], SCHEMAS[name], inputs=inputs, make=partial(make, name)) for name in TABLES
+    }
     rows = read_table(paths["metrics"], SCHEMAS["metrics"])
-    return materialized(
-        [metrics], key=key, metadata={"rankings": rankings.info.rows, **_headline(rows)},
-        checks=metric_results(key, rows),
-    )  # fmt: skip
+    metadata = {"rankings": refreshed["rankings"].info.rows, **_headline(rows)}
+    return materialized([refreshed["metrics"]], key=key, metadata=metadata, checks=metric_results(key, rows))
 
 
 def measure(
@@ -127,7 +137,7 @@ def measure(
     return evaluate(
         problems(workspace, tasks, pair, method),
         _Embedder(workspace, encoder, method, trained) if method.method.embeddings else None,
-        _labeller(trained) if isinstance(trained, TrainedLabeller) else None,
+        _labeller(workspace, trained) if isinstance(trained, TrainedLabeller) else None,
         method=method.name,
         encoder=encoder,
         trained_on=pair if method.method.is_trained else "",
@@ -152,9 +162,12 @@ class _Embedder:
         return self.trained.embed(text_features(texts.keys, *tables, language=texts.language, texts=texts.texts), seed)
 
 
-def _labeller(trained: TrainedLabeller) -> Label:
+def _labeller(workspace: Workspace, trained: TrainedLabeller) -> Label:
+    """Tags sentences of the languages and corpora that it was trained on: another corpus has tags of its own."""
+    corpora = {corpus.name for corpus in workspace.config.corpora if corpus.trains}
+
     def label(problem: LabelProblem, seed: int | None) -> list[list[str]] | None:
-        if problem.evaluated_on not in trained.languages:
+        if problem.evaluated_on not in trained.languages or problem.dataset not in corpora:
             return None
         return trained.label(problem.sentences, problem.evaluated_on, seed)
 
@@ -190,6 +203,59 @@ def _sources(workspace: Workspace, tasks: list[Task], entry: str, method: Method
             for table, part in _made(workspace, scope.partitions(tasks))
         )
     )
+
+
+def _comparisons(workspace: Workspace, encoder: str) -> dg.AssetsDefinition:
+    config, key = workspace.config, comparisons_key(encoder)
+    methods = config.methods_of(encoder)
+    ranked = {name: task(name).ranked for name in config.evaluation.tasks}
+    samples, seed = config.evaluation.bootstrap_samples, config.evaluation.bootstrap_seed
+    version = fingerprint(COMPARISONS_VERSION, ranked, samples, seed)
+
+    @dg.multi_asset(
+        name=step_name(key),
+        specs=[
+            spec(
+                key,
+                f"Every two methods on `{encoder}`, on every problem: McNemar's test or a paired bootstrap, corrected "
+                "by Holm over each task. One row two methods and a problem.",
+                code_version=version[:12],
+                kinds={"parquet"},
+                deps=[dg.AssetDep(evaluation_key(encoder, method.name)) for method in methods],
+                schema=SCHEMAS["comparisons"],
+            )
+        ],
+    )
+    def comparisons() -> Iterator[dg.MaterializeResult]:
+        paths = [
+            workspace.table("evaluation", "outcomes", encoder, method.name, pair)
+            for method in methods
+            for pair in config.pairs_of(method)
+        ]
+        paths = [path for path in paths if path.is_file()]
+        inputs = fingerprint(version, [content_of(path) for path in paths])
+        with clear_errors():
+            refreshed = refresh_table(
+                comparisons_path(workspace, encoder),
+                SCHEMAS["comparisons"],
+                inputs=inputs,
+                make=lambda: compare(
+                    [read_table(path, SCHEMAS["outcomes"]) for path in paths],
+                    ranked,
+                    samples=samples,
+                    seed=seed,
+                    fingerprint=inputs,
+                    created_at=datetime.now(UTC),
+                ),
+            )
+        yield materialized([refreshed], key=key)
+
+    return comparisons
+
+
+def comparisons_path(workspace: Workspace, encoder: str) -> Path:
+    """Where the comparisons of an encoder's methods lie."""
+    return workspace.table("evaluation", "comparisons", encoder)
 
 
 def _table_path(workspace: Workspace, corpus: str, table: str, part: str) -> Path:

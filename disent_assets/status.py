@@ -73,6 +73,8 @@ def _files(workspace: Workspace, key: Sequence[str], partition: str | None) -> l
             files = [workspace.table("evaluation", "metrics", encoder, method, pair)]
         case ("targets", "aligned_pairs", str(pair)):
             files = [workspace.table("targets", "aligned_pairs", pair)]
+        case ("evaluation", encoder, _, None):
+            files = [workspace.table("evaluation", "comparisons", encoder)]
         case ("warehouse", *_):
             files = [workspace.warehouse]
         case (stage, ("sentence_pairs" | "code_switched_pairs") as table, str(pair)):

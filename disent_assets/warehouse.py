@@ -6,6 +6,7 @@ What belongs here: which files are loaded, namely those that the configuration d
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,13 @@ import dagster as dg
 from disent_assets.checks import check, passed
 from disent_assets.corpora import SENTENCE_PAIRS, UTTERANCES
 from disent_assets.database import build_warehouse
-from disent_assets.evaluation import evaluation_key
+from disent_assets.evaluation import comparisons_key, comparisons_path, evaluation_key
 from disent_assets.heads import curve_path, head_key
 from disent_assets.negatives import POOL
 from disent_assets.report import clear_errors, spec
 from disent_assets.resources import SQL, Workspace
 from disent_assets.targets import MASKED, SWITCHED, TEMPLATES, TRAINING_TEMPLATES
-from disent_core.tables import content_of, fingerprint, write_text
+from disent_core.tables import SCHEMAS, content_of, fingerprint, refresh_table, rows_table, write_text
 
 CODE_VERSION = "1"
 DATABASE = ["warehouse", "database"]
@@ -36,6 +37,7 @@ def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
         for encoder in config.encoders
         for method in config.methods_of(encoder)
     ]
+    heads.append([comparisons_key(encoder) for encoder in config.encoders])
     tables = [
         *(PER_LANGUAGE if config.utterance_languages else ()),
         *([SENTENCE_PAIRS] if config.pair_names else ()),
@@ -95,11 +97,30 @@ def input_files(workspace: Workspace) -> dict[str, list[Path]]:
     ]
     for name in ("metrics", "rankings"):
         declared[name] = [workspace.table("evaluation", name, *each) for each in methods]
+    declared["comparisons"] = [comparisons_path(workspace, encoder) for encoder in config.encoders]
+    declared["configured_methods"] = [workspace.table("warehouse", "configured_methods", "all")]
     declared["training_curve"] = [curve_path(workspace, *each) for each in methods]
     return {name: [path for path in paths if path.is_file()] for name, paths in declared.items()}
 
 
+def _write_methods(workspace: Workspace) -> None:
+    """The methods as configured: what a name in `metrics` stands for."""
+    rows = [
+        {
+            "method": method.name,
+            "base_method": method.method.name,
+            "settings": json.dumps(asdict(method.settings), sort_keys=True),
+        }
+        for name in workspace.config.experiment.methods
+        for method in [workspace.config.methods[name]]
+    ]
+    path = workspace.table("warehouse", "configured_methods", "all")
+    schema = SCHEMAS["configured_methods"]
+    refresh_table(path, schema, inputs=fingerprint(rows), make=lambda: rows_table(rows, "configured_methods"))
+
+
 def _refresh(workspace: Workspace) -> dg.MaterializeResult:
+    _write_methods(workspace)
     inputs = input_files(workspace)
     contents = {name: [content_of(path) for path in paths] for name, paths in inputs.items()}
     wanted = fingerprint(CODE_VERSION, contents, _sql_hash())

@@ -332,6 +332,8 @@ def _check_parts(config: Config, place: Locator) -> None:
             safe_part(name)
         except ValueError as error:
             place.fail(where, str(error))
+    if "comparisons" in config.methods:
+        place.fail(("methods", "comparisons"), "'comparisons' is what the comparison of methods is called; rename it")
 
 
 def _check_pairs(config: Config, place: Locator) -> None:

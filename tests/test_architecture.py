@@ -15,7 +15,7 @@ from disent_assets.resources import open_workspace
 from disent_core import corpora, encoders, heads
 from disent_core.config_file import Locator
 from disent_core.config_reference import SECTIONS
-from disent_core.corpora.contract import Reader
+from disent_core.corpora.contract import PairReader, Reader
 from disent_core.errors import ConfigError
 from disent_core.evaluation import contract as tasks
 from disent_core.heads.contract import EMBEDDINGS, Method
@@ -180,7 +180,8 @@ def test_a_task_is_a_line_in_its_registry_and_a_module_that_keeps_the_contract(n
 
 @pytest.mark.parametrize("name", corpora.READERS)
 def test_a_corpus_format_is_a_line_in_its_registry_and_a_module_that_keeps_the_contract(name):
-    assert isinstance(corpora.reader(name), Reader)
+    module = corpora.format_module(name)
+    assert isinstance(module, PairReader if corpora.is_of_pairs(name) else Reader)
 
 
 @pytest.mark.parametrize("name", encoders.ENCODER_KINDS)
