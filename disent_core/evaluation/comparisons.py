@@ -7,7 +7,7 @@ would hold on other items from the same source, given these heads: seeds are ave
 import logging
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -70,7 +70,7 @@ class _Tested:
 
 
 def compare(
-    outcomes: Sequence[pa.Table],
+    outcomes: Iterable[pa.Table],
     ranked: Mapping[str, Sequence[str]],
     *,
     samples: int,
@@ -94,7 +94,7 @@ def compare(
     compared is left out, and logged: a metric of several columns without statistic, methods of unequal items.
 
     Args:
-        outcomes: tables of that schema, of at least whole families.
+        outcomes: tables of that schema, of at least whole families; of each only the ranked embeddings are kept.
         ranked: of each task, `Task.ranked`; the outcomes of other tasks are left out.
         samples: resamplings of a bootstrap.
         seed: of the resamplings.
@@ -137,7 +137,7 @@ _Found = dict[_Problem, dict[tuple[str, str], dict[str, _Runs]]]
 """Items by problem, then method and `trained_on`, then embedding, then seed."""
 
 
-def _found(outcomes: Sequence[pa.Table], ranked: Mapping[str, Sequence[str]]) -> _Found:
+def _found(outcomes: Iterable[pa.Table], ranked: Mapping[str, Sequence[str]]) -> _Found:
     found: _Found = {}
     for row, items in (each for table in outcomes for each in _rows(table)):
         if row["embedding"] not in ranked.get(row["task"], ()):
@@ -147,7 +147,7 @@ def _found(outcomes: Sequence[pa.Table], ranked: Mapping[str, Sequence[str]]) ->
         runs = embeddings.setdefault(row["embedding"], {})
         if row["seed"] in runs:
             raise TableError(f"outcomes of {row['method']} on {problem}: seed {row['seed']} is there twice")
-        runs[row["seed"]] = items.reshape(-1, row["columns"])
+        runs[row["seed"]] = items.reshape(-1, row["columns"]).copy()  # so that the table can go
     return found
 
 
