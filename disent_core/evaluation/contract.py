@@ -29,6 +29,7 @@ TASKS: Mapping[str, str] = {
     "heldout_retrieval": "disent_core.evaluation.heldout_retrieval",
     "sts": "disent_core.evaluation.sts",
     "qe": "disent_core.evaluation.qe",
+    "bitext_mining": "disent_core.evaluation.bitext_mining",
     "ner": "disent_core.evaluation.ner",
     "language_identification": "disent_core.evaluation.language_identification",
     "clustering": "disent_core.evaluation.clustering",
@@ -70,6 +71,9 @@ class EvaluationConfig:
             is a candidate too, except for its own query.
         multi_targets: targets a source in multi-target template retrieval.
         multi_target_few: sources with fewer targets are left out (`exclude`) or have fewer gold (`fewer`).
+        mining_neighbours: nearest neighbours of a sentence by which bitext mining judges how near a pair is.
+        mining_retrieval: `max`: best partners of both sides compete for a sentence; `intersection`: pairs whose
+            sentences are each other's best partner.
         rankings_seeds: seeds whose rankings are kept.
         unseen: measure a trained method on languages that it was not trained on as well.
     """
@@ -86,6 +90,8 @@ class EvaluationConfig:
     template_pool: Literal["targets", "targets+sources"] = "targets"
     multi_targets: int = 5
     multi_target_few: Literal["exclude", "fewer"] = "exclude"
+    mining_neighbours: int = 4
+    mining_retrieval: Literal["max", "intersection"] = "max"
     rankings_seeds: Literal["first", "all"] = "first"
     unseen: bool = False
 
@@ -94,7 +100,7 @@ class EvaluationConfig:
             raise ValueError(f"tasks {unknown} are unknown; known are {sorted(TASKS)}")
         if repeated := sorted({name for name in self.tasks if self.tasks.count(name) > 1}):
             raise ValueError(f"tasks {repeated} are named more than once")
-        for name in ("top_k", "bootstrap_samples", "multi_targets"):
+        for name in ("top_k", "bootstrap_samples", "multi_targets", "mining_neighbours"):
             if (found := getattr(self, name)) < 1:
                 raise ValueError(f"{name} is {found}; it must be at least 1")
 
