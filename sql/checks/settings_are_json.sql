@@ -1,5 +1,5 @@
 -- grain: one row whose settings can't be read as a JSON object
--- reads: main.metrics, main.published_metrics
+-- reads: main.metrics, main.published_metrics, main.configured_methods
 -- units: none
 -- severity: error
 -- excludes: nothing; readers take settings apart with ->>
@@ -18,6 +18,11 @@ rows as (
         task,
         settings
     from main.published_metrics
+    union all by name
+    select
+        method,
+        settings
+    from main.configured_methods
 
 )
 

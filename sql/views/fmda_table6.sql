@@ -1,45 +1,32 @@
--- grain: one embedding of one method, training, data set and encoder; table 6 of FMDA
--- reads: main.fmda_cells
--- units: mean average precision over five targets, a fraction; en_de_on_de is the en-de model on German
+-- grain: one row of FMDA's table 6 (five targets), for each data set and encoder of ours
+-- reads: main.paper_rows
+-- units: MAP, fractions; en_de_on_de is the en-de model on German
 with
 
 cells as (
 
-    select * from main.fmda_cells
-    where "table" = 'T6'
+    select * from main.paper_rows
+    where paper = 'fmda' and "table" = 'T6'
+
+),
+
+wide as (
+
+    pivot cells
+    on column_label in (
+        'en_de_on_en', 'en_de_on_de', 'en_es_on_en', 'en_es_on_es', 'en_ja_on_en', 'en_ja_on_ja'
+    )
+    using first(published) as published, first(measured) as measured, first(difference) as difference
+    group by
+        paper_row, printed_as, published_encoder, method, embedding, training, dataset, encoder,
+        trained_on, why_missing
 
 )
 
 select
-    method,
-    embedding,
-    training,
-    dataset,
-    encoder,
-    max(published) filter (where cell = 'en_de_on_en') as en_de_on_en_published,
-    max(measured) filter (where cell = 'en_de_on_en') as en_de_on_en_measured,
-    max(difference) filter (where cell = 'en_de_on_en') as en_de_on_en_difference,
-    max(published) filter (where cell = 'en_de_on_de') as en_de_on_de_published,
-    max(measured) filter (where cell = 'en_de_on_de') as en_de_on_de_measured,
-    max(difference) filter (where cell = 'en_de_on_de') as en_de_on_de_difference,
-    max(published) filter (where cell = 'en_es_on_en') as en_es_on_en_published,
-    max(measured) filter (where cell = 'en_es_on_en') as en_es_on_en_measured,
-    max(difference) filter (where cell = 'en_es_on_en') as en_es_on_en_difference,
-    max(published) filter (where cell = 'en_es_on_es') as en_es_on_es_published,
-    max(measured) filter (where cell = 'en_es_on_es') as en_es_on_es_measured,
-    max(difference) filter (where cell = 'en_es_on_es') as en_es_on_es_difference,
-    max(published) filter (where cell = 'en_ja_on_en') as en_ja_on_en_published,
-    max(measured) filter (where cell = 'en_ja_on_en') as en_ja_on_en_measured,
-    max(difference) filter (where cell = 'en_ja_on_en') as en_ja_on_en_difference,
-    max(published) filter (where cell = 'en_ja_on_ja') as en_ja_on_ja_published,
-    max(measured) filter (where cell = 'en_ja_on_ja') as en_ja_on_ja_measured,
-    max(difference) filter (where cell = 'en_ja_on_ja') as en_ja_on_ja_difference
-from cells
-group by method, embedding, training, dataset, encoder
+    * exclude (paper_row, why_missing),
+    why_missing
+from wide
 order by
-    dataset nulls first,
-    encoder nulls first,
-    list_position(['raw', 'dream', 'fmda'], method) nulls last,
-    method,
-    training,
+    dataset nulls first, encoder nulls first, paper_row nulls last, method, training,
     list_position(['sentence', 'meaning', 'template', 'residual', 'language'], embedding)

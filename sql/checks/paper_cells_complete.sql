@@ -1,0 +1,37 @@
+-- grain: one printed cell that stands in no table, or stands empty without a reason
+-- reads: main.published_metrics, main.paper_cells
+-- units: printed counts the cells of main.published_metrics, placed those of main.paper_cells
+-- severity: error
+-- excludes: nothing; a reason is a row of main.missing_reasons, for the data set at least
+with
+
+printed as (
+
+    select
+        paper,
+        "table",
+        count(*) as printed
+    from main.published_metrics
+    group by paper, "table"
+
+),
+
+placed as (
+
+    select
+        paper,
+        "table",
+        count(distinct cell_id) as placed,
+        count_if(measured is null and why_missing is null) as unexplained
+    from main.paper_cells
+    group by paper, "table"
+
+)
+
+select
+    printed.*,
+    placed.placed,
+    placed.unexplained
+from printed
+left join placed using (paper, "table")
+where printed.printed <> coalesce(placed.placed, 0) or placed.unexplained > 0

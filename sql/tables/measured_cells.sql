@@ -1,0 +1,206 @@
+-- grain: one cell as measured with one data set and encoder; where methods are rows, with one method
+-- reads: main.table_cells, main.cell_parts, main.measured_figures
+-- units: measured is null unless all parts are there; measured_mean is over those that are
+with
+
+parts as (
+
+    select
+        cells.*,
+        cell_parts.side,
+        cell_parts.part_method,
+        cell_parts.place,
+        cell_parts.trained_pair as part_pair
+    from main.cell_parts
+    inner join main.table_cells as cells using (cell_id)
+
+),
+
+figures as (
+
+    select
+        *,
+        string_split(trained_on, '+') as entries,
+        if(contains(trained_on, '+'), trained_on, 'each pair') as training
+    from main.measured_figures
+
+),
+
+-- The paper's methods, trained as in the paper's rows.
+printed as (
+
+    select
+        parts.cell_id,
+        parts.side,
+        parts.place,
+        parts.part_pair,
+        figures.figure_id,
+        parts.trained_on = figures.trained_on as is_alike
+    from parts
+    inner join figures
+        on
+            parts.task = figures.task
+            and parts.base_metric = figures.metric
+            and parts.part_method = figures.base_method
+            and parts.embedding = figures.embedding
+            and parts.place = figures.place
+            and parts.transfer = figures.transfer
+    where
+        coalesce(figures.trained_on in ('', parts.part_pair), true)
+        and coalesce(figures.examples = parts.examples, parts.examples is null)
+        and coalesce(figures.negatives = parts.negatives, parts.negatives is null)
+        and (
+            parts.paper <> 'emu'
+            or figures.trained_on = ''
+            or figures.labelled_languages
+            = array_to_string(list_sort(string_split(parts.trained_on, '+')), '+')
+        )
+
+),
+
+-- Whatever else was measured on the same.
+others as (
+
+    select
+        parts.cell_id,
+        parts.side,
+        parts.place,
+        parts.part_pair,
+        figures.figure_id,
+        false as is_alike
+    from parts
+    inner join figures
+        on
+            parts.task = figures.task
+            and parts.base_metric = figures.metric
+            and parts.place = figures.place
+    anti join main.table_cells as known
+        on
+            parts.paper = known.paper
+            and parts."table" = known."table"
+            and figures.base_method = known.base_method
+            and figures.embedding = known.embedding
+            and (parts.part_pair is null or figures.training = 'each pair')
+    where
+        parts.is_open
+        and coalesce(figures.examples = parts.examples, parts.examples is null)
+        and coalesce(figures.trained_on = '' or list_contains(figures.entries, parts.part_pair), true)
+
+),
+
+found as (
+
+    select * from printed
+    union all
+    select * from others
+
+),
+
+candidates as (
+
+    select
+        found.*,
+        cells.statistic,
+        cells.base_method,
+        figures.dataset,
+        figures.encoder,
+        figures.trained_on,
+        figures.entries,
+        figures.value,
+        figures.std,
+        figures.ci_low,
+        figures.ci_high,
+        figures.settings,
+        figures.created_at,
+        figures.method as own_method,
+        if(cells.rows_are_methods and found.side = 'value', figures.method, null) as row_method,
+        if(cells.is_open, figures.embedding, null) as own_embedding,
+        if(cells.paper = 'fmda' and cells.rows_are_methods, figures.training, null) as training,
+        figures.trained_on = ''
+        or list_contains(figures.entries, found.place)
+        or list_contains(figures.entries, regexp_replace(found.place, '^(\w+)-(\w+)$', '\2-\1'))
+        or list_contains(string_split_regex(figures.trained_on, '[-+]'), found.place) as is_seen
+    from found
+    inner join main.table_cells as cells using (cell_id)
+    inner join figures using (figure_id)
+
+),
+
+-- Untrained, or trained on this pair; then the largest mixture, then the newest.
+best as (
+
+    select *
+    from candidates
+    qualify row_number() over (
+        partition by
+            cell_id, side, place, part_pair, dataset, encoder, row_method, own_embedding, training
+        order by
+            own_method = base_method desc, is_alike desc, is_seen desc, len(entries) desc, created_at desc
+    ) = 1
+
+),
+
+sides as (
+
+    select
+        cell_id,
+        side,
+        statistic,
+        dataset,
+        encoder,
+        row_method,
+        own_embedding,
+        training,
+        avg(if(statistic = 'std', std, value)) as measured_mean,
+        count(if(statistic = 'std', std, value)) as n_parts,
+        string_agg(distinct nullif(trained_on, ''), ', ' order by nullif(trained_on, '')) as trained_on,
+        any_value(ci_low) as ci_low,
+        any_value(ci_high) as ci_high,
+        any_value(settings) as settings,
+        bool_and(is_seen) as is_seen
+    from best
+    group by all
+
+),
+
+needed as (
+
+    select
+        cell_id,
+        count_if(side = 'value')::bigint as of_parts,
+        count_if(side = 'baseline')::bigint as of_baseline
+    from main.cell_parts
+    group by cell_id
+
+)
+
+select
+    sides.cell_id,
+    sides.dataset,
+    sides.encoder,
+    sides.row_method,
+    sides.own_embedding,
+    sides.training,
+    sides.trained_on,
+    sides.measured_mean,
+    sides.n_parts,
+    needed.of_parts,
+    sides.settings,
+    sides.is_seen,
+    if(needed.of_parts = 1 and sides.statistic = 'mean', sides.ci_low, null) as ci_low,
+    if(needed.of_parts = 1 and sides.statistic = 'mean', sides.ci_high, null) as ci_high,
+    case
+        when sides.n_parts < needed.of_parts or coalesce(baselines.n_parts, 0) < needed.of_baseline then null
+        when sides.statistic = 'relative_change' then sides.measured_mean / baselines.measured_mean - 1
+        when needed.of_baseline > 0 then sides.measured_mean - baselines.measured_mean
+        else sides.measured_mean
+    end as measured
+from sides
+inner join needed using (cell_id)
+left join sides as baselines
+    on
+        sides.cell_id = baselines.cell_id
+        and sides.dataset = baselines.dataset
+        and sides.encoder = baselines.encoder
+        and baselines.side = 'baseline'
+where sides.side = 'value' and sides.n_parts > 0

@@ -1,0 +1,100 @@
+-- grain: one measured aggregate under the published vocabulary
+-- reads: main.metrics, main.configured_methods
+-- units: as main.metrics; std is over seeds (n - 1); place is evaluated_on, `en` for `en-en`
+with
+
+deviations as (
+
+    select
+        task,
+        dataset,
+        method,
+        encoder,
+        trained_on,
+        evaluated_on,
+        embedding,
+        metric,
+        settings,
+        stddev_samp(value) as std
+    from main.metrics
+    where seed is not null
+    group by all
+
+),
+
+aggregates as (
+
+    select
+        metrics.*,
+        deviations.std,
+        if(json_valid(configured.settings), configured.settings, '{}') as method_settings,
+        coalesce(configured.base_method, metrics.method) as named_base
+    from main.metrics as metrics
+    left join deviations
+        using (task, dataset, method, encoder, trained_on, evaluated_on, embedding, metric, settings)
+    left join main.configured_methods as configured
+        on metrics.method = configured.method
+    where
+        metrics.seed is null
+        -- a check tells of what is no JSON
+        and if(json_valid(metrics.settings), coalesce(metrics.settings ->> 'split', 'test'), 'test') = 'test'
+        -- what the papers correlate with
+        and if(json_valid(metrics.settings), coalesce(metrics.settings ->> 'gold', 'z_mean'), 'z_mean')
+        = 'z_mean'
+
+),
+
+-- A variant goes by what it leaves out, whatever it is called.
+varied as (
+
+    select
+        *,
+        case
+            when starts_with(named_base, 'twosl') and method_settings is not null
+                then case
+                    when method_settings ->> 'filter' = 'false'
+                        then if(
+                            method_settings ->> 'contrastive' = 'false',
+                            'twosl_no_filter-contrastive',
+                            'twosl_no_filter'
+                        )
+                    when method_settings ->> 'contrastive' = 'false' then 'twosl_no_contrastive'
+                    else named_base
+                end
+            else concat_ws('-', named_base, nullif(array_to_string(list_sort(
+                from_json(method_settings -> 'without', '["varchar"]')
+            ), '-'), ''))
+        end as variant
+    from aggregates
+
+)
+
+select
+    task,
+    dataset,
+    method,
+    encoder,
+    trained_on,
+    embedding,
+    metric,
+    value,
+    ci_low,
+    ci_high,
+    std,
+    settings,
+    created_at,
+    row_number() over () as figure_id,
+    if(variant = 'fmda' and contains(trained_on, '+'), 'fmda_unified', variant) as base_method,
+    (method_settings ->> 'examples')::bigint as examples,
+    (method_settings ->> 'negatives_per_positive')::bigint as negatives,
+    coalesce(method_settings ->> 'transfer', 'none') as transfer,
+    coalesce(nullif(array_to_string(list_sort(
+        from_json(method_settings -> 'training_languages', '["varchar"]')
+    ), '+'), ''), 'en') as labelled_languages,
+    case
+        when split_part(evaluated_on, '-', 1) = split_part(evaluated_on, '-', 2)
+            then split_part(evaluated_on, '-', 1)
+        when task = 'sts' and ends_with(evaluated_on, '-en') then 'en-' || split_part(evaluated_on, '-', 1)
+        else evaluated_on
+    end as place
+from varied

@@ -1,0 +1,47 @@
+-- grain: one cell of main.paper_cells
+-- reads: main.paper_cells, main.paper_tables
+-- units: trained_on and why_missing are of the whole row of the table: one text each
+with
+
+cells as (
+
+    select * rename (trained_on as cell_trained_on, why_missing as cell_missing)
+    from main.paper_cells
+
+),
+
+rows as (
+
+    select
+        cells.*,
+        if(
+            cells.cell_missing is null or cells.n_parts is null,
+            cells.cell_missing,
+            cells.column_label || ': ' || cells.cell_missing
+        ) as cell_reason,
+        hash(
+            cells.paper, cells."table", cells.paper_row, cells.dataset, cells.encoder, cells.training,
+            if(paper_tables.rows_are_methods, [cells.method, cells.embedding, cells.examples::varchar], [])
+        ) as row_key
+    from cells
+    inner join main.paper_tables using (paper, "table")
+
+),
+
+texts as (
+
+    select
+        row_key,
+        string_agg(distinct cell_trained_on, ', ' order by cell_trained_on) as trained_on,
+        string_agg(distinct cell_reason, '; ' order by cell_reason) as why_missing
+    from rows
+    group by row_key
+
+)
+
+select
+    rows.*,
+    texts.trained_on,
+    texts.why_missing
+from rows
+inner join texts using (row_key)

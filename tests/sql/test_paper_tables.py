@@ -1,0 +1,173 @@
+"""Measured figures find their cells in the papers' tables, and what is derived is derived as the papers do."""
+
+import json
+
+import pytest
+
+NO_INTERVAL = {"ci_low": None, "ci_high": None}
+STS = {"task": "sts", "dataset": "sts2017", "metric": "pearson", "trained_on": "en-de", **NO_INTERVAL}
+TATOEBA = {"task": "tatoeba_retrieval", "dataset": "tatoeba", "trained_on": "en-de+en-fr", **NO_INTERVAL}
+SLOTS = {
+    **{"task": "slot_labelling", "dataset": "xsid", "metric": "micro_f1", "embedding": "sentence"},
+    **{"trained_on": "en-de", "evaluated_on": "de", **NO_INTERVAL},
+}
+INTENTS = {"task": "intent_knn", "embedding": "sentence", **NO_INTERVAL}
+RAW = {"method": "raw", "trained_on": "", "embedding": "sentence"}
+TATOEBA_14 = ["ar", "bg", "de", "el", "es", "fr", "hi", "ru", "sw", "th", "tr", "ur", "vi", "zh"]
+
+
+def configured(method: str, base: str, **settings) -> dict:
+    return {"method": method, "base_method": base, "settings": json.dumps(settings)}
+
+
+def measured(warehouse, columns="method, column_label, published, measured, difference", where="measured is not null"):
+    rows = warehouse.ask(f"select {columns} from paper_cells where {where} order by all")
+    return [tuple(row.values()) for row in rows]
+
+
+def test_a_figure_stands_in_the_cell_of_its_task_method_and_languages(warehouse):
+    warehouse.build(metrics=[{**STS, "evaluated_on": "en-de", "value": 0.7}])
+    (row,) = warehouse.ask("from dream_table4 where printed_as = 'DREAM-LaBSE'")
+    assert (row["method"], row["dataset"], row["encoder"], row["trained_on"]) == ("dream", "sts2017", "minilm", "en-de")
+    assert (row["en_de_published"], row["en_de_measured"], row["en_de_difference"]) == (0.746, 0.7, -0.046)
+    assert (row["en_fr_published"], row["en_fr_measured"], row["en_fr_difference"]) == (0.782, None, None)
+    assert "avg: 1 of 7 parts measured, mean 0.700" in row["why_missing"]
+
+
+@pytest.mark.parametrize("name", ["en-ar", "ar-en"])
+def test_similarity_knows_no_order_of_the_languages(warehouse, name):
+    warehouse.build(metrics=[{**STS, "evaluated_on": name}])
+    assert {row[1] for row in measured(warehouse)} == {"en_ar"}
+
+
+def test_one_language_on_both_sides_has_either_name(warehouse):
+    warehouse.build(metrics=[{**STS, "evaluated_on": "en-en"}, {**STS, "evaluated_on": "es"}])
+    assert {row[1] for row in measured(warehouse)} == {"en_en", "es_es"}
+
+
+def test_a_variant_is_found_under_the_method_that_it_is_made_from(warehouse):
+    rows = [{**STS, "evaluated_on": "en-de", "method": name} for name in ("fast", "unknown")]
+    warehouse.build(metrics=rows, configured_methods=[configured("fast", "dream")])
+    found = warehouse.ask("""
+        select distinct method, published is null as is_ours from paper_cells where measured is not null order by all
+    """)
+    assert [tuple(row.values()) for row in found] == [("fast", False), ("unknown", True)]
+
+
+def test_a_variant_that_leaves_something_out_is_the_papers_ablation_whatever_it_is_called(warehouse):
+    metrics = [{"method": "lean", "value": 0.2, **NO_INTERVAL}]
+    warehouse.build(metrics=metrics, configured_methods=[configured("lean", "fmda", without=["contrast"])])
+    assert measured(warehouse, where="published is not null and measured is not null") == [
+        ("lean", "en_de", 0.241, 0.2, -0.041)
+    ]
+
+
+def test_slots_are_found_by_the_number_of_training_examples(warehouse):
+    methods = [configured("few", "twosl", examples=50), configured("some", "twosl", examples=77)]
+    warehouse.build(metrics=[{**SLOTS, "method": name} for name in ("few", "some")], configured_methods=methods)
+    found = measured(warehouse, "distinct examples, method", "measured is not null and paper = 'twosl'")
+    assert found == [(50, "few")]
+
+
+def test_the_larger_mixture_that_holds_the_pair_is_preferred_and_zero_shot_is_told(warehouse):
+    one = {**STS, "evaluated_on": "en-de"}
+    mixtures = {"en-de": 0.1, "en-de+en-fr": 0.2, "en-fr+en-ar+en-es": 0.3}
+    warehouse.build(
+        metrics=[
+            *({**one, "trained_on": name, "value": value} for name, value in mixtures.items()),
+            {**STS, "evaluated_on": "en-it", "trained_on": "en-fr"},
+        ]
+    )
+    found = measured(warehouse, "distinct column_label, trained_on, measured, is_zero_shot")
+    assert found == [("en_de", "en-de+en-fr", 0.2, False), ("en_it", "en-fr", 0.5, True)]
+
+
+def test_an_average_over_some_of_its_parts_is_not_shown_as_one(warehouse):
+    rows = [{**TATOEBA, "evaluated_on": f"en-{language}"} for language in TATOEBA_14]
+    warehouse.build(metrics=rows[:3])
+    (row,) = warehouse.ask("from oracle_table3 where printed_as = 'LaBSE+DREAM' and embedding = 'meaning'")
+    assert row["tatoeba_14_en_xx_measured"] is None
+    assert "tatoeba_14_en_xx: 3 of 14 parts measured, mean 0.500" in row["why_missing"]
+    averages = "select languages, of_languages from tatoeba_averages where set_name = 'Tatoeba-14'"
+    assert warehouse.ask(averages) == [{"languages": 3, "of_languages": 14}]
+    warehouse.build(metrics=rows)
+    (row,) = warehouse.ask("from oracle_table3 where printed_as = 'LaBSE+DREAM' and embedding = 'meaning'")
+    assert row["tatoeba_14_en_xx_measured"] == pytest.approx(0.5)
+
+
+def test_tatoeba_is_the_mean_of_both_directions(warehouse):
+    back = {**TATOEBA, "evaluated_on": "de-en", "value": 0.9}
+    warehouse.build(metrics=[{**TATOEBA, "evaluated_on": "en-de", "value": 0.7}, back])
+    found = warehouse.ask("select distinct en_de_measured from oracle_table9 where method = 'dream' and dataset <> ''")
+    assert found == [{"en_de_measured": pytest.approx(0.8)}]
+
+
+def test_changes_are_relative_to_the_encoder(warehouse):
+    emu = {**INTENTS, "method": "emu_no_discriminator"}
+    warehouse.build(metrics=[{**emu, "value": 0.6}, {**INTENTS, **RAW, "value": 0.5}])
+    (row,) = warehouse.ask("from emu_table3 where row_label = 'en'")
+    assert (row["en_de_published"], row["en_de_measured"]) == (0.400, pytest.approx(0.2))
+    (row,) = warehouse.ask("from emu_table4 where row_label = 'en'")
+    assert row["de_measured"] == pytest.approx(0.2)
+    assert warehouse.ask("from emu_table3 where row_label = 'de' and dataset <> ''") == []
+
+
+def test_the_language_of_the_labels_decides_the_row_of_emu(warehouse):
+    emu = {**INTENTS, "method": "german"}
+    settings = configured("german", "emu_no_discriminator", training_languages=["de"])
+    warehouse.build(metrics=[emu, {**INTENTS, **RAW}], configured_methods=[settings])
+    found = warehouse.ask("select row_label from emu_table3 where en_de_measured is not null")
+    assert found == [{"row_label": "de"}]
+
+
+def test_deviations_are_over_seeds(warehouse):
+    seeds = [{**SLOTS, "method": "few", "seed": seed, "value": value} for seed, value in ((0, 0.4), (1, 0.6))]
+    methods = [configured("few", "twosl", examples=100)]
+    warehouse.build(metrics=[*seeds, {**SLOTS, "method": "few"}], configured_methods=methods)
+    found = warehouse.ask("select de_published, de_measured from twosl_table9 where de_measured is not null")
+    assert found == [{"de_published": 0.0296, "de_measured": pytest.approx(0.2 / 2**0.5)}]
+
+
+def test_the_paper_trains_english_rows_of_table_9_on_each_pair(warehouse):
+    template = {"task": "template_retrieval", "embedding": "template", "method": "fmda", **NO_INTERVAL}
+    pairs = {"en-de": 0.4, "en-es": 0.5, "en-ja": 0.9, "en-de+en-es": 0.7}
+    warehouse.build(
+        metrics=[{**template, "evaluated_on": "en", "trained_on": on, "value": value} for on, value in pairs.items()]
+    )
+    (row,) = warehouse.ask("from fmda_table9 where row_label = 'en' and encoder is not null")
+    assert (row["fmda_dual_measured"], row["fmda_multi_measured"]) == (pytest.approx(0.6), 0.7)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "dataset", "comparable"),
+    [
+        ("labse", "mlqe", True),
+        ("LaBSE-cls", "wmt20_qe", True),
+        ("labse", "other", False),
+        ("minilm", "mlqe", False),
+    ],
+)
+def test_what_has_the_papers_encoder_and_data_is_comparable(warehouse, encoder, dataset, comparable):
+    qe = {"task": "qe", "metric": "pearson", "dataset": dataset, "encoder": encoder, **NO_INTERVAL}
+    warehouse.build(metrics=[qe])
+    found = measured(
+        warehouse, "distinct comparable", "measured is not null and printed_as = 'DREAM-LaBSE' and \"table\" = 'T2'"
+    )
+    assert found == [(comparable,)]
+    counted = warehouse.ask("select sum(comparable) as n from coverage")
+    assert counted == [{"n": int(comparable)}]
+
+
+def test_what_is_not_of_test_or_not_of_the_papers_gold_is_left_out(warehouse):
+    qe = {"task": "qe", "metric": "pearson", **NO_INTERVAL}
+    dev = {**qe, "settings": '{"split": "dev"}', "value": 0.9}
+    mean = {**qe, "settings": '{"gold": "mean"}', "value": 0.8}
+    warehouse.build(metrics=[{**qe, "settings": '{"gold": "z_mean", "split": "test"}'}, dev, mean])
+    assert measured(warehouse, "distinct measured") == [(0.5,)]
+
+
+def test_other_methods_are_further_rows_without_a_published_figure(warehouse):
+    ours = {**STS, "method": "facet", "evaluated_on": "en-de", "value": 0.8}
+    warehouse.build(metrics=[ours])
+    (row,) = warehouse.ask("from dream_table4 where method = 'facet'")
+    assert (row["printed_as"], row["en_de_measured"], row["en_de_published"]) == (None, 0.8, None)

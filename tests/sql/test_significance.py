@@ -1,0 +1,71 @@
+"""Comparisons are read in words, and the best of a problem is named with those that it beats."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from disent_core.errors import TableError
+
+COMPARISON = {
+    **{"task": "crosslingual_retrieval", "dataset": "massive", "encoder": "minilm", "evaluated_on": "en-de"},
+    **{"metric": "accuracy_at_1", "settings": "{}"},
+    **{"method_a": "facet", "trained_on_a": "en-de", "embedding_a": "meaning", "value_a": 0.8},
+    **{"method_b": "raw", "trained_on_b": "", "embedding_b": "sentence", "value_b": 0.5},
+    **{"difference": 0.3, "ci_low": 0.2, "ci_high": 0.4, "n": 100, "test": "mcnemar_exact"},
+    **{"p_value": 0.001, "p_holm": 0.002, "fingerprint": "f", "created_at": datetime(2026, 1, 1, tzinfo=UTC)},
+}
+DREAM = {"method_b": "dream", "trained_on_b": "en-de", "embedding_b": "meaning", "value_b": 0.79, "difference": 0.01}
+CLOSE = {**COMPARISON, **DREAM, "p_value": 0.3, "p_holm": 0.3}
+
+
+def test_a_difference_stands_below_five_percent_after_holm(warehouse):
+    warehouse.build(comparisons=[COMPARISON, CLOSE])
+    rows = warehouse.ask("select stands, reads_as, best, best_beats from significance order by p_holm")
+    best = {"best": "facet (meaning, en-de)", "best_beats": "raw (sentence)"}
+    assert rows == [
+        {
+            "stands": True,
+            "reads_as": "facet (meaning, en-de) is above raw (sentence) (0.800 to 0.500, p = 0.002)",
+            **best,
+        },
+        {
+            "stands": False,
+            "reads_as": "facet (meaning, en-de) and dream (meaning, en-de) can't be told apart "
+            "(0.800 and 0.790, p = 0.300)",
+            **best,
+        },
+    ]
+
+
+def test_a_negative_difference_reads_as_below(warehouse):
+    turned = {"value_a": 0.2, "difference": -0.3, "ci_low": -0.4, "ci_high": -0.2}
+    warehouse.build(comparisons=[{**COMPARISON, **turned}])
+    (row,) = warehouse.ask("select reads_as, best from significance")
+    assert row["reads_as"].startswith("facet (meaning, en-de) is below raw (sentence)")
+    assert row["best"] == "raw (sentence)"
+
+
+def test_leakage_of_the_language_embedding_is_never_the_best(warehouse):
+    warehouse.build(comparisons=[{**COMPARISON, "embedding_a": "language"}])
+    assert warehouse.ask("select best, best_beats from significance") == [
+        {"best": "raw (sentence)", "best_beats": "facet (language, en-de)"}
+    ]
+
+
+def test_problems_are_kept_apart(warehouse):
+    warehouse.build(comparisons=[COMPARISON, {**COMPARISON, "evaluated_on": "de-en", "p_holm": 0.2}])
+    rows = warehouse.ask("select evaluated_on, best_beats from significance order by evaluated_on")
+    assert [row["best_beats"] for row in rows] == [None, "raw (sentence)"]
+
+
+@pytest.mark.parametrize(
+    "change", [{"difference": 0.1}, {"p_holm": 1.5}, {"p_holm": 0.0001}, {"n": 0}, {"ci_low": None}]
+)
+def test_comparisons_that_contradict_themselves_are_offending(warehouse, change):
+    with pytest.raises(TableError, match="comparisons_in_order"):
+        warehouse.build(comparisons=[{**COMPARISON, **change}])
+
+
+def test_a_comparison_that_is_there_twice_is_offending(warehouse):
+    with pytest.raises(TableError, match="comparisons_in_order"):
+        warehouse.build(comparisons=[COMPARISON, COMPARISON])
