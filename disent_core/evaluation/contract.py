@@ -29,6 +29,7 @@ TASKS: Mapping[str, str] = {
     "heldout_retrieval": "disent_core.evaluation.heldout_retrieval",
     "sts": "disent_core.evaluation.sts",
     "qe": "disent_core.evaluation.qe",
+    "code_switched_retrieval": "disent_core.evaluation.code_switched_retrieval",
     "bitext_mining": "disent_core.evaluation.bitext_mining",
     "ner": "disent_core.evaluation.ner",
     "language_identification": "disent_core.evaluation.language_identification",
