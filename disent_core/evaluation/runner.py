@@ -24,6 +24,7 @@ from disent_core.evaluation.contract import (
 )
 from disent_core.evaluation.intervals import aggregate
 from disent_core.evaluation.retrieval import check_finite
+from disent_core.evaluation.statistics import statistic_of
 from disent_core.tables import SCHEMAS, conform, rows_table
 
 Embed = Callable[[Texts, int | None], Mapping[str, Embedded]]
@@ -89,7 +90,8 @@ def evaluate(
 
     Raises:
         EncoderError: if `embed` gives values that are not finite, or not one row a text.
-        ValueError: if seeds are empty or repeated.
+        ValueError: if seeds are empty or repeated, or a metric is no statistic that `statistics.statistic_of` has
+            for its name.
     """
     if seeds is not None and (not seeds or len(set(seeds)) < len(seeds)):
         raise ValueError(f"seeds are {list(seeds)}; they must be distinct and at least one (None: untrained)")
@@ -243,12 +245,12 @@ def _outcomes(by_seed: Sequence[Sequence[Measurement]], runs: Sequence[int | Non
     for measurements in zip(*by_seed, strict=True):
         for seed, measurement in zip(runs, measurements, strict=True):
             if (items := measurement.items) is not None:
-                yield {
-                    "metric": measurement.metric,
-                    "seed": seed,
-                    "columns": int(np.prod(items.shape[1:])),
-                    "items": items.ravel().astype(np.float32),
-                }
+                columns = int(np.prod(items.shape[1:]))
+                if statistic_of(measurement.metric, columns) not in (None, measurement.statistic):
+                    named = measurement.metric
+                    raise ValueError(f"{named} is measured by a statistic that its name does not stand for")
+                values = items.ravel().astype(np.float32)
+                yield {"metric": measurement.metric, "seed": seed, "columns": columns, "items": values}
 
 
 def ranking_table(ranking: Ranking, where: Mapping[str, str | int | None]) -> pa.Table:

@@ -205,6 +205,19 @@ def test_a_matrix_without_one_row_a_text_is_an_error():
         run(crosslingual(ENGLISH, GERMAN), lambda texts, seed: {"meaning": np.ones((2, 2))})
 
 
+@pytest.mark.parametrize(("name", "columns"), [("pearson", 2), ("median", 1)])
+def test_a_metric_is_measured_by_the_statistic_that_makes_it_again_from_its_outcomes(name, columns):
+    class Odd(Problem):
+        def score(self, matrices):
+            items = matrices["query"][:, :columns].squeeze()
+            axes = tuple(range(1, items.ndim + 1))
+            return [measured(name, items, statistic=lambda samples: np.median(samples, axis=axes))]
+
+    problem = Odd(task="o", dataset="toy", evaluated_on="en", texts=crosslingual(ENGLISH, GERMAN)[0].texts)
+    with pytest.raises(ValueError, match=f"{name} is measured by a statistic that its name does not stand for"):
+        run([problem])
+
+
 @pytest.mark.parametrize("seeds", [[], [1, 1]])
 def test_seeds_must_be_distinct_and_some(seeds):
     with pytest.raises(ValueError, match="seeds are"):
