@@ -13,6 +13,7 @@ from disent_core.errors import ConfigError
 
 READERS: dict[str, str] = {
     "conll": "disent_core.corpora.conll",
+    "intents": "disent_core.corpora.intents",
     "massive": "disent_core.corpora.massive",
     "mlqe": "disent_core.corpora.mlqe",
     "moses": "disent_core.corpora.moses",
