@@ -6,6 +6,7 @@ the rounding of a product: rankings depend neither on blocks nor on threads. Mem
 """
 
 from collections.abc import Iterator
+from hashlib import blake2b
 
 import numpy as np
 import torch
@@ -54,10 +55,11 @@ def _unit(matrix: Float[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "rows di
 def _distinct(pool: Embedded) -> tuple[Embedded, Int[np.ndarray, " pool"]]:
     """The distinct candidates, by first index, and the place of every one among them."""
     if isinstance(pool, np.ndarray):
-        raw = pool.view(np.dtype((np.void, pool.dtype.itemsize * pool.shape[1]))).ravel()
+        digests = b"".join(blake2b(row, digest_size=16).digest() for row in pool)  # of 16 bytes, quicker to sort
+        identities = np.frombuffer(digests, dtype="V16")
     else:
-        raw = pool.identities()
-    _, first, group = np.unique(raw, return_index=True, return_inverse=True)
+        identities = pool.identities()
+    _, first, group = np.unique(identities, return_index=True, return_inverse=True)
     if len(first) == len(pool):
         return pool, np.arange(len(pool))
     order = np.argsort(first)

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 _GRID = np.float32(1 << 26)
 _UNIT = 2.0**-24  # of float32: the largest relative error of one rounding
 _QUERIES = 512  # of one product: with `_CANDIDATES` columns its scores stay in the cache
-_CANDIDATES = 2048
+_CANDIDATES = 1024
 _SCORES = 1 << 24  # exact scores held at once: 64 MB
 _RESCORED = 1 << 18  # numbers gathered at once to score pairs again: 2 MB
 _SPARE = 2  # chunks scored again beyond the k that must be
@@ -76,7 +76,7 @@ def exact_scores(
     """Scores of all pairs of rows on the grid."""
     scores = torch.empty(len(queries), len(pool))
     doubles = queries.double()
-    for block in blocks(len(pool), _CANDIDATES):
+    for block in blocks(len(pool), 4 * _CANDIDATES):
         scores[:, block] = doubles @ pool[block].double().T
     return scores
 
