@@ -57,10 +57,10 @@ def test_core_loads_neither_dagster_nor_duckdb_nor_polars():
     assert loaded_by(CORE, FACE) == "[]"
 
 
-def test_encoding_and_training_load_neither_pydantic_nor_faiss_nor_dagster_nor_duckdb_nor_polars():
+def test_encoding_and_training_load_neither_pydantic_nor_dagster_nor_duckdb_nor_polars():
     modules = [name for name in CORE if name.split(".")[1:2] and name.split(".")[1] in TRAINING]
     assert len(modules) > 15
-    assert loaded_by(modules, (*FACE, "pydantic", "faiss")) == "[]"
+    assert loaded_by(modules, (*FACE, "pydantic")) == "[]"
 
 
 def test_core_never_imports_the_dagster_face():

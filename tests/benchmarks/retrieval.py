@@ -1,0 +1,150 @@
+"""Exact retrieval beside a bare product of the same size, sentence-transformers and, where installed, FAISS.
+
+python -m tests.benchmarks.retrieval [--rows 100000] [--k 5]
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import resource
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from disent_core.evaluation.retrieval import nearest, unit_rows
+from disent_core.linear import product
+
+ROWS, DIM, K = 100_000, 384, 5
+QUERIES, CANDIDATES = 512, 2_048  # of the bare product: the size at which it is fastest here
+
+Rows = tuple[np.ndarray, np.ndarray]
+
+
+class Run(NamedTuple):
+    """Seconds of the clock and of the processor, peak memory beyond the vectors, indices found."""
+
+    seconds: float
+    cpu: float
+    gigabytes: float
+    indices: np.ndarray | None
+
+
+def vectors(rows: int) -> Rows:
+    """Pool, and queries that are its rows and as much noise again."""
+    rng = np.random.default_rng(0)
+    pool = rng.standard_normal((rows, DIM), dtype=np.float32)
+    queries = rng.standard_normal((rows, DIM), dtype=np.float32)
+    queries += pool
+    return queries, pool
+
+
+def ours(queries: np.ndarray, pool: np.ndarray, k: int) -> np.ndarray:
+    """Norms, duplicates and all."""
+    return nearest(queries, pool, k)[1]
+
+
+def torch_product(queries: np.ndarray, pool: np.ndarray, k: int) -> None:
+    """As torch multiplies, results discarded."""
+    _every_block(queries, pool, lambda left, right: left @ right.T)
+
+
+def onednn_product(queries: np.ndarray, pool: np.ndarray, k: int) -> None:
+    """As disent multiplies, results discarded."""
+    _every_block(queries, pool, lambda left, right: product(left, right, "float32"))
+
+
+def _every_block(queries: np.ndarray, pool: np.ndarray, multiply: Callable[..., Any]) -> None:
+    parts = torch.from_numpy(pool).split(CANDIDATES)
+    for left in torch.from_numpy(queries).split(QUERIES):
+        for right in parts:
+            multiply(left, right)
+
+
+def sentence_transformers(queries: np.ndarray, pool: np.ndarray, k: int) -> np.ndarray:
+    """`semantic_search` as it comes."""
+    from sentence_transformers.util import semantic_search
+
+    found = semantic_search(torch.from_numpy(queries), torch.from_numpy(pool), top_k=k)
+    return np.array([[one["corpus_id"] for one in row] for row in found])
+
+
+def faiss_flat(queries: np.ndarray, pool: np.ndarray, k: int) -> np.ndarray:
+    """`IndexFlatIP` on rows of norm 1."""
+    import faiss
+
+    index = faiss.IndexFlatIP(DIM)
+    index.add(unit_rows(pool, "pool"))
+    return index.search(unit_rows(queries, "queries"), k)[1]
+
+
+PEERS = {
+    "a product through oneDNN, discarded": onednn_product,
+    "torch's own product, discarded": torch_product,
+    "sentence-transformers' semantic_search": sentence_transformers,
+    "faiss IndexFlatIP": faiss_flat,
+}
+
+
+def measured(search: Callable[..., np.ndarray | None], rows: int, k: int) -> Run:
+    """One run in a process of its own, whose peak memory is then that of this search alone."""
+    with multiprocessing.get_context("spawn").Pool(1) as workers:
+        return workers.apply(_measure, (search, rows, k))
+
+
+def _measure(search: Callable[..., np.ndarray | None], rows: int, k: int) -> Run:
+    search(*vectors(2_000), k)  # libraries loaded
+    queries, pool = vectors(rows)
+    before, started, cpu = _peak_gigabytes(), time.perf_counter(), time.process_time()
+    indices = search(queries, pool, k)
+    return Run(time.perf_counter() - started, time.process_time() - cpu, _peak_gigabytes() - before, indices)
+
+
+def _peak_gigabytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+
+
+def run(rows: int = ROWS, k: int = K) -> list[dict[str, Any]]:
+    """Every comparison, one after the other, none beside another; ours is measured first and last, the mean counts."""
+    peers = {name: search for name, search in PEERS.items() if search is not faiss_flat or find_spec("faiss")}
+    first = measured(ours, rows, k)
+    others = {name: (measured(search, rows, k), os.getloadavg()[0]) for name, search in peers.items()}
+    last = measured(ours, rows, k)
+    seconds, cpu = (first.seconds + last.seconds) / 2, (first.cpu + last.cpu) / 2
+    return [
+        {
+            "name": f"{k} nearest of {rows}, {rows} queries of {DIM} dimensions, beside {name}",
+            "ours_seconds": round(seconds, 2),
+            "peer_seconds": round(peer.seconds, 2),
+            "ratio": round(peer.seconds / seconds, 2),
+            "note": f"processor {cpu:.1f} s and {peer.cpu:.1f} s, {peer.cpu / cpu:.2f} times; "
+            f"ours {first.seconds:.1f} s before and {last.seconds:.1f} s after; memory beyond the vectors "
+            f"{last.gigabytes:.2f} and {peer.gigabytes:.2f} GB{_agreement(last, peer)}; "
+            f"{torch.get_num_threads()} threads, load average {load:.1f}",
+        }
+        for name, (peer, load) in others.items()
+    ]
+
+
+def _agreement(own: Run, peer: Run) -> str:
+    if own.indices is None or peer.indices is None:
+        return ""
+    return f"; {(own.indices == peer.indices).mean():.5%} of the indices are the same"
+
+
+def main() -> None:
+    """Print the rows as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=ROWS)
+    parser.add_argument("--k", type=int, default=K)
+    arguments = parser.parse_args()
+    for line in run(arguments.rows, arguments.k):
+        print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    main()
