@@ -108,7 +108,12 @@ beside as (
                     '{} of {} parts measured, mean {:.3f}',
                     measured.n_parts, measured.of_parts, measured.measured_mean
                 )
-            else verdicts.reason
+            when verdicts.status = 'impossible' then verdicts.reason
+            when cells.run_dataset is not null
+                then format(
+                    'not run yet: {} on {} with {}', cells.base_method, cells.run_dataset, cells.run_encoder
+                )
+            else 'not run yet: ' || verdicts.reason
         end as why_missing
     from cells
     left join main.measured_cells as measured

@@ -31,4 +31,4 @@ select
 from printed
 inner join main.paper_tables using (paper, "table")
 group by printed.paper, printed."table"
-order by min(printed.cell_id)
+order by printed.paper, try_cast(regexp_extract(printed."table", '^T(\d+)', 1) as int), printed."table"

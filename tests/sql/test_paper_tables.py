@@ -171,3 +171,13 @@ def test_other_methods_are_further_rows_without_a_published_figure(warehouse):
     warehouse.build(metrics=[ours])
     (row,) = warehouse.ask("from dream_table4 where method = 'facet'")
     assert (row["printed_as"], row["en_de_measured"], row["en_de_published"]) == (None, 0.8, None)
+
+
+def test_a_gap_in_a_row_that_was_measured_names_what_was_not_run(warehouse):
+    warehouse.build(metrics=[{**STS, "evaluated_on": "en-de"}])
+    found = measured(warehouse, "distinct why_missing", "printed_as = 'DREAM-LaBSE' and column_label = 'en_fr'")
+    assert ("not run yet: dream on sts2017 with minilm",) in found
+    found = measured(
+        warehouse, "distinct why_missing", "printed_as = 'LaBSE' and column_label = 'en_fr' and paper = 'dream'"
+    )
+    assert found[0][0].startswith("not run yet: LaBSE is public")
