@@ -76,7 +76,7 @@ def _pretrained(workspace: Workspace, name: str) -> dg.AssetsDefinition:
         description="A transformer with its own tokenizer, pretrained on the corpora's training texts by masked-"
         "language modelling. It is pretrained once and then frozen: texts that change later do not change it. "
         "Delete its folder to pretrain anew.",
-        deps=[dg.AssetKey(["corpora", "utterances"])],
+        deps=[dg.AssetKey(key) for key in _pretraining_sources(workspace)],
         code_version=fingerprint(CODE_VERSION, settings)[:12],
         kinds={"pytorch", "huggingface"},
         owners=["team:disent"],
@@ -100,27 +100,41 @@ def _pretrained(workspace: Workspace, name: str) -> dg.AssetsDefinition:
     return pretrained_encoder
 
 
+def _pretraining_sources(workspace: Workspace) -> list[list[str]]:
+    config = workspace.config
+    trains_on_pairs = any(corpus.trains for corpus in config.corpora if corpus.is_of_pairs)
+    return [*([UTTERANCES] if config.utterance_languages else []), *([SENTENCE_PAIRS] if trains_on_pairs else [])]
+
+
 def _training_texts(workspace: Workspace) -> list[str]:
     """Distinct training texts of all languages, in a fixed order."""
     texts: dict[str, None] = {}
     for language in workspace.config.utterance_languages:
         for corpus in workspace.config.corpora_of(language, training=True):
             texts |= dict.fromkeys(_training_by_id(workspace, corpus.name, language).values())
+    for corpus in workspace.config.corpora:
+        for pair in corpus.pairs if corpus.trains else ():
+            texts |= dict.fromkeys(text for two in _training_sentences(workspace, corpus.name, pair) for text in two)
     return list(texts)
 
 
 def _training_pairs(workspace: Workspace) -> list[tuple[str, str]]:
     """Training translations of every language pair, in a fixed order."""
-    config, pairs = (
-        workspace.config,
-        dict.fromkeys(two for entry in workspace.config.pair_languages.values() for two in entry),
-    )
+    config = workspace.config
     found: list[tuple[str, str]] = []
-    for left, right in pairs:
+    for left, right in dict.fromkeys(two for entry in config.pair_languages.values() for two in entry):
         for corpus in config.corpora_of_pair(left, right, training=True):
             texts = [_training_by_id(workspace, corpus.name, language) for language in (left, right)]
             found += [(text, texts[1][key]) for key, text in texts[0].items() if key in texts[1]]
+        for corpus, name in config.training_pairs(left, right):
+            found += _training_sentences(workspace, corpus.name, name)
     return found
+
+
+def _training_sentences(workspace: Workspace, corpus: str, pair: str) -> list[tuple[str, str]]:
+    path = workspace.table(*SENTENCE_PAIRS, corpus, pair)
+    rows = read_table(path, SCHEMAS["sentence_pairs"], ["source", "target", "split"]).to_pylist()
+    return [(row["source"], row["target"]) for row in rows if row["split"] == "train"]
 
 
 def _training_by_id(workspace: Workspace, corpus: str, language: str) -> dict[str, str]:

@@ -80,7 +80,7 @@ def _evaluation(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.
                 f"Metrics of `{method.name}` on `{encoder}`: every task, every embedding, every seed and their "
                 "mean, with 95 % intervals. One row a number.",
                 code_version=fingerprint(CODE_VERSION, config.evaluation, [each.code_version for each in tasks])[:12],
-                kinds={"parquet", "faiss"},
+                kinds={"parquet"},
                 deps=deps,
                 schema=SCHEMAS["metrics"],
             )
@@ -240,7 +240,7 @@ def _comparisons(workspace: Workspace, encoder: str) -> dg.AssetsDefinition:
                 SCHEMAS["comparisons"],
                 inputs=inputs,
                 make=lambda: compare(
-                    [read_table(path, SCHEMAS["outcomes"]) for path in paths],
+                    (read_table(path, SCHEMAS["outcomes"]) for path in paths),
                     ranked,
                     samples=samples,
                     seed=seed,

@@ -1,0 +1,112 @@
+"""Corpora of sentence pairs, and of one language, take the whole way beside those of utterances."""
+
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.end_to_end
+
+CORPORA = """
+[[corpora]]
+name = "bitext"
+format = "moses"
+path = "bitext"
+splits = [0.6, 0.2, 0.2]
+
+[[corpora]]
+name = "tatoeba"
+format = "tatoeba"
+path = "tatoeba"
+
+[[corpora]]
+name = "sts"
+format = "sts"
+path = "sts"
+
+[[corpora]]
+name = "names"
+format = "conll"
+path = "names"
+"""
+DREAM = ("[methods.dream]\nmax_epochs = 6\n", '[methods.dream]\nmax_epochs = 2\npairs = ["en-fr", "en-de"]\n')
+
+
+def write(path: Path, lines: list[str]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+@pytest.fixture
+def project(fresh):
+    """French comes from sentence pairs only, Danish only in a test set, Yoruba only with named entities."""
+    things = [f"thing{i}" for i in range(60)]
+    write(fresh.folder / "bitext/en-fr.en", [f"the {thing} is here" for thing in things])
+    write(fresh.folder / "bitext/en-fr.fr", [f"le {thing} est ici" for thing in things])
+    write(fresh.folder / "tatoeba/tatoeba.fra-eng.fra", [f"un {thing}" for thing in things[:20]])
+    write(fresh.folder / "tatoeba/tatoeba.fra-eng.eng", [f"one {thing}" for thing in things[:20]])
+    write(fresh.folder / "tatoeba/tatoeba.dan-eng.dan", [f"en {thing}" for thing in things[:20]])
+    write(fresh.folder / "tatoeba/tatoeba.dan-eng.eng", [f"one {thing}" for thing in things[:20]])
+    write(
+        fresh.folder / "sts/STS.input.track5.en-en.txt",
+        [f"a {a}\tthe {b}" for a, b in zip(things, things[1:] + things[:1], strict=True)],
+    )
+    write(fresh.folder / "sts/STS.gs.track5.en-en.txt", [str(i % 6) for i in range(60)])
+    for split in ("train", "dev", "test"):
+        write(fresh.folder / f"names/yor/{split}.txt", ["Ada B-PER", "rin O", "", "Eko B-LOC", "dara O", ""])
+    fresh.configure("[[encoders]]", f"{CORPORA}\n[[encoders]]")
+    fresh.configure('["raw", "dream", "fmda", "fmda_softmax"]', '["raw", "centered", "dream"]')
+    fresh.configure('pairs = ["en-de", "en-ja"]', 'pairs = ["en-de"]')
+    fresh.configure(*DREAM)
+    return fresh
+
+
+def measured(project, task: str, method: str = "dream") -> list[tuple[str, str, str]]:
+    sql = (
+        f"select distinct trained_on, dataset, evaluated_on from metrics where task = '{task}' and method = '{method}'"
+    )
+    return sorted((row["trained_on"], row["dataset"], row["evaluated_on"]) for row in project.ask(sql))
+
+
+def test_a_method_trains_on_sentence_pairs_and_is_measured_on_what_its_languages_offer(project):
+    project.materialize()
+    both = [("en-fr", "bitext", "en-fr"), ("en-fr", "bitext", "fr-en")]
+    assert measured(project, "heldout_retrieval") == both
+    assert measured(project, "tatoeba_retrieval") == [("en-fr", "tatoeba", "en-fr"), ("en-fr", "tatoeba", "fr-en")]
+    assert measured(project, "sts") == [("en-de", "sts", "en-en"), ("en-fr", "sts", "en-en")]
+    untrained = [("", "tatoeba", where) for where in ("da-en", "en-da", "en-fr", "fr-en")]
+    assert measured(project, "tatoeba_retrieval", "raw") == untrained
+    assert measured(project, "crosslingual_retrieval") == [("en-de", "sample", "de-en"), ("en-de", "sample", "en-de")]
+    assert project.ask("select count(*) as n from comparisons where method_a = 'dream' and method_b = 'raw'")[0]["n"]
+    assert project.disent("status").stdout.splitlines()[-1].endswith("0 stale, 0 missing")
+
+    # nothing changed: nothing is made
+    again = project.materialize()
+    assert (again["made"], again["encoded"], again["steps"]) == (0, 0, 0)
+
+    # a line of a test set: one text, no head
+    sentences = project.folder / "tatoeba/tatoeba.fra-eng.fra"
+    sentences.write_text(sentences.read_text(encoding="utf-8").replace("un thing3\n", "une chose\n"), encoding="utf-8")
+    edited = project.materialize()
+    assert (edited["encoded"], edited["steps"]) == (1, 0)
+
+    # languages that a head has not seen, where that is asked for; a method without their statistics is left out
+    project.configure("[evaluation]", "[evaluation]\nunseen = true")
+    assert project.materialize()["steps"] == 0
+    assert ("en-de", "tatoeba", "da-en") in measured(project, "tatoeba_retrieval")
+    assert ("en-de", "tatoeba", "da-en") not in measured(project, "tatoeba_retrieval", "centered")
+
+
+def test_a_pair_that_no_corpus_has_names_those_that_there_are(project):
+    project.configure('path = "tatoeba"', 'path = "tatoeba"\npairs = ["de-en"]')
+    result = project.disent("status")
+    assert result.exit_code == 2
+    assert "corpora[2].pairs: tatoeba has no 'de-en'" in result.output
+    assert "It has da-en, fr-en" in result.output
+
+
+def test_files_of_unequal_length_stop_the_step_and_name_the_line(project):
+    write(project.folder / "bitext/en-fr.fr", ["un", "deux"])
+    result = project.disent("materialize")
+    assert result.exit_code == 1
+    assert "en-fr.fr" in result.output
+    assert "60" in result.output
