@@ -44,16 +44,19 @@ def test_the_committed_files_are_what_the_grammar_generates():
 
 
 def test_check_names_the_file_that_was_edited(tmp_path):
-    (tmp_path / "generate.py").write_bytes((CORPORA / "generate.py").read_bytes())
+    for script in CORPORA.glob("*.py"):
+        (tmp_path / script.name).write_bytes(script.read_bytes())
     (tmp_path / "grammar").symlink_to(CORPORA / "grammar")
     copy = tmp_path / "generate.py"
     assert generate(script=copy).returncode == 0
     edited = tmp_path / "sample" / "1.1" / "data" / "ja-JP.jsonl"
     edited.write_text(edited.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    (tmp_path / "ner" / "de" / "extra.txt").touch()
+    (tmp_path / "intents.csv").unlink()
     done = generate("--check", script=copy)
     assert done.returncode == 1
-    assert "ja-JP.jsonl" in done.stderr
-    assert "en-US.jsonl" not in done.stderr
+    told = [Path(line.partition(": ")[0]).name for line in done.stderr.splitlines()]
+    assert told == ["intents.csv", "extra.txt", "ja-JP.jsonl"]
 
 
 @each_locale
