@@ -49,16 +49,14 @@ def limited(table: pa.Table, limit: int | None) -> pa.Table:
 
 def _smallest_bound_keys(table: pa.Table) -> list[str]:
     """For each row the smallest key among all sentences that it is bound to."""
-    rows = table.num_rows
-    columns = [table[name].combine_chunks() for name in ("source_key", "target_key")]
-    both = pc.dictionary_encode(pa.concat_arrays(columns))
-    nodes, keys = both.indices.to_numpy(), np.asarray(both.dictionary.to_pylist())
-    edges = coo_array((np.ones(rows, np.int8), (nodes[:rows], nodes[rows:])), shape=(len(keys), len(keys)))
+    sides = [np.asarray(table[name].to_pylist(), dtype=bytes) for name in ("source_key", "target_key")]
+    keys, nodes = np.unique(np.concatenate(sides), return_inverse=True)  # in order: the smallest key is the lowest node
+    sources, targets = nodes.reshape(2, -1)
+    edges = coo_array((np.ones(len(sources), np.int8), (sources, targets)), shape=(len(keys), len(keys)))
     count, component = connected_components(edges, directed=False)
-    order = np.argsort(keys)
-    smallest = np.empty(count, dtype=np.int64)
-    smallest[component[order[::-1]]] = order[::-1]  # the last one that is written is the smallest key
-    return keys[smallest[component[nodes[:rows]]]].tolist()
+    smallest = np.full(count, len(keys))
+    np.minimum.at(smallest, component, np.arange(len(keys)))
+    return keys[smallest[component[sources]]].astype(str).tolist()
 
 
 def _draw(key: str, shares: Sequence[float], seed: int) -> str:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from disent_core.code_switching import CodeSwitchingConfig, code_switched, read_dictionary
@@ -109,6 +109,7 @@ def replaced(sentence, **settings):
             if old != new} if rows else None  # fmt: skip
 
 
+@settings(deadline=None)
 @given(SENTENCES, st.floats(0, 1), st.integers(1, 4), st.integers(0, 3))
 def test_at_least_the_minimum_of_known_words_is_replaced(sentence, probability, least, seed):
     known = sum(word in ("der", "hund", "katze") for word in sentence.split())
@@ -117,12 +118,14 @@ def test_at_least_the_minimum_of_known_words_is_replaced(sentence, probability, 
     assert found is None or least <= len(found) <= known
 
 
+@settings(deadline=None)
 @given(SENTENCES, st.floats(0, 1), st.floats(0, 1))
 def test_a_higher_probability_replaces_the_same_words_and_more(sentence, one, other):
     low, high = (replaced(sentence, probability=probability) for probability in sorted((one, other)))
     assert (low or set()) <= (high or set())
 
 
+@settings(deadline=None)
 @given(st.lists(SENTENCES, min_size=2, max_size=6), st.data())
 def test_an_edit_changes_its_own_row_alone(sentences, data):
     edited = data.draw(st.integers(0, len(sentences) - 1))

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from disent_core.corpora import reader
@@ -132,6 +132,7 @@ def schemes(spans):
     return slots, (iob1, iobes, bilou)
 
 
+@settings(deadline=None)
 @given(SPANS)
 def test_the_spans_survive_every_scheme(spans):
     slots, tagged = schemes(spans)

@@ -6,7 +6,7 @@ import json
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from disent_core.corpora import reader
@@ -126,6 +126,7 @@ def test_the_hash_is_that_of_the_rows_of_the_language(tmp_path):
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Co", "Cs"]), min_size=1, max_size=8)
 
 
+@settings(deadline=None)
 @given(st.lists(TEXTS.filter(str.strip), min_size=1, max_size=4), st.sampled_from(["csv", "jsonl", "parquet"]))
 def test_any_text_comes_back(tmp_path_factory, texts, suffix):
     rows = [{"language": "en", "intent": "i", "text": text} for text in texts]

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from disent_core.corpora.lines import files_hash, parallel_lines, read_lines, stored_text
@@ -30,6 +30,7 @@ def test_only_a_line_feed_ends_a_line(tmp_path, inside):
 LINES = st.lists(st.text(st.characters(exclude_characters="\n\r\ufeff", codec="utf-8"), max_size=5), min_size=1)
 
 
+@settings(deadline=None)
 @given(LINES, st.sampled_from(["\n", "\r\n"]))
 def test_what_is_written_is_read(tmp_path_factory, lines, end):
     content = "".join(line + end for line in lines)

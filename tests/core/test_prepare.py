@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from disent_core.corpora.lines import sentence_pairs_table
@@ -34,6 +34,7 @@ def drawn(sentences, shares=(0.4, 0.3, 0.3), seed=0):
     return draw_splits(pairs(sentences), shares, seed)["split"].to_pylist()
 
 
+@settings(deadline=None)
 @given(SOME, st.integers(0, 5))
 def test_pairs_that_share_a_sentence_share_a_split(sentences, seed):
     splits = defaultdict(set)
@@ -52,6 +53,7 @@ def loop_components(sentences):
     return label and [frozenset(group) for group in groups]
 
 
+@settings(deadline=None)
 @given(SOME)
 def test_rows_are_bound_as_a_loop_over_all_pairs_of_rows_binds_them(sentences):
     groups = loop_components(sentences) or []
@@ -63,6 +65,7 @@ def test_rows_are_bound_as_a_loop_over_all_pairs_of_rows_binds_them(sentences):
     assert len({tuple(drawn([(i, i) for i in range(20)], seed=seed)) for seed in range(5)}) == 5
 
 
+@settings(deadline=None)
 @given(SOME, st.randoms(use_true_random=False))
 def test_the_order_of_rows_makes_no_difference(sentences, random):
     shuffled = random.sample(range(len(sentences)), len(sentences))
@@ -70,6 +73,7 @@ def test_the_order_of_rows_makes_no_difference(sentences, random):
     assert [drawn(sentences)[row] for row in shuffled] == again
 
 
+@settings(deadline=None)
 @given(SOME, st.tuples(st.integers(0, 12), st.integers(0, 12)))
 def test_a_new_pair_moves_only_the_rows_that_it_binds(sentences, new):
     before, after = drawn(sentences), drawn([*sentences, new])
@@ -114,6 +118,7 @@ def test_an_empty_table_stays_empty():
     assert draw_splits(pairs([]), SHARES).num_rows == limited(pairs([]), 3).num_rows == 0
 
 
+@settings(deadline=None)
 @given(st.sets(st.integers(0, 60)), st.sets(st.integers(0, 60)))
 def test_utterances_of_equal_id_share_a_split_in_every_language(left, right):
     found = {}
@@ -123,6 +128,7 @@ def test_utterances_of_equal_id_share_a_split_in_every_language(left, right):
             assert found.setdefault(key, split) == split
 
 
+@settings(deadline=None)
 @given(SOME, st.integers(1, 5))
 def test_a_limit_keeps_the_first_rows_of_each_split(sentences, limit):
     table = draw_splits(pairs(sentences), (0.4, 0.3, 0.3))
