@@ -23,6 +23,7 @@ from disent_core.corpora.download import fetch
 from disent_core.corpora.prepare import draw_splits, limited
 from disent_core.errors import CorpusError
 from disent_core.tables import SCHEMAS, Refreshed, fingerprint, refresh_table
+from disent_core.text import language_part
 
 log = logging.getLogger(__name__)
 
@@ -123,8 +124,10 @@ def word_list(workspace: Workspace, pair: str) -> Path | None:
     left, right = split_codes(pair)
     if folder is None or (left == "en") == (right == "en"):
         return None
-    path = workspace.config.resolve(folder) / f"{right if left == 'en' else left}.txt"
-    return path if path.is_file() else None
+    foreign = right if left == "en" else left
+    names = [f"{prefix}{code}.txt" for code in (foreign, language_part(foreign)) for prefix in ("", "en-")]
+    paths = [workspace.config.resolve(folder) / name for name in names]
+    return next((path for path in paths if path.is_file()), None)
 
 
 def _content_hash(workspace: Workspace, corpus: CorpusConfig, language: str) -> str:

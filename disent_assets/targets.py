@@ -11,6 +11,8 @@ from disent_assets import partitions
 from disent_assets.corpora import PAIR_FILES, SENTENCE_PAIRS, UTTERANCES, word_list, words_version
 from disent_assets.report import clear_errors, materialized, spec
 from disent_assets.resources import Workspace
+from disent_core.code_switching import CODE_VERSION as SWITCHING_VERSION
+from disent_core.code_switching import code_switched, read_dictionary
 from disent_core.corpora import reader
 from disent_core.pairs import LanguageTables, aligned_pairs, aligned_sentences
 from disent_core.tables import SCHEMAS, Refreshed, content_of, fingerprint, read_table, refresh_table
@@ -104,9 +106,6 @@ def _per_language(
 
 
 def _code_switched(workspace: Workspace) -> dg.AssetsDefinition:
-    from disent_core.code_switching import CODE_VERSION as SWITCHING_VERSION
-    from disent_core.code_switching import code_switched, read_dictionary
-
     config, settings = workspace.config, workspace.config.targets.code_switching
     version = fingerprint(CODE_VERSION, SWITCHING_VERSION, settings)
 

@@ -55,14 +55,14 @@ def _complete(corpus: CorpusConfig, where: tuple[str | int, ...], place: Locator
         if not taken:
             place.fail((*where, key), f"no pair of {sorted(wanted)}; it has {', '.join(known or ())}")
         return replace(corpus, pairs=taken, languages=())
-    named = corpus.pairs if corpus.is_of_pairs else corpus.languages
+    named = corpus.pairs if corpus.is_of_pairs else _locales(corpus, known)
     for name in named:
         if known is not None and name not in known:
             near = get_close_matches(name, known, n=1, cutoff=0)
             place.fail((*where, key), f"{corpus.format} has no {name!r}; did you mean {near[0]!r}? "
                        f"It has {', '.join(known)}")  # fmt: skip
     if named:
-        return replace(corpus, languages=() if corpus.is_of_pairs else corpus.languages)
+        return replace(corpus, languages=() if corpus.is_of_pairs else named)
     return replace(corpus, languages=tuple(known or ()))
 
 

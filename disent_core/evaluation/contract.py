@@ -33,6 +33,7 @@ TASKS: Mapping[str, str] = {
     "bitext_mining": "disent_core.evaluation.bitext_mining",
     "ner": "disent_core.evaluation.ner",
     "language_identification": "disent_core.evaluation.language_identification",
+    "intent_probe": "disent_core.evaluation.intent_probe",
     "clustering": "disent_core.evaluation.clustering",
 }
 """Module of each task by its name; imported when the task is asked for."""

@@ -34,6 +34,8 @@ scored (task, embedding, preference) as (
     ('ner', 'sentence', 2),
     ('clustering', 'meaning', 1),
     ('clustering', 'sentence', 2),
+    ('intent_probe', 'meaning', 1),
+    ('intent_probe', 'sentence', 2),
     ('language_identification', 'language', 1),
     ('language_identification', 'sentence', 2)
 

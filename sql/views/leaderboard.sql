@@ -10,21 +10,33 @@ aggregates as (
 
 ),
 
--- On language identification the language embedding should know the language, and the encoder's may.
-directed as (
+-- What asks for the language (a probe, clusters by language) asks what a meaning embedding should have lost.
+asked as (
 
     select
         *,
+        task = 'language_identification'
+        or coalesce(settings ->> 'labels' = 'language', false) as asks_for_language
+    from aggregates
+
+),
+
+directed as (
+
+    select
+        * exclude (asks_for_language),
         case
-            when task <> 'language_identification' and embedding = 'language'
+            when metric = 'threshold'
+                then 'a choice, not a score'
+            when asks_for_language and embedding not in ('language', 'sentence')
                 then 'leakage, lower is better'
-            when task = 'language_identification' and embedding not in ('language', 'sentence')
+            when not asks_for_language and embedding = 'language'
                 then 'leakage, lower is better'
             when regexp_matches(metric, '(_seconds|_std|_error)$')
                 then 'lower is better'
             else 'higher is better'
         end as reads_as
-    from aggregates
+    from asked
 
 ),
 
@@ -67,7 +79,7 @@ ranked as (
     select
         *,
         case when is_scored then rank() over (
-            partition by task, dataset, encoder, evaluated_on, metric, is_scored
+            partition by task, dataset, encoder, evaluated_on, metric, settings, is_scored
             order by if(reads_as = 'higher is better', value, -value) desc
         ) end as rank
     from entries

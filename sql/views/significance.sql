@@ -59,7 +59,6 @@ best as (
         settings,
         arg_max(side, value) as best
     from entries
-    where (embedding = 'language') = (task = 'language_identification')
     group by all
 
 ),

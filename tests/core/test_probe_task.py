@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from task_inputs import CONFIG, pair_inputs, problems, scored, utterance_inputs, utterances
 
 from disent_core.errors import EncoderError
-from disent_core.evaluation.language_identification import PENALTY, linear_probe
+from disent_core.evaluation.probe import PENALTY, linear_probe
 
 NAME = "language_identification"
 
@@ -74,39 +74,46 @@ def test_it_learns_from_dev_and_is_measured_on_test_of_both_languages():
     assert problem.settings == {"split": "test", "learned_on": "dev", "probe": "ridge", "penalty": PENALTY}
 
 
-def matrices(language, intent):
-    """Dimensions of which the first knows the language, the second the intent, if they are to."""
+def matrices(problem, knows):
+    """One dimension that knows the label, or not."""
     noise = np.random.default_rng(0)
-    found = {}
-    for side, sign in (("en", 1.0), ("de", -1.0)):
-        for part, intents in (("train", "abab" * 20), ("test", "ba" * 20)):
-            rows = noise.normal(size=(len(intents), 2))
-            rows[:, 0] += 20 * sign * language
-            rows[:, 1] += 20 * intent * (np.array(list(intents)) == "a")
-            found[f"{part} {side}"] = rows
-    return found
+    names = sorted({label for labels in problem.labels.values() for label in labels})
+    return {
+        role: noise.normal(size=(len(labels), 1)) + 20 * knows * np.array([[names.index(label)] for label in labels])
+        for role, labels in problem.labels.items()
+    }
 
 
-@pytest.mark.parametrize(("language", "intent"), [(True, False), (False, True), (True, True)])
-def test_what_the_embedding_knows_is_found_and_nothing_else(language, intent):
+@pytest.mark.parametrize("knows", [True, False])
+def test_a_language_that_the_embedding_knows_is_found(knows):
     (problem,) = problems(NAME, both("abab" * 20, "ba" * 20))
-    found = scored(problem, **matrices(language, intent))
-    for metric, is_known in (("accuracy", language), ("intent_accuracy", intent)):
-        assert found[metric].n == 80
-        assert (found[metric].value == 1) if is_known else (found[metric].value < 0.75)
+    found = scored(problem, **matrices(problem, knows))["accuracy"]
+    assert found.n == 80
+    assert (found.value == 1) if knows else (found.value < 0.75)
 
 
-def test_utterances_without_intent_are_in_the_probe_of_the_language_alone():
-    (problem,) = problems(NAME, both(["a", "b", None, None], ["b", None]))
-    found = scored(problem, **{role: np.eye(4)[: len(texts)] for role, texts in problem.texts.items()})
-    assert (found["accuracy"].n, found["intent_accuracy"].n) == (4, 2)
+def intents_of(dev, test):
+    table = pa.concat_tables([utterances("en", rows_of("d", dev), "dev"), utterances("en", rows_of("t", test))])
+    return problems("intent_probe", utterance_inputs({"en": table}))
 
 
-@pytest.mark.parametrize("intents", [[None] * 4, ["a"] * 4])
-def test_fewer_than_two_intents_to_learn_have_no_intent_accuracy(intents):
-    (problem,) = problems(NAME, both(intents))
-    found = scored(problem, **{role: np.eye(4)[: len(texts)] for role, texts in problem.texts.items()})
-    assert set(found) == {"accuracy"}
+@pytest.mark.parametrize("knows", [True, False])
+def test_an_intent_that_the_embedding_knows_is_found(knows):
+    (problem,) = intents_of("abab" * 20, "ba" * 20)
+    assert problem.evaluated_on == "en"
+    found = scored(problem, **matrices(problem, knows))["accuracy"]
+    assert found.n == 40
+    assert (found.value == 1) if knows else (found.value < 0.75)
+
+
+def test_utterances_without_intent_are_not_in_the_probe_of_intents():
+    (problem,) = intents_of(["a", "b", None, None], ["b", None])
+    assert {role: len(texts) for role, texts in problem.texts.items()} == {"train en": 2, "test en": 1}
+
+
+@pytest.mark.parametrize(("dev", "test"), [([None] * 4, "ab"), ("aaaa", "ab"), ("ab", [None])])
+def test_fewer_than_two_intents_to_learn_or_none_to_find_are_no_problem(dev, test):
+    assert intents_of(dev, test) == []
 
 
 def test_dev_is_measured_with_what_train_teaches():
