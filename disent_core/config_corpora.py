@@ -66,6 +66,15 @@ def _complete(corpus: CorpusConfig, where: tuple[str | int, ...], place: Locator
     return replace(corpus, languages=tuple(known or ()))
 
 
+def _locales(corpus: CorpusConfig, known: Sequence[str] | None) -> tuple[str, ...]:
+    """The named locales; one may be named by its language, `yo` for `yor`, where the format has codes of its own."""
+    language_of: Callable[[str], str] | None = getattr(reader(corpus.format), "language_of", None)
+    if language_of is None or known is None:
+        return corpus.languages
+    by_language = {language_of(locale): locale for locale in known}
+    return tuple(name if name in known else by_language.get(name, name) for name in corpus.languages)
+
+
 def _known(corpus: CorpusConfig, folder: Path, where: tuple[str | int, ...], place: Locator) -> Sequence[str] | None:
     """Locales or pairs that the corpus has; None where they are named but can't be seen yet.
 
