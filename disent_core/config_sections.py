@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from disent_core.code_switching import CodeSwitchingConfig
+from disent_core.config_file import nearest
 from disent_core.corpora import READERS, format_module, is_of_pairs
 from disent_core.corpora.contract import Shares
 from disent_core.targets import MaskingConfig, TemplatePairConfig
@@ -46,7 +47,8 @@ class CorpusConfig:
 
     def __post_init__(self) -> None:
         if self.format not in READERS:
-            raise ValueError(f"format {self.format!r} is unknown; choose one of {', '.join(READERS)}")
+            near = nearest(self.format, READERS)
+            raise ValueError(f"format {self.format!r} is unknown{near}; choose one of {', '.join(READERS)}")
         if (self.path is None) == (self.url is None):
             raise ValueError("give either path or url")
         for name in ("languages", "pairs"):

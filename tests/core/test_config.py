@@ -173,7 +173,7 @@ MISTAKES = {
         '"one"\nformat = "massive"',
         '"one"\nformat = "masive"',
         "3: corpora[0].format",
-        "choose one of massive",
+        "did you mean 'massive'?; choose one of conll",
     ),
     "unknown kind": ('"scratch"', '"scrach"', "15: encoders[0].kind", "choose one of huggingface, scratch"),
     "kind that is a list": ('"scratch"', '["scratch"]', "15: encoders[0].kind", "choose one of huggingface, scratch"),
