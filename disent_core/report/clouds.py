@@ -1,0 +1,147 @@
+"""Embeddings in two dimensions: by t-SNE, which keeps neighbours, and by PCA, which keeps distances."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from disent_core.report import look
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+POINTS_PER_CLOUD = 800
+
+_Rows = Float[np.ndarray, "points dim"]
+_Flat = Float[np.ndarray, "points 2"]
+
+
+class _Projection(NamedTuple):
+    places: _Flat
+    labels: tuple[str, str]
+    """Of the axes; empty where they mean nothing."""
+
+
+def tsne(points: Mapping[str, Float[np.ndarray, "_ _"]], title: str, *, seed: int = 0) -> "Figure":
+    """Clouds of embeddings in two dimensions, by t-SNE of unit vectors (so by cosine).
+
+    van der Maaten and Hinton 2008, https://jmlr.org/papers/v9/vandermaaten08a.html. A cloud's label is a
+    language and an embedding, `en meaning`: each embedding is a panel, each language a colour. Clouds of a panel
+    share one projection. Of larger clouds 800 rows are drawn, the same ones of clouds of equal length, so that
+    translations stay together.
+
+    Args:
+        points: matrix by label; those of one panel have the same dimensions.
+        title: of the figure.
+        seed: of the sample and the projection.
+
+    Raises:
+        ValueError: if a panel has fewer than 8 points.
+    """
+    return _panels(points, title, seed, _tsne)
+
+
+def pca(points: Mapping[str, Float[np.ndarray, "_ _"]], title: str, *, seed: int = 0) -> "Figure":
+    """The same clouds as `tsne` draws, by the two directions in which their unit vectors vary most.
+
+    Raises:
+        ValueError: if a panel has fewer than 8 points.
+    """
+    return _panels(points, title, seed, lambda rows, _: _pca(rows))
+
+
+def _panels(
+    points: Mapping[str, Float[np.ndarray, "_ _"]],
+    title: str,
+    seed: int,
+    project: Callable[[np.ndarray, int], _Projection],
+) -> "Figure":
+    clouds = {label: _sample(matrix, seed) for label, matrix in points.items()}
+    names = list(dict.fromkeys(_panel(label) for label in clouds))
+    languages = list(dict.fromkeys(_cloud(label) for label in clouds))
+    figure, row = look.row_of_panels(title, len(names))
+    for axes, name in zip(row, names, strict=True):
+        members = {_cloud(label): cloud for label, cloud in clouds.items() if _panel(label) == name}
+        _draw(axes, name, members, languages, seed, project(np.concatenate(list(members.values())), seed))
+    return figure
+
+
+def _panel(label: str) -> str:
+    return label.rpartition(" ")[2] if " " in label else ""
+
+
+def _cloud(label: str) -> str:
+    return label.rpartition(" ")[0] or label
+
+
+def _sample(matrix: Float[np.ndarray, "rows dim"], seed: int) -> Float[np.ndarray, "sample dim"]:
+    if len(matrix) <= POINTS_PER_CLOUD:
+        return matrix
+    chosen = np.random.default_rng(seed).choice(len(matrix), POINTS_PER_CLOUD, replace=False)
+    return matrix[np.sort(chosen)]
+
+
+def _draw(
+    axes: "Axes",
+    name: str,
+    members: Mapping[str, np.ndarray],
+    languages: Sequence[str],
+    seed: int,
+    projection: _Projection,
+) -> None:
+    places, labels = projection
+    owner = np.repeat([languages.index(language) for language in members], [len(m) for m in members.values()])
+    colours = np.array(look.COLOURS)[owner % len(look.COLOURS)]
+    # In random order: no cloud lies on top of another as a whole.
+    order = np.random.default_rng(seed).permutation(len(places))
+    axes.scatter(*places[order].T, s=7, c=colours[order].tolist(), alpha=0.65, linewidths=0)
+    for language in members:
+        colour = look.COLOURS[languages.index(language) % len(look.COLOURS)]
+        axes.scatter([], [], s=22, color=colour, label=language)
+    look.style(axes, name)
+    look.label_axes(axes, *labels)
+    axes.grid(visible=False)
+    axes.set(xticks=[], yticks=[])
+    axes.spines[:].set_visible(False)
+    look.legend(axes)
+
+
+def _components(rows: _Rows, most: int) -> tuple[Float[np.ndarray, "points kept"], Float[np.ndarray, " rank"]]:
+    """Unit rows along their principal components, at most `most`, and the share of variance of each component."""
+    from disent_core.evaluation.retrieval import unit_rows
+
+    if len(rows) < 8:
+        raise ValueError(f"a picture of {len(rows)} points says nothing; at least 8 are needed")
+    centred = unit_rows(rows, "points of a picture")
+    centred = centred - centred.mean(axis=0)
+    left, size, _ = np.linalg.svd(centred, full_matrices=False)
+    return left[:, :most] * size[:most], size**2 / max(float((size**2).sum()), 1e-12)
+
+
+def _pca(rows: _Rows) -> _Projection:
+    components, share = _components(rows, 2)
+    places = np.zeros((len(rows), 2))
+    places[:, : components.shape[1]] = components
+    # The sign of a component is arbitrary: its largest entry is made positive, so that pictures are reproducible.
+    places *= np.where(places[np.abs(places).argmax(axis=0), [0, 1]] < 0, -1, 1)
+    first, second = (*share[:2], 0.0)[:2]
+    return _Projection(places, (f"PC 1, {first:.0%} of variance", f"PC 2, {second:.0%} of variance"))
+
+
+def _tsne(rows: _Rows, seed: int) -> _Projection:
+    from sklearn.manifold import TSNE
+
+    components, _ = _components(rows, 50)
+    # Started by principal components; collapsed embeddings have none, and stay the one point that they are.
+    start = np.zeros((len(rows), 2), dtype=np.float32)
+    width = min(2, components.shape[1])
+    start[:, :width] = components[:, :width] / max(float(components[:, 0].std()), 1e-6) * 1e-4
+    model = TSNE(
+        perplexity=min(30.0, (len(rows) - 1) / 3),
+        init=start,  # pyright: ignore[reportArgumentType] - an array is documented
+        random_state=seed,
+        max_iter=500,
+    )
+    return _Projection(model.fit_transform(components), ("", ""))

@@ -1,0 +1,138 @@
+"""Learning curves: of one head in full, and of many heads as small multiples."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float
+
+from disent_core.report import look
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+TOTAL, RETRIEVAL = "total", "dev_accuracy_at_1"
+"""Terms of a training curve that have a panel of their own."""
+
+POINTS = 60
+"""Epochs of a line in a small panel."""
+_DASHES = {"train": "-", "dev": (0, (4, 1.5))}
+_COLUMNS = ("term", "split", "seed", "epoch", "value", "is_best")
+
+_Points = Float[np.ndarray, "_ 3"]  # epoch, value, whether it is the best epoch
+_Lines = Mapping[tuple[str, str], Mapping[int, _Points]]  # by term and split, then by seed
+
+
+def training_curve(curve: pa.Table) -> "Figure":
+    """The course of a training: total loss, its terms, and dev retrieval where it was measured.
+
+    Thick lines are means over seeds, thin lines single seeds, dots the epoch that each seed keeps: the last of those
+    that were the best so far.
+
+    Args:
+        curve: rows of `training_curve`, of one method, encoder and `trained_on`.
+
+    Raises:
+        ValueError: if there is no row.
+    """
+    if not curve.num_rows:
+        raise ValueError("the training curve has no rows")
+    lines = _lines(curve.select(_COLUMNS).to_pylist())
+    panels = {
+        "Total loss": [key for key in lines if key[0] == TOTAL],
+        "Loss terms (solid: train, dashed: dev)": [key for key in lines if key[0] not in (TOTAL, RETRIEVAL)],
+        "Dev retrieval": [key for key in lines if key[0] == RETRIEVAL],
+    }
+    panels = {title: keys for title, keys in panels.items() if keys}
+    names = [curve.column(name)[0].as_py() for name in ("method", "encoder", "trained_on")]
+    seeds = len(curve.column("seed").unique())
+    names.append(f"{seeds} seed{'s' * (seeds > 1)}, dots: epochs kept")
+    figure, row = look.row_of_panels(f"{' · '.join(name for name in names[:3] if name)}\n{names[3]}", len(panels))
+    for axes, (title, keys) in zip(row, panels.items(), strict=True):
+        _draw(axes, title, {key: lines[key] for key in keys})
+    return figure
+
+
+def learning_curves(rows: Sequence[Mapping[str, Any]], term: str = TOTAL) -> "Figure | None":
+    """One term of every head as small multiples, thinned to 60 epochs a line; None if no head has it.
+
+    Args:
+        rows: of `training_curve`, of any heads.
+        term: `total`, or `dev_accuracy_at_1`.
+    """
+    wanted = sorted((row for row in rows if row["term"] == term), key=_head)
+    heads = {head: list(own) for head, own in groupby(wanted, key=_head)}
+    heads = {head: own for head, own in heads.items() if len({row["epoch"] for row in own}) > 1}
+    if not heads:
+        return None
+    figure, panels = look.grid_of_panels(len(heads), 5, 2.4, 1.9, fixed=True)
+    for axes, (head, own) in zip(panels, heads.items(), strict=True):
+        _draw(axes, f"{head[1]}\n{head[2]}", _thinned(_lines(own)), small=True)
+    look.legend(panels[0])
+    return figure
+
+
+def _head(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    return row["encoder"], row["method"], row["trained_on"]
+
+
+def _lines(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], dict[int, _Points]]:
+    """Points of each seed by (term, split), terms in order of first appearance."""
+    found = [tuple(row[name] for name in _COLUMNS) for row in rows]
+    order = {term: place for place, term in enumerate(dict.fromkeys(row[0] for row in found))}
+    found.sort(key=lambda row: (order[row[0]], row[1] != "train", row[1], row[2], row[3]))
+    lines: dict[tuple[str, str], dict[int, _Points]] = {}
+    for (term, split, seed), points in groupby(found, key=lambda row: row[:3]):
+        lines.setdefault((term, split), {})[seed] = np.array([row[3:] for row in points], dtype=float)
+    return lines
+
+
+def _thinned(lines: _Lines) -> dict[tuple[str, str], dict[int, _Points]]:
+    """At most 60 epochs of each line, spread evenly, and the one that is kept."""
+
+    def kept(points: _Points) -> _Points:
+        chosen = np.linspace(0, len(points) - 1, min(POINTS, len(points))).round().astype(int)
+        return points[np.union1d(chosen, np.flatnonzero(points[:, 2])[-1:])]
+
+    return {key: {seed: kept(points) for seed, points in seeds.items()} for key, seeds in lines.items()}
+
+
+def _draw(axes: "Axes", title: str, lines: _Lines, *, small: bool = False) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    terms = list(dict.fromkeys(term for term, _ in lines))
+    by_split = len(terms) == 1
+    for number, ((term, split), seeds) in enumerate(lines.items()):
+        colour = look.COLOURS[(number if by_split else terms.index(term)) % len(look.COLOURS)]
+        dashes = _DASHES.get(split, "-") if not by_split else "-"
+        label = split if by_split else (term if split == next(s for t, s in lines if t == term) else None)
+        for points in seeds.values() if len(seeds) > 1 else ():
+            axes.plot(*points[:, :2].T, color=colour, linewidth=0.7, alpha=0.55, linestyle=dashes)
+        axes.plot(*_mean(list(seeds.values())), color=colour, linewidth=1.8, linestyle=dashes, label=label)
+        if by_split:
+            best = np.concatenate([points[points[:, 2] > 0][-1:] for points in seeds.values()])
+            axes.scatter(*best[:, :2].T, s=22, color=colour, edgecolors=look.PAPER, linewidths=0.7, zorder=3)
+    look.style(axes, title, size=7.5 if small else 9.5)
+    is_accuracy = terms == [RETRIEVAL]
+    look.label_axes(axes, "epoch", "" if small else "accuracy at 1, fraction" if is_accuracy else "loss")
+    axes.xaxis.set_major_locator(MaxNLocator(4 if small else 7, integer=True))
+    _log_scale_if_wide(axes, lines)
+    if len(lines) > 1 and not small:
+        look.legend(axes, 1 + (len(terms) > 6))
+
+
+def _log_scale_if_wide(axes: "Axes", lines: _Lines) -> None:
+    values = np.concatenate([points[:, 1] for seeds in lines.values() for points in seeds.values()])
+    values = values[np.isfinite(values)]
+    if values.size and values.min() > 0 and values.max() > 100 * values.min():
+        axes.set_yscale("log")
+
+
+def _mean(seeds: Sequence[_Points]) -> tuple[np.ndarray, np.ndarray]:
+    """Epochs, and the mean value over the seeds that reached them."""
+    points = np.concatenate(seeds)
+    epochs, place = np.unique(points[:, 0], return_inverse=True)
+    return epochs, np.bincount(place, points[:, 1]) / np.bincount(place)

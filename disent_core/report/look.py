@@ -1,0 +1,199 @@
+"""The look that all pictures share, and their two formats: PNG for the UI, SVG for the report."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from io import BytesIO, StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK, GREY, RULE, PAPER = "#22262b", "#5f6670", "#dde0e4", "#ffffff"
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#c05a94", "#b07a00", "#3a8fc0", "#8468b8", "#9c5c3b")
+"""Okabe and Ito's colours, which the colour-blind tell apart, moved to 3 : 1 on white and on black paper."""
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_THEME = {INK: "var(--ink)", GREY: "var(--muted)", RULE: "var(--rule)", PAPER: "var(--paper)"}
+MOST_BYTES = 74_000
+"""Of a PNG; as base64, which the UI is given, that makes 99 kB."""
+_MADE_OF = "disent.inputs"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How one method is drawn, in every picture."""
+
+    colour: str
+    marker: str
+
+
+def method_marks(methods: Iterable[str]) -> dict[str, Mark]:
+    """A mark for each method by its place; the first 56 differ, and neighbours differ in colour."""
+    return {
+        name: Mark(COLOURS[place % len(COLOURS)], MARKERS[place // len(COLOURS) % len(MARKERS)])
+        for place, name in enumerate(dict.fromkeys(methods))
+    }
+
+
+def plain(text: str) -> str:
+    """Text that matplotlib shows as it is: no dollar begins a formula."""
+    return text.replace("$", r"\$")
+
+
+def figure(title: str, width: float, height: float, *, fixed: bool = False) -> "Figure":
+    """An empty figure without pyplot, so that nothing is shared between calls; sizes in inches."""
+    from matplotlib.figure import Figure
+
+    made = Figure(figsize=(width, height), dpi=110, layout=None if fixed else "constrained", facecolor=PAPER)
+    if title:
+        made.suptitle(plain(title), fontsize=10, color=INK, x=0.01, ha="left")
+    return made
+
+
+def row_of_panels(title: str, panels: int) -> "tuple[Figure, list[Axes]]":
+    """A figure with panels side by side."""
+    made = figure(title, max(3.6 * panels, 4.8), 3.6)
+    return made, list(made.subplots(1, panels, squeeze=False)[0])
+
+
+def grid_of_panels(
+    panels: int, columns: int, width: float, height: float, *, fixed: bool = False
+) -> "tuple[Figure, list[Axes]]":
+    """A figure without title, with panels in rows of `columns`, each of that many inches; the rest is left empty.
+
+    With `fixed`, panels don't move to make room for long labels, which takes long where there are many.
+    """
+    columns = min(columns, panels)
+    rows = -(-panels // columns)
+    made = figure("", width * columns, height * rows, fixed=fixed)
+    if fixed:
+        sides = {"left": 0.35 / (width * columns), "right": 1.0, "wspace": 0.25, "hspace": 1.1 / (height - 0.9)}
+        made.subplots_adjust(**sides, bottom=0.42 / (height * rows), top=1 - 0.35 / (height * rows))
+    axes = list(made.subplots(rows, columns, squeeze=False).flat)
+    for unused in axes[panels:]:
+        unused.remove()
+    return made, axes[:panels]
+
+
+def style(axes: "Axes", title: str, *, grid: str = "y", size: float = 9.5) -> None:
+    """Title, quiet ticks and grid lines along one axis, two spines."""
+    axes.set_facecolor("none")
+    axes.set_title(plain(title), fontsize=size, color=INK, loc="left")
+    axes.tick_params(labelsize=8.5, colors=GREY, length=2.5)
+    axes.grid(visible=True, axis=grid, color=RULE, linewidth=0.7)  # pyright: ignore[reportArgumentType]
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(RULE)
+
+
+def label_axes(axes: "Axes", x: str = "", y: str = "") -> None:
+    """What the axes measure, with the unit."""
+    axes.set_xlabel(plain(x), color=GREY, fontsize=8.5)
+    axes.set_ylabel(plain(y), color=GREY, fontsize=8.5)
+
+
+def legend(axes: "Axes", columns: int = 1) -> None:
+    """A legend of what has a label, without a frame."""
+    axes.legend(fontsize=8, frameon=False, labelcolor=INK, ncols=columns, handletextpad=0.4)
+
+
+# --- formats ----------------------------------------------------------------------------------------------
+
+
+def png(drawn: "Figure", made_of: str = "") -> bytes:
+    """The figure as PNG of few colours; drawn smaller where it would be too large for the UI.
+
+    Args:
+        drawn: the figure.
+        made_of: fingerprint of what it shows, kept in the file; `png_made_of` reads it.
+    """
+    for dots_per_inch in (110, 90, 70):
+        made = _png(drawn, made_of, dots_per_inch)
+        if len(made) <= MOST_BYTES:
+            break
+    return made
+
+
+def _png(drawn: "Figure", made_of: str, dots_per_inch: int) -> bytes:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from PIL import Image
+    from PIL.PngImagePlugin import PngInfo
+
+    drawn.set_dpi(dots_per_inch)
+    canvas = FigureCanvasAgg(drawn)
+    canvas.draw()
+    image = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
+    notes = PngInfo()
+    if made_of:
+        notes.add_text(_MADE_OF, made_of)
+    # A fixed palette: one made for the picture would drop the colour of a method that has a single dot.
+    palette = Image.new("P", (1, 1))
+    palette.putpalette(_tints())
+    buffer = BytesIO()
+    in_palette = image.quantize(palette=palette, dither=Image.Dither.NONE)
+    in_palette.save(buffer, "PNG", optimize=True, pnginfo=notes)
+    return buffer.getvalue()
+
+
+def _tints() -> list[int]:
+    """The palette of every picture: 14 tints of each colour and 16 of ink, from full to paper."""
+    colours = [[int(code[place : place + 2], 16) for place in (1, 3, 5)] for code in (INK, *COLOURS)]
+    tints = [np.linspace(colour, (255, 255, 255), 14 if place else 16).round() for place, colour in enumerate(colours)]
+    return np.concatenate(tints).astype(int).ravel().tolist()
+
+
+def png_made_of(path: Path) -> str | None:
+    """Fingerprint of what a picture shows, None where there is no picture, a damaged one, or one without."""
+    from PIL import Image
+
+    if not path.is_file():
+        return None
+    try:
+        with Image.open(path) as image:
+            image.load()
+            return image.info.get(_MADE_OF)
+    except (OSError, SyntaxError):  # what PIL raises for a file cut short
+        return None
+
+
+def svg(drawn: "Figure", name: str) -> str:
+    """The figure as an SVG element for an HTML page, in the page's own font and its variables of colour.
+
+    Args:
+        drawn: the figure; its faces are left out, so that the page shines through.
+        name: of the figure, unlike that of any other on the page; it goes into the ids of its parts, as a hash.
+    """
+    import matplotlib as mpl
+
+    text = StringIO()
+    drawn.set_facecolor("none")
+    no_notes = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
+        drawn.savefig(text, format="svg", metadata=no_notes)
+    return _inline(text.getvalue(), name)
+
+
+_CUTS: Sequence[tuple[re.Pattern[str], str]] = (
+    (re.compile(r"^.*?(?=<svg\b)", re.DOTALL), ""),
+    (re.compile(r"<style.*?</style>", re.DOTALL), ""),
+    (re.compile(r' xmlns(:xlink)?="[^"]*"| version="1.1"'), ""),
+    (re.compile(r"\bxlink:href="), "href="),
+    (re.compile(r'<g id="[^"]*"'), "<g"),  # numbered anew in every figure
+    (re.compile(r" font-family: [^;\"]*;?"), ""),
+    (re.compile(r' transform="rotate\(-0 [^"]*"'), ""),
+    (re.compile(r"(?<=\d\.\d\d)\d+(?=[ \"\n)])"), ""),  # a hundredth of a point is finer than any screen
+    (re.compile(r"\n\s*"), " "),
+)
+
+
+def _inline(document: str, name: str) -> str:
+    for pattern, instead in _CUTS:
+        document = pattern.sub(instead, document)
+    for colour, variable in _THEME.items():
+        document = document.replace(colour, variable)
+    return document.replace("<svg ", f'<svg role="img" aria-label="{escape(name)}" ', 1).strip()

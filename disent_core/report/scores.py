@@ -1,0 +1,276 @@
+"""Scores as pictures: bars by language, spread over seeds, and what leaks through the language embedding.
+
+Rows are those of the view `leaderboard`: numbers of methods over their seeds, with intervals.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+
+from disent_core.report import look
+from disent_core.report.look import Mark
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Row = Mapping[str, Any]
+Group = tuple[str, str, str, str]
+"""Task, data set, encoder, metric: numbers that compare."""
+
+PANELS, ITEMS = 12, 40
+"""Most panels of a picture and items of a panel; a table has the rest."""
+
+UNITS = {
+    "accuracy_at_1": "accuracy at 1, fraction of queries",
+    "map": "mean average precision, 0 to 1",
+    "accuracy": "accuracy, fraction of texts",
+    "intent_accuracy": "accuracy of intents, fraction of texts",
+    "pearson": "Pearson's r, -1 to 1",
+    "spearman": "Spearman's rho, -1 to 1",
+    "f1": "F1, 0 to 1",
+    "micro_f1": "F1 of words with a label, 0 to 1",
+    "span_f1": "F1 of spans, 0 to 1",
+    "seqeval_f1": "F1 of spans by seqeval, 0 to 1",
+}
+_EMBEDDINGS = ("sentence", "meaning", "template", "residual", "language")
+_IDENTITY = ("task", "dataset", "encoder", "metric", "settings", "method", "trained_on", "evaluated_on", "embedding")
+
+
+@dataclass(frozen=True)
+class Item:
+    """One bar: a value with its 95 % interval, and the values of its seeds."""
+
+    label: str
+    mark: Mark
+    value: float
+    low: float | None
+    high: float | None
+    seeds: tuple[float, ...] = ()
+
+
+Panels = Mapping[str, Sequence[Item]]
+"""Items by the title of their panel."""
+
+
+def unit(metric: str) -> str:
+    """What an axis of the metric says."""
+    return UNITS.get(metric, metric.replace("_", " "))
+
+
+def groups(rows: Iterable[Row]) -> dict[Group, list[Row]]:
+    """Rows that compare, in the order in which each group is first met."""
+    found: dict[Group, list[Row]] = {}
+    for row in rows:
+        found.setdefault((row["task"], row["dataset"], row["encoder"], row["metric"]), []).append(row)
+    return found
+
+
+def ordered_groups(rows: Iterable[Row], tasks: Iterable[str]) -> list[tuple[Group, list[Row]]]:
+    """Groups in the order of the tasks, those with most numbers first; unknown tasks last."""
+    order = {name: place for place, name in enumerate(tasks)}
+    found = groups(rows).items()
+    return sorted(found, key=lambda each: (order.get(each[0][0], len(order)), -len(each[1])))
+
+
+def ranked(rows: Iterable[Row]) -> list[Row]:
+    """The best row of each method on each language or direction, by the embedding that the task is scored on."""
+    best: dict[tuple[str, ...], Row] = {}
+    for row in rows:
+        if row["rank"] is None or row["value"] is None:
+            continue
+        key = (*(row[name] for name in ("task", "dataset", "encoder", "metric")), row["evaluated_on"], row["method"])
+        if key not in best or row["rank"] < best[key]["rank"]:
+            best[key] = row
+    return list(best.values())
+
+
+def by_method(rows: Sequence[Row], seed_rows: Iterable[Row], marks: Mapping[str, Mark]) -> Panels:
+    """A panel for each language or direction of a group, its methods from best to worst."""
+    seeds = _seeds(seed_rows)
+    kept = sorted(ranked(rows), key=lambda row: (row["evaluated_on"], row["rank"], row["method"]))
+    return {
+        title: [_item(row["method"], marks[row["method"]], row, seeds) for row in own]
+        for title, own in groupby(kept, key=lambda row: row["evaluated_on"])
+    }
+
+
+def by_embedding(rows: Sequence[Row], seed_rows: Iterable[Row]) -> Panels:
+    """A panel for each task and metric of one method, with an item for each language and embedding."""
+    seeds, colours = _seeds(seed_rows), look.method_marks(_EMBEDDINGS)
+    kept = [row for row in rows if row["value"] is not None]
+    order = {name: place for place, name in enumerate(_EMBEDDINGS)}
+    kept.sort(
+        key=lambda row: (row["task"], row["dataset"], row["metric"], row["evaluated_on"], order[row["embedding"]])
+    )
+    return {
+        f"{title[0]}, {title[1]}: {unit(title[2])}": [
+            _item(f"{row['evaluated_on']} {row['embedding']}", colours[row["embedding"]], row, seeds) for row in own
+        ]
+        for title, own in groupby(kept, key=lambda row: (row["task"], row["dataset"], row["metric"]))
+    }
+
+
+def _seeds(rows: Iterable[Row]) -> dict[tuple[str, ...], list[float]]:
+    found: dict[tuple[str, ...], list[float]] = {}
+    for row in rows:
+        if row["seed"] is not None and row["value"] is not None:
+            found.setdefault(_identity(row), []).append(row["value"])
+    return found
+
+
+def _identity(row: Row) -> tuple[str, ...]:
+    return tuple(row[name] for name in _IDENTITY)
+
+
+def _item(label: str, mark: Mark, row: Row, seeds: Mapping[tuple[str, ...], list[float]]) -> Item:
+    return Item(label, mark, row["value"], row["ci_low"], row["ci_high"], tuple(seeds.get(_identity(row), ())))
+
+
+# --- drawing ----------------------------------------------------------------------------------------------
+
+
+def bars(panels: Panels, x: str = "", *, most: int = PANELS) -> "Figure | None":
+    """Horizontal bars with their 95 % intervals; None if there is nothing to draw.
+
+    Args:
+        panels: items by title; of more than 40 items the first are drawn.
+        x: label of the axis, with its unit.
+        most: panels that are drawn, the first ones.
+    """
+    return _draw(panels, x, most, _bar_panel)
+
+
+def leaderboard(rows: Sequence[Row], methods: Iterable[str]) -> "Figure | None":
+    """Bars of the methods on the first six languages or directions of one group.
+
+    Args:
+        rows: of one group.
+        methods: every method of the run, in the order that gives them their colours.
+    """
+    panels = by_method(rows, [], look.method_marks(methods))
+    return bars(panels, unit(rows[0]["metric"]), most=6) if panels else None
+
+
+def spread(panels: Panels, x: str = "", *, most: int = PANELS) -> "Figure | None":
+    """How far each seed lies from the mean of its method, with the interval of that mean; None without seeds.
+
+    The interval is that of sampling other queries, so that both sources of chance stand side by side.
+    """
+    seeded = {title: [item for item in items if len(item.seeds) > 1] for title, items in panels.items()}
+    return _draw({title: items for title, items in seeded.items() if items}, x, most, _spread_panel)
+
+
+def _draw(panels: Panels, x: str, most: int, draw: "Callable[[Axes, Sequence[Item]], None]") -> "Figure | None":
+    shown = {title: list(items)[:ITEMS] for title, items in list(panels.items())[:most]}
+    if not shown:
+        return None
+    height = 0.85 + 0.19 * max(map(len, shown.values()))
+    figure, grid = look.grid_of_panels(len(shown), 3, 4.1, height)
+    for axes, (title, items) in zip(grid, shown.items(), strict=True):
+        draw(axes, items)
+        look.style(axes, title, grid="x")
+        look.label_axes(axes, x)
+        axes.set_yticks(range(len(items)), [look.plain(item.label) for item in items], color=look.INK)
+        axes.set_ylim(max(len(items), 4) - 0.4, -0.6)  # a lone bar is no block
+        axes.tick_params(axis="y", length=0)
+    return figure
+
+
+def _bar_panel(axes: "Axes", items: Sequence[Item]) -> None:
+    ends = [max(item.value, item.high or item.value) for item in items]
+    for place, (item, end) in enumerate(zip(items, ends, strict=True)):
+        axes.barh(place, item.value, height=0.68, color=item.mark.colour, alpha=0.85)
+        if item.low is not None and item.high is not None:
+            axes.plot([item.low, item.high], [place, place], color=look.INK, linewidth=1)
+        axes.annotate(
+            f"{item.value:.3f}", (end, place), (3, 0), textcoords="offset points",
+            va="center", fontsize=7.5, color=look.GREY,
+        )  # fmt: skip
+    axes.set_xlim(min(0.0, *(item.low or item.value for item in items)), max(*ends, 1e-3) * 1.15)
+
+
+def _spread_panel(axes: "Axes", items: Sequence[Item]) -> None:
+    for place, item in enumerate(items):
+        if item.low is not None and item.high is not None:
+            interval = [item.low - item.value, item.high - item.value]
+            axes.plot(interval, [place, place], color=look.RULE, linewidth=7, solid_capstyle="butt")
+        off = np.array(item.seeds) - item.value
+        colour, marker = item.mark.colour, item.mark.marker
+        axes.scatter(off, np.full(len(off), place), s=16, color=colour, marker=marker, zorder=3, linewidths=0)
+    axes.axvline(0, color=look.GREY, linewidth=0.8)
+
+
+# --- leakage ----------------------------------------------------------------------------------------------
+
+
+def leakage(rows: Iterable[Row], marks: Mapping[str, Mark], *, most: int = PANELS) -> "Figure | None":
+    """What the meaning embedding finds against what the language embedding finds, a point for each method.
+
+    A method that disentangles is at the upper left: its meaning embedding finds translations, its language
+    embedding does not. Crosses are 95 % intervals. None if no method has both embeddings.
+
+    Args:
+        rows: of one group; panels are its directions.
+        marks: of the methods.
+        most: panels that are drawn, the first ones.
+    """
+    found = dict(list(_both(rows).items())[:most])
+    if not found:
+        return None
+    metric = next(iter(next(iter(found.values()))))[1]["metric"]
+    figure, grid = look.grid_of_panels(len(found), 2, 6.0, 3.9)
+    for axes, (title, points) in zip(grid, found.items(), strict=True):
+        _leakage_panel(axes, points, marks)
+        look.style(axes, title, grid="both")
+        look.label_axes(axes, f"language embedding: {unit(metric)}", f"meaning embedding: {unit(metric)}")
+    return figure
+
+
+def _both(rows: Iterable[Row]) -> dict[str, list[tuple[Row, Row]]]:
+    """Language and meaning row of every method that has both, by direction; the best training of each."""
+    sides: dict[tuple[str, str, str], dict[str, Row]] = {}
+    for row in rows:
+        if row["embedding"] in ("meaning", "language") and row["value"] is not None:
+            sides.setdefault((row["evaluated_on"], row["method"], row["trained_on"]), {})[row["embedding"]] = row
+    complete = {key: own for key, own in sides.items() if len(own) == 2}
+    found: dict[str, dict[str, tuple[Row, Row]]] = {}
+    for (direction, method, _), own in sorted(complete.items(), key=lambda each: -each[1]["meaning"]["value"]):
+        found.setdefault(direction, {}).setdefault(method, (own["language"], own["meaning"]))
+    return {direction: list(found[direction].values()) for direction in sorted(found)}
+
+
+def _leakage_panel(axes: "Axes", points: Sequence[tuple[Row, Row]], marks: Mapping[str, Mark]) -> None:
+    for language, meaning in points:
+        x, y, mark = language["value"], meaning["value"], marks[meaning["method"]]
+        cross = [((language["ci_low"], language["ci_high"]), (y, y)), ((x, x), (meaning["ci_low"], meaning["ci_high"]))]
+        for ends in cross:
+            if None not in (*ends[0], *ends[1]):
+                axes.plot(*ends, color=look.GREY, linewidth=0.7)
+        axes.scatter(x, y, s=42, color=mark.colour, marker=mark.marker, edgecolors=look.PAPER, linewidths=0.6, zorder=3)
+    most = max(language["ci_high"] or language["value"] for language, _ in points) + 1e-3
+    top = max(meaning["ci_high"] or meaning["value"] for _, meaning in points) * 1.08 + 1e-3
+    axes.set(xlim=(-0.03 * most, 1.05 * most), ylim=(-0.03 * top, top))
+    right, span = 1.05 * most, 1.08 * most
+    heights = _apart([(meaning["value"] + 0.03 * top) / (1.03 * top) for _, meaning in points], 0.052)
+    for (language, meaning), height in zip(points, heights * 1.03 * top - 0.03 * top, strict=True):
+        mark = marks[meaning["method"]]
+        beside = {"color": mark.colour, "clip_on": False}
+        ends = (language["value"], right + 0.03 * span), (meaning["value"], height)
+        axes.plot(*ends, **beside, linewidth=0.6, alpha=0.4)
+        axes.plot(ends[0][1], height, **beside, marker=mark.marker, markersize=5, markeredgewidth=0)
+        axes.text(right + 0.05 * span, height, look.plain(meaning["method"]), va="center", fontsize=8, color=look.INK)
+
+
+def _apart(heights: Sequence[float], gap: float) -> Float[np.ndarray, " labels"]:
+    """Heights from high to low, moved as little as makes them `gap` apart (less without room) within 0 and 1."""
+    from scipy.optimize import isotonic_regression
+
+    # With the gaps taken out, the labels need only stay in their order.
+    shift = min(gap, 1 / max(len(heights) - 1, 1)) * np.arange(len(heights))
+    closed = isotonic_regression(np.array(heights) + shift, increasing=False).x
+    return np.clip(closed, shift[-1], 1.0) - shift
