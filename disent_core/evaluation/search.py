@@ -23,11 +23,12 @@ logger = logging.getLogger(__name__)
 
 _GRID = np.float32(1 << 26)
 _UNIT = 2.0**-24  # of float32: the largest relative error of one rounding
-_QUERIES = 512  # of one product: with `_CANDIDATES` columns its scores stay in the cache
-_CANDIDATES = 1024
+_QUERIES = 256  # of one product: with `_CANDIDATES` columns its scores stay in the cache
+_CANDIDATES = 2048
 _SCORES = 1 << 24  # exact scores held at once: 64 MB
-_RESCORED = 1 << 18  # numbers gathered at once to score pairs again: 2 MB
-_SPARE = 2  # chunks scored again beyond the k that must be
+_FOLD = 16  # chunks a group in the search for the highest ones
+_RESCORED = 1 << 17  # numbers gathered at once to score pairs again: 1 MB
+_SPARE = 3  # chunks scored again beyond the k that must be
 _LOG_SECONDS = 5.0
 
 Nearest = tuple[Float32[Tensor, "queries k"], Int64[Tensor, "queries k"]]
@@ -76,7 +77,7 @@ def exact_scores(
     """Scores of all pairs of rows on the grid."""
     scores = torch.empty(len(queries), len(pool))
     doubles = queries.double()
-    for block in blocks(len(pool), 4 * _CANDIDATES):
+    for block in blocks(len(pool), 2 * _CANDIDATES):
         scores[:, block] = doubles @ pool[block].double().T
     return scores
 
@@ -110,7 +111,7 @@ def _nearest_of_block(queries: Float32[Tensor, "queries dim"], pool: Float32[Ten
     width = _chunk_width(len(pool), fetched)
     if 8 * fetched * width > len(pool):
         return _nearest_of_all(queries, pool, k)
-    maxima, chunks = _chunk_maxima(queries, pool, width).topk(fetched, dim=1)
+    maxima, chunks = _highest(_chunk_maxima(queries, pool, width), fetched)
     scores, indices = _nearest_of_chunks(queries, pool, chunks, width, k)
     crowded = maxima[:, -1] >= maxima[:, k - 1] - _margin(pool.shape[1])  # there may be winners in other chunks
     if crowded.any():
@@ -129,25 +130,35 @@ def _margin(dim: int) -> float:
 def _chunk_width(pool: int, fetched: int) -> int:
     """Candidates a chunk: wide ones make a short list of maxima, narrow ones leave few candidates to score again.
 
-    A candidate to score again costs as much as some 500 in the list.
+    A candidate to score again costs as much as some 1000 in the list.
     """
-    return max(1, round((pool / (500 * fetched)) ** 0.5))
+    return max(1, round((pool / (1000 * fetched)) ** 0.5))
 
 
 def _chunk_maxima(
     queries: Float32[Tensor, "queries dim"], pool: Float32[Tensor, "pool dim"], width: int
-) -> Float32[Tensor, "queries chunks"]:
-    """Highest float32 score in each chunk; see `_members` for which those are."""
-    maxima = torch.empty(len(queries), -(-len(pool) // width))
+) -> Float32[Tensor, "chunks queries"]:
+    """Highest float32 score in each chunk, -inf in a few more; see `_members` for which those are."""
+    chunks = -(-len(pool) // width)
+    maxima = torch.full((chunks + -chunks % _FOLD, len(queries)), -torch.inf)
     for block in blocks(len(pool), width * _chunks_of_group(width)):
-        scores = product(queries, pool[block], "float32")
-        if missing := -scores.shape[1] % width:
-            scores = F.pad(scores, (0, missing), value=-torch.inf)
-        # The members of a chunk are apart, so that the highest of many chunks are found in one sweep.
-        found = scores.view(len(queries), width, -1).amax(dim=1)
+        scores = product(pool[block], queries, "float32")
+        if missing := -len(scores) % width:
+            scores = F.pad(scores, (0, 0, 0, missing), value=-torch.inf)
+        # The members of a chunk are apart, so that the highest of all chunks are found in one sweep.
+        found = scores.view(width, -1, len(queries)).amax(dim=0)
         first = block.start // width
-        maxima[:, first : first + found.shape[1]] = found
+        maxima[first : first + len(found)] = found
     return maxima
+
+
+def _highest(values: Float32[Tensor, "chunks queries"], k: int) -> Nearest:
+    """The k highest of each column and their rows: they are in the k groups of rows that have the highest highest."""
+    groups = len(values) // _FOLD
+    own = values.view(_FOLD, groups, -1).amax(dim=0).T.topk(min(k, groups), dim=1).indices
+    rows = (own.unsqueeze(2) + groups * torch.arange(_FOLD)).flatten(1)
+    highest, places = values.T.gather(1, rows).topk(k, dim=1)
+    return highest, rows.gather(1, places)
 
 
 def _members(chunks: Int64[Tensor, "queries fetched"], width: int, pool: int) -> Int64[Tensor, "queries members"]:
@@ -176,7 +187,8 @@ def _nearest_of_chunks(
     columns = _members(chunks, width, len(pool))
     scores = torch.empty(columns.shape)
     for block in blocks(len(queries), max(1, _RESCORED // (columns.shape[1] * pool.shape[1]))):
-        gathered = pool[columns[block].clamp(max=len(pool) - 1)].double()
+        places = columns[block].clamp(max=len(pool) - 1)
+        gathered = pool.index_select(0, places.flatten()).double().view(*places.shape, -1)
         scores[block] = (gathered @ queries[block].double().unsqueeze(2)).squeeze(2)
     scores[columns >= len(pool)] = -torch.inf
     return best(scores, columns, k)

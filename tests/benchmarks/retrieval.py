@@ -19,10 +19,11 @@ import torch
 from disent_core.evaluation.retrieval import nearest, unit_rows
 from disent_core.linear import product
 
-ROWS, DIM, K = 100_000, 384, 5
-QUERIES, CANDIDATES = 512, 2_048  # of the bare product: the size at which it is fastest here
+ROWS, DIM, K, TURNS = 100_000, 384, 5, 4
+QUERIES, CANDIDATES = 512, 2_048  # of the bare product, whose scores then stay in the cache
 
 Rows = tuple[np.ndarray, np.ndarray]
+Search = Callable[..., np.ndarray | None]
 
 
 class Run(NamedTuple):
@@ -90,18 +91,39 @@ PEERS = {
 }
 
 
-def measured(search: Callable[..., np.ndarray | None], rows: int, k: int) -> Run:
-    """One run in a process of its own, whose peak memory is then that of this search alone."""
-    with multiprocessing.get_context("spawn").Pool(1) as workers:
-        return workers.apply(_measure, (search, rows, k))
+class Contender:
+    """A search in a process of its own, whose peak memory is then that of this search alone."""
+
+    def __init__(self, search: Search, rows: int, k: int) -> None:
+        self.workers = multiprocessing.get_context("spawn").Pool(1, _prepare, (search, rows, k))
+        self.runs: list[Run] = []
+
+    def take_turn(self, queries: slice) -> None:
+        """Search for some of the queries; preparing the pool is a part of each turn."""
+        self.runs.append(self.workers.apply(_measure, (queries,)))
+
+    def total(self) -> Run:
+        """All turns as one."""
+        found = [run.indices for run in self.runs]
+        seconds, cpu = sum(run.seconds for run in self.runs), sum(run.cpu for run in self.runs)
+        indices = None if found[0] is None else np.concatenate(found)
+        return Run(seconds, cpu, max(run.gigabytes for run in self.runs), indices)
 
 
-def _measure(search: Callable[..., np.ndarray | None], rows: int, k: int) -> Run:
+_state: dict[str, Any] = {}  # of a contender's process
+
+
+def _prepare(search: Search, rows: int, k: int) -> None:
     search(*vectors(2_000), k)  # libraries loaded
-    queries, pool = vectors(rows)
-    before, started, cpu = _peak_gigabytes(), time.perf_counter(), time.process_time()
-    indices = search(queries, pool, k)
-    return Run(time.perf_counter() - started, time.process_time() - cpu, _peak_gigabytes() - before, indices)
+    _state.update(search=search, rows=vectors(rows), k=k, before=_peak_gigabytes())
+
+
+def _measure(some: slice) -> Run:
+    queries, pool = _state["rows"]
+    started, cpu = time.perf_counter(), time.process_time()
+    indices = _state["search"](queries[some], pool, _state["k"])
+    seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
+    return Run(seconds, cpu, _peak_gigabytes() - _state["before"], indices)
 
 
 def _peak_gigabytes() -> float:
@@ -109,24 +131,26 @@ def _peak_gigabytes() -> float:
 
 
 def run(rows: int = ROWS, k: int = K) -> list[dict[str, Any]]:
-    """Every comparison, one after the other, none beside another; ours is measured first and last, the mean counts."""
+    """Every comparison: the contenders take turns, each for the same quarter of the queries, none beside another."""
     peers = {name: search for name, search in PEERS.items() if search is not faiss_flat or find_spec("faiss")}
-    first = measured(ours, rows, k)
-    others = {name: (measured(search, rows, k), os.getloadavg()[0]) for name, search in peers.items()}
-    last = measured(ours, rows, k)
-    seconds, cpu = (first.seconds + last.seconds) / 2, (first.cpu + last.cpu) / 2
+    contenders = {name: Contender(search, rows, k) for name, search in {"ours": ours, **peers}.items()}
+    loads = [os.getloadavg()[0]]
+    for start in range(0, rows, -(-rows // TURNS)):
+        for contender in contenders.values():
+            contender.take_turn(slice(start, start + -(-rows // TURNS)))
+        loads.append(os.getloadavg()[0])
+    own, *others = (contender.total() for contender in contenders.values())
+    load = f"{torch.get_num_threads()} thread(s), load average {min(loads):.1f} to {max(loads):.1f}"
     return [
         {
             "name": f"{k} nearest of {rows}, {rows} queries of {DIM} dimensions, beside {name}",
-            "ours_seconds": round(seconds, 2),
+            "ours_seconds": round(own.seconds, 2),
             "peer_seconds": round(peer.seconds, 2),
-            "ratio": round(peer.seconds / seconds, 2),
-            "note": f"processor {cpu:.1f} s and {peer.cpu:.1f} s, {peer.cpu / cpu:.2f} times; "
-            f"ours {first.seconds:.1f} s before and {last.seconds:.1f} s after; memory beyond the vectors "
-            f"{last.gigabytes:.2f} and {peer.gigabytes:.2f} GB{_agreement(last, peer)}; "
-            f"{torch.get_num_threads()} threads, load average {load:.1f}",
+            "ratio": round(peer.seconds / own.seconds, 2),
+            "note": f"seconds of the processor {own.cpu:.1f} and {peer.cpu:.1f}, {peer.cpu / own.cpu:.2f} times; "
+            f"memory beyond the vectors {own.gigabytes:.2f} and {peer.gigabytes:.2f} GB{_agreement(own, peer)}; {load}",
         }
-        for name, (peer, load) in others.items()
+        for name, peer in zip(peers, others, strict=True)
     ]
 
 

@@ -15,10 +15,15 @@ from disent_core.evaluation.search import best, exact_scores, nearest_rows, on_g
 from disent_core.linear import product
 
 DIM = 6
-few = settings(max_examples=30)
+few, many = settings(max_examples=25, deadline=None), settings(max_examples=60, deadline=None)
 seeds = st.integers(0, 10_000)
 sizes = st.fixed_dictionaries(
-    {"_QUERIES": st.integers(1, 9), "_CANDIDATES": st.integers(1, 90), "_SCORES": st.integers(1, 900)}
+    {
+        "_QUERIES": st.integers(2, 12),
+        "_CANDIDATES": st.integers(9, 90),
+        "_FOLD": st.integers(1, 20),
+        "_SCORES": st.integers(100, 3_000),
+    }
 )
 
 
@@ -71,12 +76,14 @@ def test_nearest_equals_sorting_exact_scores_to_the_bit(kind, seed, pool, k):
     assert same(with_sizes({}, 2, lambda: nearest(queries, pool, k)), by_sorting(queries, pool, k))
 
 
+@many
 @given(kinds, seeds, st.integers(1, 300), st.integers(1, 12), sizes, st.integers(0, 7))
 def test_nearest_does_not_depend_on_the_size_of_blocks(kind, seed, pool, k, sizes, width):
     queries, pool = kind(seed, 11), kind(seed + 1, pool)
     assert same(with_sizes(sizes, width, lambda: nearest(queries, pool, k)), nearest(queries, pool, k))
 
 
+@many
 @given(kinds, seeds, st.integers(1, 5))
 def test_scores_are_blind_to_the_order_of_the_pool_and_indices_follow_it(kind, seed, k):
     queries, pool = kind(seed, 5), np.unique(unit_rows(kind(seed + 1, 200), "pool"), axis=0)
@@ -89,6 +96,7 @@ def test_scores_are_blind_to_the_order_of_the_pool_and_indices_follow_it(kind, s
         assert set(indices[row][above[row]]) == set(order[places[row]][above[row]])
 
 
+@many
 @given(kinds, seeds, st.integers(1, 6))
 def test_a_doubled_pool_gives_every_candidate_and_its_copy(kind, seed, k):
     queries, pool = kind(seed, 5), normal(seed + 1, 150)
@@ -99,6 +107,7 @@ def test_a_doubled_pool_gives_every_candidate_and_its_copy(kind, seed, k):
     assert np.array_equal(places[:, ::2], indices)
 
 
+@many
 @given(kinds, seeds)
 def test_a_pair_scores_the_same_from_both_sides(kind, seed):
     left, right = kind(seed, 40), kind(seed + 1, 90)
@@ -110,6 +119,7 @@ def test_a_pair_scores_the_same_from_both_sides(kind, seed):
     assert (whole == other.T).all()
 
 
+@many
 @given(kinds, seeds)
 def test_the_nearest_candidates_have_the_first_ranks(kind, seed):
     queries, pool = kind(seed, 5), kind(seed + 1, 200)
@@ -117,6 +127,7 @@ def test_the_nearest_candidates_have_the_first_ranks(kind, seed):
     assert (gold_ranks(queries, pool, indices, ties="lowest") == [1, 2, 3]).all()
 
 
+@many
 @given(seeds, st.integers(1, 50))
 def test_a_score_is_the_exact_sum_rounded_once(seed, dim):
     left, right = (unit_rows(normal(seed + side, 2, dim), "rows") for side in (0, 1))
@@ -146,6 +157,7 @@ def test_the_margin_holds_twice_the_error_of_the_float32_product(dim):
     assert 2 * error < search._margin(dim)
 
 
+@many
 @given(st.integers(1, 2_000), st.integers(1, 9), st.integers(1, 300))
 def test_every_candidate_is_in_one_chunk(pool, width, candidates):
     chunks = torch.arange(-(-pool // width)).unsqueeze(0)
@@ -153,6 +165,15 @@ def test_every_candidate_is_in_one_chunk(pool, width, candidates):
     assert sorted(members[members < pool].tolist()) == list(range(pool))
 
 
+@many
+@given(seeds, st.integers(1, 40), st.integers(1, 6), st.integers(1, 5))
+def test_the_highest_of_each_column_are_those_of_topk(seed, groups, fold, k):
+    values = torch.from_numpy(normal(seed, groups * fold, 3).astype(np.float32))
+    k = min(k, len(values))
+    assert same(with_sizes({"_FOLD": fold}, None, lambda: search._highest(values, k)), values.T.topk(k, dim=1))
+
+
+@many
 @given(
     st.lists(st.sampled_from([-1.0, -(2.0**-52), -0.0, 0.0, 2.0**-52, 0.5, 1.0]), min_size=1, max_size=30), st.data()
 )
@@ -184,5 +205,5 @@ def test_a_long_search_says_how_fast_it_is_and_how_long_it_takes(monkeypatch, ca
     rows = unit_rows(normal(0, 1_000), "rows")
     with caplog.at_level(logging.INFO, "disent_core.evaluation.search"):
         nearest_rows(rows, rows, 1)
-    assert caplog.messages[0].startswith("nearest of 1000 candidates: 512 of 1000 queries, ")
+    assert caplog.messages[0].startswith("nearest of 1000 candidates: 256 of 1000 queries, ")
     assert caplog.messages[-1].endswith("0 s left")
