@@ -194,6 +194,22 @@ def leaderboard(context: click.Context, task: str | None, show_all: bool, style:
 
 
 @main.command()
+@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="Default: DISENT_HOME/report.html.")
+@click.option("--title", default="disent: report of a run", show_default=True)
+@click.pass_context
+def report(context: click.Context, output: Path | None, title: str) -> None:
+    """Write tables, pictures and case studies of the run as one HTML file that needs nothing else."""
+    with _errors(context):
+        from disent_assets.html_report import write_report
+        from disent_assets.resources import open_workspace
+
+        workspace = open_workspace()
+        path = output or workspace.home / "report.html"
+        write_report(workspace, path, title)
+        click.echo(path)
+
+
+@main.command()
 @click.argument("output", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--encoder", required=True, metavar="NAME", help="As [[encoders]] names it.")
 @click.option("--missing", is_flag=True, help="Only texts that the files of imported vectors do not have.")

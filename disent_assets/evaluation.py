@@ -4,9 +4,9 @@ then every two methods of an encoder compared.
 What belongs here: which tables a task reads and which pair is measured where. What does not: any measure.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import dagster as dg
@@ -17,7 +17,7 @@ from disent_assets import partitions
 from disent_assets.checks import metric_checks, metric_results
 from disent_assets.embeddings import embedding_keys, lazy_encoder
 from disent_assets.heads import encoder_files, head_key, open_embeddings
-from disent_assets.report import clear_errors, materialized, spec, step_name
+from disent_assets.report import clear_errors, materialized, pictures, spec, step_name
 from disent_assets.resources import Workspace
 from disent_core.config import MethodConfig
 from disent_core.encoders.huggingface import resolve_device
@@ -30,6 +30,8 @@ from disent_core.evaluation.scopes import scopes
 from disent_core.heads.contract import TrainedLabeller, TrainedMethod
 from disent_core.heads.data import text_features
 from disent_core.heads.train import describe_head, settings_fingerprint
+from disent_core.report import PICTURES_VERSION
+from disent_core.report.scores import bars, by_embedding, spread
 from disent_core.tables import SCHEMAS, content_of, fingerprint, read_table, refresh_table
 
 CODE_VERSION = "1"
@@ -122,7 +124,8 @@ def _refresh(
         name: refresh_table(paths[name], SCHEMAS[name], inputs=inputs, make=partial(make, name)) for name in TABLES
     }
     rows = read_table(paths["metrics"], SCHEMAS["metrics"])
-    metadata = {"rankings": refreshed["rankings"].info.rows, **_headline(rows)}
+    shown = _pictures(partial(workspace.plot, encoder, method.name, pair), refreshed["metrics"].info.content, rows)
+    metadata = {"rankings": refreshed["rankings"].info.rows, **_headline(rows), **shown}
     return materialized([refreshed["metrics"]], key=key, metadata=metadata, checks=metric_results(key, rows))
 
 
@@ -271,6 +274,17 @@ def _content_of_method(workspace: Workspace, encoder: str, method: MethodConfig,
     if described is None:
         raise TableError(located(weights, None, "this head does not exist", "Materialise its asset first"))
     return fingerprint(own, described[1])
+
+
+def _pictures(place: Callable[..., Path], content: str, metrics: pa.Table) -> dict[str, dg.MetadataValue]:
+    """Every number as a bar, by task and language, and how far the seeds lie apart."""
+    rows = metrics.to_pylist()
+    panels = cache(lambda: by_embedding([row for row in rows if row["seed"] is None], rows))
+    drawings = {
+        place(name="scores"): lambda: bars(panels()),
+        place(name="seed_spread"): lambda: spread(panels(), "seed minus mean, in units of the metric"),
+    }
+    return pictures(fingerprint(PICTURES_VERSION, content), drawings)
 
 
 def _headline(metrics: pa.Table) -> dict[str, float]:

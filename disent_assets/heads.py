@@ -4,33 +4,37 @@ What belongs here: opening a head's inputs and showing its curve and its clouds.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from disent_assets import partitions
 from disent_assets.checks import head_checks, passed
 from disent_assets.embeddings import GPU_POOL, embedding_keys, lazy_encoder, store
-from disent_assets.report import clear_errors, materialized, picture, spec, step_name
+from disent_assets.report import clear_errors, materialized, pictures, spec, step_name
 from disent_assets.resources import Workspace
 from disent_core.arrays import StateTable, VectorTable
 from disent_core.config import MethodConfig
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.encoders.huggingface import resolve_device
-from disent_core.evaluation.plots import training_curve_png, tsne_png
 from disent_core.heads import described
 from disent_core.heads.contract import Need
 from disent_core.heads.data import TrainingData, text_features
 from disent_core.heads.join import training_data
 from disent_core.heads.train import HeadFiles, HeadReport, HeadRun, settings_fingerprint, train_head
 from disent_core.pairs import training_fingerprint
-from disent_core.tables import SCHEMAS, Refreshed, TableInfo, atomic_path, read_table
+from disent_core.report import PICTURES_VERSION
+from disent_core.report.clouds import pca, tsne
+from disent_core.report.curves import training_curve
+from disent_core.tables import SCHEMAS, Refreshed, TableInfo, fingerprint, read_table
 
 CLOUD = 400
-"""Utterances of each language in the t-SNE picture."""
+"""Utterances of each language in the pictures of embeddings."""
 CLOUD_EMBEDDINGS = ("sentence", "meaning", "language")
 
 
@@ -176,13 +180,6 @@ def _result(
 ) -> dg.MaterializeResult:
     files = head_files(workspace, run)
     curve = read_table(files.curve, SCHEMAS["training_curve"])
-    plots = {name: workspace.plot(run.encoder, run.name, run.trained_on, name) for name in ("training_curve", "t_sne")}
-    if not method.method.embeddings:
-        del plots["t_sne"]
-    if not report.is_reused or not all(path.is_file() for path in plots.values()):
-        _write(plots["training_curve"], training_curve_png(curve))
-        if "t_sne" in plots:
-            _write(plots["t_sne"], _clouds(workspace, run, method))
     best = curve.filter(pc.and_(curve["is_best"], pc.equal(curve["split"], "dev"))).to_pylist()
     best_epochs = {row["seed"]: row["epoch"] for row in best}  # in the order of epochs: the last one counts
     ends = dict(zip(curve["seed"].to_pylist(), curve["epoch"].to_pylist(), strict=True))
@@ -196,7 +193,7 @@ def _result(
             "training_seconds": report.seconds,
             "epochs": pc.max(curve["epoch"]).as_py(),
             **{f"dev_{term}": value for term, value in _final(best).items()},
-            **{name: picture(path) for name, path in plots.items()},
+            **_pictures(workspace, run, method, curve, report.content),
             "weights": dg.MetadataValue.path(str(files.weights)),
         },
         checks=[passed(key, "training_has_converged", not cut_short, {"cut_short_seeds": cut_short}, warn=True)],
@@ -211,8 +208,24 @@ def _final(best: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     return {term: sum(values.values()) / len(values) for term, values in by_term.items()}
 
 
-def _clouds(workspace: Workspace, run: HeadRun, method: MethodConfig) -> bytes:
-    """t-SNE of the first seed's meaning and language embeddings of dev utterances."""
+def _pictures(
+    workspace: Workspace, run: HeadRun, method: MethodConfig, curve: pa.Table, content: str
+) -> dict[str, dg.MetadataValue]:
+    """The course of the training, and its embeddings by t-SNE and PCA, where a method has any."""
+    place = partial(workspace.plot, run.encoder, run.name, run.trained_on)
+    title = f"{run.name} on {run.encoder}\n{run.trained_on}: dev utterances, seed {run.seeds[0]}"
+    clouds = cache(lambda: _clouds(workspace, run, method))  # embedded once, and only if they are drawn
+    drawings = {
+        place(name="training_curve"): lambda: training_curve(curve),
+        place(name="t_sne"): lambda: tsne(clouds(), title),
+        place(name="pca"): lambda: pca(clouds(), title),
+    }
+    shown = list(drawings.items())[: 3 if method.method.embeddings else 1]
+    return pictures(fingerprint(PICTURES_VERSION, run.inputs, content), dict(shown))
+
+
+def _clouds(workspace: Workspace, run: HeadRun, method: MethodConfig) -> dict[str, np.ndarray]:
+    """The first seed's embeddings of dev utterances, by language and embedding."""
     aligned = read_table(workspace.table("targets", "aligned_pairs", run.trained_on), SCHEMAS["aligned_pairs"])
     dev = aligned.filter(pc.equal(aligned["split"], "dev"))
     files = encoder_files(workspace, run.encoder, method)
@@ -229,7 +242,7 @@ def _clouds(workspace: Workspace, run: HeadRun, method: MethodConfig) -> bytes:
         features = text_features(keys, *tables, language=language, texts=texts)
         embedded = head.embed(features, run.seeds[0] if method.method.is_seeded else None)
         points |= {f"{language} {name}": embedded[name] for name in CLOUD_EMBEDDINGS if name in embedded}
-    return tsne_png(points, f"{run.name} on {run.encoder}, {run.trained_on}: dev utterances, seed {run.seeds[0]}")
+    return points
 
 
 def _texts(workspace: Workspace, language: str, keys: Sequence[str]) -> list[str]:
@@ -240,8 +253,3 @@ def _texts(workspace: Workspace, language: str, keys: Sequence[str]) -> list[str
         table = read_table(path, SCHEMAS["utterances"], ["text_key", "text"])
         by_key |= dict(zip(table["text_key"].to_pylist(), table["text"].to_pylist(), strict=True))
     return [by_key[key] for key in keys]
-
-
-def _write(path: Path, png: bytes) -> None:
-    with atomic_path(path) as beside:
-        beside.write_bytes(png)

@@ -5,16 +5,20 @@ What belongs here: how results are shown. What does not: how they are made.
 
 import base64
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 import pyarrow as pa
 
 from disent_core.errors import DisentError
-from disent_core.tables import Refreshed, fingerprint
+from disent_core.report.look import png, png_made_of
+from disent_core.tables import Refreshed, atomic_path, fingerprint
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 OWNERS = ["team:disent"]
 
@@ -92,6 +96,25 @@ def materialized(
         },
         check_results=list(checks),
     )
+
+
+def pictures(made_of: str, drawings: Mapping[Path, Callable[[], "Figure | None"]]) -> dict[str, dg.MetadataValue]:
+    """Pictures by the names of their files, drawn anew if they show anything but `made_of`.
+
+    A file says itself what it shows, so that a run that was killed between its results and their pictures leaves
+    none that is taken for new. Where there is nothing to draw no file is left.
+    """
+    shown = {}
+    for path, draw in drawings.items():
+        if png_made_of(path) != made_of:
+            drawn = draw()
+            if drawn is None:
+                path.unlink(missing_ok=True)
+                continue
+            with atomic_path(path) as beside:
+                beside.write_bytes(png(drawn, made_of))
+        shown[path.stem] = picture(path)
+    return shown
 
 
 def picture(path: Path) -> dg.MetadataValue:

@@ -40,9 +40,9 @@ class Workspace:
         """State of a training that is under way."""
         return self._file("checkpoints", encoder, method, f"{trained_on}.safetensors")
 
-    def plot(self, encoder: str, method: str, trained_on: str, name: str) -> Path:
-        """A picture of a head."""
-        return self._file("plots", encoder, method, trained_on, f"{name}.png")
+    def plot(self, *of: str, name: str) -> Path:
+        """A picture: of an encoder, method and entry, or of the warehouse."""
+        return self._file("plots", *of, f"{name}.png")
 
     def pretrained(self, encoder: str) -> Path:
         """Model folder of an encoder that the lineage pretrains."""

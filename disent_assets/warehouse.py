@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,17 @@ import dagster as dg
 
 from disent_assets.checks import check, passed
 from disent_assets.corpora import SENTENCE_PAIRS, UTTERANCES
-from disent_assets.database import build_warehouse
+from disent_assets.database import build_warehouse, query
 from disent_assets.evaluation import comparisons_key, comparisons_path, evaluation_key
 from disent_assets.heads import curve_path, head_key
 from disent_assets.negatives import POOL
-from disent_assets.report import clear_errors, spec
+from disent_assets.report import clear_errors, pictures, spec
 from disent_assets.resources import SQL, Workspace
 from disent_assets.targets import MASKED, SWITCHED, TEMPLATES, TRAINING_TEMPLATES
+from disent_core.evaluation.contract import TASKS
+from disent_core.report import PICTURES_VERSION
+from disent_core.report.look import method_marks
+from disent_core.report.scores import leaderboard, leakage, ordered_groups
 from disent_core.tables import SCHEMAS, content_of, fingerprint, refresh_table, rows_table, write_text
 
 CODE_VERSION = "1"
@@ -129,15 +134,15 @@ def _refresh(workspace: Workspace) -> dg.MaterializeResult:
     if workspace.warehouse.is_file() and record.is_file():
         last = json.loads(record.read_text(encoding="utf-8"))
         if last["inputs"] == wanted:
-            return _result(last, recomputed=False)
+            return _result(workspace, last, recomputed=False)
     report = build_warehouse(inputs, SQL, workspace.warehouse)
     checks = {each.name: each.offending for each in report.checks}
     last = {"inputs": wanted, "checks": checks, "rows": dict(report.rows), "build_seconds": report.seconds}
     write_text(record, json.dumps(last, indent=2) + "\n")
-    return _result(last, recomputed=True)
+    return _result(workspace, last, recomputed=True)
 
 
-def _result(last: Mapping[str, Any], *, recomputed: bool) -> dg.MaterializeResult:
+def _result(workspace: Workspace, last: Mapping[str, Any], *, recomputed: bool) -> dg.MaterializeResult:
     """Checks of severity `error` have passed, or there would be no such warehouse; warnings are shown."""
     return dg.MaterializeResult(
         asset_key=dg.AssetKey(DATABASE),
@@ -146,11 +151,24 @@ def _result(last: Mapping[str, Any], *, recomputed: bool) -> dg.MaterializeResul
             "recomputed": recomputed,
             "build_seconds": last["build_seconds"],
             **{f"rows/{name}": rows for name, rows in last["rows"].items()},
+            **_pictures(workspace, last["inputs"]),
         },
         check_results=[
             passed(DATABASE, name, rows == 0, {"rows": rows}, warn=True) for name, rows in last["checks"].items()
         ],
     )
+
+
+def _pictures(workspace: Workspace, content: str) -> dict[str, dg.MetadataValue]:
+    """The first leaderboard, and what leaks of it."""
+    place, methods = partial(workspace.plot, "warehouse"), workspace.config.experiment.methods
+    rows = cache(lambda: query(workspace.warehouse, "select * from leaderboard").to_pylist())
+    board = cache(lambda: next((own for _, own in ordered_groups(rows(), TASKS)), []))
+    drawings = {
+        place(name="leaderboard"): lambda: leaderboard(board(), methods),
+        place(name="leakage"): lambda: leakage(board(), method_marks(methods), most=4),
+    }
+    return pictures(fingerprint(PICTURES_VERSION, content, methods), drawings)
 
 
 def _first_line(path: Path) -> str:

@@ -169,7 +169,7 @@ def _draw(panels: Panels, x: str, most: int, draw: "Callable[[Axes, Sequence[Ite
     shown = {title: list(items)[:ITEMS] for title, items in list(panels.items())[:most]}
     if not shown:
         return None
-    height = 0.85 + 0.19 * max(map(len, shown.values()))
+    height = 0.85 + 0.19 * max(4, *map(len, shown.values()))
     figure, grid = look.grid_of_panels(len(shown), 3, 4.1, height)
     for axes, (title, items) in zip(grid, shown.items(), strict=True):
         draw(axes, items)
@@ -182,7 +182,7 @@ def _draw(panels: Panels, x: str, most: int, draw: "Callable[[Axes, Sequence[Ite
 
 
 def _bar_panel(axes: "Axes", items: Sequence[Item]) -> None:
-    ends = [max(item.value, item.high or item.value) for item in items]
+    ends = [item.value if item.high is None else max(item.value, item.high) for item in items]
     for place, (item, end) in enumerate(zip(items, ends, strict=True)):
         axes.barh(place, item.value, height=0.68, color=item.mark.colour, alpha=0.85)
         if item.low is not None and item.high is not None:
@@ -191,7 +191,8 @@ def _bar_panel(axes: "Axes", items: Sequence[Item]) -> None:
             f"{item.value:.3f}", (end, place), (3, 0), textcoords="offset points",
             va="center", fontsize=7.5, color=look.GREY,
         )  # fmt: skip
-    axes.set_xlim(min(0.0, *(item.low or item.value for item in items)), max(*ends, 1e-3) * 1.15)
+    low = min(0.0, *(item.value if item.low is None else item.low for item in items))
+    axes.set_xlim(low, max(*ends, 1e-3) + 0.15 * (max(*ends, 1e-3) - low))
 
 
 def _spread_panel(axes: "Axes", items: Sequence[Item]) -> None:
@@ -235,7 +236,8 @@ def _both(rows: Iterable[Row]) -> dict[str, list[tuple[Row, Row]]]:
     """Language and meaning row of every method that has both, by direction; the best training of each."""
     sides: dict[tuple[str, str, str], dict[str, Row]] = {}
     for row in rows:
-        if row["embedding"] in ("meaning", "language") and row["value"] is not None:
+        leaks = row["reads_as"].startswith("leakage")  # not where a language embedding should know the language
+        if row["value"] is not None and (row["embedding"], leaks) in (("meaning", False), ("language", True)):
             sides.setdefault((row["evaluated_on"], row["method"], row["trained_on"]), {})[row["embedding"]] = row
     complete = {key: own for key, own in sides.items() if len(own) == 2}
     found: dict[str, dict[str, tuple[Row, Row]]] = {}
@@ -252,18 +254,27 @@ def _leakage_panel(axes: "Axes", points: Sequence[tuple[Row, Row]], marks: Mappi
             if None not in (*ends[0], *ends[1]):
                 axes.plot(*ends, color=look.GREY, linewidth=0.7)
         axes.scatter(x, y, s=42, color=mark.colour, marker=mark.marker, edgecolors=look.PAPER, linewidths=0.6, zorder=3)
-    most = max(language["ci_high"] or language["value"] for language, _ in points) + 1e-3
-    top = max(meaning["ci_high"] or meaning["value"] for _, meaning in points) * 1.08 + 1e-3
-    axes.set(xlim=(-0.03 * most, 1.05 * most), ylim=(-0.03 * top, top))
-    right, span = 1.05 * most, 1.08 * most
-    heights = _apart([(meaning["value"] + 0.03 * top) / (1.03 * top) for _, meaning in points], 0.052)
-    for (language, meaning), height in zip(points, heights * 1.03 * top - 0.03 * top, strict=True):
+    left, right = _limits([language for language, _ in points])
+    bottom, top = _limits([meaning for _, meaning in points])
+    axes.set(xlim=(left, right), ylim=(bottom, top))
+    span, height_of_panel = right - left, top - bottom
+    heights = bottom + height_of_panel * _apart(
+        [(meaning["value"] - bottom) / height_of_panel for _, meaning in points], 0.052
+    )
+    for (language, meaning), height in zip(points, heights, strict=True):
         mark = marks[meaning["method"]]
         beside = {"color": mark.colour, "clip_on": False}
         ends = (language["value"], right + 0.03 * span), (meaning["value"], height)
         axes.plot(*ends, **beside, linewidth=0.6, alpha=0.4)
         axes.plot(ends[0][1], height, **beside, marker=mark.marker, markersize=5, markeredgewidth=0)
         axes.text(right + 0.05 * span, height, look.plain(meaning["method"]), va="center", fontsize=8, color=look.INK)
+
+
+def _limits(rows: Sequence[Row]) -> tuple[float, float]:
+    """An axis with room for every interval, and for zero."""
+    low = min(0.0, *(row["value"] if row["ci_low"] is None else row["ci_low"] for row in rows))
+    high = max(1e-3, *(row["value"] if row["ci_high"] is None else row["ci_high"] for row in rows))
+    return low - 0.03 * (high - low), high + 0.06 * (high - low)
 
 
 def _apart(heights: Sequence[float], gap: float) -> Float[np.ndarray, " labels"]:

@@ -15,8 +15,9 @@ BASE = {"task": "crosslingual_retrieval", "dataset": "massive", "encoder": "tiny
 
 
 def row(method="dream", value=0.5, rank=1, embedding="meaning", **more):
-    return {**BASE, "evaluated_on": "en-de", "method": method, "value": value, "rank": rank, "embedding": embedding,
-            "ci_low": value - 0.02, "ci_high": value + 0.02, **more}  # fmt: skip
+    reads_as = "leakage, lower is better" if embedding == "language" else "higher is better"
+    own = {"evaluated_on": "en-de", "method": method, "value": value, "rank": rank, "embedding": embedding}
+    return {**BASE, **own, "ci_low": value - 0.02, "ci_high": value + 0.02, "reads_as": reads_as, **more}
 
 
 def board(directions=("de-en", "en-de", "en-ja", "ja-en", "en-es", "es-en")):
@@ -124,3 +125,17 @@ def test_groups_follow_the_order_of_the_tasks():
     ]
     told = [(group[0], group[2]) for group, _ in scores.ordered_groups(rows, ["a", "b"])]
     assert told == [("a", "big"), ("a", "tiny"), ("b", "tiny"), ("z", "tiny")]
+
+
+@pytest.mark.filterwarnings("error::UserWarning")
+@pytest.mark.parametrize("value", [-0.6, 0.0, 0.4])
+def test_scores_of_any_sign_are_drawn(value):
+    rows = [row(value=value), row("dream", -0.3, None, "language"), row("raw", 0.1, 2)]
+    marks = method_marks(["dream", "raw"])
+    for drawn in (scores.leakage(rows, marks), scores.bars(scores.by_method(rows, [], marks))):
+        assert png(drawn)
+
+
+def test_a_language_embedding_that_should_know_the_language_does_not_leak():
+    rows = [row(reads_as="leakage, lower is better"), row(embedding="language", reads_as="higher is better")]
+    assert scores.leakage(rows, method_marks(["dream"])) is None

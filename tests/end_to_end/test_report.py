@@ -1,0 +1,100 @@
+"""`disent report` writes one file about a whole run, and steps show their pictures."""
+
+import base64
+import re
+
+import pytest
+
+from disent_core.evaluation import TASKS
+
+pytestmark = pytest.mark.end_to_end
+
+
+@pytest.fixture(scope="module")
+def page(finished, tmp_path_factory):
+    path = tmp_path_factory.mktemp("report") / "deep" / "report.html"
+    result = finished.disent("report", "--output", str(path), "--title", "Tiny & small")
+    assert (result.exit_code, result.stdout) == (0, f"{path}\n")
+    return path.read_text(encoding="utf-8")
+
+
+def test_the_report_shows_every_section_of_the_run(page, finished):
+    assert "<title>Tiny &amp; small</title>" in page
+    assert page.count("<section ") == 9
+    tasks = {row["task"] for row in finished.ask("select distinct task from leaderboard")}
+    assert tasks <= {*TASKS}
+    assert all(f"<summary>{task.replace('_', ' ')} " in page for task in tasks)
+    assert page.count("<svg ") > len(tasks)
+
+
+def test_the_report_has_the_clouds_of_every_head_by_both_projections(page):
+    alternatives = re.findall(r'<img [^>]*alt="([^"]+)"', page)
+    heads = {(method, pair) for method in ("dream", "fmda", "fmda_softmax") for pair in ("en-de", "en-ja")}
+    wanted = {f"{kind} of {method} on tiny, trained on {pair}" for kind in ("t-SNE", "PCA") for method, pair in heads}
+    assert {*alternatives} == wanted
+
+
+def test_the_report_has_every_paper_table_of_the_warehouse(page, finished):
+    names = [row["table_name"] for row in finished.ask("select table_name from information_schema.tables")]
+    tables = [name for name in names if re.fullmatch(r"[a-z]+_table\d+", name)]
+    assert len(tables) > 3
+    for name in tables:
+        paper, number = name.split("_table")
+        assert f"{paper.upper()}, table {number}" in page
+
+
+def test_the_report_has_ten_case_studies_a_retrieval_task(page, finished):
+    [found] = finished.ask("select max(place) as most, count(distinct place) as places from disagreements")
+    assert found["most"] == found["places"] <= 10
+    assert page.count('class="case"') > 0
+
+
+def test_the_report_asks_nothing_of_elsewhere(page):
+    assert not re.search(r"https?:|<script|<link|@import", re.sub(r"base64,[^\"]+", "", page))
+
+
+def test_the_report_of_an_unchanged_run_is_unchanged(page, finished, tmp_path):
+    again = tmp_path / "again.html"
+    finished.disent("report", "--output", str(again), "--title", "Tiny & small")
+    assert again.read_text(encoding="utf-8") == page
+
+
+def test_the_report_lies_beside_the_warehouse_by_default(copied):
+    assert copied.disent("report").stdout == f"{copied.home / 'report.html'}\n"
+    assert (copied.home / "report.html").is_file()
+
+
+def test_without_a_warehouse_there_is_no_report(fresh):
+    result = fresh.disent("report")
+    assert result.exit_code == 1
+    assert "Materialise it first" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert not (fresh.home / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("asset", "names"),
+    [
+        ("heads/tiny/dream", ("training_curve", "t_sne", "pca")),
+        ("evaluation/tiny/dream", ("scores", "seed_spread")),
+        ("warehouse/database", ("leaderboard", "leakage")),
+    ],
+)
+def test_steps_show_their_pictures_in_less_than_100_kb(finished, asset, names):
+    with finished.events() as events:
+        shown = [found for name, _, found in events.metadata() if name == asset]
+    for found in shown:
+        for name in names:
+            picture = re.fullmatch(rf"!\[{name}\]\(data:image/png;base64,(.+)\)", found[name])
+            assert picture, name
+            assert base64.b64decode(picture[1]).startswith(b"\x89PNG")
+            assert len(found[name]) < 100_000
+    assert shown
+
+
+def test_a_picture_lost_by_a_killed_run_is_drawn_again(copied):
+    path = copied.home / "plots" / "tiny" / "dream" / "en-de" / "pca.png"
+    before = path.read_bytes()
+    path.write_bytes(before[:50])
+    assert copied.materialize("key:heads/tiny/dream")["made"] == 0
+    assert path.read_bytes() == before
