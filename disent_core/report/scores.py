@@ -108,7 +108,7 @@ def by_embedding(rows: Sequence[Row], seed_rows: Iterable[Row]) -> Panels:
         key=lambda row: (row["task"], row["dataset"], row["metric"], row["evaluated_on"], order[row["embedding"]])
     )
     return {
-        f"{title[0]}, {title[1]}: {unit(title[2])}": [
+        f"{title[0]}, {title[1]}\n{unit(title[2])}": [
             _item(f"{row['evaluated_on']} {row['embedding']}", colours[row["embedding"]], row, seeds) for row in own
         ]
         for title, own in groupby(kept, key=lambda row: (row["task"], row["dataset"], row["metric"]))
@@ -182,7 +182,7 @@ def _draw(panels: Panels, x: str, most: int, draw: "Callable[[Axes, Sequence[Ite
 
 
 def _bar_panel(axes: "Axes", items: Sequence[Item]) -> None:
-    ends = [item.value if item.high is None else max(item.value, item.high) for item in items]
+    ends = [max(0.0, item.value, item.value if item.high is None else item.high) for item in items]
     for place, (item, end) in enumerate(zip(items, ends, strict=True)):
         axes.barh(place, item.value, height=0.68, color=item.mark.colour, alpha=0.85)
         if item.low is not None and item.high is not None:
