@@ -248,9 +248,10 @@ def _texts_of_pairs(workspace: Workspace, language: str) -> Iterator[tuple[pa.Ch
             for side, own in zip(("source", "target"), pair, strict=True):
                 if own == language:
                     yield table[f"{side}_key"], table[side]
-            if config.targets.code_switching.dictionaries:
+            if config.targets.code_switching.dictionaries and corpus.is_switchable:
                 path = workspace.table(*SWITCHED, corpus.name, "-".join(pair))
                 switched = read_table(path, SCHEMAS["code_switched_pairs"])
+                switched = switched.filter(pc.not_equal(switched["split"], "train"))
                 for side in ("switched", "original"):
                     texts = switched.filter(pc.equal(switched[f"{side}_language"], language))[side]
                     yield pa.chunked_array([pa.array(text_keys(texts.to_pylist()), pa.string())]), texts

@@ -130,7 +130,7 @@ def _code_switched(workspace: Workspace) -> dg.AssetsDefinition:
             spec(
                 SWITCHED,
                 "Sentences some of whose words are replaced by their translations, beside what they should find. "
-                "Pairs without a word list have none. One row a sentence.",
+                "Pairs without a word list have none, and none are made of graded pairs. One row a sentence.",
                 code_version=version[:12],
                 kinds={"parquet"},
                 deps=[dg.AssetDep(SENTENCE_PAIRS), dg.AssetDep(PAIR_FILES)],
@@ -142,7 +142,8 @@ def _code_switched(workspace: Workspace) -> dg.AssetsDefinition:
     def table(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
         pair = context.partition_key
         with clear_errors():
-            refreshed = [refresh(corpus.name, pair) for corpus in config.corpora_of_sentence_pair(pair)]
+            corpora = [corpus for corpus in config.corpora_of_sentence_pair(pair) if corpus.is_switchable]
+            refreshed = [refresh(corpus.name, pair) for corpus in corpora]
         yield materialized(refreshed, key=SWITCHED)
 
     return table

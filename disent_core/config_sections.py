@@ -72,6 +72,11 @@ class CorpusConfig:
         return is_of_pairs(self.format)
 
     @property
+    def is_switchable(self) -> bool:
+        """Whether its pairs are translations, some of whose words may be replaced by their own."""
+        return format_module(self.format).KIND in ("translations", "bitext")
+
+    @property
     def trains(self) -> bool:
         """Whether heads train on it."""
         return format_module(self.format).TRAINS if self.train is None else self.train

@@ -85,7 +85,8 @@ def test_a_head_for_each_encoder_and_trained_method_that_runs_on_it(graph):
 
 def test_metrics_for_each_encoder_and_method_that_runs_on_it(graph):
     methods = ("own/raw", "own/dream", "own/fmda", "published/raw", "published/dream")
-    assert keys(graph, "evaluation") == {f"evaluation/{name}" for name in methods}
+    comparisons = ("own/comparisons", "published/comparisons")
+    assert keys(graph, "evaluation") == {f"evaluation/{name}" for name in (*methods, *comparisons)}
 
 
 def test_token_states_only_where_a_method_needs_them(graph):
