@@ -104,9 +104,9 @@ class Contender:
 
     def total(self) -> Run:
         """All turns as one."""
-        found = [run.indices for run in self.runs]
+        found = [run.indices for run in self.runs if run.indices is not None]
         seconds, cpu = sum(run.seconds for run in self.runs), sum(run.cpu for run in self.runs)
-        indices = None if found[0] is None else np.concatenate(found)
+        indices = np.concatenate(found) if found else None
         return Run(seconds, cpu, max(run.gigabytes for run in self.runs), indices)
 
 
