@@ -37,7 +37,9 @@ SENTENCE_PAIRS = ["corpora", "sentence_pairs"]
 def definitions(workspace: Workspace) -> list[dg.AssetsDefinition | dg.SourceAsset]:
     """Assets of the stage."""
     config = workspace.config
-    assets = [downloads_asset(workspace)] if any(corpus.url for corpus in config.corpora) else []
+    assets: list[dg.AssetsDefinition | dg.SourceAsset] = []
+    if any(corpus.url for corpus in config.corpora):
+        assets.append(downloads_asset(workspace))
     if config.utterance_languages:
         assets += [files_asset(workspace), utterances_asset(workspace)]
     if config.pair_names:
