@@ -51,7 +51,7 @@ sides as (
             claims.task <> 'sts'
             or split_part(measured.evaluated_on, '-', 1) <> split_part(measured.evaluated_on, '-', -1)
         )
-        and coalesce(measured.settings ->> 'gold', 'z_mean') = 'z_mean'
+        and coalesce(try_cast(measured.settings as json) ->> 'gold', 'z_mean') = 'z_mean'
 
 ),
 

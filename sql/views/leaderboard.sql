@@ -16,7 +16,7 @@ asked as (
     select
         *,
         task = 'language_identification'
-        or coalesce(settings ->> 'labels' = 'language', false) as asks_for_language
+        or coalesce(try_cast(settings as json) ->> 'labels' = 'language', false) as asks_for_language
     from aggregates
 
 ),
