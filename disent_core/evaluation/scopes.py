@@ -1,8 +1,10 @@
 """What a method is measured on with one of its entries: which corpora, and which of their languages and pairs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+import pyarrow as pa
 
 from disent_core.config import Config, MethodConfig
 from disent_core.corpora import format_module, reader
@@ -30,11 +32,11 @@ class Scope:
         parts = (part for task in tasks if self.has(task) for part in task.partitions(self.kind, self.languages))
         return list(dict.fromkeys(parts))
 
-    def inputs(self, tables: dict[tuple[str, str], object]) -> Inputs:
+    def inputs(self, tables: Mapping[tuple[str, str], pa.Table]) -> Inputs:
         """What a task is given of it."""
         return Inputs(
             corpus=self.corpus, languages=self.languages, tables=tables, kind=self.kind, parallel=self.parallel
-        )  # pyright: ignore[reportArgumentType]
+        )
 
 
 def scopes(config: Config, method: MethodConfig, entry: str) -> list[Scope]:
