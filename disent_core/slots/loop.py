@@ -215,6 +215,7 @@ def _adam(parameters: list[nn.Parameter], recipe: Recipe) -> torch.optim.Adam:
     return torch.optim.Adam(
         [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": exempt, "weight_decay": 0.0}],
         lr=recipe.learning_rate,
+        fused=True,
         decoupled_weight_decay=recipe.decoupled,
     )
 

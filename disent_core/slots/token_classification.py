@@ -19,7 +19,7 @@ from disent_core.slots.config import TokenClassificationConfig, training_phases
 from disent_core.slots.items import Tagged
 from disent_core.slots.loop import Loss, Pass, Run, derived_seed, optimise
 from disent_core.slots.store import check_encoder, read_weights, write_weights
-from disent_core.slots.tunable import check_length
+from disent_core.slots.tunable import arithmetic, check_length
 from disent_core.tables import fingerprint
 
 _BATCH = 64
@@ -83,8 +83,9 @@ class TokenLabeller(nn.Module):
             ids[row, : len(one.ids)], visible[row, : len(one.ids)] = one.ids, True
         place = np.concatenate([row * width + one.positions for row, one in enumerate(sentences)])
         batch = (torch.from_numpy(array).to(self.device) for array in (ids, visible))
-        hidden, _ = run_model(self.model, *batch, layer=self.files.layer)
-        return self.linear(self.dropout(hidden.flatten(0, 1)[torch.from_numpy(place).to(self.device)]))
+        with arithmetic(self.device, self.config.precision):
+            hidden, _ = run_model(self.model, *batch, layer=self.files.layer)
+        return self.linear(self.dropout(hidden.float().flatten(0, 1)[torch.from_numpy(place).to(self.device)]))
 
     @torch.no_grad()
     def label(self, sentences: Sequence[Sequence[str]], language: str = "") -> list[list[str]]:

@@ -3,7 +3,9 @@
 import logging
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -18,6 +20,8 @@ from disent_core.errors import EncoderError, located
 
 log = logging.getLogger(__name__)
 
+Precision = Literal["float32", "bfloat16"]
+
 _BATCH_TOKENS = {"cpu": 1_536, "cuda": 65_536}
 _LOG_SECONDS = 5.0
 
@@ -28,26 +32,28 @@ class TunableEncoder(nn.Module):
     Args:
         files: the model, its pooling, layer and longest input.
         device: `cpu` or `cuda`.
+        precision: of the model's products.
 
     Raises:
         EncoderError: if the model can't be loaded, or reads fewer than `files.max_length` tokens.
     """
 
-    def __init__(self, files: EncoderFiles, device: str) -> None:
+    def __init__(self, files: EncoderFiles, device: str, precision: Precision = "float32") -> None:
         super().__init__()
         tokeniser = load_tokeniser(files.folder)
         self.model = load_model(files.folder, pooling=files.pooling).requires_grad_(True).to(device)
         check_length(self.model, tokeniser, files.max_length, files.folder)
         self.tokenise = TextTokeniser(tokeniser.backend_tokenizer, tokeniser.mask_token, files.max_length)
         self.pad = tokeniser.pad_token_id or 0
-        self.files, self.device = files, device
+        self.files, self.device, self.precision = files, device, precision
         self.dim = int(self.model.config.hidden_size)
 
     def forward(self, tokens: TokenisedTexts, rows: Int[np.ndarray, " rows"]) -> Float[Tensor, "rows dim"]:
         """Vectors of some of the texts, one padded batch."""
         ids, visible = (torch.from_numpy(array).to(self.device) for array in padded(tokens, rows, self.pad))
-        hidden, pooled = run_model(self.model, ids, visible, layer=self.files.layer)
-        return pool_states(hidden, pooled, visible, pooling=self.files.pooling)
+        with arithmetic(self.device, self.precision):
+            hidden, pooled = run_model(self.model, ids, visible, layer=self.files.layer)
+        return pool_states(hidden.float(), pooled, visible, pooling=self.files.pooling).float()
 
     @torch.no_grad()
     def vectors(self, texts: Sequence[str]) -> Float[Tensor, "texts dim"]:
@@ -70,6 +76,11 @@ class TunableEncoder(nn.Module):
                 left = (len(order) - position) / rate
                 log.info("spans: %d of %d texts, %.0f a second, %.0f s left", position, len(order), rate, left)
         return vectors
+
+
+def arithmetic(device: str, precision: Precision) -> AbstractContextManager[object]:
+    """Products in this precision; weights, sums and losses stay float32."""
+    return torch.autocast(device, dtype=torch.bfloat16) if precision == "bfloat16" else nullcontext()
 
 
 def check_length(model: nn.Module, tokeniser: object, max_length: int, folder: Path) -> None:

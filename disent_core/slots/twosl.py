@@ -47,7 +47,7 @@ class SpanLabeller(nn.Module):
     ) -> None:
         super().__init__()
         self.types, self.config, self.threshold = tuple(types), config, config.filter_threshold
-        self.encoder = TunableEncoder(files, device)
+        self.encoder = TunableEncoder(files, device, config.precision)
         width = 2 * self.encoder.dim
         self.filter = perceptron([width, *config.filter_hidden, 2], seed, "filter", device) if config.filter else None
         classes = len(types) + (not config.filter)

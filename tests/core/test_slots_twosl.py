@@ -105,6 +105,13 @@ def test_an_encoder_that_reads_less_than_asked_is_refused(files):
         TunableEncoder(replace(files, max_length=41), "cpu")
 
 
+def test_vectors_in_bfloat16_are_near_and_are_float32(files):
+    texts = ["wake me at seven", "seven"]
+    whole, half = (TunableEncoder(files, "cpu", precision).vectors(texts) for precision in ("float32", "bfloat16"))
+    assert half.dtype == torch.float32
+    assert 0 < (whole - half).abs().max() < 0.05
+
+
 # --- classifiers ------------------------------------------------------------------------------------------
 
 
