@@ -5,6 +5,7 @@ import tarfile
 import zlib
 from pathlib import Path, PurePosixPath
 
+from disent_core.corpora.paths import absent, missing
 from disent_core.errors import CorpusError, located
 
 _DAMAGE = (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError)
@@ -24,7 +25,7 @@ def read_data_file(path: Path, name: str) -> tuple[str, bytes]:
         return _from_folder(path, name)
     if path.is_file():
         return _from_archive(path, name)
-    raise _no_path(path)
+    raise missing(path)
 
 
 def data_files(path: Path) -> set[str]:
@@ -37,12 +38,7 @@ def data_files(path: Path) -> set[str]:
         return {file.name for folder in _folders(path) for file in folder.glob("*") if file.is_file()}
     if path.is_file():
         return set(_members(path))
-    raise _no_path(path)
-
-
-def _no_path(path: Path) -> CorpusError:
-    remedy = "Check the path of this corpus in the configuration"
-    return CorpusError(located(path, None, "this file or folder does not exist", remedy))
+    raise missing(path)
 
 
 def _folders(path: Path) -> list[Path]:
@@ -95,6 +91,5 @@ def _members(path: Path, wanted: str | None = None) -> dict[str, tuple[str, byte
 
 def _absent(path: Path, name: str, there: list[str]) -> CorpusError:
     suffix = PurePosixPath(name).suffix
-    stems = sorted({PurePosixPath(file).stem for file in there if PurePosixPath(file).suffix == suffix})
-    remedy = f"It has {', '.join(stems)}" if stems else "It has no such files at all: is this the right path?"
-    return CorpusError(located(path, None, f"data/{name} is not in it", remedy))
+    stems = {PurePosixPath(file).stem for file in there if PurePosixPath(file).suffix == suffix}
+    return absent(path, f"data/{name}", stems)

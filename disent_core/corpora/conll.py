@@ -17,6 +17,7 @@ from disent_core.corpora.annotation import OUTSIDE, bio_tags
 from disent_core.corpora.contract import Kind, Shares
 from disent_core.corpora.languages import is_language_code, language_code
 from disent_core.corpora.lines import REMEDY, files_hash, read_lines, stored_text
+from disent_core.corpora.paths import absent, check_folder
 from disent_core.errors import CorpusError, located
 from disent_core.tables import rows_table
 from disent_core.text import is_unspaced, normalise, text_key
@@ -90,16 +91,13 @@ def _files_of(path: Path, locale: str) -> dict[str, Path]:
     code = language_code(locale) if is_language_code(locale) else locale
     files = {split: file for (language, split), (_, file) in found.items() if language == code}
     if not files:
-        there = ", ".join(sorted({published for published, _ in found.values()}))
-        raise CorpusError(located(path, None, f"{locale!r} is not in it", f"It has {there}"))
+        raise absent(path, repr(locale), {published for published, _ in found.values()})
     return files
 
 
 def _files(path: Path) -> dict[tuple[str, str], tuple[str, Path]]:
     """(Language, split) -> language as published, file."""
-    if not path.is_dir():
-        remedy = "Check the path of this corpus in the configuration"
-        raise CorpusError(located(path, None, "this folder does not exist", remedy))
+    check_folder(path)
     found: dict[tuple[str, str], tuple[str, Path]] = {}
     for file in sorted(path.rglob("*")):
         named = _language_and_split(file) if file.is_file() else None

@@ -21,6 +21,7 @@ from disent_core.corpora.annotation import OUTSIDE
 from disent_core.corpora.contract import Kind, Shares
 from disent_core.corpora.languages import is_language_code, language_code
 from disent_core.corpora.lines import REMEDY, read_bytes, read_lines, stored_text
+from disent_core.corpora.paths import absent, missing
 from disent_core.errors import CorpusError, located
 from disent_core.tables import rows_table
 from disent_core.text import language_part, text_key, tokenize
@@ -110,7 +111,7 @@ def _rows_of(path: Path, locale: str) -> list[_Row]:
         if row.fields["language"] == locale:
             rows.append(row)
     if not rows:
-        raise CorpusError(located(path, None, f"{locale!r} is not in it", f"It has {', '.join(sorted(there))}"))
+        raise absent(path, repr(locale), there)
     return rows
 
 
@@ -152,8 +153,7 @@ def _rows(path: Path) -> Iterator[_Row]:
 
 def _files(path: Path) -> list[Path]:
     if not path.exists():
-        remedy = "Check the path of this corpus in the configuration"
-        raise CorpusError(located(path, None, "this file or folder does not exist", remedy))
+        raise missing(path)
     files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES)
     if not files or files[0].suffix not in _SUFFIXES:
         found = "it has no table" if path.is_dir() else "this is no table"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from disent_core.corpora.paths import missing
 from disent_core.errors import AlignmentError, CorpusError, located
 from disent_core.schemas import SCHEMAS
 from disent_core.tables import conform
@@ -24,8 +25,7 @@ def read_bytes(path: Path) -> bytes:
         CorpusError: if the file does not exist or can't be read.
     """
     if not path.is_file():
-        remedy = "Check the path of this corpus in the configuration"
-        raise CorpusError(located(path, None, "this file does not exist", remedy))
+        raise missing(path, "file")
     try:
         return path.read_bytes()
     except OSError as error:
@@ -90,7 +90,7 @@ def parallel_lines(left: Path, right: Path) -> tuple[list[int], list[str], list[
         CorpusError: if a file is missing, empty or not UTF-8, or has a text that can't be stored.
     """
     sides = read_lines(left), read_lines(right)
-    _reject_unequal(left, right, *map(len, sides))
+    reject_unequal(left, right, *map(len, sides))
     numbers: list[int] = []
     for number, (one, other) in enumerate(zip(*sides, strict=True), start=1):
         if bool(one.strip()) != bool(other.strip()):
@@ -105,7 +105,12 @@ def parallel_lines(left: Path, right: Path) -> tuple[list[int], list[str], list[
     return numbers, first, second
 
 
-def _reject_unequal(left: Path, right: Path, left_count: int, right_count: int) -> None:
+def reject_unequal(left: Path, right: Path, left_count: int, right_count: int) -> None:
+    """Nothing, if two files have equally many lines.
+
+    Raises:
+        AlignmentError: if not; names the first line without partner.
+    """
     if left_count != right_count:
         longer, surplus = (left, right_count + 1) if left_count > right_count else (right, left_count + 1)
         found = f"{left.name} has {left_count:,} lines and {right.name} has {right_count:,}; this one has no partner"

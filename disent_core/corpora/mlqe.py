@@ -16,6 +16,7 @@ import pyarrow as pa
 from disent_core.corpora.contract import Kind, Shares
 from disent_core.corpora.languages import language_code
 from disent_core.corpora.lines import REMEDY, files_hash, read_lines, sentence_pairs_table, stored_text
+from disent_core.corpora.paths import check_folder, split_files
 from disent_core.errors import CorpusError, located
 
 _LOG = logging.getLogger(__name__)
@@ -59,8 +60,7 @@ def read_pairs(path: Path, pair: str, *, corpus: str) -> pa.Table:
         CorpusError: if the pair is absent; if a file is missing, empty, not UTF-8, or lacks a column; if a line has
             another number of columns than the header, a score that is no number, or an index that is taken.
     """
-    files = _files_of(path, pair)
-    rows = [row for split in _SPLITS if split in files for row in _rows(files[split], split)]
+    rows = [row for split, file in _files_of(path, pair).items() for row in _rows(file, split)]
     columns = list(zip(*rows, strict=True))
     names = ("pair_ids", "splits", "sources", "targets", "scores", "mean_scores")
     return sentence_pairs_table(corpus, pair, **dict(zip(names, columns, strict=True)))
@@ -72,22 +72,16 @@ def content_hash(path: Path, pair: str) -> str:
     Raises:
         CorpusError: as `read_pairs`, short of malformed lines.
     """
-    files = _files_of(path, pair)
-    return files_hash(files[split] for split in _SPLITS if split in files)
+    return files_hash(_files_of(path, pair).values())
 
 
 def _files_of(path: Path, pair: str) -> dict[str, Path]:
-    found = _files(path)
-    if pair not in found:
-        raise CorpusError(located(path, None, f"the pair {pair!r} is not in it", f"It has {', '.join(sorted(found))}"))
-    return found[pair]
+    return split_files(path, f"the pair {pair!r}", pair, _files(path), _SPLITS)
 
 
 def _files(path: Path) -> dict[str, dict[str, Path]]:
     """Pair -> split -> file."""
-    if not path.is_dir():
-        remedy = "Check the path of this corpus in the configuration"
-        raise CorpusError(located(path, None, "this folder does not exist", remedy))
+    check_folder(path)
     found: dict[str, dict[str, Path]] = {}
     for file in sorted(path.rglob("*.tsv"), key=lambda file: (not file.name.startswith("test20"), file)):
         match = _NAME.fullmatch(file.name)

@@ -16,6 +16,7 @@ import pyarrow as pa
 from disent_core.corpora.contract import Kind, Shares
 from disent_core.corpora.languages import TWO_LETTER_CODES, is_language_code, language_code
 from disent_core.corpora.lines import files_hash, parallel_lines, sentence_pairs_table
+from disent_core.corpora.paths import absent, check_folder
 from disent_core.errors import CorpusError, located
 
 KIND: Kind = "bitext"
@@ -74,9 +75,7 @@ def pair_files(path: Path, sides_of_stem: StemReader) -> dict[str, Sides]:
     Raises:
         CorpusError: if the folder does not exist, has no pair, or has two of one name.
     """
-    if not path.is_dir():
-        remedy = "Check the path of this corpus in the configuration"
-        raise CorpusError(located(path, None, "this folder does not exist", remedy))
+    check_folder(path)
     stems: dict[tuple[Path, str], dict[str, Path]] = defaultdict(dict)
     for file in sorted(path.rglob("*.*")):
         stem, _, suffix = file.name.rpartition(".")
@@ -108,7 +107,7 @@ def sides_of(path: Path, pair: str, sides_of_stem: StemReader) -> Sides:
     for source, target in found.values():
         if pair == "-".join(language_code(side.suffix[1:]) for side in (target, source)):
             return Sides(target, source)
-    raise CorpusError(located(path, None, f"the pair {pair!r} is not in it", f"It has {', '.join(sorted(found))}"))
+    raise absent(path, f"the pair {pair!r}", found)
 
 
 def read_sides(sides: Sides, pair: str, *, corpus: str) -> pa.Table:

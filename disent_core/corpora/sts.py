@@ -16,8 +16,9 @@ import pyarrow as pa
 from disent_core.corpora.column_languages import is_swapped
 from disent_core.corpora.contract import Kind, Shares
 from disent_core.corpora.languages import language_code
-from disent_core.corpora.lines import REMEDY, files_hash, read_lines, sentence_pairs_table, stored_text
-from disent_core.errors import AlignmentError, CorpusError, located
+from disent_core.corpora.lines import REMEDY, files_hash, read_lines, reject_unequal, sentence_pairs_table, stored_text
+from disent_core.corpora.paths import absent, check_folder
+from disent_core.errors import CorpusError, located
 
 _LOG = logging.getLogger(__name__)
 
@@ -103,14 +104,12 @@ def _files_of(path: Path, pair: str) -> _Files:
     reverse = {"-".join(files.languages[::-1]): files for files in found.values()}
     if files := found.get(pair) or reverse.get(pair):
         return files
-    raise CorpusError(located(path, None, f"the pair {pair!r} is not in it", f"It has {', '.join(sorted(found))}"))
+    raise absent(path, f"the pair {pair!r}", found)
 
 
 def _files(path: Path) -> dict[str, _Files]:
     """Files of each pair by its name; `languages` are in the order of the name."""
-    if not path.is_dir():
-        remedy = "Check the path of this corpus in the configuration"
-        raise CorpusError(located(path, None, "this folder does not exist", remedy))
+    check_folder(path)
     found: dict[str, _Files] = {}
     for file in sorted(path.rglob("STS*.txt")):
         match = _NAME.fullmatch(file.name)
@@ -160,12 +159,7 @@ def _gold(files: _Files, lines: Sequence[str]) -> list[float]:
         fields = [line.split("\t") for line in lines]
         return [_score(files.sentences, row, own[2] if len(own) > 2 else "") for row, own in enumerate(fields, 1)]
     gold = read_lines(files.gold)
-    if len(gold) != len(lines):
-        one, other = files.sentences, files.gold
-        longer = one if len(lines) > len(gold) else other
-        found = f"{one.name} has {len(lines):,} lines and {other.name} has {len(gold):,}; this one has no partner"
-        remedy = "Take both files from the same release"
-        raise AlignmentError(located(longer, min(len(gold), len(lines)) + 1, found, remedy))
+    reject_unequal(files.sentences, files.gold, len(lines), len(gold))
     return [_score(files.gold, number, line) for number, line in enumerate(gold, start=1)]
 
 

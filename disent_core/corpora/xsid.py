@@ -19,6 +19,7 @@ from disent_core.corpora.annotation import bio_tags
 from disent_core.corpora.contract import Kind, Shares
 from disent_core.corpora.languages import language_code
 from disent_core.corpora.lines import REMEDY, files_hash, read_lines, stored_text
+from disent_core.corpora.paths import check_folder, split_files
 from disent_core.errors import CorpusError, located
 from disent_core.tables import rows_table
 from disent_core.text import is_unspaced, normalise, text_key, token_spans
@@ -76,7 +77,7 @@ def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> p
             number of columns or an illegal tag; or if an utterance has no tokens, no intent, or an id that is taken.
     """
     files = _files_of(path, locale)
-    rows = [row for split in _SPLITS if split in files for row in _utterances(files[split], _SPLITS[split], language)]
+    rows = [row for split, file in files.items() for row in _utterances(file, _SPLITS[split], language)]
     return rows_table([{"corpus": corpus, "language": language, **row} for row in rows], "utterances")
 
 
@@ -86,22 +87,16 @@ def content_hash(path: Path, locale: str) -> str:
     Raises:
         CorpusError: as `read_utterances`, short of malformed lines.
     """
-    files = _files_of(path, locale)
-    return files_hash(files[split] for split in _SPLITS if split in files)
+    return files_hash(_files_of(path, locale).values())
 
 
 def _files_of(path: Path, locale: str) -> dict[str, Path]:
-    found = _files(path)
-    if locale not in found:
-        raise CorpusError(located(path, None, f"{locale!r} is not in it", f"It has {', '.join(sorted(found))}"))
-    return found[locale]
+    return split_files(path, repr(locale), locale, _files(path), _SPLITS)
 
 
 def _files(path: Path) -> dict[str, dict[str, Path]]:
     """Locale -> split as published -> file."""
-    if not path.is_dir():
-        remedy = "Check the path of this corpus in the configuration"
-        raise CorpusError(located(path, None, "this folder does not exist", remedy))
+    check_folder(path)
     found: dict[str, dict[str, Path]] = {}
     for file in sorted(path.glob("*.conll")) or sorted(path.rglob("*.conll")):
         if match := _NAME.fullmatch(file.name):
