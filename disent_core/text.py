@@ -43,6 +43,11 @@ def is_unspaced(language: str) -> bool:
     return language_part(language) in UNSPACED_LANGUAGES
 
 
+def separator_of(language: str) -> str:
+    """What stands between two tokens of this language (or locale)."""
+    return "" if is_unspaced(language) else " "
+
+
 def tokenize(text: str, language: str) -> list[str]:
     """Words between white space, or every character that is not white space in an unspaced script."""
     if is_unspaced(language):

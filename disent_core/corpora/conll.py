@@ -20,7 +20,7 @@ from disent_core.corpora.lines import REMEDY, files_hash, read_lines, stored_tex
 from disent_core.corpora.paths import absent, check_folder
 from disent_core.errors import CorpusError, located
 from disent_core.tables import rows_table
-from disent_core.text import is_unspaced, normalise, text_key
+from disent_core.text import normalise, separator_of, text_key
 
 KIND: Kind = "entities"
 TRAINS = True
@@ -134,7 +134,7 @@ def _sentences(path: Path, split: str, language: str) -> Iterator[dict[str, Any]
         count += 1
         try:
             tokens, tags = [normalise(token) for token, _ in rows], bio_tags([tag for _, tag in rows])
-            text = stored_text(("" if is_unspaced(language) else " ").join(tokens))
+            text = stored_text(separator_of(language).join(tokens))
         except ValueError as error:
             raise CorpusError(located(path, first, f"in this sentence, {error}", REMEDY)) from error
         yield {

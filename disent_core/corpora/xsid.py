@@ -22,7 +22,7 @@ from disent_core.corpora.lines import REMEDY, files_hash, read_lines, stored_tex
 from disent_core.corpora.paths import check_folder, split_files
 from disent_core.errors import CorpusError, located
 from disent_core.tables import rows_table
-from disent_core.text import is_unspaced, normalise, text_key, token_spans
+from disent_core.text import normalise, separator_of, text_key, token_spans
 
 _LOG = logging.getLogger(__name__)
 
@@ -166,10 +166,11 @@ def _utterance(block: _Block, language: str, mended: Mapping[str, list[int]]) ->
         raise ValueError("the utterance that begins here has no intent")
     if any(own != intent for _, _, own, _ in rows):
         mended["the intents of its rows differ from the header's, which holds"].append(block.line)
-    text = stored_text(block.headers.get("text") or _joined(tokens, language))
+    joined = separator_of(language).join(tokens)
+    text = stored_text(block.headers.get("text") or joined)
     if not _covers(tokens, text):
         mended["the tokens are not the words of the text; it is read as the tokens"].append(block.line)
-        text = stored_text(_joined(tokens, language))
+        text = stored_text(joined)
     return {
         "domain": intent.partition("/")[0],
         "intent": intent,
@@ -186,7 +187,3 @@ def _covers(tokens: list[str], text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _joined(tokens: list[str], language: str) -> str:
-    return ("" if is_unspaced(language) else " ").join(tokens)

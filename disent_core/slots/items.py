@@ -9,7 +9,7 @@ from jaxtyping import Int
 
 from disent_core.corpora.annotation import Slot, tagged_slots
 from disent_core.errors import TrainingError
-from disent_core.text import MASK, SUBWORD_MASK_CLOSE, SUBWORD_MASK_OPEN, is_unspaced
+from disent_core.text import MASK, SUBWORD_MASK_CLOSE, SUBWORD_MASK_OPEN, separator_of
 
 Mask = Literal["word", "subword", "span"]
 
@@ -75,11 +75,6 @@ def span_items(sentences: Sequence[Tagged], *, max_span: int, mask: Mask) -> Spa
             labels.append(types.get((start, end)))
     sentence, start, end = np.array(places, dtype=np.int64).reshape(-1, 3).T
     return SpanItems(sentence, start, end, masked, texts, labels)
-
-
-def separator_of(language: str) -> str:
-    """What stands between two words."""
-    return "" if is_unspaced(language) else " "
 
 
 def _spans(length: int, longest: int) -> list[tuple[int, int]]:

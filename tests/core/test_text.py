@@ -7,7 +7,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from disent_core.text import is_unspaced, language_part, normalise, text_key, text_keys, token_spans, tokenize
+from disent_core.text import (
+    is_unspaced,
+    language_part,
+    normalise,
+    separator_of,
+    text_key,
+    text_keys,
+    token_spans,
+    tokenize,
+)
 
 SCRIPTS = "aZ9 éß \u3000 дя \t Ωά 東京へ 한글 ก็ ي م \n हिं 🙂\u0301"
 texts = st.one_of(st.text(), st.text(alphabet=SCRIPTS, max_size=40))
@@ -45,6 +54,12 @@ def test_spans_lead_back_to_the_tokens(text, language):
     spans = token_spans(text, tokens)
     assert [text[start:end] for start, end in spans] == tokens
     assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
+
+
+@given(texts, languages)
+def test_tokens_with_their_separators_are_cut_at_the_same_places(text, language):
+    tokens = tokenize(text, language)
+    assert tokenize(separator_of(language).join(tokens), language) == tokens
 
 
 @given(texts, languages)
