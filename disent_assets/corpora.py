@@ -16,6 +16,7 @@ from disent_assets import partitions
 from disent_assets.checks import pair_checks, pair_results, utterance_checks, utterance_results
 from disent_assets.report import OWNERS, clear_errors, materialized, spec
 from disent_assets.resources import Workspace
+from disent_core.config import Config
 from disent_core.config_corpora import split_codes
 from disent_core.config_sections import CorpusConfig
 from disent_core.corpora import pair_reader, reader
@@ -28,6 +29,7 @@ from disent_core.text import language_part
 log = logging.getLogger(__name__)
 
 CODE_VERSION = "1"
+DOWNLOADS = dg.AssetKey(["corpora", "downloads"])
 FILES = dg.AssetKey(["corpora", "published_files"])
 PAIR_FILES = dg.AssetKey(["corpora", "published_pairs"])
 UTTERANCES = ["corpora", "utterances"]
@@ -38,19 +40,13 @@ def definitions(workspace: Workspace) -> list[dg.AssetsDefinition | dg.SourceAss
     """Assets of the stage."""
     config = workspace.config
     assets: list[dg.AssetsDefinition | dg.SourceAsset] = []
-    if any(corpus.url for corpus in config.corpora):
+    if _downloads(config):
         assets.append(downloads_asset(workspace))
     if config.utterance_languages:
         assets += [files_asset(workspace), utterances_asset(workspace)]
     if config.pair_names:
         assets += [pair_files_asset(workspace), sentence_pairs_asset(workspace)]
     return assets
-
-
-def observed_keys(workspace: Workspace) -> list[dg.AssetKey]:
-    """Keys of the published files."""
-    config = workspace.config
-    return [key for key, is_there in ((FILES, config.utterance_languages), (PAIR_FILES, config.pair_names)) if is_there]
 
 
 def files_asset(workspace: Workspace) -> dg.AssetsDefinition | dg.SourceAsset:
@@ -141,12 +137,17 @@ def _pair_hash(workspace: Workspace, corpus: CorpusConfig, pair: str) -> str:
     return pair_reader(corpus.format).content_hash(workspace.corpus_path(corpus.name), pair)
 
 
+def _downloads(config: Config) -> list[dg.AssetDep]:
+    """What readers wait for where a corpus is named by URL."""
+    return [dg.AssetDep(DOWNLOADS)] if any(corpus.url for corpus in config.corpora) else []
+
+
 def downloads_asset(workspace: Workspace) -> dg.AssetsDefinition:
     """Corpora that the configuration names by URL."""
     remote = [corpus for corpus in workspace.config.corpora if corpus.url]
 
     @dg.asset(
-        key=["corpora", "downloads"],
+        key=DOWNLOADS,
         group_name="corpora",
         description="Archives named by URL in the configuration, checked by size and SHA-256.",
         code_version=fingerprint([corpus.url for corpus in remote], [corpus.sha256 for corpus in remote])[:12],
@@ -170,7 +171,6 @@ def downloads_asset(workspace: Workspace) -> dg.AssetsDefinition:
 def utterances_asset(workspace: Workspace) -> dg.AssetsDefinition:
     """One partition a language, one file a corpus."""
     config = workspace.config
-    downloads = [dg.AssetDep(["corpora", "downloads"])] if any(corpus.url for corpus in config.corpora) else []
     corpora = [
         (corpus.name, corpus.format, config.locales[corpus.name]) for corpus in config.corpora if not corpus.is_of_pairs
     ]
@@ -183,7 +183,7 @@ def utterances_asset(workspace: Workspace) -> dg.AssetsDefinition:
                 "Utterances as published, split into tokens with BIO slot tags. One row an utterance.",
                 code_version=fingerprint(CODE_VERSION, corpora)[:12],
                 kinds={"parquet"},
-                deps=[dg.AssetDep(FILES), *downloads],
+                deps=[dg.AssetDep(FILES), *_downloads(config)],
                 schema=SCHEMAS["utterances"],
             )
         ],
@@ -229,7 +229,6 @@ def _prepared(table: pa.Table, corpus: CorpusConfig) -> pa.Table:
 def sentence_pairs_asset(workspace: Workspace) -> dg.AssetsDefinition:
     """One partition a pair, one file a corpus."""
     config = workspace.config
-    downloads = [dg.AssetDep(["corpora", "downloads"])] if any(corpus.url for corpus in config.corpora) else []
     corpora = [(corpus.name, corpus.format, *_taken(corpus)) for corpus in config.corpora if corpus.is_of_pairs]
 
     @dg.multi_asset(
@@ -241,7 +240,7 @@ def sentence_pairs_asset(workspace: Workspace) -> dg.AssetsDefinition:
                 "One row a pair.",
                 code_version=fingerprint(CODE_VERSION, corpora)[:12],
                 kinds={"parquet"},
-                deps=[dg.AssetDep(PAIR_FILES), *downloads],
+                deps=[dg.AssetDep(PAIR_FILES), *_downloads(config)],
                 schema=SCHEMAS["sentence_pairs"],
             )
         ],
