@@ -50,12 +50,9 @@ def scopes(config: Config, method: MethodConfig, entry: str) -> list[Scope]:
     everything = list(dict.fromkeys((*seen, *_everything(config))))
     if method.method.is_trained:
         return everything if config.evaluation.unseen else seen
-    return [scope for scope in everything if _first_entry(config, method, scope) == entry]
-
-
-def _first_entry(config: Config, method: MethodConfig, scope: Scope) -> str:
     entries = config.pairs_of(method)
-    return next((entry for entry in entries if scope in _seen(config, entry)), entries[0])
+    first = {scope: own for own in reversed(entries) for scope in _seen(config, own)}
+    return [scope for scope in everything if first.get(scope, entries[0]) == entry]
 
 
 def _seen(config: Config, entry: str) -> Iterator[Scope]:
