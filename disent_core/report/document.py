@@ -141,7 +141,7 @@ def _score_pictures(run: Run) -> Iterator[Html]:
     marks = look.method_marks((*run.methods, *sorted({row["method"] for row in board})))
     seeds = scores.groups(run.rows("seed_values"))
     for place, (group, rows) in enumerate(scores.ordered_groups(board, run.tasks)):
-        drawn = list(_group_pictures(" ".join(group), rows, seeds.get(group, []), marks))
+        drawn = [each for each in _group_pictures(" ".join(group), rows, seeds.get(group, []), marks) if each]
         if drawn:
             yield html.details(heading(group), *drawn, is_open=place == 0)
 

@@ -62,7 +62,7 @@ def _wide(rows: Sequence[Row], found: Mapping[Entry, Standing]) -> Html:
     """A line for each method, a column for each language or direction."""
     cells = {(row["method"], row["evaluated_on"]): row for row in ranked(rows)}
     if not cells:
-        return html.paragraph(html.text("No method is scored on this task; what leaks is under every number."))
+        return html.paragraph(html.text("No method is ranked by this; what was measured is under every number."))
     columns = sorted({column for _, column in cells})
     best = {column: min((row for (_, c), row in cells.items() if c == column), key=_rank) for column in columns}
 

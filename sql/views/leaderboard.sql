@@ -1,6 +1,6 @@
 -- grain: one number of one method, aggregated over its seeds
 -- reads: main.metrics, main.seed_variance, main.scored_embeddings
--- units: as main.metrics; rank 1 is the best, null for embeddings that the task is not scored on
+-- units: as main.metrics; rank 1 is the best, null where the task is not scored on the embedding or metric
 with
 
 aggregates as (
@@ -78,7 +78,7 @@ ranked as (
 
     select
         *,
-        case when is_scored then rank() over (
+        case when is_scored and reads_as != 'a choice, not a score' then rank() over (
             partition by task, dataset, encoder, evaluated_on, metric, settings, is_scored
             order by if(reads_as = 'higher is better', value, -value) desc
         ) end as rank

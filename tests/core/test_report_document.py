@@ -156,6 +156,13 @@ def test_a_run_without_anything_says_so_in_every_section():
     assert all(EMPTY in tree.words[section] for section in SECTIONS[1:])
 
 
+def test_what_is_not_ranked_is_told_and_not_drawn():
+    choice = {**entry("dream", 1.1, None), "metric": "threshold", "reads_as": "a choice, not a score"}
+    tree = Tree(document(Run(title="mining", facts=[], methods=["dream"], views={"leaderboard": [choice]})))
+    assert "No method is ranked by this" in tree.words["leaderboard"]
+    assert EMPTY in tree.words["pictures"]
+
+
 def test_the_best_is_bold_and_its_equals_are_underlined(page):
     assert '<span class="best">0.600</span>' in page
     assert '<span class="tied">0.590</span>' in page

@@ -38,6 +38,16 @@ def test_template_retrieval_is_scored_on_the_template_where_there_is_one(warehou
     assert board(warehouse) == [("dream", "meaning", 1), ("fmda", "template", 2), ("fmda", "meaning", None)]
 
 
+def test_a_threshold_found_on_dev_is_shown_and_not_ranked(warehouse):
+    mining = {"task": "bitext_mining"}
+    found = [{"metric": "threshold", "value": 1.1, "ci_low": None, "ci_high": None}, {"metric": "f1", "value": 0.6}]
+    warehouse.build(metrics=[{**mining, **own, **each} for own in ({}, RAW) for each in found])
+    assert sorted(set(board(warehouse, "metric, reads_as, rank")), key=str) == [
+        ("f1", "higher is better", 1),
+        ("threshold", "a choice, not a score", None),
+    ]
+
+
 def test_language_embeddings_read_as_leakage(warehouse):
     warehouse.build(metrics=[{}, {"embedding": "language", "value": 0.45}])
     assert board(warehouse, "embedding, reads_as, rank") == [
