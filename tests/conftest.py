@@ -2,10 +2,14 @@
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from disent_core.config import Config
 
 # Before torch is loaded, and for the processes that tests start.
 os.environ |= {"OMP_WAIT_POLICY": "PASSIVE", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
@@ -40,3 +44,16 @@ def no_network() -> Iterator[None]:
 def root() -> Path:
     """The project's folder."""
     return Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> "Callable[[str], Config]":
+    """Reads a configuration from its text, as the file `disent.toml` of the test's folder."""
+    from disent_core.config import load_config  # not before shapes are checked
+
+    def load_text(text: str) -> "Config":
+        path = tmp_path / "disent.toml"
+        path.write_text(text, encoding="utf-8")
+        return load_config(path)
+
+    return load_text

@@ -49,16 +49,6 @@ encoders = ["real"]
 """
 
 
-@pytest.fixture
-def load(tmp_path):
-    def load_text(text):
-        path = tmp_path / "disent.toml"
-        path.write_text(text, encoding="utf-8")
-        return load_config(path)
-
-    return load_text
-
-
 def changed(old, new):
     assert GOOD.count(old) == 1, old
     return GOOD.replace(old, new)

@@ -2,7 +2,6 @@
 
 import pytest
 
-from disent_core.config import load_config
 from disent_core.errors import ConfigError
 from disent_core.heads.contract import Need
 
@@ -77,16 +76,6 @@ MISTAKES = {
         "nothing in raw is random; leave seeds out",
     ),
 }
-
-
-@pytest.fixture
-def load(tmp_path):
-    def load_text(text):
-        path = tmp_path / "disent.toml"
-        path.write_text(text, encoding="utf-8")
-        return load_config(path)
-
-    return load_text
 
 
 @pytest.mark.parametrize(("old", "new", "place", "message"), MISTAKES.values(), ids=MISTAKES)

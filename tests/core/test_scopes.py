@@ -2,7 +2,6 @@
 
 import pytest
 
-from disent_core.config import load_config
 from disent_core.evaluation.scopes import scopes
 
 TEXT = """\
@@ -32,10 +31,8 @@ unseen = false
 
 
 @pytest.fixture
-def measured(tmp_path):
-    path = tmp_path / "disent.toml"
-    path.write_text(TEXT)
-    config = load_config(path)
+def measured(load):
+    config = load(TEXT)
     return lambda method: {
         entry: ["-".join((scope.corpus, *scope.languages)) for scope in scopes(config, config.methods[method], entry)]
         for entry in config.entries
