@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from disent_core.evaluation.statistics import STATISTICS
 from disent_core.report import scores
 from disent_core.report.look import MOST_BYTES, method_marks, png
 
@@ -58,6 +59,10 @@ def test_a_method_with_every_task_has_small_pictures():
     ]
     panels = scores.by_embedding(rows, seeds(rows))
     assert (len(panels), size(scores.bars(panels)) <= MOST_BYTES) == (12, True)
+
+
+def test_every_metric_of_a_statistic_has_a_unit():
+    assert [name for name in STATISTICS if name not in scores.UNITS] == []
 
 
 def test_a_method_is_ranked_by_its_best_training():
