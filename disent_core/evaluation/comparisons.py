@@ -6,7 +6,6 @@ would hold on other items from the same source, given these heads: seeds are ave
 
 import logging
 import math
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,13 +22,13 @@ from disent_core.evaluation.contract import Statistic, mean_of_items
 from disent_core.evaluation.intervals import CONFIDENCE, resampled
 from disent_core.evaluation.significance import bootstrap_p, holm, mcnemar, mcnemar_exact, mean_intervals
 from disent_core.evaluation.statistics import statistic_of
+from disent_core.progress import Progress
 from disent_core.tables import SCHEMAS, conform
 
 CODE_VERSION = "1"
 """Changes with every change that changes rows of `comparisons`."""
 
 _BLOCK_DIFFERENCES = 1 << 22  # resampled differences held at once: 32 MB
-_LOG_SECONDS = 5.0
 _log = logging.getLogger(__name__)
 
 
@@ -105,7 +104,7 @@ def compare(
         TableError: if a method has a seed twice, or seeds of unequal numbers of items.
     """
     found = _found(outcomes, ranked)
-    started = logged = time.monotonic()
+    progress = Progress(_log, len(found), "problems compared")
     tables, families, p = [], [], []
     for done, (problem, methods) in enumerate(sorted(found.items()), start=1):
         for entries in _comparable(problem, methods, ranked[problem.task]):
@@ -113,9 +112,7 @@ def compare(
             tables.append(_table(problem, entries, tested))
             families += [problem.family] * len(tested.p)
             p.append(tested.p)
-        if (now := time.monotonic()) - logged > _LOG_SECONDS:
-            logged = now
-            _log_progress(done, len(found), now - started)
+        progress.advance(done)
     schema = SCHEMAS["comparisons"]
     if not tables:
         return schema.empty_table()
@@ -123,11 +120,6 @@ def compare(
     for name, value in (("fingerprint", fingerprint), ("created_at", created_at)):
         whole = whole.append_column(name, pa.repeat(pa.scalar(value, schema.field(name).type), len(whole)))
     return conform(whole.combine_chunks(), schema, "comparisons")
-
-
-def _log_progress(done: int, total: int, seconds: float) -> None:
-    left = seconds / done * (total - done)
-    _log.info("%d of %d problems compared, %.1f a minute, %.0f s left", done, total, 60 * done / seconds, left)
 
 
 # --- what is compared -------------------------------------------------------------------------------------

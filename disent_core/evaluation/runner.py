@@ -2,7 +2,6 @@
 
 import json
 import logging
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +24,7 @@ from disent_core.evaluation.contract import (
 from disent_core.evaluation.intervals import aggregate
 from disent_core.evaluation.retrieval import check_finite
 from disent_core.evaluation.statistics import statistic_of
+from disent_core.progress import Progress
 from disent_core.tables import SCHEMAS, conform, rows_table
 
 Embed = Callable[[Texts, int | None], Mapping[str, Embedded]]
@@ -34,7 +34,6 @@ late interaction."""
 Label = Callable[[LabelProblem, int | None], Sequence[Sequence[str]] | None]
 """From a problem's sentences and a seed to their tags; None where the method was not trained for the language."""
 
-_LOG_SECONDS = 5.0
 _log = logging.getLogger(__name__)
 
 
@@ -146,7 +145,7 @@ def _scored(
 ) -> Iterator[_Scored]:
     places = enumerate(problems)
     mine = [(place, each) for place, each in places if (embed if isinstance(each, Problem) else label) is not None]
-    started = logged = time.monotonic()
+    progress = Progress(_log, len(seeds) * len(mine), "problems scored")
     for turn, seed in enumerate(seeds):
         held = _Held([each for _, each in mine if isinstance(each, Problem)], embed, seed)
         for done, (place, problem) in enumerate(mine, start=1):
@@ -155,9 +154,7 @@ def _scored(
                     yield seed, place, embedding, problem.score(matrices)
             elif label is not None and (tags := label(problem, seed)) is not None:
                 yield seed, place, "sentence", problem.score(tags)
-            if (now := time.monotonic()) - logged > _LOG_SECONDS:
-                logged = now
-                _log_progress(turn * len(mine) + done, len(seeds) * len(mine), now - started)
+            progress.advance(turn * len(mine) + done)
 
 
 class _Held:
@@ -183,11 +180,6 @@ class _Held:
 
 def _addresses(problem: Problem) -> set[str]:
     return {texts.address for texts in problem.texts.values()}
-
-
-def _log_progress(done: int, total: int, seconds: float) -> None:
-    left = seconds / done * (total - done)
-    _log.info("%d of %d problems scored, %.1f a minute, %.0f s left", done, total, 60 * done / seconds, left)
 
 
 def _checked(embedded: Mapping[str, Embedded], texts: Texts, seed: int | None) -> Mapping[str, Embedded]:

@@ -7,9 +7,7 @@ float32. It depends on the two rows alone: not on blocks, threads, the library, 
 """
 
 import logging
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -18,6 +16,7 @@ from jaxtyping import Float32, Int, Int64
 from torch import Tensor
 
 from disent_core.linear import product
+from disent_core.progress import Progress
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +28,6 @@ _SCORES = 1 << 24  # exact scores held at once: 64 MB
 _FOLD = 16  # chunks a group in the search for the highest ones
 _RESCORED = 1 << 17  # numbers gathered at once to score pairs again: 1 MB
 _SPARE = 3  # chunks scored again beyond the k that must be
-_LOG_SECONDS = 5.0
 
 Nearest = tuple[Float32[Tensor, "queries k"], Int64[Tensor, "queries k"]]
 
@@ -64,7 +62,7 @@ def nearest_rows(
     """
     rows, candidates = torch.from_numpy(queries), torch.from_numpy(pool)
     scores, indices = torch.empty(len(rows), k), torch.empty(len(rows), k, dtype=torch.int64)
-    progress = _Progress(len(rows), len(candidates))
+    progress = Progress(logger, len(rows), "queries", what=f"nearest of {len(candidates)} candidates")
     for block in blocks(len(rows), _QUERIES):
         scores[block], indices[block] = _nearest_of_block(rows[block], candidates, k)
         progress.advance(block.stop)
@@ -199,25 +197,3 @@ def _nearest_of_all(queries: Float32[Tensor, "queries dim"], pool: Float32[Tenso
     step = max(1, _SCORES // len(pool))
     parts = [best(exact_scores(queries[block], pool), columns, k) for block in blocks(len(queries), step)]
     return torch.cat([scores for scores, _ in parts]), torch.cat([indices for _, indices in parts])
-
-
-@dataclass
-class _Progress:
-    """A line in the log now and then."""
-
-    queries: int
-    pool: int
-    started: float = field(default_factory=time.monotonic)
-    logged: float = field(default_factory=time.monotonic)
-
-    def advance(self, done: int) -> None:
-        now = time.monotonic()
-        if now - self.logged < _LOG_SECONDS:
-            return
-        self.logged = now
-        rate = done / (now - self.started)
-        left = (self.queries - done) / rate
-        logger.info(
-            "nearest of %d candidates: %d of %d queries, %.0f a second, %.0f s left",
-            *(self.pool, done, self.queries, rate, left),
-        )

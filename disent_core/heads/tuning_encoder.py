@@ -1,7 +1,6 @@
 """What is tuned: a Hugging Face encoder with gradients, or a small map over its frozen vectors."""
 
 import logging
-import time
 from contextlib import nullcontext
 from typing import Any, Literal
 
@@ -13,6 +12,7 @@ from disent_core.encoders.checkpoint import load_model, load_tokeniser
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.encoders.huggingface import padded, pool_states, run_model
 from disent_core.encoders.tokens import TextTokeniser, TokenisedTexts
+from disent_core.progress import Progress
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +21,6 @@ Precision = Literal["float32", "bfloat16"]
 _GROUP = {"cpu": 32, "cuda": 512}
 """Texts of about equal length that are run together: padding to the longest of a large batch is wasted work."""
 _BLOCK = 4_096
-_LOG_SECONDS = 5.0
 
 
 class VectorMap(nn.Module):
@@ -99,13 +98,10 @@ Source = VectorMap | TunableEncoder
 def embed_all(source: Source, inputs: Any, rows: Int[Tensor, " rows"]) -> Float[Tensor, "rows dim"]:
     """Vectors of many texts, in order, without dropout; logs its progress where that takes long."""
     source.eval()
-    started = logged = time.monotonic()
+    progress = Progress(log, len(rows), "texts embedded")
     blocks, done = [torch.zeros(0, source.dim, device=next(source.parameters()).device)], 0
     for block in rows.split(_BLOCK):
         blocks.append(source(inputs, block))
         done += len(block)
-        if (now := time.monotonic()) - logged >= _LOG_SECONDS:
-            logged, rate = now, done / (now - started)
-            left = (len(rows) - done) / rate
-            log.info("%d of %d texts embedded, %.0f a second, %.0f s left", done, len(rows), rate, left)
+        progress.advance(done)
     return torch.cat(blocks)

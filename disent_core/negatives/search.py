@@ -11,7 +11,6 @@ n-grams of candidates are merged 4 * block_pairs tokens at a time.
 """
 
 import logging
-import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,9 +19,9 @@ from jaxtyping import Bool, Float64, Int64, Integer
 
 from disent_core.negatives.ngrams import NgramIndex, blocks, first_columns, matches
 from disent_core.negatives.scoring import Scorer
+from disent_core.progress import Progress
 
 _log = logging.getLogger(__name__)
-_LOG_SECONDS = 5.0
 _SLACK = 1e-9  # more than bounds and scores can differ by rounding
 _SKIPPABLE = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 
@@ -141,16 +140,11 @@ class _Stage:
         grams = first_columns(self.grams[rows], kept)
         frequency = np.diff(postings.indptr).astype(np.int64)
         costs = np.add.reduceat(frequency[grams.indices], grams.indptr[:-1])
-        left_out, logged = self.sizes[rows] - kept, time.monotonic()
-        started = logged
+        left_out = self.sizes[rows] - kept
+        progress = Progress(_log, len(rows), "texts", what=f"order {self.order}")
         for block in blocks(costs, self.search.block_pairs):
             self._scan_block(rows[block], left_out[block], grams[block] @ postings)
-            if (now := time.monotonic()) - logged > _LOG_SECONDS:
-                logged, rate = now, block.stop / (now - started)
-                _log.info(
-                    "order %d: %d of %d texts, %.0f a second, %.0f s left",
-                    *(self.order, block.stop, len(rows), rate, (len(rows) - block.stop) / rate),
-                )
+            progress.advance(block.stop)
 
     def _scan_block(self, rows: Ids, left_out: Integer[np.ndarray, " rows"], counts: sp.csr_array) -> None:
         found = np.diff(counts.indptr)

@@ -22,11 +22,11 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from disent_core.errors import TrainingError
+from disent_core.progress import Progress
 from disent_core.tables import atomic_path, fingerprint
 
 log = logging.getLogger(__name__)
 
-_LOG_SECONDS = 5.0
 _SAVE_SHARE = 0.1
 """Checkpoints take at most this share of the time: those of a large encoder are gigabytes."""
 
@@ -108,8 +108,9 @@ def optimise(module: nn.Module, loss: Loss, examples: int, recipe: Recipe, run: 
     state = _State(module, recipe, examples)
     state.resume(run)
     yield from [Pass(*entry, is_replayed=True) for entry in state.history]
-    started = saved = logged = time.monotonic()
-    first, pause = state.steps, run.checkpoint_seconds
+    progress = Progress(log, state.total, "steps", what=f"{run.stage}, seed {run.seed}", first=state.steps)
+    started = saved = time.monotonic()
+    pause = run.checkpoint_seconds
     while state.steps < state.total:
         state.step(loss, run.seed)
         now = time.monotonic()
@@ -120,11 +121,7 @@ def optimise(module: nn.Module, loss: Loss, examples: int, recipe: Recipe, run: 
             state.save(run)
             saved = time.monotonic()
             pause = max(run.checkpoint_seconds, (saved - now) / _SAVE_SHARE)
-        if now - logged >= _LOG_SECONDS:
-            rate, logged, first = (state.steps - first) / (now - logged), now, state.steps
-            left = (state.total - state.steps) / rate
-            log.info("%s, seed %d: step %d of %d, %.1f a second, %.0f s left",
-                     run.stage, run.seed, state.steps, state.total, rate, left)  # fmt: skip
+        progress.advance(state.steps)
         if ended:
             yield Pass(*state.history[-1])
 

@@ -1,7 +1,6 @@
 """An encoder that is tuned: a transformers model with gradients, its tokeniser and its pooling."""
 
 import logging
-import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -17,13 +16,13 @@ from disent_core.encoders.contract import EncoderFiles
 from disent_core.encoders.huggingface import padded, pool_states, run_model
 from disent_core.encoders.tokens import TextTokeniser, TokenisedTexts
 from disent_core.errors import EncoderError, located
+from disent_core.progress import Progress
 
 log = logging.getLogger(__name__)
 
 Precision = Literal["float32", "bfloat16"]
 
 _BATCH_TOKENS = {"cpu": 1_536, "cuda": 65_536}
-_LOG_SECONDS = 5.0
 
 
 class TunableEncoder(nn.Module):
@@ -64,17 +63,13 @@ class TunableEncoder(nn.Module):
             log.warning("%d of %d texts are longer than %d tokens and were cut", cut, len(texts), self.files.max_length)
         order = np.argsort(-tokens.lengths, kind="stable")
         vectors = torch.empty(len(texts), self.dim, device=self.device)
-        position, started = 0, time.monotonic()
-        logged = started
+        position, progress = 0, Progress(log, len(order), "texts", what="spans")
         while position < len(order):
             longest = max(int(tokens.lengths[order[position]]), 1)
             rows = order[position : position + max(_BATCH_TOKENS[self.device] // longest, 1)]
             vectors[torch.from_numpy(rows).to(self.device)] = self(tokens, rows)
             position += len(rows)
-            if (now := time.monotonic()) - logged >= _LOG_SECONDS:
-                logged, rate = now, position / (now - started)
-                left = (len(order) - position) / rate
-                log.info("spans: %d of %d texts, %.0f a second, %.0f s left", position, len(order), rate, left)
+            progress.advance(position)
         return vectors
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from disent_core import progress
 from disent_core.errors import TableError
 from disent_core.evaluation import comparisons
 from disent_core.evaluation.comparisons import compare
@@ -248,7 +249,7 @@ def test_holm_is_over_all_languages_pairs_of_methods_and_settings_of_a_metric():
 
 
 def test_long_comparisons_tell_how_far_they_are(monkeypatch, caplog):
-    monkeypatch.setattr(comparisons, "_LOG_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "SECONDS", 0.0)
     with caplog.at_level(logging.INFO, logger="disent_core"):
         compared(outcome("raw", HITS[0]), outcome("dream", HITS[1]))
     assert "1 of 1 problems compared" in caplog.messages[-1]

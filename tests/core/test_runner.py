@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from toy_tasks import CONFIG, ENGLISH, GERMAN, crosslingual, vectors
 
+from disent_core import progress
 from disent_core.errors import EncoderError
-from disent_core.evaluation import runner
 from disent_core.evaluation.contract import Measurement, Problem, Texts, measured
 from disent_core.evaluation.intervals import wilson
 from disent_core.evaluation.runner import evaluate
@@ -225,7 +225,7 @@ def test_seeds_must_be_distinct_and_some(seeds):
 
 
 def test_long_evaluations_tell_how_far_they_are(monkeypatch, caplog):
-    monkeypatch.setattr(runner, "_LOG_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "SECONDS", 0.0)
     with caplog.at_level(logging.INFO, logger="disent_core"):
         run(crosslingual(ENGLISH, GERMAN))
     assert "2 of 2 problems scored" in caplog.messages[-1]

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from disent_core import progress
 from disent_core.evaluation import search
 from disent_core.evaluation.retrieval import gold_ranks, nearest, unit_rows
 from disent_core.evaluation.search import best, exact_scores, nearest_rows, on_grid
@@ -201,7 +202,7 @@ def test_only_crowded_queries_are_compared_exactly_with_the_whole_pool(monkeypat
 
 
 def test_a_long_search_says_how_fast_it_is_and_how_long_it_takes(monkeypatch, caplog):
-    monkeypatch.setattr(search, "_LOG_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "SECONDS", 0.0)
     rows = unit_rows(normal(0, 1_000), "rows")
     with caplog.at_level(logging.INFO, "disent_core.evaluation.search"):
         nearest_rows(rows, rows, 1)

@@ -1,0 +1,52 @@
+"""A line in the log now and then, of work that takes long."""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+SECONDS = 5.0
+"""Least time between two lines: a console stays readable, and nobody wonders whether it hangs."""
+
+
+@dataclass
+class Progress:
+    """Tells how much is done, how fast it goes and how long the rest will take: work that is short tells nothing.
+
+    `first` was done before; it counts as done, but not for the rate.
+    """
+
+    log: logging.Logger
+    total: int
+    unit: str
+    what: str = ""
+    first: int = 0
+    clock: Callable[[], float] = time.monotonic
+    started: float = field(init=False)
+    logged: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.started = self.logged = self.clock()
+
+    def advance(self, done: int) -> None:
+        """Log `WHAT: DONE of TOTAL UNIT, 3.5 a second, 20 s left`, unless the last line is too recent.
+
+        Args:
+            done: everything up to now, with what was done before.
+        """
+        now = self.clock()
+        if now - self.logged < SECONDS or done == self.first:
+            return
+        self.logged = now
+        each = (now - self.started) / (done - self.first)
+        self.log.info(
+            "%s%d of %d %s, %s, %.0f s left",
+            *(f"{self.what}: " if self.what else "", done, self.total, self.unit),
+            *(_rate(each), (self.total - done) * each),
+        )
+
+
+def _rate(seconds_each: float) -> str:
+    if seconds_each > 1:
+        return f"{60 / seconds_each:.1f} a minute"
+    return f"{1 / max(seconds_each, 1e-9):.1f} a second"
