@@ -6,6 +6,7 @@ named `schema.relation`, and the order of building follows from these names.
 """
 
 import csv
+import errno
 import io
 import json
 import re
@@ -25,7 +26,9 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
 from disent_core.errors import DisentError, TableError, located
-from disent_core.tables import SCHEMAS, atomic_path
+from disent_core.files import sealed_path
+from disent_core.tables import SCHEMAS
+from disent_core.text import printable
 
 INPUTS = (
     "metrics",
@@ -60,6 +63,13 @@ _CLOSED: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
 }
+_ASKING = (
+    "timezone = 'UTC'",
+    "temp_directory = ''",
+    "memory_limit = '4GB'",
+    "enable_external_access = false",
+    "lock_configuration = true",
+)
 _COMMENT = re.compile(r"--[^\n]*")
 _REFERENCE = re.compile(r"\b(?:from|join)\s+(\w+\.\w+)")
 _SEVERITY = re.compile(r"^-- severity: (error|warning)$", re.MULTILINE)
@@ -161,7 +171,7 @@ def published_metrics(folder: Path) -> pa.Table:
     for path in sorted(folder.glob("*.csv")):
         try:
             tables.append(pc.read_csv(path, parse_options=parsing, convert_options=options))
-        except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
+        except (pa.ArrowException, OSError) as error:
             raise TableError(located(path, None, f"not as expected: {error}", "Correct the file")) from error
     return pa.concat_tables(tables)
 
@@ -169,12 +179,13 @@ def published_metrics(folder: Path) -> pa.Table:
 @contextmanager
 def _new_database(destination: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection to a new file beside `destination`, which takes its place if nothing is raised."""
-    with atomic_path(destination) as beside:
+    with sealed_path(destination) as beside:
         connection = duckdb.connect(beside, config=_CLOSED)
         try:
             yield connection
         finally:
-            connection.close()  # writes the log into the file
+            with _one_line("the warehouse"):
+                connection.close()  # writes the log into the file
             beside.with_name(beside.name + ".wal").unlink(missing_ok=True)
             shutil.rmtree(beside.with_name(beside.name + ".tmp"), ignore_errors=True)
 
@@ -279,6 +290,8 @@ def _one_line(what: str) -> Iterator[None]:
     try:
         yield
     except duckdb.Error as error:
+        if "No space left on device" in str(error):
+            raise OSError(errno.ENOSPC, str(error)) from error
         raise DisentError(f"{what}: {' '.join(str(error).split())}") from error
 
 
@@ -286,7 +299,10 @@ def _one_line(what: str) -> Iterator[None]:
 
 
 def query(database: Path, sql: str) -> pa.Table:
-    """Answer of one query. It can change nothing in the warehouse and reach no file.
+    """Answer of one query. It can change nothing in the warehouse, reach no other file and no network.
+
+    Only `select` (and `from`, `with`, `describe`, `summarize`) is run: even without access to files DuckDB lets
+    `attach` and `copy` write the database that is open, and its log. A query has 4 GB of memory.
 
     Raises:
         TableError: if the warehouse is missing or damaged.
@@ -304,13 +320,25 @@ def query(database: Path, sql: str) -> pa.Table:
             remedy = "Delete the file and materialise it again"
             raise TableError(located(database, None, f"can't be opened ({error})", remedy)) from error
         connection.execute("use warehouse")
-        for option in ("timezone = 'UTC'", "enable_external_access = false", "lock_configuration = true"):
+        for option in _ASKING:
             connection.execute(f"set {option}")
-        with _one_line("query"):
-            answer = connection.sql(sql)
-            if answer is not None:
-                return answer.to_arrow_table()
+        try:
+            with _one_line("query"):
+                _require_select(connection, sql)
+                answer = connection.sql(sql)
+                if answer is not None:
+                    return answer.to_arrow_table()
+        except RuntimeError as error:
+            if "interrupted" in str(error):  # what DuckDB makes of Ctrl-C
+                raise KeyboardInterrupt from error
+            raise
     raise DisentError("query: this statement returns no rows. Ask with select")
+
+
+def _require_select(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+    kinds = dict.fromkeys(statement.type for statement in connection.extract_statements(sql))
+    if others := [kind.name.lower() for kind in kinds if kind != duckdb.StatementType.SELECT]:
+        raise DisentError(f"query: {', '.join(others)} is not run here. Ask with select")
 
 
 # --- printing ---------------------------------------------------------------------------------------------
@@ -333,14 +361,14 @@ def render(table: pa.Table, style: Style) -> str:
         writer.writerows([_plain(value) for value in row] for row in rows)
         return text.getvalue()
     if style == "markdown":
-        cells = [table.column_names, ["---"] * table.num_columns, *(map(_cell, row) for row in rows)]
+        cells = [list(map(_cell, table.column_names)), ["---"] * table.num_columns, *(map(_cell, row) for row in rows)]
         return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n" for row in cells)
     return _fixed_width(table.schema, rows)
 
 
 def _fixed_width(schema: pa.Schema, rows: Sequence[Sequence[Any]]) -> str:
     right = [pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in schema.types]
-    cells = [schema.names, *([_cell(value) for value in row] for row in rows)]
+    cells = [list(map(_cell, schema.names)), *([_cell(value) for value in row] for row in rows)]
     widths = [max(map(_width, column)) for column in zip(*cells, strict=True)]
     lines = ["  ".join(map(_pad, row, widths, right)).rstrip() for row in cells]
     rule = "  ".join("-" * width for width in widths)
@@ -356,7 +384,7 @@ def _plain(value: Any) -> Any:
 def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.3f}"
-    return "" if value is None else " ".join(str(_plain(value)).split())
+    return "" if value is None else printable(" ".join(str(_plain(value)).split()))
 
 
 def _width(text: str) -> int:

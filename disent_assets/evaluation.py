@@ -27,6 +27,7 @@ from disent_core.evaluation.comparisons import compare
 from disent_core.evaluation.contract import READABLE, LabelProblem, Problem, Task, Texts, task
 from disent_core.evaluation.runner import Evaluated, Label, evaluate
 from disent_core.evaluation.scopes import scopes
+from disent_core.files import locked
 from disent_core.heads.contract import TrainedLabeller, TrainedMethod
 from disent_core.heads.data import text_features
 from disent_core.heads.train import describe_head, settings_fingerprint
@@ -120,9 +121,10 @@ def _refresh(
             made.update({table: getattr(found, table) for table in TABLES})
         return made[name]
 
-    refreshed = {
-        name: refresh_table(paths[name], SCHEMAS[name], inputs=inputs, make=partial(make, name)) for name in TABLES
-    }
+    with locked(paths["metrics"].with_suffix("")):  # all three: one measurement gives them
+        refreshed = {
+            name: refresh_table(paths[name], SCHEMAS[name], inputs=inputs, make=partial(make, name)) for name in TABLES
+        }
     rows = read_table(paths["metrics"], SCHEMAS["metrics"])
     shown = _pictures(partial(workspace.plot, encoder, method.name, pair), refreshed["metrics"].info.content, rows)
     metadata = {"rankings": refreshed["rankings"].info.rows, **_headline(rows), **shown}

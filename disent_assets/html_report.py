@@ -10,9 +10,9 @@ from typing import Any
 from disent_assets.database import query
 from disent_assets.resources import Workspace
 from disent_core.evaluation.contract import TASKS
+from disent_core.files import atomic_path
 from disent_core.report.document import PICTURES, Picture, Run, document
 from disent_core.report.papers import TABLE_VIEW
-from disent_core.tables import atomic_path
 
 Rows = list[dict[str, Any]]
 

@@ -14,8 +14,9 @@ import dagster as dg
 import pyarrow as pa
 
 from disent_core.errors import DisentError
+from disent_core.files import remove_sealed, sealed_path, sound
 from disent_core.report.look import png, png_made_of
-from disent_core.tables import Refreshed, atomic_path, fingerprint
+from disent_core.tables import Refreshed, fingerprint
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -106,12 +107,12 @@ def pictures(made_of: str, drawings: Mapping[Path, Callable[[], "Figure | None"]
     """
     shown = {}
     for path, draw in drawings.items():
-        if png_made_of(path) != made_of:
+        if sound(path) is None or png_made_of(path) != made_of:
             drawn = draw()
             if drawn is None:
-                path.unlink(missing_ok=True)
+                remove_sealed(path)
                 continue
-            with atomic_path(path) as beside:
+            with sealed_path(path) as beside:
                 beside.write_bytes(png(drawn, made_of))
         shown[path.stem] = picture(path)
     return shown

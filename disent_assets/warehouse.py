@@ -23,10 +23,11 @@ from disent_assets.report import clear_errors, pictures, spec
 from disent_assets.resources import SQL, Workspace
 from disent_assets.targets import MASKED, SWITCHED, TEMPLATES, TRAINING_TEMPLATES
 from disent_core.evaluation.contract import TASKS
+from disent_core.files import locked, read_sealed, sound, write_sealed_text
 from disent_core.report import PICTURES_VERSION
 from disent_core.report.look import method_marks
 from disent_core.report.scores import leaderboard, leakage, ordered_groups
-from disent_core.tables import SCHEMAS, content_of, fingerprint, refresh_table, rows_table, write_text
+from disent_core.tables import SCHEMAS, content_of, fingerprint, refresh_table, rows_table
 
 CODE_VERSION = "1"
 DATABASE = ["warehouse", "database"]
@@ -68,7 +69,7 @@ def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
         ],
     )
     def database() -> Iterator[dg.MaterializeResult]:
-        with clear_errors():
+        with clear_errors(), locked(workspace.warehouse):
             result = _refresh(workspace)
         yield result
 
@@ -131,14 +132,14 @@ def _refresh(workspace: Workspace) -> dg.MaterializeResult:
     wanted = fingerprint(CODE_VERSION, contents, _sql_hash())
     # Written after the swap: a run killed in between builds once more.
     record = workspace.warehouse.with_suffix(".json")
-    if workspace.warehouse.is_file() and record.is_file():
-        last = json.loads(record.read_text(encoding="utf-8"))
+    if None not in (sound(workspace.warehouse), sound(record)):
+        last = json.loads(read_sealed(record) or "")
         if last["inputs"] == wanted:
             return _result(workspace, last, recomputed=False)
     report = build_warehouse(inputs, SQL, workspace.warehouse)
     checks = {each.name: each.offending for each in report.checks}
     last = {"inputs": wanted, "checks": checks, "rows": dict(report.rows), "build_seconds": report.seconds}
-    write_text(record, json.dumps(last, indent=2) + "\n")
+    write_sealed_text(record, json.dumps(last, indent=2) + "\n")
     return _result(workspace, last, recomputed=True)
 
 

@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 from jaxtyping import Float, Int
 
 from disent_core.errors import TableError, located
-from disent_core.tables import atomic_path, fingerprint
+from disent_core.files import atomic_path, is_sound_folder, seal_folder
+from disent_core.tables import fingerprint, read_parquet
 
 KEY = np.dtype("S32")
 """A text key as an array has it: 32 hex digits."""
@@ -80,13 +81,9 @@ def read_part(part: Path, columns: list[str] | None = None) -> pa.Table:
     """Rows of one Parquet part.
 
     Raises:
-        TableError: if it is damaged.
+        TableError: if it is missing or damaged.
     """
-    try:
-        return pq.ParquetFile(part, memory_map=True).read(columns=columns)
-    except (pa.ArrowException, OSError) as error:
-        remedy = "Delete the file and materialise the embeddings again: only its texts are encoded"
-        raise TableError(located(part, None, f"this table is damaged ({error})", remedy)) from error
+    return read_parquet(part, "Materialise the embeddings again: only its texts are encoded", columns)
 
 
 def keys_array(column: pa.ChunkedArray) -> np.ndarray:
@@ -109,20 +106,17 @@ def open_arrays(cache: Path, table: str, parts: Sequence[Path], source: Path) ->
         source: their folder, for the message.
 
     Raises:
-        TableError: if there are no parts, or one of them or an array is damaged.
+        TableError: if there are no parts, or one of them is damaged. Damaged arrays are made anew.
     """
     if not parts:
         remedy = "Materialise the embeddings of this encoder and language first"
         raise TableError(located(source, None, "nothing is stored here", remedy))
     folder = cache / f"{table}-{fingerprint([part.name for part in parts])[:16]}"
-    if not folder.is_dir():
+    if not is_sound_folder(folder):
         _publish(folder, partial(_build, parts=parts))
         _forget_older(folder, table)
-    try:  # Copy on write: torch takes no read-only memory, and the file stays as it is.
-        return {file.stem: np.load(file, mmap_mode="c") for file in folder.glob("*.npy")}
-    except (OSError, ValueError) as error:
-        remedy = "Delete this folder; it is made again from the tables"
-        raise TableError(located(folder, None, f"the arrays are damaged ({error})", remedy)) from error
+    # Copy on write: torch takes no read-only memory, and the file stays as it is.
+    return {file.stem: np.load(file, mmap_mode="c", allow_pickle=False) for file in folder.glob("*.npy")}
 
 
 def _publish(folder: Path, build: Callable[[Path], None]) -> None:
@@ -131,6 +125,7 @@ def _publish(folder: Path, build: Callable[[Path], None]) -> None:
         with atomic_path(folder) as beside:
             beside.mkdir()
             build(beside)
+            seal_folder(beside)
     except OSError:
         if not folder.is_dir():
             raise

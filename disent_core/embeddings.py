@@ -24,7 +24,8 @@ from jaxtyping import Float, Int
 from disent_core.arrays import KEY, StateTable, VectorTable, keys_array, open_arrays, read_part
 from disent_core.encoders.contract import EncodedBatch, Encoder, FloatName
 from disent_core.errors import EncoderError
-from disent_core.tables import atomic_path, fingerprint, safe_part, states_schema, vectors_schema
+from disent_core.files import locked, remove_sealed, sealed_path, sound
+from disent_core.tables import fingerprint, safe_part, states_schema, vectors_schema
 
 logger = logging.getLogger(__name__)
 
@@ -75,9 +76,14 @@ class EmbeddingStore:
         """Keys of the texts that a table holds.
 
         Raises:
-            TableError: if a part is damaged.
+            DamagedError: if a part is damaged. It has been set aside.
         """
         return {key.decode() for part in self.parts(table) for key in self._part_keys(part).tolist()}
+
+    def set_damaged_aside(self) -> None:
+        """Check every part; the texts of damaged ones are missing then, and are encoded again."""
+        for part in (*self.parts(VECTORS), *self.parts(STATES)):
+            sound(part)
 
     def missing(self, keys: Iterable[str], *, states: bool) -> list[str]:
         """Keys, each once and in order, that have no vector yet (or no states, if `states`)."""
@@ -89,7 +95,8 @@ class EmbeddingStore:
     ) -> EncodeReport:
         """Encode what is not there yet: a vector for each text, and token states for `state_keys`.
 
-        A text that needs both is encoded once. Parts are written as they fill; run it again after a crash.
+        A text that needs both is encoded once. Parts are written as they fill; run it again after a crash. Of two
+        runs at once one encodes and the other waits.
 
         Args:
             encoder: its fingerprint is that of this store.
@@ -106,12 +113,13 @@ class EmbeddingStore:
             raise ValueError(f"encoder {encoder.fingerprint[:12]} is not that of store {self._place}")
         if stray := wanted - texts.keys():
             raise ValueError(f"{len(stray)} state keys have no text, e.g. {min(stray)!r}")
-        with_states = self.missing((key for key in texts if key in wanted), states=True)
-        both = set(with_states)
-        vectors_only = [key for key in self.missing(texts, states=False) if key not in both]
-        progress = _Progress(f"{encoder.name}, {self._place.name}", len(with_states) + len(vectors_only))
-        for keys, states in ((with_states, True), (vectors_only, False)):
-            self._encode(encoder, keys, [texts[key] for key in keys], progress, states=states)
+        with locked(self.folder(VECTORS)):
+            with_states = self.missing((key for key in texts if key in wanted), states=True)
+            both = set(with_states)
+            vectors_only = [key for key in self.missing(texts, states=False) if key not in both]
+            progress = _Progress(f"{encoder.name}, {self._place.name}", len(with_states) + len(vectors_only))
+            for keys, states in ((with_states, True), (vectors_only, False)):
+                self._encode(encoder, keys, [texts[key] for key in keys], progress, states=states)
         reused = len(texts) - progress.total
         seconds = time.monotonic() - started
         return EncodeReport(progress.total, reused, seconds, progress.tokens, progress.truncated)
@@ -191,7 +199,7 @@ class EmbeddingStore:
     def _rewrite(self, part: Path, rows: pa.Table) -> None:
         if len(rows):
             _write_part(part.parent, rows)
-        part.unlink()
+        remove_sealed(part)
 
     # --- reading ---
 
@@ -280,5 +288,5 @@ def _finite(values: np.ndarray) -> pa.Array:
 def _write_part(folder: Path, rows: pa.Table) -> None:
     """Floats hardly compress, so the fastest level, and no dictionary."""
     name = fingerprint(sorted(rows["text_key"].to_pylist()))[:16]
-    with atomic_path(folder / f"part-{name}.parquet") as beside:
+    with sealed_path(folder / f"part-{name}.parquet", rows=len(rows)) as beside:
         pq.write_table(rows, beside, compression="zstd", compression_level=1, use_dictionary=False)

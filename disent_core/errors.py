@@ -5,6 +5,8 @@
     |-- CorpusError      a corpus file is missing, damaged or malformed
     |   `-- AlignmentError  two sides that must be parallel are not
     |-- TableError       a stored table is missing, damaged or of another schema
+    |   `-- DamagedError    a stored file is not as it was written
+    |-- StorageError     the disk is full or fails
     |-- EncoderError     an encoder can't be loaded or gives unusable vectors
     `-- TrainingError    training can't go on
 
@@ -33,6 +35,14 @@ class AlignmentError(CorpusError):
 
 class TableError(DisentError):
     """A stored table is missing, damaged or does not have its schema."""
+
+
+class DamagedError(TableError):
+    """A stored file is not as it was written, and was set aside."""
+
+
+class StorageError(DisentError):
+    """Results can't be stored: the disk is full or fails."""
 
 
 class EncoderError(DisentError):

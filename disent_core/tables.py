@@ -1,20 +1,17 @@
 """The tables: where they lie, how they are written, read and fingerprinted.
 
-A table is a Parquet file (zstd) per partition. It is written beside its place, flushed and renamed, so a
-reader sees the old file or the new one and never a part of either. Two hashes travel in its footer:
+A table is a Parquet file (zstd) per partition, with a manifest (see `disent_core.files`) that has two hashes:
 
 * `inputs`: of everything the content was made from. Equal inputs: nothing to recompute.
 * `content`: of the rows themselves, whatever wrote the bytes. Equal content: nothing downstream is stale.
+
+Both stand in the file's footer as well, for who has nothing but the file.
 """
 
 import hashlib
 import json
-import os
 import re
-import shutil
-import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,18 +21,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from disent_core.errors import TableError, located
+from disent_core.files import Seal, check_seal, locked, read_sealed, sealed_path, sound
 from disent_core.schemas import SCHEMAS, states_schema, vectors_schema
 
 __all__ = [
-    "SCHEMAS", "Refreshed", "TableInfo", "atomic_path", "conform", "content_fingerprint",
-    "content_of", "fingerprint", "read_info", "read_table", "refresh_table", "rows_table", "safe_part", "states_schema",
-    "table_path", "vectors_schema", "write_table", "write_text",
+    "SCHEMAS", "Refreshed", "TableInfo", "conform", "content_fingerprint",
+    "content_of", "fingerprint", "read_info", "read_parquet", "read_table", "refresh_table", "rows_table", "safe_part",
+    "states_schema", "table_path", "vectors_schema", "write_table",
 ]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class TableInfo:
-    """What the footer of a stored table says of it."""
+    """What the manifest of a stored table says of it."""
 
     rows: int
     inputs: str
@@ -105,43 +103,6 @@ def _hash_column(column: pa.Array | pa.ChunkedArray, digest: "hashlib._Hash") ->
         digest.update(np.ascontiguousarray(values).tobytes())
 
 
-# --- atomic files -----------------------------------------------------------------------------------------
-
-
-@contextmanager
-def atomic_path(path: Path) -> Iterator[Path]:
-    """A temporary path in the same folder; on success it is flushed to disk and takes the name `path`.
-
-    The name or nothing: on any error the temporary file is removed and `path` stays as it was.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        yield beside
-        _flush(beside)
-        os.replace(beside, path)  # noqa: PTH105 - the atomicity of os.replace is the point
-        _flush(path.parent)
-    finally:
-        if beside.is_dir():
-            shutil.rmtree(beside)
-        else:
-            beside.unlink(missing_ok=True)
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a UTF-8 file atomically."""
-    with atomic_path(path) as beside:
-        beside.write_text(text, encoding="utf-8")
-
-
 # --- tables -----------------------------------------------------------------------------------------------
 
 _INPUTS, _CONTENT = b"disent.inputs", b"disent.content"
@@ -176,7 +137,7 @@ def rows_table(rows: Sequence[Mapping[str, Any]], name: str) -> pa.Table:
 
 
 def write_table(path: Path, table: pa.Table, schema: pa.Schema, *, inputs: str) -> TableInfo:
-    """Write one partition atomically and return what its footer says.
+    """Write one partition atomically, with its manifest, and return what that says.
 
     Args:
         path: where the partition lies.
@@ -187,7 +148,7 @@ def write_table(path: Path, table: pa.Table, schema: pa.Schema, *, inputs: str) 
     table = conform(table, schema, path.stem)
     content = content_fingerprint(table)
     stamped = table.replace_schema_metadata({_INPUTS: inputs.encode(), _CONTENT: content.encode()})
-    with atomic_path(path) as beside:
+    with sealed_path(path, rows=table.num_rows, inputs=inputs, content=content) as beside:
         pq.write_table(stamped, beside, compression="zstd")
     return TableInfo(rows=table.num_rows, inputs=inputs, content=content)
 
@@ -201,23 +162,29 @@ class Refreshed:
 
 
 def refresh_table(path: Path, schema: pa.Schema, *, inputs: str, make: Callable[[], pa.Table]) -> Refreshed:
-    """Make and write the partition, unless one made from equal inputs lies there already."""
-    info = read_info(path)
-    if info is not None and info.inputs == inputs:
+    """Make and write the partition, unless one made from equal inputs lies there already.
+
+    A damaged one is set aside and made anew. Of two runs that want the same one makes it and the other waits.
+    """
+    if (info := _info(sound(path))) is not None and info.inputs == inputs:
         return Refreshed(info, is_reused=True)
-    return Refreshed(write_table(path, make(), schema, inputs=inputs), is_reused=False)
+    with locked(path):
+        if (info := _info(sound(path))) is not None and info.inputs == inputs:
+            return Refreshed(info, is_reused=True)
+        return Refreshed(write_table(path, make(), schema, inputs=inputs), is_reused=False)
 
 
 def read_info(path: Path) -> TableInfo | None:
-    """What the footer says, or None where there is no such table or its footer can't be read."""
-    try:
-        metadata = pq.read_metadata(path)
-    except (FileNotFoundError, pa.ArrowInvalid, OSError):
-        return None
-    stamps = metadata.metadata or {}
-    if _INPUTS not in stamps or _CONTENT not in stamps:
-        return None
-    return TableInfo(metadata.num_rows, stamps[_INPUTS].decode(), stamps[_CONTENT].decode())
+    """What the manifest says, once the file was found to be as it says; None where there is no such table.
+
+    Raises:
+        DamagedError: if the file is not as it was written. It has been set aside.
+    """
+    return _info(check_seal(path))
+
+
+def _info(seal: Seal | None) -> TableInfo | None:
+    return None if seal is None else TableInfo(**seal.facts)
 
 
 def content_of(path: Path) -> str | None:
@@ -232,16 +199,22 @@ def read_table(path: Path, schema: pa.Schema, columns: Sequence[str] | None = No
     Raises:
         TableError: if the table is missing, damaged, or has another schema.
     """
-    if not path.is_file():
-        raise TableError(located(path, None, "this table does not exist", "Materialise its asset first"))
     names = list(columns or schema.names)
-    remedy = "Delete the file and materialise its asset again"
-    try:
-        lacking = [name for name in names if name not in pq.read_schema(path, memory_map=True).names]
-        table = None if lacking else pq.read_table(path, columns=names, memory_map=True)
-    except (pa.ArrowInvalid, OSError) as error:
-        found = f"this table is damaged ({' '.join(str(error).split())})"
-        raise TableError(located(path, None, found, remedy)) from error
-    if table is None:
-        raise TableError(located(path, None, f"columns {lacking} are missing", remedy))
+    table = read_parquet(path, "Materialise its asset first", names)
     return conform(table, pa.schema([schema.field(name) for name in names]), str(path))
+
+
+def read_parquet(path: Path, remedy: str, columns: list[str] | None = None) -> pa.Table:
+    """Some or all columns of a sealed Parquet file.
+
+    Raises:
+        TableError: if it is missing (for which there is the remedy), lacks a column, or is damaged.
+    """
+    data = read_sealed(path)
+    if data is None:
+        raise TableError(located(path, None, "this table does not exist", remedy))
+    file = pq.ParquetFile(pa.BufferReader(data))
+    if lacking := [name for name in columns or () if name not in file.schema_arrow.names]:
+        again = "Delete the file and materialise its asset again"
+        raise TableError(located(path, None, f"columns {lacking} are missing", again))
+    return file.read(columns=columns)

@@ -1,8 +1,11 @@
 """Normalisation and tokenisation by script, and the address of a text."""
 
 import hashlib
+import json
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 UNSPACED_LANGUAGES = frozenset({"ja", "zh", "th", "lo", "km", "my", "bo", "dz", "yue", "wuu"})
 """Languages written without spaces between words: their tokens are characters."""
@@ -21,6 +24,32 @@ MARKERS = frozenset({SUBWORD_MASK_OPEN, SUBWORD_MASK_CLOSE, HIDDEN_OPEN, HIDDEN_
 def normalise(text: str) -> str:
     """NFC: the form in which every text is stored, compared and hashed."""
     return unicodedata.normalize("NFC", text)
+
+
+def parsed_json(text: str) -> Any:
+    """What the JSON says.
+
+    Raises:
+        ValueError: if it is malformed, nested deeper than can be read, or has half of a character (`"\\ud800"`).
+    """
+    try:
+        value = json.loads(text)
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode()
+    except RecursionError as error:
+        raise ValueError("JSON that is nested too deeply") from error
+    return value
+
+
+def printable(text: str) -> str:
+    """The text as a terminal may show it: control characters, and what turns the direction of writing, escaped.
+
+    Line ends and tabs stay.
+    """
+    return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
+
+
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def text_key(text: str) -> str:

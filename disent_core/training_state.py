@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.optim.adam import adam
 
-from disent_core.tables import atomic_path
+from disent_core.files import sealed_path, sound
 
 log = logging.getLogger(__name__)
 
@@ -155,26 +155,22 @@ def save(checkpoint: Path, run: str, state: TrainingState) -> None:
         for name, stack in getattr(state, attribute).items()
     }
     plain = json.dumps({name: getattr(state, name) for name in _PLAIN})
-    with atomic_path(checkpoint) as beside:
+    with sealed_path(checkpoint) as beside:
         save_file(tensors, beside, metadata={"run": run, "state": plain})
 
 
 def resume(checkpoint: Path, run: str, device: str) -> TrainingState | None:
     """The state that `save` wrote, or None where there is none of this run."""
-    if not checkpoint.is_file():
+    if sound(checkpoint) is None:
         return None
     stacks: dict[str, Parameters] = {attribute: {} for attribute in _STACKS.values()}
-    try:
-        with safe_open(checkpoint, framework="pt", device=device) as file:
-            metadata = file.metadata() or {}
-            if metadata.get("run") != run:
-                return None
-            for key in file.keys():
-                prefix, name = key.split(".", 1)
-                stacks[_STACKS[prefix]][name] = file.get_tensor(key)
-    except SafetensorError as error:
-        log.warning("%s is damaged (%s): training starts anew", checkpoint, error)
-        return None
+    with safe_open(checkpoint, framework="pt", device=device) as file:
+        metadata = file.metadata()
+        if metadata["run"] != run:
+            return None
+        for key in file.keys():
+            prefix, name = key.split(".", 1)
+            stacks[_STACKS[prefix]][name] = file.get_tensor(key)
     plain: dict[str, Any] = json.loads(metadata["state"])
     state = TrainingState(**plain, **stacks)  # pyright: ignore[reportArgumentType] - the names of both are its own
     training = [state.seeds[index] for index in state.active]

@@ -12,8 +12,9 @@ from typing import Any
 from disent_core.encoders import huggingface, scratch, vectors
 from disent_core.encoders.checkpoint import DENSE, files_fingerprint, model_folder
 from disent_core.encoders.contract import Device, Encoder, EncoderFiles, Pooling
-from disent_core.errors import EncoderError
-from disent_core.tables import fingerprint, write_text
+from disent_core.errors import EncoderError, located
+from disent_core.files import is_sound_folder, locked, read_sealed, sound, write_sealed_text
+from disent_core.tables import fingerprint
 
 log = logging.getLogger(__name__)
 _LOG_SECONDS = 5.0
@@ -24,7 +25,7 @@ class PretrainReport:
     """What `LazyEncoder.pretrain` did: 0 steps where the encoder was there already."""
 
     steps: int
-    loss: float | None
+    loss: float
     texts: int
 
 
@@ -58,7 +59,7 @@ class LazyEncoder:
         folder = model_folder(config.path, config.id, config.revision)
         files = sorted([*folder.iterdir(), *folder.glob(f"{DENSE}/*")])
         stamps = tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files)
-        return huggingface.encoder_fingerprint(config, _hashes(folder, config.pooling, stamps))
+        return huggingface.encoder_fingerprint(config, _hashes(folder, config.pooling, stamps, self.is_pretrained_here))
 
     @property
     def files(self) -> EncoderFiles:
@@ -90,22 +91,35 @@ class LazyEncoder:
 
         A frozen encoder stays as it is when texts change later: delete its folder to pretrain it anew.
         """
-        record = self.folder.with_suffix(".json")
-        identity = fingerprint(scratch.identity(self.config))
-        if record.is_file() and (self.folder / "config.json").is_file():
-            last = json.loads(record.read_text(encoding="utf-8"))
-            if last["config"] == identity:
-                return PretrainReport(0, last["loss"], last["texts"])
+        with locked(self.folder):
+            return self._done() or self._pretrain(texts, pairs)
+
+    @property
+    def _record(self) -> Path:
+        return self.folder.with_suffix(".json")
+
+    def _done(self) -> PretrainReport | None:
+        if not is_sound_folder(self.folder) or sound(self._record) is None:
+            return None
+        last = json.loads(read_sealed(self._record) or "")
+        is_own = last["config"] == fingerprint(scratch.identity(self.config))
+        return PretrainReport(0, last["loss"], last["texts"]) if is_own else None
+
+    def _pretrain(
+        self, texts: Callable[[], Sequence[str]], pairs: Callable[[], Sequence[tuple[str, str]]]
+    ) -> PretrainReport:
         own = texts()
         translations = pairs() if self.config.translation else ()
-        done, loss, logged = 0, None, time.monotonic()
+        done, logged = 0, time.monotonic()
         for step in scratch.pretrain(own, self.config, self.folder, self.device, pairs=translations):
-            done, loss = done + 1, step.loss
+            done += 1
             if time.monotonic() - logged >= _LOG_SECONDS:
                 logged = time.monotonic()
                 left = (step.steps - step.step) * step.seconds / done
-                log.info("pretraining: step %d of %d, loss %.2f, %.0f s left", step.step, step.steps, loss, left)
-        write_text(record, json.dumps({"config": identity, "loss": loss, "texts": len(own)}) + "\n")
+                log.info("pretraining: step %d of %d, loss %.2f, %.0f s left", step.step, step.steps, step.loss, left)
+        identity, loss = fingerprint(scratch.identity(self.config)), scratch.final_loss(self.folder)
+        record = {"config": identity, "loss": loss, "texts": len(own)}
+        write_sealed_text(self._record, json.dumps(record) + "\n")
         return PretrainReport(done, loss, len(own))
 
     def _frozen(self) -> huggingface.HuggingFaceConfig:
@@ -113,7 +127,12 @@ class LazyEncoder:
 
 
 @lru_cache(maxsize=16)
-def _hashes(folder: Path, pooling: Pooling, stamps: tuple[tuple[str, int, int], ...]) -> dict[str, str]:
+def _hashes(
+    folder: Path, pooling: Pooling, stamps: tuple[tuple[str, int, int], ...], is_sealed: bool
+) -> dict[str, str]:
     """Hashes of the model's files; they are read again when a file's time or size has changed."""
     del stamps  # part of the key only
+    if is_sealed and not is_sound_folder(folder):
+        remedy = "It was set aside. Materialise it again: it is pretrained anew"
+        raise EncoderError(located(folder, None, "this model is not as it was written", remedy))
     return files_fingerprint(folder, pooling)

@@ -33,13 +33,15 @@ from disent_core.encoders.language_modelling import (
     read_sequences,
     train_tokeniser,
 )
-from disent_core.errors import EncoderError, TrainingError, located
-from disent_core.tables import atomic_path, fingerprint, write_text
+from disent_core.errors import TrainingError
+from disent_core.files import atomic_path, seal_folder, sealed_path, sound, write_text
+from disent_core.tables import fingerprint
 
 CODE_VERSION = "1"
 """Changes with every change of this code that changes weights."""
 
 _MARKER, _CHECKPOINT, _TOKENISER = "pretraining.txt", "checkpoint.safetensors", "tokenizer.json"
+_LOSS = "pretraining_loss.txt"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +161,7 @@ def pretrain(
     if _read_marker(folder) == made_from:
         return
     work = folder.with_name(f".{folder.name}.pretraining")
-    if _read_marker(work) != made_from:
+    if _read_marker(work) != made_from or sound(work / _TOKENISER) is None:
         shutil.rmtree(work, ignore_errors=True)
         every_text = [*texts, *(side for pair in pairs for side in pair)]
         train_tokeniser(every_text, config.tokeniser, config.vocab_size, work / _TOKENISER)
@@ -168,13 +170,18 @@ def pretrain(
     run = _Run(config, sequences, resolve_device(device))
     run.restore(work / _CHECKPOINT)
     yield from run.steps(work / _CHECKPOINT)
-    _publish(run.model, config, work, folder, made_from)
+    _publish(run, config, work, folder, made_from)
 
 
 def identity(config: ScratchConfig) -> dict[str, Any]:
     """Settings that the weights depend on."""
     read_later = {"name", "pooling", "layer", "vector_dtype", "states_dtype", "checkpoint_seconds"}
     return {name: value for name, value in asdict(config).items() if name not in read_later}
+
+
+def final_loss(folder: Path) -> float:
+    """Loss of the last step of a finished model, in nats per masked token."""
+    return float((folder / _LOSS).read_text())
 
 
 def _read_marker(folder: Path) -> str | None:
@@ -195,7 +202,7 @@ class _Run:
         self._optimiser = torch.optim.AdamW(
             self.model.parameters(), config.learning_rate, (0.9, 0.98), weight_decay=config.weight_decay
         )
-        self._done = 0
+        self._done, self.loss = 0, float("nan")
         self._batches: list[np.ndarray] = []
         self._per_epoch = len(plan_epoch(sequences.lengths, config.batch_tokens, (config.seed, 0)))
         self._total = config.max_steps or config.epochs * self._per_epoch
@@ -208,13 +215,13 @@ class _Run:
             ids = self._next_batch()
             rate = self._config.learning_rate * self._rate_factor()
             with _seeded(self._config.seed + self._done):
-                loss = self._step(ids, rate)
+                self.loss = self._step(ids, rate)
             self._done += 1
             now = time.monotonic()
             if now - saved >= self._config.checkpoint_seconds:
                 self._save(checkpoint)
                 saved = now
-            yield PretrainStep(self._done, self._total, loss, rate, int((ids != PAD).sum()), now - started)
+            yield PretrainStep(self._done, self._total, self.loss, rate, int((ids != PAD).sum()), now - started)
 
     def _next_batch(self) -> Int[Tensor, "rows length"]:
         epoch, index = divmod(self._done, self._per_epoch)
@@ -249,24 +256,20 @@ class _Run:
     def _save(self, path: Path) -> None:
         from safetensors.torch import save_file
 
-        with atomic_path(path) as beside:
-            save_file(self._tensors(), beside, metadata={"step": str(self._done)})
+        with sealed_path(path) as beside:
+            save_file(self._tensors(), beside, metadata={"step": str(self._done), "loss": repr(self.loss)})
 
     def restore(self, path: Path) -> None:
         """Go on from a checkpoint, if there is one."""
-        from safetensors import SafetensorError, safe_open
+        from safetensors import safe_open
 
-        if not path.is_file():
+        if sound(path) is None:
             return
         self._prime_optimiser()
-        try:
-            with safe_open(path, "pt") as stored:
-                self._done = int(stored.metadata()["step"])
-                for name, tensor in self._tensors().items():
-                    tensor.copy_(stored.get_tensor(name))
-        except (SafetensorError, KeyError) as error:
-            remedy = "Delete it to pretrain from the start"
-            raise EncoderError(located(path, None, f"this checkpoint is damaged ({error})", remedy)) from error
+        with safe_open(path, "pt") as stored:
+            self._done, self.loss = int(stored.metadata()["step"]), float(stored.metadata()["loss"])
+            for name, tensor in self._tensors().items():
+                tensor.copy_(stored.get_tensor(name))
 
     def _prime_optimiser(self) -> None:
         """Make the optimiser's state, which exists only after a step; a step of rate 0 changes no weight."""
@@ -321,7 +324,7 @@ def _masked_loss(
     return F.cross_entropy(model.lm_head(hidden[chosen]).float(), ids[chosen])
 
 
-def _publish(model: Any, config: ScratchConfig, work: Path, folder: Path, made_from: str) -> None:
+def _publish(run: _Run, config: ScratchConfig, work: Path, folder: Path, made_from: str) -> None:
     from transformers import PreTrainedTokenizerFast
 
     bos, pad, eos, unk, mask = SPECIAL_TOKENS
@@ -336,7 +339,9 @@ def _publish(model: Any, config: ScratchConfig, work: Path, folder: Path, made_f
     if folder.is_dir():
         shutil.rmtree(folder)
     with quiet_transformers(), atomic_path(folder) as beside:
-        model.save_pretrained(beside)
+        run.model.save_pretrained(beside)
         tokeniser.save_pretrained(beside)
+        (beside / _LOSS).write_text(f"{run.loss!r}\n")
         (beside / _MARKER).write_text(made_from)
+        seal_folder(beside)
     shutil.rmtree(work)

@@ -1,7 +1,6 @@
 """Methods that are solved once, without seeds or steps: a fit is one formula over the training pairs."""
 
 import json
-import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,20 +10,19 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float64, Int
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.nn import functional as F
 
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.errors import TrainingError
+from disent_core.files import sealed_path, sound
 from disent_core.heads.contract import Epoch, Need
 from disent_core.heads.data import TextFeatures, TrainingData, VectorBank
 from disent_core.heads.weights import save_weights
-from disent_core.tables import atomic_path, fingerprint
+from disent_core.tables import fingerprint
 from disent_core.training import accuracy_at_1
-
-log = logging.getLogger(__name__)
 
 Solution = Mapping[str, Tensor]
 """What was solved for, in float64, by name: `<what>.<language>`."""
@@ -68,7 +66,7 @@ class ClosedFormMethod:
         dev = {name: (value,) * len(seeds) for name, value in self._dev_terms(solution, data, config).items()}
         seconds = time.monotonic() - started
         metadata = {"run": own, "dev": json.dumps(dev), "seconds": str(seconds)}
-        with atomic_path(checkpoint) as beside:
+        with sealed_path(checkpoint) as beside:
             save_file({name: value.contiguous() for name, value in solution.items()}, beside, metadata=metadata)
         yield Epoch(1, tuple(seeds), {"dev": dev}, (True,) * len(seeds), 1, seconds)
 
@@ -144,15 +142,11 @@ def mean_vector(bank: VectorBank, rows: Int[Tensor, " rows"]) -> Float64[Tensor,
 
 def _resume(checkpoint: Path, run: str) -> Epoch | None:
     """The epoch of a checkpoint of the same run."""
-    if not checkpoint.is_file():
+    if sound(checkpoint) is None:
         return None
-    try:
-        with safe_open(checkpoint, framework="pt") as file:
-            metadata = file.metadata() or {}
-    except SafetensorError as error:
-        log.warning("%s is damaged (%s) and is made anew", checkpoint, error)
-        return None
-    if metadata.get("run") != run:
+    with safe_open(checkpoint, framework="pt") as file:
+        metadata = file.metadata()
+    if metadata["run"] != run:
         return None
     dev = {name: tuple(values) for name, values in json.loads(metadata["dev"]).items()}
     seeds = len(dev["total"])

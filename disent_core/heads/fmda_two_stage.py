@@ -12,6 +12,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from disent_core.files import remove_sealed
 from disent_core.heads.attention import of_role
 from disent_core.heads.contract import Epoch, Need
 from disent_core.heads.data import Batch, TrainingData
@@ -121,7 +122,7 @@ class TwoStageMethod(FrozenHeadMethod):
     def save(self, checkpoint: Path, path: Path, description: Mapping[str, object]) -> str:
         """Write the best weights of stage 2; the checkpoint of stage 1 has done its service then."""
         content = super().save(checkpoint, path, description)
-        _beginning(checkpoint).unlink(missing_ok=True)
+        remove_sealed(_beginning(checkpoint))
         return content
 
 

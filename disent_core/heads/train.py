@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 
 from disent_core.errors import TrainingError
+from disent_core.files import check_seal, locked, remove_sealed, sound, write_sealed_text
 from disent_core.heads.contract import Epoch, Method
 from disent_core.heads.data import TrainingData
-from disent_core.tables import SCHEMAS, TableInfo, fingerprint, read_info, write_table, write_text
+from disent_core.tables import SCHEMAS, TableInfo, fingerprint, read_info, write_table
 from disent_core.training import curve_table
 
 log = logging.getLogger(__name__)
@@ -59,6 +60,11 @@ class HeadFiles:
     curve: Path
     checkpoint: Path
 
+    @property
+    def description(self) -> Path:
+        """What the weights say of themselves, to be read without loading them."""
+        return self.weights.with_suffix(".json")
+
 
 @dataclass(frozen=True)
 class HeadReport:
@@ -91,18 +97,15 @@ def settings_fingerprint(settings: Any) -> str:
 
 
 def describe_head(weights: Path) -> tuple[Mapping[str, Any], str] | None:
-    """What a file of weights says of itself, and the fingerprint of its weights; None where there is none."""
-    if not weights.is_file():
+    """What a file of weights says of itself, and the fingerprint of its weights; None where there is none.
+
+    Raises:
+        DamagedError: if the file is not as it was written. It has been set aside.
+    """
+    if check_seal(weights) is None:
         return None
-    try:
-        with safe_open(weights, framework="pt") as file:
-            metadata = file.metadata() or {}
-    except (SafetensorError, OSError) as error:
-        log.warning("%s is damaged (%s) and will be trained again", weights, error)
-        return None
-    if not {"disent", "content"} <= metadata.keys():
-        log.warning("%s is no head and will be trained again", weights)
-        return None
+    with safe_open(weights, framework="pt") as file:
+        metadata = file.metadata()
     return json.loads(metadata["disent"]), metadata["content"]
 
 
@@ -110,14 +113,27 @@ def train_head(run: HeadRun, files: HeadFiles, open_data: Callable[[], TrainingD
     """Train every seed of a head, unless one of equal inputs is on disk.
 
     A run that was cut off goes on from its checkpoint. The weights are written last: while they are not
-    there the head is not.
+    there the head is not. Of two runs that want the same head one trains it and the other waits.
 
     Raises:
         TrainingError: if training can't start or diverges.
     """
+    with locked(files.weights):
+        return _done(run, files) or _train_head(run, files, open_data, device)
+
+
+def _done(run: HeadRun, files: HeadFiles) -> HeadReport | None:
+    """The head on disk, if it is of this run and whole."""
+    parts = (files.weights, files.curve, files.description)
+    if None in [sound(path) for path in parts]:  # all of them, so that each damaged one is named
+        return None
     done, curve = describe_head(files.weights), read_info(files.curve)
-    if done is not None and curve is not None and done[0]["inputs"] == curve.inputs == run.inputs:
-        return HeadReport(content=done[1], epochs=0, steps=0, seconds=0.0, curve=curve, is_reused=True)
+    if done is None or curve is None or not done[0]["inputs"] == curve.inputs == run.inputs:
+        return None
+    return HeadReport(content=done[1], epochs=0, steps=0, seconds=0.0, curve=curve, is_reused=True)
+
+
+def _train_head(run: HeadRun, files: HeadFiles, open_data: Callable[[], TrainingData], device: str) -> HeadReport:
     started = time.monotonic()
     data = open_data()
     epochs = _run_epochs(run, data, files.checkpoint, device)
@@ -133,9 +149,9 @@ def train_head(run: HeadRun, files: HeadFiles, open_data: Callable[[], TrainingD
         "settings": asdict(run.settings),
         "inputs": run.inputs,
     }
+    write_sealed_text(files.description, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
     content = run.method.save(files.checkpoint, files.weights, description)
-    write_text(files.weights.with_suffix(".json"), json.dumps(description, indent=2, ensure_ascii=False) + "\n")
-    files.checkpoint.unlink(missing_ok=True)
+    remove_sealed(files.checkpoint)
     return HeadReport(
         content=content,
         epochs=sum(not epoch.is_replayed for epoch in epochs),

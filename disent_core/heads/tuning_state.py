@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from disent_core.tables import atomic_path, fingerprint
+from disent_core.files import sealed_path, sound
+from disent_core.tables import fingerprint
 
 log = logging.getLogger(__name__)
 
@@ -71,26 +72,22 @@ def save(checkpoint: Path, run: str, state: TuningState, now: Tensors, best: Ten
     """Write a run's state, what its next step reads, and what every seed keeps so far."""
     tensors = {f"best.{name}": value for name, value in best.items()}
     tensors |= {f"now.{name}": value.detach().cpu().contiguous() for name, value in now.items()}
-    with atomic_path(checkpoint) as beside:
+    with sealed_path(checkpoint) as beside:
         save_file(tensors, beside, metadata={"run": run, "state": json.dumps(asdict(state))})
 
 
 def resume(checkpoint: Path, run: str) -> tuple[TuningState, Tensors, Tensors] | None:
     """What `save` wrote; None where there is nothing of this run, or it is damaged."""
-    if not checkpoint.is_file():
+    if sound(checkpoint) is None:
         return None
     parts: dict[str, Tensors] = {"now": {}, "best": {}}
-    try:
-        with safe_open(checkpoint, framework="pt") as file:
-            metadata = file.metadata() or {}
-            if metadata.get("run") != run:
-                return None
-            for key in file.keys():
-                part, name = key.split(".", 1)
-                parts[part][name] = file.get_tensor(key)
-    except SafetensorError as error:
-        log.warning("%s is damaged (%s): training starts anew", checkpoint, error)
-        return None
+    with safe_open(checkpoint, framework="pt") as file:
+        metadata = file.metadata()
+        if metadata["run"] != run:
+            return None
+        for key in file.keys():
+            part, name = key.split(".", 1)
+            parts[part][name] = file.get_tensor(key)
     state = TuningState(**json.loads(metadata["state"]))
     log.info("resuming after %d steps: %d seeds are done", state.steps, state.turn)
     return state, parts["now"], parts["best"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from safetensors.torch import save_file
 from torch import Tensor
 
-from disent_core.tables import atomic_path
+from disent_core.files import sealed_path
 
 
 def save_weights(path: Path, tensors: Mapping[str, Tensor], description: Mapping[str, object]) -> str:
@@ -17,6 +17,6 @@ def save_weights(path: Path, tensors: Mapping[str, Tensor], description: Mapping
     for name, value in tensors.items():
         digest.update(name.encode() + value.contiguous().numpy().tobytes())
     content = digest.hexdigest()[:32]
-    with atomic_path(path) as beside:
+    with sealed_path(path) as beside:
         save_file(dict(tensors), beside, metadata={"disent": json.dumps(description), "content": content})
     return content

@@ -17,13 +17,14 @@ from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from disent_core.errors import TrainingError
+from disent_core.files import sealed_path, sound
 from disent_core.progress import Progress
-from disent_core.tables import atomic_path, fingerprint
+from disent_core.tables import fingerprint
 
 log = logging.getLogger(__name__)
 
@@ -174,21 +175,17 @@ class _State:
                 tensors |= {f"{key}.{name}": moment for key, moment in moments.items() if key != "step"}
         plain = json.dumps({"steps": self.steps, "tally": self.tally.tolist(), "history": self.history})
         tensors = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
-        with atomic_path(run.checkpoint) as beside:
+        with sealed_path(run.checkpoint) as beside:
             save_file(tensors, beside, metadata={"run": run.identity, "state": plain})
 
     def resume(self, run: Run) -> None:
-        if not run.checkpoint.is_file():
+        if sound(run.checkpoint) is None:
             return
-        try:
-            with safe_open(run.checkpoint, framework="pt", device=str(self.device)) as file:
-                metadata = file.metadata() or {}
-                if metadata.get("run") != run.identity:
-                    return
-                tensors = {key: file.get_tensor(key) for key in file.keys()}
-        except SafetensorError as error:
-            log.warning("%s is damaged (%s): %s starts anew", run.checkpoint, error, run.stage)
-            return
+        with safe_open(run.checkpoint, framework="pt", device=str(self.device)) as file:
+            metadata = file.metadata()
+            if metadata["run"] != run.identity:
+                return
+            tensors = {key: file.get_tensor(key) for key in file.keys()}
         self._restore(tensors, json.loads(metadata["state"]))
         log.info("%s, seed %d: resuming after step %d of %d", run.stage, run.seed, self.steps, self.total)
 

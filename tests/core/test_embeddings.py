@@ -14,7 +14,8 @@ from test_encoders import config, encode, save_model
 from disent_core import embeddings
 from disent_core.embeddings import STATES, VECTORS, EmbeddingStore
 from disent_core.encoders.contract import EncodedBatch
-from disent_core.errors import EncoderError, TableError
+from disent_core.errors import DamagedError, EncoderError, TableError
+from disent_core.files import sealed_path
 from disent_core.text import text_key
 
 DIM = 6
@@ -213,7 +214,8 @@ def test_a_text_that_two_runs_stored_at_once_counts_once(store, encoder):
     store.encode_missing(encoder, by_key("play", "stop"), state_keys=by_key("play", "stop"))
     for table in (VECTORS, STATES):
         (part,) = store.parts(table)
-        pq.write_table(pq.read_table(part, partitioning=None).slice(0, 1), part.with_name("part-copy.parquet"))
+        with sealed_path(part.with_name("part-copy.parquet")) as copy:
+            pq.write_table(pq.read_table(part, partitioning=None).slice(0, 1), copy)
     assert len(store.open_vectors().keys) == 2
     states = store.open_states()
     row = states.rows([text_key("stop")])[0]
@@ -236,10 +238,29 @@ def test_a_damaged_part_is_named_with_a_remedy(store, encoder):
     (part,) = store.parts(VECTORS)
     part.write_bytes(part.read_bytes()[:-20])
     fresh = EmbeddingStore(store._home, encoder="counting", fingerprint="f" * 32, language="en")
-    with pytest.raises(TableError, match=rf"{part.name}: this table is damaged.*Delete the file"):
-        fresh.open_vectors()
-    with pytest.raises(TableError, match="damaged"):
+    with pytest.raises(DamagedError, match=rf"{part.name}: this file is not as it was written.*set aside"):
         fresh.missing(by_key("play"), states=False)
+
+
+def test_texts_of_a_damaged_part_are_encoded_again_and_those_of_others_not(store, encoder):
+    store.encode_missing(encoder, by_key("play"))
+    (damaged,) = store.parts(VECTORS)
+    store.encode_missing(encoder, by_key("play", "stop"))
+    before = vectors_of(store, by_key("play", "stop"))
+    damaged.write_bytes(b"x" + damaged.read_bytes()[1:])
+    again = EmbeddingStore(store._home, encoder="counting", fingerprint="f" * 32, language="en")
+    again.set_damaged_aside()
+    assert again.encode_missing(encoder, by_key("play", "stop")).encoded == 1
+    np.testing.assert_array_equal(vectors_of(again, by_key("play", "stop")), before)
+
+
+@pytest.mark.parametrize("name", ["keys", "values"])
+def test_damaged_arrays_are_made_again_from_the_parts(store, encoder, name):
+    store.encode_missing(encoder, by_key("play"))
+    before = np.array(store.open_vectors().matrix)
+    (file,) = store._home.glob(f"cache/arrays/**/{name}.npy")
+    file.write_bytes(file.read_bytes()[:-1] + b"?")
+    np.testing.assert_array_equal(store.open_vectors().matrix, before)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e6])

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from disent_core.errors import TableError
+from disent_core.errors import DamagedError, TableError
 from disent_core.tables import (
     SCHEMAS,
-    atomic_path,
     conform,
     content_fingerprint,
     content_of,
@@ -27,7 +26,6 @@ from disent_core.tables import (
     table_path,
     vectors_schema,
     write_table,
-    write_text,
 )
 
 POOL = SCHEMAS["negative_pool"]
@@ -162,54 +160,6 @@ def test_parts_share_a_fingerprint_only_if_they_are_equal(one, other):
     assert (fingerprint(*one) == fingerprint(*other)) == (one == other)
 
 
-# --- atomic files -----------------------------------------------------------------------------------------
-
-
-def test_a_file_that_fails_half_way_leaves_the_old_one_and_nothing_else(tmp_path):
-    path = tmp_path / "file"
-    write_text(path, "old")
-
-    def fail():
-        with atomic_path(path) as beside:
-            beside.write_text("half")
-            raise RuntimeError("the disk is full")
-
-    with pytest.raises(RuntimeError, match="disk is full"):
-        fail()
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_folder_that_fails_half_way_leaves_nothing(tmp_path):
-    def fail():
-        with atomic_path(tmp_path / "folder") as beside:
-            beside.mkdir()
-            (beside / "part").write_text("half")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        fail()
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_readers_see_the_old_file_until_the_new_one_is_whole(tmp_path):
-    path = tmp_path / "file"
-    write_text(path, "old")
-    with atomic_path(path) as beside:
-        beside.write_text("new")
-        assert path.read_text() == "old"
-        assert beside.parent == path.parent
-    assert path.read_text() == "new"
-
-
-def test_an_open_file_is_undisturbed_by_its_replacement(tmp_path):
-    path = tmp_path / "file"
-    write_text(path, "old")
-    with path.open() as reader:
-        write_text(path, "new")
-        assert reader.read() == "old"
-
-
 # --- places -----------------------------------------------------------------------------------------------
 
 
@@ -297,15 +247,22 @@ def test_a_damaged_table_is_an_error_with_a_remedy(tmp_path, damage):
             "overwritten": content[:4] + b"\xff" * half + content[4 + half :],
         }[damage]
     )
-    with pytest.raises(TableError, match=r"pool\.parquet: this table is damaged .*Delete the file and materialise"):
+    with pytest.raises(DamagedError, match=r"pool\.parquet: this file is not as it was written.*set aside"):
         read_table(path, POOL)
 
 
 def test_a_stored_table_of_another_schema_is_an_error(tmp_path):
-    pq.write_table(pa.table({"odd": [1]}), tmp_path / "pool.parquet")
+    odd = pa.table({"odd": [1]})
+    write_table(tmp_path / "pool.parquet", odd, odd.schema, inputs="a")
     with pytest.raises(TableError, match=r"pool\.parquet: columns .*'corpus'.* are missing"):
         read_table(tmp_path / "pool.parquet", POOL)
-    assert read_info(tmp_path / "pool.parquet") is None
+
+
+def test_a_table_that_somebody_else_has_put_there_is_set_aside(tmp_path):
+    pq.write_table(pool({}), tmp_path / "pool.parquet")
+    with pytest.raises(DamagedError, match=r"pool\.parquet: this file has no manifest"):
+        read_info(tmp_path / "pool.parquet")
+    assert [path.name for path in tmp_path.iterdir()] == ["pool.parquet.damaged"]
 
 
 def test_a_table_of_equal_inputs_is_not_made_again(tmp_path):

@@ -179,7 +179,7 @@ def test_a_damaged_checkpoint_is_told_and_training_starts_anew(data, tmp_path, c
     path, config = tmp_path / "run", settings("softmax", tune="head")
     path.write_bytes(b"no safetensors")
     assert list(run("softmax", data, config, path))
-    assert "training starts anew" in caplog.text
+    assert "run: this file has no manifest" in caplog.text
 
 
 def test_seeds_are_the_same_runs_alone_and_one_after_another(data, tmp_path):
