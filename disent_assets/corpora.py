@@ -3,30 +3,23 @@
 What belongs here: which file makes which partition. What does not: how a format is read.
 """
 
-import logging
 import warnings
 from collections.abc import Callable, Iterator
-from hashlib import sha256
-from pathlib import Path
 
 import dagster as dg
 import pyarrow as pa
 
 from disent_assets import partitions
 from disent_assets.checks import pair_checks, pair_results, utterance_checks, utterance_results
+from disent_assets.published import Look, content_hash, look_at_pairs, look_at_utterances, pair_hash
 from disent_assets.report import OWNERS, clear_errors, materialized, spec
 from disent_assets.resources import Workspace
 from disent_core.config import Config
-from disent_core.config_corpora import split_codes
 from disent_core.config_sections import CorpusConfig
 from disent_core.corpora import pair_reader, reader
 from disent_core.corpora.download import fetch
 from disent_core.corpora.prepare import draw_splits, limited
-from disent_core.errors import CorpusError
 from disent_core.tables import SCHEMAS, Refreshed, fingerprint, refresh_table
-from disent_core.text import language_part
-
-log = logging.getLogger(__name__)
 
 CODE_VERSION = "1"
 DOWNLOADS = dg.AssetKey(["corpora", "downloads"])
@@ -55,7 +48,7 @@ def files_asset(workspace: Workspace) -> dg.AssetsDefinition | dg.SourceAsset:
         FILES,
         "The corpora as published. A language's data version is the hash of its own content.",
         partitions.utterance_languages(workspace.config),
-        lambda language: source_version(workspace, language),
+        lambda: look_at_utterances(workspace),
     )
 
 
@@ -65,12 +58,12 @@ def pair_files_asset(workspace: Workspace) -> dg.AssetsDefinition | dg.SourceAss
         PAIR_FILES,
         "The corpora of sentence pairs as published. A pair's data version is the hash of its own content.",
         partitions.sentence_pairs(workspace.config),
-        lambda pair: pair_version(workspace, pair),
+        lambda: look_at_pairs(workspace),
     )
 
 
 def _observed(
-    key: dg.AssetKey, description: str, names: dg.StaticPartitionsDefinition, version: Callable[[str], str | None]
+    key: dg.AssetKey, description: str, names: dg.StaticPartitionsDefinition, look: Callable[[], Look]
 ) -> dg.AssetsDefinition | dg.SourceAsset:
     warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*observable_source_asset.*")
 
@@ -83,58 +76,9 @@ def _observed(
         tags={"dagster/kind/file": ""},
     )
     def published() -> dg.DataVersionsByPartition:
-        versions = {name: version(name) for name in names.get_partition_keys()}
-        return dg.DataVersionsByPartition({name: found for name, found in versions.items() if found})
+        return dg.DataVersionsByPartition(look().versions)
 
     return published  # pyright: ignore[reportReturnType]
-
-
-def source_version(workspace: Workspace, language: str) -> str | None:
-    """Hash of what a language is read from; None where it can't be read, which its own step then tells."""
-    try:
-        return fingerprint(
-            [_content_hash(workspace, corpus, language) for corpus in workspace.config.corpora_of(language)]
-        )
-    except CorpusError as error:
-        log.debug("%s", error)
-        return None
-
-
-def pair_version(workspace: Workspace, pair: str) -> str | None:
-    """Hash of what a pair is read from; None where it can't be read, which its own step then tells."""
-    try:
-        corpora = workspace.config.corpora_of_sentence_pair(pair)
-        return fingerprint([_pair_hash(workspace, corpus, pair) for corpus in corpora], words_version(workspace, pair))
-    except CorpusError as error:
-        log.debug("%s", error)
-        return None
-
-
-def words_version(workspace: Workspace, pair: str) -> str | None:
-    """Hash of the word list of a pair, None where there is none."""
-    path = word_list(workspace, pair)
-    return None if path is None else sha256(path.read_bytes()).hexdigest()
-
-
-def word_list(workspace: Workspace, pair: str) -> Path | None:
-    """The word list with which sentences of a pair are code-switched, None where there is none."""
-    folder = workspace.config.targets.code_switching.dictionaries
-    left, right = split_codes(pair)
-    if folder is None or (left == "en") == (right == "en"):
-        return None
-    foreign = right if left == "en" else left
-    names = [f"{prefix}{code}.txt" for code in (foreign, language_part(foreign)) for prefix in ("", "en-")]
-    paths = [workspace.config.resolve(folder) / name for name in names]
-    return next((path for path in paths if path.is_file()), None)
-
-
-def _content_hash(workspace: Workspace, corpus: CorpusConfig, language: str) -> str:
-    locale = workspace.config.locales[corpus.name][language]
-    return reader(corpus.format).content_hash(workspace.corpus_path(corpus.name), locale)
-
-
-def _pair_hash(workspace: Workspace, corpus: CorpusConfig, pair: str) -> str:
-    return pair_reader(corpus.format).content_hash(workspace.corpus_path(corpus.name), pair)
 
 
 def _downloads(config: Config) -> list[dg.AssetDep]:
@@ -207,7 +151,7 @@ def _refresh(workspace: Workspace, corpus: CorpusConfig, language: str) -> Refre
         workspace.table(*UTTERANCES, corpus.name, language),
         SCHEMAS["utterances"],
         inputs=fingerprint(
-            CODE_VERSION, corpus.format, locale, _content_hash(workspace, corpus, language), *_taken(corpus)
+            CODE_VERSION, corpus.format, locale, content_hash(workspace, corpus, language), *_taken(corpus)
         ),
         make=lambda: _prepared(
             reader(corpus.format).read_utterances(path, locale, corpus=corpus.name, language=language), corpus
@@ -263,6 +207,6 @@ def _refresh_pairs(workspace: Workspace, corpus: CorpusConfig, pair: str) -> Ref
     return refresh_table(
         workspace.table(*SENTENCE_PAIRS, corpus.name, pair),
         SCHEMAS["sentence_pairs"],
-        inputs=fingerprint(CODE_VERSION, corpus.format, pair, _pair_hash(workspace, corpus, pair), *_taken(corpus)),
+        inputs=fingerprint(CODE_VERSION, corpus.format, pair, pair_hash(workspace, corpus, pair), *_taken(corpus)),
         make=lambda: _prepared(pair_reader(corpus.format).read_pairs(path, pair, corpus=corpus.name), corpus),
     )

@@ -8,7 +8,8 @@ import dagster as dg
 import pyarrow as pa
 
 from disent_assets import partitions
-from disent_assets.corpora import PAIR_FILES, SENTENCE_PAIRS, UTTERANCES, word_list, words_version
+from disent_assets.corpora import PAIR_FILES, SENTENCE_PAIRS, UTTERANCES
+from disent_assets.published import word_list, words_version
 from disent_assets.report import clear_errors, materialized, spec
 from disent_assets.resources import Workspace
 from disent_core.code_switching import CODE_VERSION as SWITCHING_VERSION
