@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from disent_assets.database import Style
 
 from disent_core.errors import ConfigError, DisentError
+from disent_core.text import printable
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -33,7 +34,16 @@ def main(context: click.Context, debug: bool) -> None:
     (default: data).
     """
     context.obj = debug
-    logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, format="%(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Printable("%(message)s"))
+    logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, handlers=[handler])
+
+
+class _Printable(logging.Formatter):
+    """Log lines tell texts of corpora, which may hold what a terminal would obey."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
 
 
 @contextmanager
@@ -44,7 +54,7 @@ def _errors(context: click.Context) -> Iterator[None]:
     except (DisentError, ValueError) as error:
         if context.obj:
             raise
-        click.echo(f"disent: {error}", err=True)
+        click.echo(f"disent: {printable(str(error))}", err=True)
         raise SystemExit(2 if isinstance(error, ConfigError | ValueError) else 1) from error
 
 
@@ -76,7 +86,7 @@ def materialize(context: click.Context, selection: str | None, partition: str | 
                     progress.end(run(definitions, step, instance))
                 except RunError as failure:
                     progress.close()
-                    click.echo(f"disent: {failure}", err=True)
+                    click.echo(f"disent: {printable(str(failure))}", err=True)
                     raise SystemExit(1) from failure
         click.echo(progress.summary(time.monotonic() - started))
 
@@ -137,7 +147,7 @@ class _BarHandler(logging.Handler):
         self.bar = bar
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.bar.write(f"  {record.getMessage()}", file=sys.stderr)
+        self.bar.write(f"  {printable(record.getMessage())}", file=sys.stderr)
 
 
 @main.command()
@@ -204,7 +214,7 @@ def report(context: click.Context, output: Path | None, title: str) -> None:
         from disent_assets.resources import open_workspace
 
         workspace = open_workspace()
-        path = output or workspace.home / "report.html"
+        path = _new_file(output or workspace.home / "report.html")
         write_report(workspace, path, title)
         click.echo(path)
 
@@ -224,6 +234,7 @@ def texts(context: click.Context, output: Path, encoder: str, missing: bool) -> 
         from disent_assets.embeddings import texts_of, write_texts
         from disent_assets.resources import open_workspace
 
+        _new_file(output)
         found = texts_of(open_workspace(), encoder, only_missing=missing)
         write_texts(found, output)
         click.echo(f"{len(found)} texts in {output}")
@@ -238,6 +249,13 @@ def settings(context: click.Context, method: str | None) -> None:
         from disent_core.config_reference import method_reference, reference
 
         click.echo(method_reference(method) if method else reference(), nl=False)
+
+
+def _new_file(path: Path) -> Path:
+    """The path, if a file may be put there: it is replaced whole, which would leave no device or pipe."""
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is no file that can be replaced")
+    return path
 
 
 BRIEF = (

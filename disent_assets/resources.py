@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from disent_core.config import Config, load_config
+from disent_core.corpora.download import file_name
 from disent_core.tables import safe_part, table_path
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -54,7 +55,7 @@ class Workspace:
         if corpus.path is not None:
             return self.config.resolve(corpus.path)
         assert corpus.url is not None  # the configuration has one of the two
-        return self._file("downloads", name, Path(corpus.url).name)
+        return self._file("downloads", name, file_name(corpus.url))
 
     @property
     def warehouse(self) -> Path:

@@ -185,6 +185,9 @@ def load_config(path: Path) -> Config:
         line = re.search(r"at line (\d+)", str(error))
         number = int(line.group(1)) if line else len(text.splitlines())  # otherwise it is the end of the file
         raise ConfigError(located(path, number, str(error), "Mend the TOML syntax")) from error
+    except (ValueError, RecursionError) as error:
+        found = f"a value is too long or nested too deeply ({error})"
+        raise ConfigError(located(path, None, found, "Shorten it")) from error
     place = Locator(path, text)
     parsed = place.validate(_File, raw, ())
     config = Config(

@@ -9,6 +9,7 @@ from pathlib import Path
 from disent_core.config_file import Locator
 from disent_core.config_sections import CorpusConfig
 from disent_core.corpora import pair_reader, reader
+from disent_core.corpora.languages import language_code
 from disent_core.errors import CorpusError
 from disent_core.text import language_part
 
@@ -61,6 +62,10 @@ def _complete(corpus: CorpusConfig, where: tuple[str | int, ...], place: Locator
             near = get_close_matches(name, known, n=1, cutoff=0)
             place.fail((*where, key), f"{corpus.format} has no {name!r}; did you mean {near[0]!r}? "
                        f"It has {', '.join(known)}")  # fmt: skip
+        try:  # a name becomes a folder
+            split_codes(name) if corpus.is_of_pairs else language_code(name)
+        except ValueError as error:
+            place.fail((*where, key), str(error))
     if named:
         return replace(corpus, languages=() if corpus.is_of_pairs else named)
     return replace(corpus, languages=tuple(known or ()))

@@ -7,6 +7,7 @@ from disent_core.code_switching import CodeSwitchingConfig
 from disent_core.config_file import nearest
 from disent_core.corpora import READERS, format_module, is_of_pairs
 from disent_core.corpora.contract import Shares
+from disent_core.corpora.download import file_name
 from disent_core.targets import MaskingConfig, TemplatePairConfig
 
 FORBID: dict[str, Any] = {"extra": "forbid"}
@@ -51,6 +52,8 @@ class CorpusConfig:
             raise ValueError(f"format {self.format!r} is unknown{near}; choose one of {', '.join(READERS)}")
         if (self.path is None) == (self.url is None):
             raise ValueError("give either path or url")
+        if self.url is not None:
+            file_name(self.url)
         for name in ("languages", "pairs"):
             if len(set(getattr(self, name))) < len(getattr(self, name)):
                 raise ValueError(f"{name} must be distinct: {list(getattr(self, name))}")

@@ -130,6 +130,61 @@ def test_nothing_is_pickled():
     assert named + called == []
 
 
+def calls(name: str) -> Iterator[tuple[str, dict[str, object]]]:
+    """Dotted names of what a module calls, with the keywords that are constants."""
+    for node in found(name, ast.Call):
+        told = {one.arg: one.value.value for one in node.keywords if one.arg and isinstance(one.value, ast.Constant)}
+        yield ast.unparse(node.func), told
+
+
+def test_nothing_is_evaluated_and_no_shell_is_started():
+    forbidden = {"eval", "exec", "compile", "__import__", "os.system", "os.popen", "yaml.load", "yaml.unsafe_load"}
+    odd = [(name, called) for name in SOURCES for called, told in calls(name) if called in forbidden or "shell" in told]
+    assert odd == []
+
+
+def test_arrays_are_never_unpickled():
+    loads = {"np.load", "numpy.load"}
+    pickled = [
+        name
+        for name in SOURCES
+        for called, told in calls(name)
+        if called in loads and told.get("allow_pickle", True) is not False
+    ]
+    assert pickled == []
+
+
+def test_models_are_loaded_from_safetensors_and_never_bring_code():
+    loaded = [call for name in SOURCES for call in calls(name) if call[0].endswith(".from_pretrained")]
+    assert len(loaded) >= 2
+    assert [called for called, told in loaded if told.get("trust_remote_code", True) is not False] == []
+    models = [told for called, told in loaded if "Model" in called]
+    assert models
+    assert all(told.get("use_safetensors") is True for told in models)
+
+
+def test_only_texts_and_safetensors_are_downloaded_from_the_hub():
+    from disent_core.encoders.checkpoint import _MODEL_FILES
+
+    assert {pattern.rsplit(".", 1)[-1] for pattern in _MODEL_FILES} == {"safetensors", "json", "txt", "model"}
+    downloads = [node for name in SOURCES for node in found(name, ast.Call)
+                 if ast.unparse(node.func).endswith("snapshot_download")]  # fmt: skip
+    assert downloads
+    assert all("allow_patterns" in {one.arg for one in node.keywords} for node in downloads)
+
+
+def test_only_pictures_are_markdown_in_the_ui():
+    written = [name for name in SOURCES for called, _ in calls(name) if called.endswith("MetadataValue.md")]
+    assert written == ["disent_assets.report"]
+
+
+def test_the_web_server_listens_on_this_machine_only():
+    lines = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
+    servers = [line for line in lines if "dagster dev" in line or "dagster-webserver" in line]
+    assert len(servers) == 2
+    assert all("--host 127.0.0.1" in line for line in servers)
+
+
 def test_nothing_prints():
     printers = [
         name

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -50,7 +51,7 @@ def is_swapped(path: Path, columns: tuple[Sequence[str], Sequence[str]], languag
     as_named = sum(_fits(scripts, languages) for scripts in found)
     the_other_way = sum(_fits(scripts[::-1], languages) for scripts in found)
     if max(as_named, the_other_way) * 2 <= len(found):
-        most = " and ".join(script.lower() for script in max(found, key=found.count))
+        most = " and ".join(script.lower() for script in Counter(found).most_common(1)[0][0])
         fault = f"most rows are in {most} script, which is not {' and '.join(languages)}"
         raise CorpusError(located(path, None, fault, "Check the name of the file"))
     if as_named != the_other_way:
@@ -77,4 +78,4 @@ def _script(text: str) -> str:
     """The script that most letters are of."""
     scripts = [unicodedata.name(letter, "?").split()[0] for letter in text if letter.isalpha()]
     named = [_KANA.get(script, script) for script in scripts]
-    return max(named, key=named.count) if named else "no"
+    return Counter(named).most_common(1)[0][0] if named else "no"

@@ -16,13 +16,30 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from disent_core.errors import CorpusError, located
+from disent_core.tables import safe_part
 
 _LOG = logging.getLogger(__name__)
+SCHEMES = ("http", "https", "file")
 _CHUNK_BYTES = 1 << 18
 _LOG_EVERY_SECONDS = 5.0
 _TIMEOUT_SECONDS = 60
 _PARTIAL_CONTENT, _RANGE_NOT_SATISFIABLE = 206, 416
 _REMEDY = "Check the address and try again, or download the file by hand and set `path`"
+
+
+def file_name(url: str) -> str:
+    """The name under which a download is stored: the last part of the address, without query and fragment.
+
+    Raises:
+        ValueError: if the address can't be downloaded from, or has no part that is a name and nothing else.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in SCHEMES:
+        raise ValueError(f"url {url!r} can't be downloaded; use {', '.join(SCHEMES)}")
+    try:
+        return safe_part(parts.path.rpartition("/")[2])
+    except ValueError as error:
+        raise ValueError(f"url {url!r} does not end in the name of a file: {error}") from error
 
 
 def fetch(url: str, destination: Path, *, sha256: str | None = None, size: int | None = None) -> Path:
@@ -41,7 +58,7 @@ def fetch(url: str, destination: Path, *, sha256: str | None = None, size: int |
     Raises:
         CorpusError: if the network fails, or the size or the digest is not the expected one.
     """
-    if urlsplit(url).scheme not in ("http", "https", "file"):
+    if urlsplit(url).scheme not in SCHEMES:
         raise CorpusError(located(url, None, "can't be downloaded", "Use http, https or file"))
     destination.parent.mkdir(parents=True, exist_ok=True)
     with _alone(destination):

@@ -24,7 +24,7 @@ from disent_core.corpora.lines import REMEDY, read_bytes, read_lines, stored_tex
 from disent_core.corpora.paths import absent, missing
 from disent_core.errors import CorpusError, located
 from disent_core.tables import rows_table
-from disent_core.text import language_part, text_key, tokenize
+from disent_core.text import language_part, parsed_json, text_key, tokenize
 
 KIND: Kind = "utterances"
 TRAINS = True
@@ -230,7 +230,7 @@ def _json_lines(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in enumerate(read_lines(file), start=1):
         if line.strip():
             try:
-                record = json.loads(line)
+                record = parsed_json(line)
             except ValueError as error:
                 raise CorpusError(located(file, number, str(error), REMEDY)) from error
             if not isinstance(record, dict):

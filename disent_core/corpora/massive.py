@@ -5,7 +5,6 @@ Typologically-Diverse Languages, https://aclanthology.org/2023.acl-long.235. Utt
 """
 
 import hashlib
-import json
 from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import Path
@@ -18,7 +17,7 @@ from disent_core.corpora.archive import data_files, read_data_file
 from disent_core.corpora.contract import Kind
 from disent_core.errors import CorpusError, located
 from disent_core.tables import rows_table
-from disent_core.text import MARKERS, MASK, normalise, text_key
+from disent_core.text import MARKERS, MASK, normalise, parsed_json, text_key
 
 LOCALES = tuple(  # one name a line would be 52 lines
     """
@@ -107,7 +106,7 @@ def _rows(place: str, content: bytes, locale: str, language: str) -> Iterator[di
 
 def _record(line: bytes, locale: str) -> dict[str, str]:
     """Fields of one line, each known to be there and to be text."""
-    record = json.loads(line.decode("utf-8"))
+    record = parsed_json(line.decode("utf-8"))
     if not isinstance(record, dict):
         raise ValueError(f"expected a JSON object, found {type(record).__name__}")
     if absent := [field for field in _FIELDS if field not in record]:

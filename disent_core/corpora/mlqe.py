@@ -107,7 +107,10 @@ def _languages(file: Path, match: re.Match[str]) -> tuple[str, str] | None:
 
 def _rows(path: Path, split: str) -> Iterator[_Row]:
     header, *lines = read_lines(path)
-    columns = {name: place for place, name in enumerate(header.split("\t"))}
+    names = header.split("\t")
+    columns = {name: place for place, name in enumerate(names)}
+    if len(columns) < len(names):
+        raise CorpusError(located(path, 1, f"columns are named twice: {', '.join(names)}", "Rename one of them"))
     if lacking := [name for name in (*_TEXTS, *_NUMBERS) if name not in columns]:
         remedy = f"It has {', '.join(columns)}; take the file with scores"
         raise CorpusError(located(path, 1, f"columns {lacking} are missing", remedy))

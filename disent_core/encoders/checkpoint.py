@@ -49,6 +49,8 @@ def _from_path(path: str) -> Path:
     spec = find_spec(package) if package.isidentifier() else None
     if spec is None or not spec.submodule_search_locations:
         raise EncoderError(f"{path!r}: package {package!r} is not installed. Install it, or use another model")
+    if Path(inside).is_absolute() or ".." in Path(inside).parts:
+        raise EncoderError(f"{path!r} leads out of package {package!r}. Name a folder inside it, package:NAME/folder")
     return Path(next(iter(spec.submodule_search_locations)), inside)
 
 
@@ -114,7 +116,12 @@ def load_model(folder: Path, *, pooling: Pooling) -> Any:
     try:
         with quiet_transformers():
             model, info = AutoModel.from_pretrained(
-                folder, local_files_only=True, use_safetensors=True, dtype=torch.float32, output_loading_info=True
+                folder,
+                local_files_only=True,
+                use_safetensors=True,
+                trust_remote_code=False,
+                dtype=torch.float32,
+                output_loading_info=True,
             )
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         remedy = "Check that the folder holds a complete model"
@@ -182,7 +189,7 @@ def load_tokeniser(folder: Path) -> Any:
     from transformers import AutoTokenizer
 
     try:
-        tokeniser = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        tokeniser = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError, KeyError) as error:
         remedy = "Put the model's tokeniser files beside its weights"
         raise EncoderError(located(folder, None, f"no tokeniser can be loaded ({error})", remedy)) from error

@@ -7,11 +7,11 @@ has a column `vector` and a column `text` or `text_key`, and may have one `langu
 
 import glob
 import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from tokenize import TokenError
 from typing import ClassVar
 
 import numpy as np
@@ -24,7 +24,7 @@ from jaxtyping import Float32, Int
 from disent_core.encoders.contract import EncodedBatch, FloatName
 from disent_core.errors import EncoderError, located
 from disent_core.tables import fingerprint
-from disent_core.text import text_key, text_keys
+from disent_core.text import parsed_json, text_key, text_keys
 
 CODE_VERSION = "1"
 """Changes with every change of this code that changes vectors."""
@@ -219,9 +219,9 @@ def _read_matrix(file: Path) -> _Vectors:
     """`NAME.npy` with `NAME.txt`."""
     (beside,) = _texts_of(file)
     try:
-        matrix = np.load(file, allow_pickle=False)
+        matrix = np.lib.format.open_memmap(file, mode="r")  # takes no memory for what a header claims; never unpickles
         texts = beside.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, TypeError, SyntaxError, TokenError) as error:
         remedy = f"Put a matrix there, and a line for each of its rows in {beside.name}"
         raise EncoderError(located(file, None, f"this matrix and its texts can't be read ({error})", remedy)) from error
     texts = [text.removesuffix("\r") for text in texts]
@@ -246,7 +246,7 @@ def _read_table(file: Path) -> pa.Table:
 def _read_lines(file: Path) -> pa.Table:
     """JSON lines: the columns that its first line has, of the types that they must have."""
     with file.open(encoding="utf-8") as lines:
-        first = json.loads(next(lines, "{}"))
+        first = parsed_json(next(lines, "{}"))
     if not isinstance(first, dict):
         raise ValueError("a line must be an object")
     schema = pa.schema([(name, kind) for name, kind in _COLUMNS.items() if name in first])
@@ -264,15 +264,28 @@ def _of_table(table: pa.Table, file: Path, language: str) -> _Vectors:
         raise EncoderError(located(file, None, f"the columns are {table.column_names}", remedy))
     rows = np.arange(1, len(table) + 1)
     if "language" in table.column_names:
-        own = pc.equal(table["language"], language).fill_null(False)
+        own = pc.equal(_strings(table, "language", file), language).fill_null(False)
         rows, table = rows[own.to_numpy(False)], table.filter(own)
-    names = table[column].to_pylist()
+    names = _strings(table, column, file).to_pylist()
     if None in names:
         raise EncoderError(
             located(file, int(rows[names.index(None)]), f"{column} is null", "Write it, or drop the row")
         )
     keys = text_keys(names) if column == "text" else names
     return _Vectors(keys, names, [(file, row) for row in rows.tolist()], _matrix(table["vector"], rows, file))
+
+
+def _strings(table: pa.Table, name: str, file: Path) -> pa.ChunkedArray:
+    kind = table[name].type
+    stored = kind.value_type if pa.types.is_dictionary(kind) else kind
+    try:
+        if not (pa.types.is_string(stored) or pa.types.is_large_string(stored)):
+            raise ValueError(f"type {kind}")
+        strings = table[name].cast(pa.string())
+        strings.validate(full=True)  # Parquet may hold text that is not UTF-8
+    except (pa.ArrowException, ValueError) as error:
+        raise EncoderError(located(file, None, f"{name} is no text ({error})", "Write text as UTF-8")) from error
+    return strings
 
 
 def _matrix(column: pa.ChunkedArray, rows: Int[np.ndarray, " rows"], file: Path) -> Float32[np.ndarray, "rows dim"]:

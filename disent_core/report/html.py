@@ -83,6 +83,10 @@ def image(png: bytes, alternative: str) -> Html:
     return Html(f'<img loading="lazy" alt="{escape(alternative)}" src="data:image/png;base64,{source}">')
 
 
+_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+"""No script runs and nothing is asked of elsewhere, even if a text were to become markup."""
+
+
 def page(title: str, parts: Sequence[tuple[str, str, Html]]) -> str:
     """A whole document: its title, where each part is found, and the parts.
 
@@ -98,6 +102,7 @@ def page(title: str, parts: Sequence[tuple[str, str, Html]]) -> str:
     styles = folder.joinpath("page.css").read_text(encoding="utf-8")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f"<title>{text(title)}</title>\n<style>\n{styles}</style>\n</head>\n<body>\n"

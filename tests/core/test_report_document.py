@@ -11,7 +11,7 @@ from disent_core.report.leaderboards import standings
 from disent_core.report.look import figure, png
 from disent_core.report.papers import paper_tables
 
-HOSTILE = "<script>alert(1)</script>"
+HOSTILE = "\"'><img src=x onerror=alert(1)><script>alert(1)</script>"
 IDENTITY = {"task": "crosslingual_retrieval", "dataset": "massive", "encoder": "tiny", "evaluated_on": "en-de",
             "metric": "accuracy_at_1", "settings": "{}"}  # fmt: skip
 SECTIONS = ("run", "leaderboard", "pictures", "curves", "clouds", "papers", "coverage", "claims", "cases")
@@ -132,6 +132,13 @@ def test_hostile_text_stays_text(page):
     assert all(not name.startswith("on") for _, name, _ in tree.attributes)
     for section in ("run", "leaderboard", "pictures", "curves", "clouds", "papers", "claims", "cases"):
         assert HOSTILE in tree.words[section], section
+
+
+def test_the_page_itself_forbids_scripts_and_requests(page):
+    told = dict(pair for pair in [(name, value) for tag, name, value in Tree(page).attributes if tag == "meta"])
+    assert "default-src 'none'" in page[: page.index("<title>")]
+    assert told["http-equiv"] == "Content-Security-Policy"
+    assert "script-src" not in page
 
 
 def test_nothing_is_asked_of_elsewhere(page):

@@ -1,0 +1,138 @@
+"""An archive can neither leave its place nor fill the memory."""
+
+import bz2
+import gzip
+import io
+import lzma
+import tarfile
+import time
+import tracemalloc
+
+import pytest
+
+from disent_core.corpora import archive
+from disent_core.corpora.archive import data_files, read_data_file
+from disent_core.errors import CorpusError
+
+NAME = "1.1/data/en-US.jsonl"
+
+
+def header(name, size, kind=tarfile.REGTYPE, **more):
+    member = tarfile.TarInfo(name)
+    member.size, member.type = size, kind
+    for key, value in more.items():
+        setattr(member, key, value)
+    return member.tobuf(tarfile.PAX_FORMAT)
+
+
+def padded(content):
+    return content + b"\0" * (-len(content) % 512)
+
+
+def written(tmp_path, content, pack=gzip.compress):
+    path = tmp_path / "m.tar.gz"
+    path.write_bytes(pack(content + b"\0" * 1024))
+    return path
+
+
+GOOD = header(NAME, 2) + padded(b"ok")
+
+
+def read(path):
+    return read_data_file(path, "en-US.jsonl")[1]
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress])
+def test_every_compression_is_read(tmp_path, pack):
+    assert read(written(tmp_path, GOOD, pack)) == b"ok"
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE,
+                                  tarfile.DIRTYPE, tarfile.GNUTYPE_SPARSE])  # fmt: skip
+def test_what_is_no_regular_file_is_not_there(tmp_path, kind):
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    path = written(tmp_path, header(NAME, 0, kind, linkname=str(secret), devmajor=1, devminor=5))
+    with pytest.raises(CorpusError):
+        read(path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["m.tar.gz", "secret"]
+
+
+@pytest.mark.parametrize("name", ["../data/en-US.jsonl", "/../data/en-US.jsonl", "data/../../data/en-US.jsonl"])
+def test_a_name_that_climbs_is_not_there(tmp_path, name):
+    with pytest.raises(CorpusError, match="is not in it"):
+        read(written(tmp_path, header(name, 2) + padded(b"no")))
+
+
+def test_an_absolute_name_is_read_in_the_archive_and_nowhere_else(tmp_path):
+    assert read(written(tmp_path, header("/data/en-US.jsonl", 2) + padded(b"ok"))) == b"ok"
+
+
+BOMB = 70 << 20
+
+
+def quick_lzma(content):
+    return lzma.compress(content, preset=0)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, quick_lzma])
+@pytest.mark.parametrize("name", [NAME, "elsewhere"])
+def test_a_member_that_holds_far_more_than_its_packed_size_is_refused(tmp_path, pack, name):
+    path = written(tmp_path, header(name, BOMB) + b"\0" * BOMB, pack)
+    tracemalloc.start()
+    with pytest.raises(CorpusError, match="unpacks to more than 64 MB"):
+        read(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 80 << 20
+
+
+@pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME])
+@pytest.mark.parametrize("size", [1 << 27, 1 << 32, 8**11 - 1])
+def test_a_size_that_is_only_claimed_takes_no_memory(tmp_path, kind, size):
+    began = time.monotonic()
+    tracemalloc.start()
+    with pytest.raises(CorpusError, match=r"unpacks to more than|claims|not a whole tar archive"):
+        read(written(tmp_path, header(NAME, size, kind) + b"x" * 512))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 80 << 20
+    assert time.monotonic() - began < 5
+
+
+def test_headers_one_before_the_other_without_end_are_damage(tmp_path):
+    chain = (header("x", 4, tarfile.GNUTYPE_LONGNAME) + padded(b"name")) * 3_000
+    with pytest.raises(CorpusError, match="not a whole tar archive"):
+        read(written(tmp_path, chain + GOOD))
+
+
+@pytest.mark.parametrize("record", [b"19 GNU.sparse.size=\n", b"22 GNU.sparse.map=1,x\n"])
+def test_an_extended_header_of_nonsense_is_damage(tmp_path, record):
+    with pytest.raises(CorpusError, match="not a whole tar archive"):
+        read(written(tmp_path, header("x", len(record), tarfile.XHDTYPE) + padded(record) + GOOD))
+
+
+def test_an_archive_of_very_many_members_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(archive, "MOST_MEMBERS", 3)
+    with pytest.raises(CorpusError, match="more than 3 members"):
+        data_files(written(tmp_path, GOOD * 4))
+    assert data_files(written(tmp_path, GOOD * 3)) == {"en-US.jsonl"}
+
+
+def test_a_zip_archive_is_no_tar_archive(tmp_path):
+    import zipfile
+
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as file:
+        file.writestr("data/en-US.jsonl", "x")
+    path = tmp_path / "m.zip"
+    path.write_bytes(packed.getvalue())
+    with pytest.raises(CorpusError, match="not a whole tar archive"):
+        read(path)
+
+
+def test_a_link_in_an_unpacked_folder_is_followed_as_its_owner_set_it(tmp_path):
+    (tmp_path / "elsewhere.jsonl").write_text("ok")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/en-US.jsonl").symlink_to(tmp_path / "elsewhere.jsonl")
+    assert read(tmp_path) == b"ok"

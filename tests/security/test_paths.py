@@ -1,0 +1,158 @@
+"""No name of the configuration, of a corpus or of the command line leads out of its folder."""
+
+import pytest
+from click.testing import CliRunner
+
+from disent_assets.cli import main
+from disent_assets.instance import plan
+from disent_assets.resources import Workspace, open_workspace
+from disent_core.config import load_config
+from disent_core.config_corpora import split_codes
+from disent_core.config_sections import CorpusConfig
+from disent_core.corpora.download import file_name
+from disent_core.encoders.checkpoint import model_folder
+from disent_core.encoders.vectors import VectorsConfig, vector_files
+from disent_core.errors import ConfigError, EncoderError
+from disent_core.tables import safe_part, table_path
+
+CLIMBING = (
+    "..", ".", "", "../x", "x/../y", "/etc/passwd", "a/b", "a\\b", "~", "~root", ".hidden", "-x", "a\x00b", "a\nb",
+    "\x1b[2J", "x..y", "%2e%2e", "a b", "ä", "{language}", "*", "nul\r",
+)  # fmt: skip
+
+CONFIG = """
+[[corpora]]
+name = "one"
+format = "massive"
+path = "corpora"
+languages = ["en-US", "de-DE"]
+[[corpora]]
+name = "far"
+format = "intents"
+url = "https://example.org/files/table.csv?download=1#top"
+languages = ["en", "fr"]
+[targets.code_switching]
+dictionaries = "words"
+[[encoders]]
+name = "toy"
+kind = "scratch"
+[experiment]
+pairs = ["en-de"]
+methods = ["raw", "mine"]
+[methods.mine]
+method = "dream"
+"""
+
+
+@pytest.fixture
+def load(tmp_path):
+    def load_changed(old="", new=""):
+        (tmp_path / "disent.toml").write_text(CONFIG.replace(old, new) if old else CONFIG, encoding="utf-8")
+        return load_config(tmp_path / "disent.toml")
+
+    return load_changed
+
+
+@pytest.mark.parametrize("name", CLIMBING)
+def test_a_part_of_a_path_is_a_name_and_nothing_else(name):
+    with pytest.raises(ValueError, match="can't be part of a path"):
+        safe_part(name)
+
+
+@pytest.mark.parametrize("name", CLIMBING)
+def test_a_partition_can_not_leave_the_tables(tmp_path, name):
+    with pytest.raises(ValueError, match="can't be part of a path"):
+        table_path(tmp_path, "corpora", "utterances", "massive", name)
+
+
+PLACES = {
+    "corpus": 'name = "one"',
+    "encoder": 'name = "toy"',
+    "format": 'format = "massive"',
+    "locale": '"en-US", "de-DE"',
+    "language of a download": '"en", "fr"',
+    "pair": '"en-de"',
+}
+
+
+@pytest.mark.parametrize("name", ["..", "../x", "/etc/passwd", "a/../../b", "en-../../x", "~"])
+@pytest.mark.parametrize("place", PLACES)
+def test_names_of_the_configuration_can_not_climb(load, place, name):
+    old = PLACES[place]
+    with pytest.raises(ConfigError):
+        load(old, old.partition("=")[0] + f'= "{name}"' if "=" in old else old.replace(old, f'"{name}", "en"'))
+
+
+@pytest.mark.parametrize("name", ["..", "../x", "/x", "a/b"])
+def test_names_of_methods_can_not_climb(load, name):
+    with pytest.raises(ConfigError, match="can't be part of a path"):
+        load("[methods.mine]", f'[methods."{name}"]\nmethod = "emu"\n[methods.mine]')
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://x/..", "http://x/a/..", "http://x/%2e%2e", "http://x/%2e%2e/", "http://x/", "http://x", "http://x/.",
+     "http://x/..%2fpasswd", "http://x/.bashrc", "http://x/a\\b", "http:..", "file:///etc/..", "ftp://x/a.tar", "a.tar",
+     "javascript:alert(1)", "http://x/?name=a.tar"],
+)  # fmt: skip
+def test_an_address_without_a_name_of_a_file_is_refused(url):
+    with pytest.raises(ValueError, match=r"^url "):
+        file_name(url)
+    with pytest.raises(ValueError, match=r"^url "):
+        CorpusConfig(name="c", format="massive", url=url, languages=("en-US",))
+
+
+def test_a_download_lies_in_the_folder_of_its_corpus_whatever_its_query_says(load, tmp_path):
+    workspace = Workspace(load(), tmp_path / "home")
+    assert workspace.corpus_path("far") == tmp_path / "home/downloads/far/table.csv"
+    assert file_name("https://x/data/a.tar.gz?as=../../b#/../c") == "a.tar.gz"
+
+
+@pytest.mark.parametrize("inside", ["..", "../..", "x/../../y", "/etc", "//etc", "x/.."])
+def test_a_model_in_a_package_can_not_lie_outside_it(inside):
+    with pytest.raises(EncoderError, match="leads out of package 'numpy'"):
+        model_folder(f"package:numpy/{inside}", None, None)
+
+
+@pytest.mark.parametrize("package", ["..", "../x", "/etc", "os.path", "a b", "", "no_such_package_here"])
+def test_a_package_is_a_name(package):
+    with pytest.raises(EncoderError):
+        model_folder(f"package:{package}", None, None)
+
+
+@pytest.mark.parametrize("language", ["../secret", "..", "*", "[a-z]", "**"])
+def test_a_language_in_the_path_of_vectors_is_no_pattern(tmp_path, language):
+    (tmp_path / "v").mkdir()
+    (tmp_path / "v/en.npy").write_bytes(b"")
+    config = VectorsConfig(name="v", path=f"{tmp_path}/v/{{language}}.npy")
+    assert vector_files(config, language) == []
+    assert len(vector_files(config)) == 1
+
+
+@pytest.mark.parametrize("pair", ["en-../../x", "en-..", "../en-de", "en-/etc/passwd"])
+def test_the_name_of_a_word_list_is_the_code_of_a_language(pair):
+    with pytest.raises(ValueError, match="is not two codes of languages"):
+        split_codes(pair)
+
+
+@pytest.mark.parametrize("partition", ["../../x", "..", "/etc/passwd", "en-de/../..", "*"])
+def test_a_partition_of_the_command_line_is_one_that_is_there(partition):
+    from disent_assets.definitions import build
+
+    definitions = build(open_workspace({}))
+    with pytest.raises(ValueError, match="no asset of the selection has a partition"):
+        plan(definitions, None, partition)
+
+
+def test_a_report_replaces_no_device_and_no_folder(tmp_path, monkeypatch):
+    import os
+
+    monkeypatch.setenv("DISENT_HOME", str(tmp_path))
+    os.mkfifo(tmp_path / "pipe")
+    for place in (tmp_path / "pipe", tmp_path):
+        result = CliRunner().invoke(main, ["report", "--output", str(place)])
+        assert result.exit_code == 2
+        assert not place.is_file()
+    result = CliRunner().invoke(main, ["texts", str(tmp_path / "pipe"), "--encoder", "scratch"])
+    assert result.exit_code == 2
+    assert "no file that can be replaced" in result.stderr

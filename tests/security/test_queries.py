@@ -1,0 +1,118 @@
+"""`disent sql` answers questions: it changes nothing, and reaches neither files nor the network."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import duckdb
+import pytest
+
+from disent_assets import database
+from disent_assets.database import query
+from disent_core.errors import DisentError
+
+
+@pytest.fixture
+def warehouse(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "it's.duckdb"
+    with duckdb.connect(path) as connection:
+        connection.execute("create table metrics as select range as n from range(100)")
+    return path
+
+
+ATTACKS = {
+    "write a table": "create table mine as select 1",
+    "write rows": "insert into metrics values (1)",
+    "write in an expression": "with new as (insert into metrics values (1) returning *) select * from new",
+    "drop after a question": "select 1; drop table metrics",
+    "make a temporary table": "create temp table t as select 1; select * from t",
+    "make a macro": "create macro memory.main.f(x) as x; select 1",
+    "copy out": "copy metrics to 'stolen.csv'",
+    "copy over the warehouse": "copy (select 1) to '{path}'",
+    "copy into the log of the warehouse": "copy (select 1) to '{path}.wal'",
+    "copy under explain": "explain analyze copy metrics to 'stolen.csv'",
+    "export": "export database 'stolen'",
+    "import": "import database 'stolen'",
+    "attach another": "attach 'other.duckdb'",
+    "attach in memory": "attach ':memory:' as other; select 1",
+    "attach the warehouse again": "use memory; detach warehouse; attach '{path}' as w; create table w.t as select 1",
+    "detach": "use memory; detach warehouse; select 1",
+    "install": "install httpfs",
+    "load": "load httpfs",
+    "set": "set enable_external_access = true",
+    "set and ask": "set memory_limit = '1TB'; select 1",
+    "unlock": "set lock_configuration = false",
+    "reset": "reset lock_configuration",
+    "pragma": "pragma database_list",
+    "profile to a file": "pragma profiling_output = 'p.json'; select 1",
+    "log to a file": "call enable_logging(storage = 'file', storage_path = 'log')",
+    "secret": "create secret s (type http, bearer_token 'x')",
+    "prepare": "prepare p as select 1; execute p",
+    "checkpoint": "force checkpoint",
+    "read text": "select * from read_text('/etc/hostname')",
+    "read bytes": "select * from read_blob('/etc/hostname')",
+    "read CSV": "select * from read_csv('/etc/passwd')",
+    "read JSON": "select * from read_json('/etc/passwd')",
+    "read Parquet": "select * from read_parquet('/etc/passwd')",
+    "read by name": "select * from '/etc/passwd.csv'",
+    "read metadata": "select * from parquet_metadata('/etc/passwd')",
+    "sniff": "select * from sniff_csv('/etc/passwd')",
+    "list files": "select * from glob('/etc/*')",
+    "read by a question in a question": "select * from query('select * from read_text(''/etc/hostname'')')",
+    "environment": "select getenv('HOME')",
+    "network": "select * from read_csv('http://127.0.0.1:1/x.csv')",
+    "network by name": "select * from 'https://127.0.0.1:1/x.parquet'",
+    "variables of this program": "select * from ATTACKS",
+    "secrets": "select * from duckdb_secrets()",
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_an_attack_is_refused_and_leaves_no_trace(warehouse, attack):
+    before = warehouse.read_bytes()
+    with pytest.raises(DisentError, match="query: ") as caught:
+        query(warehouse, ATTACKS[attack].format(path=str(warehouse).replace("'", "''")))
+    assert "\n" not in str(caught.value)
+    assert warehouse.read_bytes() == before
+    assert [path.name for path in warehouse.parent.iterdir()] == [warehouse.name]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["select 1", "from metrics", "with a as (select 1) from a", "values (1)", "table metrics", "describe metrics",
+     "summarize metrics", "show tables", "select 1; select 2;", "(select 1)", "select repeat('x', 10_000_000)"],
+)  # fmt: skip
+def test_questions_are_answered(warehouse, sql):
+    assert query(warehouse, sql).num_rows
+
+
+def test_a_question_that_needs_too_much_memory_is_an_error_and_writes_nothing_to_disk(warehouse, monkeypatch):
+    assert "memory_limit = '4GB'" in database._ASKING
+    monkeypatch.setattr(database, "_ASKING", tuple(option.replace("4GB", "64MB") for option in database._ASKING))
+    with pytest.raises(DisentError, match="Out of Memory"):
+        query(warehouse, "select list(range) from range(30_000_000)")
+    assert [path.name for path in warehouse.parent.iterdir()] == [warehouse.name]
+
+
+ENDLESS = "with recursive t as (select 1 as n union select (n + 1) % 1_000_000_007 from t) select count(*) from t"
+SCRIPT = """
+import sys
+from pathlib import Path
+from disent_assets.database import query
+print("asking", flush=True)
+query(Path(sys.argv[1]), sys.argv[2])
+"""
+
+
+def test_an_endless_question_ends_with_control_c(warehouse):
+    command = [sys.executable, "-c", SCRIPT, str(warehouse), ENDLESS]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "asking\n"
+        time.sleep(1)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+    assert "Interrupt" in said
+    assert process.returncode != 0

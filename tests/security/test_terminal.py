@@ -1,0 +1,88 @@
+"""What a corpus says can't speak to the terminal, nor to the SQL of the program."""
+
+import logging
+
+import duckdb
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from disent_assets.cli import _Printable, main
+from disent_assets.database import render
+from disent_core.text import printable
+
+ESCAPES = (
+    "\x1b[2J",
+    "\x1b]0;title\x07",
+    "\x9b31m",
+    "\x00",
+    "\x08\x08",
+    "a\rb",
+    "\u202eabc",
+    "\u2066x",
+    "\x7f",
+    "\ud800",
+)
+
+
+@pytest.mark.parametrize("text", ESCAPES)
+def test_control_characters_are_shown_escaped(text):
+    shown = printable(text)
+    assert shown.isprintable()
+    assert shown.encode("utf-8")
+    assert "\\" in shown
+
+
+@given(st.text())
+def test_no_text_brings_a_control_character_to_the_terminal(text):
+    assert all(each in "\n\t" or not ("\x00" <= each < " " or "\x7f" <= each <= "\x9f") for each in printable(text))
+
+
+@pytest.mark.parametrize("text", ["line\nline", "a\tb", "日本語", "می\u200cخواهم", "👩\u200d🔬", "é", "ไทย"])
+def test_what_is_written_in_any_script_stays(text):
+    assert printable(text) == text
+
+
+@pytest.mark.parametrize("style", ["table", "markdown"])
+def test_tables_show_control_characters_escaped_in_cells_and_names(style):
+    table = pa.table({"a\x1b[2Jb": ["x\x1b[31m", "y\u202ez"], "list": [["\x9b"], []]})
+    shown = render(table, style)
+    assert not {"\x1b", "\x9b", "\u202e"} & set(shown)
+    assert "x\\x1b[31m" in shown
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("DISENT_HOME", str(tmp_path))
+    with duckdb.connect(tmp_path / "warehouse.duckdb") as connection:
+        connection.execute("create table texts as select chr(27) || '[2J' as text")
+    return tmp_path
+
+
+def test_the_command_prints_no_control_characters(home):
+    result = CliRunner().invoke(main, ["sql", "from texts"])
+    assert result.exit_code == 0
+    assert "\\x1b[2J" in result.stdout
+    assert "\x1b" not in result.output
+
+
+def test_an_error_that_quotes_a_text_prints_no_control_characters(home):
+    result = CliRunner().invoke(main, ["sql", "select error('bad ' || text) from texts"])
+    assert result.exit_code == 1
+    assert "\x1b" not in result.output
+    assert "\\x1b[2J" in result.stderr
+
+
+def test_log_lines_show_control_characters_escaped():
+    record = logging.LogRecord("disent_core", logging.WARNING, "", 0, "%s: broken", ("\x1b]0;x\x07",), None)
+    assert _Printable("%(message)s").format(record) == "\\x1b]0;x\\x07: broken"
+
+
+@pytest.mark.parametrize("task", ["x' or 'a' = 'a", "'; drop table metrics; --", "x\x1b[2J"])
+def test_the_leaderboard_takes_names_of_tasks_only(home, task):
+    result = CliRunner().invoke(main, ["leaderboard", task])
+    assert result.exit_code == 2
+    assert "unknown task" in result.stderr
+    assert "\x1b" not in result.output
