@@ -6,7 +6,7 @@ export DISENT_HOME
 # Threads that wait by spinning slow small steps down many times over when the cores are shared.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: setup demo test dev lint bench clean
+.PHONY: setup demo test dev ui-read-only fuzz audit lint bench clean
 
 setup: .venv/.stamp ## make the environment in .venv
 
@@ -27,6 +27,20 @@ dev: setup ## the Dagster UI on http://127.0.0.1:3000
 	mkdir -p $(DISENT_HOME)/dagster
 	cp disent_assets/dagster.yaml $(DISENT_HOME)/dagster/
 	DAGSTER_HOME=$(DISENT_HOME)/dagster $(BIN)/dagster dev --workspace workspace.yaml --host 127.0.0.1 --port $(or $(PORT),3000)
+
+ui-read-only: setup ## the UI on http://127.0.0.1:3000, to look but not to touch
+	mkdir -p $(DISENT_HOME)/dagster
+	cp disent_assets/dagster.yaml $(DISENT_HOME)/dagster/
+	DAGSTER_HOME=$(DISENT_HOME)/dagster $(BIN)/dagster-webserver --read-only --workspace workspace.yaml --host 127.0.0.1 --port $(or $(PORT),3000)
+
+fuzz: setup ## 112,000 mutated files against every reader; SEED=1 for others
+	$(BIN)/python -m tests.fuzz --inputs $(or $(INPUTS),7000) --seed $(or $(SEED),0)
+
+audit: setup ## known vulnerabilities of what is installed; needs the network
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[audit]'
+	mkdir -p build
+	$(BIN)/pip freeze --exclude-editable | sed 's/+[a-z0-9.]*$$//' > build/installed.txt
+	$(BIN)/pip-audit --strict --disable-pip --no-deps --requirement build/installed.txt
 
 lint: setup ## ruff, pyright, sqlfluff
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[lint]'

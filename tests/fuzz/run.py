@@ -1,0 +1,112 @@
+"""One input after the other: written to a folder, read, and judged by what comes out."""
+
+import random
+import resource
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from disent_core.errors import DisentError
+
+from .mutate import Files
+from .targets import Target
+
+SECONDS_AN_INPUT = 5
+MEMORY_BYTES = 3 << 30
+"""That an input may make the process take, beyond what it had when the run began."""
+
+
+class TooSlowError(BaseException):
+    """An input takes longer than it may; no reader may catch this."""
+
+
+@dataclass
+class Result:
+    """What came of the inputs of a target."""
+
+    accepted: int = 0
+    refused: int = 0
+    failures: dict[str, str] = field(default_factory=dict)
+    """First input that failed in each way, by what came out and where."""
+
+
+def inputs(target: Target, seed: int, numbers: range) -> Iterator[tuple[int, Files]]:
+    """The inputs of these numbers; input `n` of a seed is always the same. Number 0 is without mutation."""
+    for number in numbers:
+        rng = random.Random(f"{seed}:{target.name}:{number}")
+        yield number, target.mutate(target.files, rng) if number else target.files
+
+
+def try_inputs(target: Target, folder: Path, seed: int, numbers: range) -> Result:
+    """Read every input; what comes out but a `DisentError` is a failure."""
+    result = Result()
+    for number, files in inputs(target, seed, numbers):
+        write(files, folder)
+        try:
+            with _alarm():
+                target.read(folder)
+            result.accepted += 1
+        except DisentError as error:
+            result.refused += 1
+            if not str(error).strip():
+                result.failures.setdefault("an empty message", str(number))
+        except (TooSlowError, Exception) as error:
+            result.failures.setdefault(_signature(error), str(number))
+    return result
+
+
+def write(files: Files, folder: Path) -> None:
+    """The folder with just these files."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for name, content in files.items():
+        path = folder / name
+        if not any(parent.is_file() for parent in path.parents) and not path.is_dir():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+
+
+@contextmanager
+def limited_memory() -> Iterator[None]:
+    """An input that takes too much memory is a `MemoryError`, and the machine lives on."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    now = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (now + MEMORY_BYTES, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+@contextmanager
+def _alarm() -> Iterator[None]:
+    def ring(number: int, frame: FrameType | None) -> NoReturn:
+        raise TooSlowError(f"more than {SECONDS_AN_INPUT} s")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    began = time.monotonic()
+    signal.setitimer(signal.ITIMER_REAL, SECONDS_AN_INPUT)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    if time.monotonic() - began > SECONDS_AN_INPUT:  # it was in native code and has come back
+        raise TooSlowError(f"more than {SECONDS_AN_INPUT} s")
+
+
+def _signature(error: BaseException) -> str:
+    """Kind of the error and the last place in the project that it went through."""
+    place, trace = "", error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if "disent_" in code.co_filename:
+            place = f"{Path(code.co_filename).name}:{trace.tb_lineno} {code.co_name}"
+        trace = trace.tb_next
+    return f"{type(error).__name__} at {place}"
