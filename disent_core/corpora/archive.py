@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable
 from io import BufferedIOBase
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, cast
 
 from disent_core.corpora.paths import absent, missing
 from disent_core.errors import CorpusError, located
@@ -92,7 +92,7 @@ def _members(path: Path, wanted: str | None = None) -> dict[str, tuple[str, byte
     """
     members: dict[str, tuple[str, bytes] | None] = {}
     try:
-        with _unpacked(path) as file, tarfile.open(fileobj=_Bounded(path, file), mode="r:") as archive:
+        with _unpacked(path) as file, tarfile.open(fileobj=cast(Any, _Bounded(path, file)), mode="r:") as archive:
             for count, member in enumerate(archive):
                 if count == MOST_MEMBERS:
                     raise _too_large(path, f"it has more than {MOST_MEMBERS:,} members")
