@@ -23,9 +23,10 @@ from disent_core.embeddings import STATES, VECTORS, EmbeddingStore
 from disent_core.encoders.lazy import LazyEncoder
 from disent_core.encoders.vectors import VectorsConfig, known_keys
 from disent_core.errors import TableError, located
+from disent_core.files import atomic_path
 from disent_core.heads.contract import Need
 from disent_core.pairs import TextPlan, texts_to_encode
-from disent_core.tables import SCHEMAS, Refreshed, TableInfo, atomic_path, fingerprint, read_table
+from disent_core.tables import SCHEMAS, Refreshed, TableInfo, fingerprint, read_table
 from disent_core.text import text_keys
 
 CODE_VERSION = "1"
@@ -184,6 +185,7 @@ def _vectors(workspace: Workspace, name: str) -> dg.AssetsDefinition:
         with clear_errors():
             plan = text_plan(workspace, name, language)
             place = store(workspace, name, lazy.fingerprint, language)
+            place.set_damaged_aside()
             metadata = _encode(lazy, language, place, plan)
             results = [_result(place, key, plan, lazy.fingerprint, metadata) for key in keys]
         context.log.info("%s, %s: %d texts encoded", name, language, metadata["encoded"])
