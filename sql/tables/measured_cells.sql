@@ -111,8 +111,8 @@ candidates as (
         figures.ci_low,
         figures.ci_high,
         figures.settings,
-        figures.created_at,
         figures.method as own_method,
+        figures.embedding,
         if(cells.rows_are_methods and found.side = 'value', figures.method, null) as row_method,
         if(cells.is_open, figures.embedding, null) as own_embedding,
         if(cells.paper = 'fmda' and cells.rows_are_methods, figures.training, null) as training,
@@ -126,7 +126,7 @@ candidates as (
 
 ),
 
--- Untrained, or trained on this pair; then the largest mixture, then the newest.
+-- Untrained, or trained on this pair; then the largest mixture, then by name: never by when it was measured.
 best as (
 
     select *
@@ -135,7 +135,8 @@ best as (
         partition by
             cell_id, side, place, part_pair, dataset, encoder, row_method, own_embedding, training
         order by
-            own_method = base_method desc, is_alike desc, is_seen desc, len(entries) desc, created_at desc
+            own_method = base_method desc, is_alike desc, is_seen desc, len(entries) desc,
+            own_method asc, trained_on asc, embedding asc, settings asc
     ) = 1
 
 ),
@@ -151,12 +152,13 @@ sides as (
         row_method,
         own_embedding,
         training,
-        avg(if(statistic = 'std', std, value)) as measured_mean,
+        -- sums round by their order
+        list_avg(list_sort(list(if(statistic = 'std', std, value)))) as measured_mean,
         count(if(statistic = 'std', std, value)) as n_parts,
         string_agg(distinct nullif(trained_on, ''), ', ' order by nullif(trained_on, '')) as trained_on,
-        any_value(ci_low) as ci_low,
-        any_value(ci_high) as ci_high,
-        any_value(settings) as settings,
+        any_value(ci_low order by place, part_pair) as ci_low,
+        any_value(ci_high order by place, part_pair) as ci_high,
+        any_value(settings order by place, part_pair) as settings,
         bool_and(is_seen) as is_seen
     from best
     group by all

@@ -15,7 +15,7 @@ deviations as (
         embedding,
         metric,
         settings,
-        stddev_samp(value) as std
+        list_stddev_samp(list_sort(list(value))) as std  -- sums round by their order
     from main.metrics
     where seed is not null
     group by all
@@ -83,7 +83,9 @@ select
     std,
     settings,
     created_at,
-    row_number() over () as figure_id,
+    row_number() over (
+        order by task, dataset, method, encoder, trained_on, evaluated_on, embedding, metric, settings
+    ) as figure_id,
     if(variant = 'fmda' and contains(trained_on, '+'), 'fmda_unified', variant) as base_method,
     (method_settings ->> 'examples')::bigint as examples,
     (method_settings ->> 'negatives_per_positive')::bigint as negatives,
