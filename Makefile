@@ -6,7 +6,7 @@ export DISENT_HOME
 # Threads that wait by spinning slow small steps down many times over when the cores are shared.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: setup demo test dev ui-read-only fuzz audit lint bench clean
+.PHONY: setup demo test dev dev-test ui-read-only fuzz audit lint bench clean
 
 setup: .venv/.stamp ## make the environment in .venv
 
@@ -26,7 +26,11 @@ test: setup ## all tests
 dev: setup ## the Dagster UI on http://127.0.0.1:3000
 	mkdir -p $(DISENT_HOME)/dagster
 	cp disent_assets/dagster.yaml $(DISENT_HOME)/dagster/
-	DAGSTER_HOME=$(DISENT_HOME)/dagster $(BIN)/dagster dev --workspace workspace.yaml --host 127.0.0.1 --port $(or $(PORT),3000)
+	DAGSTER_HOME=$(DISENT_HOME)/dagster DISENT_UI=http://127.0.0.1:$(or $(PORT),3000) \
+		$(BIN)/dagster dev --workspace workspace.yaml --host 127.0.0.1 --port $(or $(PORT),3000)
+
+dev-test: setup ## what make dev starts, for real: edits are picked up; minutes
+	$(BIN)/pytest -m daemon -s tests/end_to_end/test_refresh.py
 
 ui-read-only: setup ## the UI on http://127.0.0.1:3000, to look but not to touch
 	mkdir -p $(DISENT_HOME)/dagster

@@ -3,17 +3,21 @@
 import dagster as dg
 
 from disent_assets import corpora, embeddings, evaluation, heads, negatives, targets, warehouse
-from disent_assets.resources import Workspace, open_workspace
+from disent_assets.automation import automated
+from disent_assets.resources import Workspace, open_workspace, run_settings
 
 STAGE_MODULES = (corpora, negatives, targets, embeddings, heads, evaluation, warehouse)
+EXECUTORS = {"in_process": dg.in_process_executor, "multiprocess": dg.multiprocess_executor}
 
 
 def build(workspace: Workspace) -> dg.Definitions:
-    """Definitions of a workspace."""
+    """Assets of a workspace, without what runs them."""
     return dg.Definitions(assets=[asset for stage in STAGE_MODULES for asset in stage.definitions(workspace)])
 
 
 @dg.definitions
 def defs() -> dg.Definitions:
     """What `workspace.yaml` points to."""
-    return build(open_workspace())
+    executor, ui = run_settings(choices=tuple(EXECUTORS))
+    automatic = automated(build, open_workspace(), ui)
+    return dg.Definitions.merge(automatic, dg.Definitions(executor=EXECUTORS[executor]))

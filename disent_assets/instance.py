@@ -17,6 +17,7 @@ from typing import TextIO
 import dagster as dg
 from dagster._core.definitions.asset_selection import DagsterInvalidAssetSelectionError
 from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGraph
+from dagster._core.execution.plan.objects import StepFailureData
 
 SETTINGS = Path(__file__).with_name("dagster.yaml")
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -139,13 +140,21 @@ def materialize(definitions: dg.Definitions, step: Step, instance: dg.DagsterIns
 
 def _reason(result: dg.ExecuteInProcessResult) -> str:
     for event in result.filter_events(lambda event: event.is_step_failure):
-        failure = event.step_failure_data
-        if failure.user_failure_data is not None and failure.user_failure_data.description:
-            return failure.user_failure_data.description
-        if failure.error is not None:
-            innermost = failure.error
-            while innermost.cause is not None:
-                innermost = innermost.cause
-            logging.getLogger(__name__).debug("%s", failure.error.to_string())
-            return innermost.message.strip()
+        text = failure_text(event.step_failure_data)
+        if event.step_failure_data.error is not None:
+            logging.getLogger(__name__).debug("%s", event.step_failure_data.error.to_string())
+        if text:
+            return text
     return "a run failed; see it in the UI"
+
+
+def failure_text(failure: StepFailureData) -> str:
+    """What a step failed with: its own message, else that of the error under all others."""
+    if failure.user_failure_data is not None and failure.user_failure_data.description:
+        return failure.user_failure_data.description
+    if failure.error is None:
+        return ""
+    innermost = failure.error
+    while innermost.cause is not None:
+        innermost = innermost.cause
+    return innermost.message.strip()

@@ -1,7 +1,8 @@
 """Where things are: the configuration and the folder of results.
 
-The one place that reads the environment: `DISENT_CONFIG` (default `disent.toml` in the project) and
-`DISENT_HOME` (default `data/` in the project). What belongs here: paths. What does not: anything computed.
+The one place that reads the environment: `DISENT_CONFIG` (default `disent.toml` in the project), `DISENT_HOME`
+(default `data/` in the project), `DISENT_EXECUTOR` and `DISENT_UI`. What belongs here: paths. What does not:
+anything computed.
 """
 
 import os
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from disent_core.config import Config, load_config
 from disent_core.corpora.download import file_name
+from disent_core.errors import ConfigError
 from disent_core.tables import safe_part, table_path
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -69,6 +71,18 @@ class Workspace:
 def home_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """Folder of results."""
     return Path(environment.get("DISENT_HOME") or PROJECT / "data").expanduser().resolve()
+
+
+def run_settings(environment: Mapping[str, str] = os.environ, *, choices: tuple[str, ...]) -> tuple[str, str | None]:
+    """Which executor runs the steps of a run, the first choice if none is named, and the address of the UI.
+
+    Raises:
+        ConfigError: if there is no such executor.
+    """
+    executor = environment.get("DISENT_EXECUTOR") or choices[0]
+    if executor not in choices:
+        raise ConfigError(f"DISENT_EXECUTOR: {executor!r} is none of {', '.join(choices)}")
+    return executor, environment.get("DISENT_UI") or None
 
 
 def open_workspace(environment: Mapping[str, str] = os.environ) -> Workspace:

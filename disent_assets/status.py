@@ -1,4 +1,4 @@
-"""What is fresh, stale or missing, and because of what: Dagster's data versions, read for every partition."""
+"""What is fresh, stale, missing or failed, and because of what: Dagster's data versions, read for every partition."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import dagster as dg
+from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGraph
 from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleCause
 from dagster._core.definitions.events import AssetKeyPartitionKey
 from dagster._core.definitions.observe import observe as run_observation
 from dagster._core.loader import LoadingContextForTest
 
 from disent_assets.corpora import FILES, PAIR_FILES
-from disent_assets.instance import QUIET
+from disent_assets.instance import QUIET, failure_text
 from disent_assets.resources import Workspace
 
 
@@ -39,6 +40,7 @@ def states(workspace: Workspace, definitions: dg.Definitions, instance: dg.Dagst
     """State of every partition of every asset, upstream first."""
     graph = definitions.resolve_asset_graph()
     unsettled: set[AssetKeyPartitionKey] = set()
+    failures = Failures(instance, graph)
     resolver = CachingStaleStatusResolver(instance, graph, LoadingContextForTest(instance))
     for key in graph.toposorted_asset_keys:
         node = graph.get(key)
@@ -50,9 +52,61 @@ def states(workspace: Workspace, definitions: dg.Definitions, instance: dg.Dagst
             status, place = resolver.get_status(key, name).value.lower(), AssetKeyPartitionKey(key, name)
             if status != "missing" and is_lost(workspace, key.path, name):
                 status, causes = "missing", {"its files are gone": None}
+            if status != "fresh" and (reason := failures.of(key, name)) is not None:
+                status, causes = "failed", {reason: None}
             if status != "fresh" or unsettled & set(resolver._get_partition_dependencies(key=place)):
                 unsettled.add(place)
             yield State(key.to_user_string(), name, status, tuple(causes), place not in unsettled)
+
+
+class Failures:
+    """What the last runs of partitions have failed with."""
+
+    def __init__(self, instance: dg.DagsterInstance, graph: BaseAssetGraph) -> None:
+        self.instance, self.graph = instance, graph
+        self.planned: dict[dg.AssetKey, dict[str | None, str]] = {}
+        self.reasons: dict[str, dict[str | None, str]] = {}
+
+    def of(self, key: dg.AssetKey, partition: str | None) -> str | None:
+        """First line of the error of the last run that should have made it; None if that did not fail."""
+        run = self._planned(key).get(partition)
+        if run is None:
+            return None
+        reasons = self.reasons.get(run)
+        if reasons is None:
+            reasons = self.reasons[run] = failures_of(self.instance, run)
+        return reasons.get(self.graph.assets_def_for_key(key).node_def.name, reasons.get(None))
+
+    def _planned(self, key: dg.AssetKey) -> dict[str | None, str]:
+        """Partition -> run that was to make it, but has not."""
+        if key not in self.planned:
+            log = self.instance.event_log_storage
+            if self.graph.get(key).partitions_def is not None:
+                attempts = log.get_latest_asset_partition_materialization_attempts_without_materializations(key)
+                self.planned[key] = {partition: run for partition, (run, _) in attempts.items()}
+            else:
+                last, made = log.get_latest_planned_materialization_info(key), log.get_asset_records([key])
+                ended = made[0].asset_entry.last_materialization if made else None
+                is_due = last is not None and (ended is None or ended.run_id != last.run_id)
+                self.planned[key] = {None: last.run_id} if last is not None and is_due else {}
+        return self.planned[key]
+
+
+def failures_of(instance: dg.DagsterInstance, run: str) -> dict[str | None, str]:
+    """Step -> first line of its error, of a run that failed; where no step did, None -> that of the run."""
+    record = instance.get_run_by_id(run)
+    if record is None or record.status not in (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED):
+        return {}
+    events = [entry.get_dagster_event() for entry in instance.all_logs(run, of_type=dg.DagsterEventType.STEP_FAILURE)]
+    if events:
+        return {event.step_key: _first_line(failure_text(event.step_failure_data)) for event in events}
+    of_run = {dg.DagsterEventType.RUN_FAILURE, dg.DagsterEventType.RUN_CANCELED}
+    said = [entry.get_dagster_event().message or "" for entry in instance.all_logs(run, of_type=of_run)]
+    return {None: _first_line(said[-1]) if said else "its run was ended"}
+
+
+def _first_line(text: str) -> str:
+    return text.strip().split("\n", 1)[0]
 
 
 def is_lost(workspace: Workspace, key: Sequence[str], partition: str | None) -> bool:
@@ -109,8 +163,11 @@ def summary(found: Iterable[State], *, show_all: bool) -> str:
         if show_all or state.status != "fresh":
             name = f"{state.asset} [{state.partition}]" if state.partition else state.asset
             lines.append(f"{state.status:8}{name}{'  <- ' if state.causes else ''}{'; '.join(state.causes[:3])}")
-    total = ", ".join(f"{counts[status]} {status}" for status in ("fresh", "stale", "missing"))
+    shown = ("fresh", "stale", "missing", *(["failed"] if counts["failed"] else []))
+    total = ", ".join(f"{counts[status]} {status}" for status in shown)
     if waiting:
         total += f"\n{waiting} of the fresh ones depend on these and are made again where that changes what they read."
+    if counts["failed"]:
+        total += "\nMend what the errors of the failed ones name; the page of a run in the UI shows its log."
     remedy = "" if counts["fresh"] == counts.total() else "\nRun 'disent materialize' to refresh what is not fresh."
     return "\n".join([*lines, total]) + remedy

@@ -119,11 +119,14 @@ class Project:
         return Project(Path(shutil.copytree(self.folder, folder / "project")))
 
     def results(self) -> dict[str, str]:
-        """Hash of every file of results by its path, but for Dagster's own state."""
+        """Hash of every file of results by its path, but for Dagster's state, locks and what was seen of corpora."""
         return {
             path.relative_to(self.home).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in sorted(self.home.rglob("*"))
-            if path.is_file() and path.relative_to(self.home).parts[0] != "dagster"
+            if path.is_file()
+            and path.suffix != ".lock"
+            and path.relative_to(self.home).parts[0] != "dagster"
+            and path.relative_to(self.home).parts[:2] != ("cache", "observed")
         }
 
     def weights(self) -> dict[str, str]:

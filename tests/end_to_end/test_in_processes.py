@@ -1,4 +1,4 @@
-"""Steps run in processes of their own, as from the UI."""
+"""Steps run in processes of their own, where the environment asks for that."""
 
 import os
 import subprocess
@@ -31,7 +31,8 @@ if __name__ == "__main__":
 def test_steps_run_in_processes_of_their_own(fresh):
     file = fresh.folder / "job.py"
     file.write_text(JOB, encoding="utf-8")
-    environment = os.environ | fresh.environment | {"DAGSTER_HOME": str(dagster_home(fresh.home))}
+    own = {"DAGSTER_HOME": str(dagster_home(fresh.home)), "DISENT_EXECUTOR": "multiprocess"}
+    environment = os.environ | fresh.environment | own
     ran = subprocess.run([sys.executable, str(file)], env=environment, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     with fresh.events() as events:
