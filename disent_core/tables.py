@@ -11,8 +11,9 @@ Both stand in the file's footer as well, for who has nothing but the file.
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,9 @@ from disent_core.files import Seal, check_seal, locked, read_sealed, sealed_path
 from disent_core.schemas import SCHEMAS, states_schema, vectors_schema
 
 __all__ = [
-    "SCHEMAS", "Refreshed", "TableInfo", "conform", "content_fingerprint",
-    "content_of", "fingerprint", "read_info", "read_parquet", "read_table", "refresh_table", "rows_table", "safe_part",
-    "states_schema", "table_path", "vectors_schema", "write_table",
+    "SCHEMAS", "Refreshed", "TableInfo", "conform", "content_fingerprint", "content_of", "fingerprint", "read_info",
+    "read_parquet", "read_table", "refresh_table", "rows_of", "rows_table", "safe_part", "states_schema", "table_path",
+    "vectors_schema", "write_table",
 ]  # fmt: skip
 
 
@@ -126,14 +127,25 @@ def conform(table: pa.Table, schema: pa.Schema, name: str) -> pa.Table:
         raise TableError(f"{name}: a column has values of another type: {error}") from error
 
 
-def rows_table(rows: Sequence[Mapping[str, Any]], name: str) -> pa.Table:
+_BLOCK = 16_384
+"""Rows that are Python objects at a time: those take several times the memory of a table."""
+
+
+def rows_table(rows: Iterable[Mapping[str, Any]], name: str) -> pa.Table:
     """Rows (mappings) as the table of that name in `SCHEMAS`."""
-    schema = SCHEMAS[name]
-    if not rows:
-        return schema.empty_table()
+    schema, left = SCHEMAS[name], iter(rows)
     # Inferred without nullability, so that `conform` names the column that has a null.
     relaxed = pa.schema([field.with_nullable(True) for field in schema])
-    return conform(pa.Table.from_pylist(list(rows), schema=relaxed), schema, name)
+    blocks = [schema.empty_table()]
+    while block := list(islice(left, _BLOCK)):
+        blocks.append(conform(pa.Table.from_pylist(block, schema=relaxed), schema, name))
+    return pa.concat_tables(blocks)
+
+
+def rows_of(table: pa.Table) -> Iterator[dict[str, Any]]:
+    """The rows as mappings, some of them in memory at a time."""
+    for batch in table.to_batches(max_chunksize=_BLOCK):
+        yield from batch.to_pylist()
 
 
 def write_table(path: Path, table: pa.Table, schema: pa.Schema, *, inputs: str) -> TableInfo:

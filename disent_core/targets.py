@@ -18,7 +18,7 @@ import pyarrow as pa
 from jaxtyping import Int64, UInt64
 
 from disent_core.corpora.annotation import OUTSIDE, Slot, tagged_slots
-from disent_core.tables import rows_table
+from disent_core.tables import rows_of, rows_table
 from disent_core.text import (
     HIDDEN_CLOSE,
     HIDDEN_OPEN,
@@ -67,7 +67,7 @@ def mask_utterances(utterances: pa.Table, config: MaskingConfig) -> pa.Table:
         utterances: rows in the schema `utterances`.
         config: how masked tokens are written.
     """
-    return rows_table([_masked(row, config) for row in utterances.to_pylist()], "masked_utterances")
+    return rows_table((_masked(row, config) for row in rows_of(utterances)), "masked_utterances")
 
 
 def _masked(row: Mapping[str, Any], config: MaskingConfig) -> dict[str, Any]:
@@ -190,7 +190,7 @@ def template_pairs(utterances: pa.Table, config: TemplatePairConfig) -> pa.Table
     for column in ("corpus", "language"):
         if len(found := utterances[column].unique().to_pylist()) > 1:
             raise ValueError(f"template pairs are made for one {column} at a time, found {found}")
-    sources = [source for row in utterances.to_pylist() if (source := _Source.of(row)).slots]
+    sources = [source for row in rows_of(utterances) if (source := _Source.of(row)).slots]
     pools = _value_pools(sources, config.values)
     taken: set[str] = set()
     rows = []

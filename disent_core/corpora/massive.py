@@ -53,10 +53,11 @@ def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> p
             file, the line and what to do.
     """
     place, content = _read_locale(path, locale)
-    rows = list(_rows(place, content, locale, language))
-    if not rows:
+    rows = _rows(place, content, locale, language)
+    table = rows_table(({"corpus": corpus, "language": language, **row} for row in rows), "utterances")
+    if not len(table):
         raise CorpusError(located(place, None, "this file has no utterance", "Download the archive again"))
-    return rows_table([{"corpus": corpus, "language": language, **row} for row in rows], "utterances")
+    return table
 
 
 def locales(path: Path) -> list[str]:
