@@ -1,0 +1,66 @@
+"""SQL clients that read while the warehouse is rebuilt: no error, and every answer of one warehouse alone."""
+
+import multiprocessing
+import os
+import time
+from multiprocessing.sharedctypes import Synchronized
+from pathlib import Path
+
+import pytest
+
+from disent_assets.database import build_warehouse, query
+from disent_assets.resources import SQL
+from disent_core.tables import SCHEMAS, rows_table, write_table
+
+ROWS = 40
+READERS = 10
+REBUILDS = int(os.environ.get("DISENT_TEST_REBUILDS", "4"))
+QUESTION = "select count(*) as n, min(value) as low, max(value) as high from metrics"
+
+
+def rebuild(folder: Path, number: int) -> None:
+    """A warehouse whose every metric has this value, as the asset builds it: over the old one."""
+    row = {
+        "task": "sts", "dataset": "toy", "method": "raw", "encoder": "tiny", "trained_on": "", "evaluated_on": "en-de",
+        "embedding": "sentence", "metric": "pearson", "value": number / 1_000, "ci_low": None, "ci_high": None, "n": 5,
+        "settings": "{}", "fingerprint": "f", "created_at": 0,
+    }  # fmt: skip
+    path = folder / "metrics.parquet"
+    rows = [row | {"seed": seed} for seed in [None, *range(ROWS - 1)]]
+    write_table(path, rows_table(rows, "metrics"), SCHEMAS["metrics"], inputs=str(number))
+    build_warehouse({"metrics": [path]}, SQL, folder / "warehouse.duckdb")
+
+
+def read(path: Path, is_over: "Synchronized[int]", reads: "Synchronized[int]") -> None:
+    """Ask until it is over; an odd answer ends the process with an error."""
+    last = 0.0
+    while not is_over.value:
+        (answer,) = query(path, QUESTION).to_pylist()
+        assert answer["n"] == ROWS, answer
+        assert answer["low"] == answer["high"] >= last, answer
+        last = answer["high"]
+        with reads.get_lock():
+            reads.value += 1
+
+
+@pytest.mark.timeout(3_600)
+def test_ten_clients_read_one_warehouse_or_the_next_while_it_is_rebuilt(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    is_over, reads = context.Value("i", 0), context.Value("i", 0)
+    rebuild(tmp_path, 0)
+    arguments = (tmp_path / "warehouse.duckdb", is_over, reads)
+    readers = [context.Process(target=read, args=arguments, daemon=True) for _ in range(READERS)]
+    for reader in readers:
+        reader.start()
+    until = time.monotonic() + 60
+    while reads.value < READERS and time.monotonic() < until:
+        time.sleep(0.05)
+    for number in range(1, REBUILDS + 1):
+        rebuild(tmp_path, number)
+    is_over.value = 1
+    for reader in readers:
+        reader.join(60)
+    print(f"{reads.value} answers by {READERS} clients during {REBUILDS} rebuilds")
+    assert [reader.exitcode for reader in readers] == [0] * READERS
+    assert reads.value >= READERS
+    assert query(tmp_path / "warehouse.duckdb", QUESTION).to_pylist()[0]["high"] == REBUILDS / 1_000
