@@ -6,7 +6,7 @@ export DISENT_HOME
 # Threads that wait by spinning slow small steps down many times over when the cores are shared.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: setup demo test dev dev-test ui-read-only fuzz audit lint bench clean
+.PHONY: setup demo test faults dev dev-test ui-read-only fuzz audit lint bench clean
 
 setup: .venv/.stamp ## make the environment in .venv
 
@@ -22,6 +22,11 @@ demo: setup ## the whole lineage on the sample corpora, then the leaderboard
 
 test: setup ## all tests
 	$(BIN)/pytest
+
+faults: setup ## kills, full disks, damaged files, odd clocks, random edits, readers beside rebuilds; an hour or more
+	$(BIN)/python tests/end_to_end/faults.py --kills 200 --writes 60 --disks 10 --damages 60 --clocks 6
+	DISENT_TEST_REBUILDS=100 $(BIN)/pytest -s tests/sql/test_readers_and_rebuilds.py
+	$(BIN)/pytest -s -m slow tests/end_to_end/test_rebuild.py
 
 dev: setup ## the Dagster UI on http://127.0.0.1:3000
 	mkdir -p $(DISENT_HOME)/dagster

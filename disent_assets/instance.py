@@ -18,6 +18,10 @@ import dagster as dg
 from dagster._core.definitions.asset_selection import DagsterInvalidAssetSelectionError
 from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGraph
 from dagster._core.execution.plan.objects import StepFailureData
+from sqlalchemy.exc import DBAPIError
+
+from disent_core.errors import StorageError, located
+from disent_core.files import storage_errors
 
 SETTINGS = Path(__file__).with_name("dagster.yaml")
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -40,12 +44,25 @@ def dagster_home(home: Path) -> Path:
 @contextmanager
 def open_instance(home: Path) -> Iterator[dg.DagsterInstance]:
     """The instance whose state lies there."""
-    folder = str(dagster_home(home))
-    os.environ["DAGSTER_HOME"] = folder  # child processes of a run read it
-    with dg.DagsterInstance.from_config(folder) as instance, Path(folder, "processes.lock").open("w") as lock:
-        _end_killed_runs(instance, lock)
-        fcntl.flock(lock, fcntl.LOCK_SH)  # the system takes it back when this process ends, however it ends
-        yield instance
+    with _state_errors(home / "dagster"):
+        folder = str(dagster_home(home))
+        os.environ["DAGSTER_HOME"] = folder  # child processes of a run read it
+        with dg.DagsterInstance.from_config(folder) as instance, Path(folder, "processes.lock").open("w") as lock:
+            _end_killed_runs(instance, lock)
+            fcntl.flock(lock, fcntl.LOCK_SH)  # the system takes it back when this process ends, however it ends
+            yield instance
+
+
+@contextmanager
+def _state_errors(folder: Path) -> Iterator[None]:
+    """What Dagster can't read or write of its own state, as one line."""
+    with storage_errors(folder):
+        try:
+            yield
+        except DBAPIError as error:
+            found = f"Dagster's own state can't be read or written ({error.orig})"
+            remedy = "If the disk is not full, delete this folder: results stay, the history of runs goes"
+            raise StorageError(located(folder, None, found, remedy)) from error
 
 
 def _end_killed_runs(instance: dg.DagsterInstance, lock: TextIO) -> None:

@@ -93,8 +93,7 @@ def measure(folder: Path, count: int) -> Iterator[str]:
         done = subprocess.run(
             [sys.executable, "-c", RUN, "materialize", selection],
             env=os.environ | {"DISENT_CONFIG": str(folder / "disent.toml"), "DISENT_HOME": str(folder / "home")},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             text=True,
             check=False,
         )

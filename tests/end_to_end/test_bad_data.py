@@ -1,6 +1,7 @@
 """Damaged input fails with one clear line and leaves earlier results as they are."""
 
 import shutil
+from pathlib import Path
 
 import dagster as dg
 import numpy as np
@@ -9,6 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import Result
 from conftest import Project
+
+from disent_core.files import sealed_path
 
 pytestmark = pytest.mark.end_to_end
 
@@ -115,7 +118,8 @@ def poison(project: Project, table: str) -> None:
         kind = rows.schema.field(1).type
         flat = np.full(len(rows) * kind.list_size, np.nan, dtype=kind.value_type.to_pandas_dtype())
         column = pa.FixedSizeListArray.from_arrays(pa.array(flat, from_pandas=False), kind.list_size)
-        pq.write_table(rows.set_column(1, rows.schema.field(1), column.cast(kind)), part)
+        with sealed_path(part) as beside:
+            pq.write_table(rows.set_column(1, rows.schema.field(1), column.cast(kind)), beside)
     shutil.rmtree(project.home / "cache")
     shutil.rmtree(project.home / "tables" / "evaluation")
 
@@ -131,9 +135,28 @@ def test_a_damaged_table_is_made_again(copied, where):
     assert copied.results()[f"tables/{where}"] == before
 
 
-def test_a_damaged_part_of_the_embeddings_is_named(copied):
+def test_a_damaged_part_of_the_embeddings_is_named_set_aside_and_encoded_again(copied, caplog):
     part = next((copied.home / "tables" / "embeddings" / "sentence_vectors").rglob("de/part-*.parquet"))
     part.write_bytes(b"PAR1 no more")
-    result = copied.disent("materialize", "key:embeddings/tiny/sentence_vectors", "--partition", "de")
+    assert copied.materialize("key:embeddings/tiny/sentence_vectors", "--partition", "de")["encoded"] > 0
+    assert f"{part}: this file is not as it was written" in caplog.text
+    assert copied.materialize("key:embeddings/tiny/sentence_vectors", "--partition", "de")["encoded"] == 0
+
+
+def test_a_reader_of_a_damaged_table_names_it_and_the_next_run_makes_it_anew(copied):
+    before = whole(copied)
+    table = copied.home / "tables" / "targets" / "aligned_pairs" / "en-de.parquet"
+    table.write_bytes(table.read_bytes()[:-1] + b"?")
+    (copied.home / "heads" / "tiny" / "dream" / "en-de.safetensors").unlink()
+    result = copied.disent("materialize", "key:heads/tiny/dream", "--partition", "en-de")
     assert result.exit_code == 1
-    assert str(part) in complaint(result)
+    assert complaint(result).startswith(f"{table}: this file is not as it was written. It was set aside")
+    copied.materialize("--partition", "en-de")
+    assert whole(copied) == before
+
+
+def whole(project: Project) -> dict[str, str]:
+    """Results without damaged files, and without manifests, which remember earlier files of the same name."""
+    return {
+        path: digest for path, digest in project.results().items() if Path(path).suffix not in (".damaged", ".manifest")
+    }
