@@ -1,7 +1,7 @@
 """Files that are whole or not there: written beside their place, flushed, renamed; sealed; made by one at a time.
 
-A result has a manifest beside it, `en.parquet` has `en.parquet.manifest`: size and SHA-256 of the file, and facts
-such as what it was made from. The manifest is written first and tells of the last few files of that name. So
+A result has a manifest beside it, `en.parquet` has `en.parquet.manifest`: size and SHA-256 of the file, facts such
+as what it was made from, and a checksum of its own. The manifest is written first and tells of the last few files of that name. So
 whichever of them is there after a kill, or while another process looks, is in it; a file that is not in it is
 damaged, is set aside as `en.parquet.damaged` and never used.
 """
@@ -16,7 +16,7 @@ import re
 import shutil
 import socket
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -180,8 +180,7 @@ def sealed_path(path: Path, **facts: str | int) -> Iterator[Path]:
     @contextmanager
     def publishing(beside: Path) -> Iterator[None]:
         with _alone_in(path.parent):  # the manifest of one writer must not forget the file of another
-            known = [asdict(seal) for seal in (_seal(beside, facts), *_manifest(path))][:_REMEMBERED]
-            write_text(manifest_path(path), json.dumps({"files": known}, indent=1, sort_keys=True) + "\n")
+            _write_manifest(path, [_seal(beside, facts), *_manifest(path)][:_REMEMBERED])
             yield
 
     with _written(path, publishing) as beside:
@@ -265,12 +264,24 @@ def _seal(path: Path, facts: Mapping[str, str | int]) -> Seal:
         return Seal(file.tell(), digest, dict(facts))
 
 
+def _write_manifest(path: Path, seals: Sequence[Seal]) -> None:
+    files = [asdict(seal) for seal in seals]
+    told = {"files": files, "manifest_sha256": _checksum(files)}
+    write_text(manifest_path(path), json.dumps(told, indent=1, sort_keys=True) + "\n")
+
+
 def _manifest(path: Path) -> list[Seal]:
-    """Its entries, newest first; none where it can't be read."""
+    """Its entries, newest first; none where it is damaged itself."""
     try:
-        return [Seal(**entry) for entry in json.loads(manifest_path(path).read_bytes())["files"]]
+        told = json.loads(manifest_path(path).read_bytes())
+        is_sound = told["manifest_sha256"] == _checksum(told["files"])
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return []
+    return [Seal(**entry) for entry in told["files"]] if is_sound else []
+
+
+def _checksum(files: object) -> str:
+    return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
 
 
 def seal_folder(folder: Path) -> None:

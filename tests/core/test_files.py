@@ -179,6 +179,18 @@ def test_a_file_whose_manifest_is_lost_or_damaged_is_not_trusted(tmp_path, manif
         check_seal(path)
 
 
+@given(st.data())
+def test_any_flipped_bit_of_a_manifest_costs_the_file_and_never_changes_what_is_known_of_it(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("flip") / "file"
+    with sealed_path(path, rows=3, inputs="abc") as beside:
+        beside.write_bytes(b"content")
+    known, told = check_seal(path), bytearray(manifest_path(path).read_bytes())
+    bit = data.draw(st.integers(0, 8 * len(told) - 1))
+    told[bit // 8] ^= 1 << bit % 8
+    manifest_path(path).write_bytes(told)
+    assert sound(path) in (None, known)  # a space between two entries means nothing
+
+
 def test_who_can_make_a_damaged_file_anew_gets_a_line_in_the_log(tmp_path, caplog):
     write_sealed_text(tmp_path / "file", "content")
     (tmp_path / "file").write_text("other")
