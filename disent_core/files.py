@@ -1,9 +1,9 @@
 """Files that are whole or not there: written beside their place, flushed, renamed; sealed; made by one at a time.
 
 A result has a manifest beside it, `en.parquet` has `en.parquet.manifest`: size and SHA-256 of the file, facts such
-as what it was made from, and a checksum of its own. The manifest is written first and tells of the last few files of that name. So
-whichever of them is there after a kill, or while another process looks, is in it; a file that is not in it is
-damaged, is set aside as `en.parquet.damaged` and never used.
+as what it was made from, and a checksum of its own. The manifest is written first and tells of the last few files of
+that name. So whichever of them is there after a kill, or while another process looks, is in it; a file that is not
+in it is damaged, is set aside as `en.parquet.damaged` and never used.
 """
 
 import errno
