@@ -1,0 +1,63 @@
+"""After any edits a refresh leaves just what a clean rebuild of the same inputs makes, to the bit."""
+
+import random
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+from conftest import Project
+from edits import edited, some_inputs, write
+from rebuilds import differences
+from tiny_encoder import tiny_encoder
+
+pytestmark = pytest.mark.end_to_end
+
+
+@pytest.fixture(autouse=True)
+def no_pictures(monkeypatch):
+    """They show what the tables say, and take most of the time."""
+    for stage in ("heads", "evaluation", "warehouse"):
+        monkeypatch.setattr(f"disent_assets.{stage}.pictures", lambda *_: {})
+
+
+class Rebuilt(Project):
+    """The same inputs, in a home of its own."""
+
+    @property
+    def home(self) -> Path:
+        return self.folder / "rebuilt"
+
+
+def compare_rounds(folder: Path, methods: list[str], seeds: list[int], *, rounds: int, edits: int, seed: int) -> None:
+    """Edit, refresh, rebuild, compare, as often as asked."""
+    encoder = tiny_encoder(folder / "encoder").folder
+    project, rebuilt = Project(folder), Rebuilt(folder)
+    chance = random.Random(seed)
+    history = [some_inputs(chance)]
+    write(history[0], project, encoder, methods, seeds)
+    project.materialize()
+    for number in range(rounds):
+        inputs, done = edited(chance, history, edits)
+        history.append(inputs)
+        write(inputs, project, encoder, methods, seeds)
+        project.materialize()
+        shutil.rmtree(rebuilt.home, ignore_errors=True)
+        rebuilt.materialize()
+        found = differences(project, rebuilt)
+        told = f"seed {seed}, round {number}, {', '.join(done)}: {len(found)} differences"
+        print(told)
+        assert not found, "\n".join([told, *found[:20]])
+
+
+@pytest.mark.timeout(1_800)
+def test_a_refresh_after_random_edits_equals_a_rebuild(tmp_path):
+    methods = ["raw", "dream", "facet"]
+    compare_rounds(tmp_path, methods, [0], rounds=2, edits=4, seed=1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(14_400)
+def test_fifteen_refreshes_after_random_edits_equal_rebuilds(tmp_path):
+    methods = ["raw", "centered", "projection", "bertscore", "dream", "meat_oracle", "fmda", "facet", "emu"]
+    compare_rounds(tmp_path, methods, [0, 1], rounds=15, edits=3, seed=int(time.time()))
