@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 import pyarrow as pa
+import torch
 
 from disent_core.errors import DisentError
 from disent_core.files import remove_sealed, sealed_path, sound
@@ -22,15 +23,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 OWNERS = ["team:disent"]
+_LESS_MEMORY = "Lower batch_size of the method (batch_tokens of the encoder), or limit the corpus"
 
 
 @contextmanager
 def clear_errors() -> Iterator[None]:
-    """Show an error about data or configuration as its own message, without a traceback, and never retry it."""
+    """Show an error about data, configuration or a full device as one message, without a traceback; never retry it."""
     try:
         yield
     except DisentError as error:
         raise dg.Failure(description=str(error), allow_retries=False) from error
+    except torch.OutOfMemoryError as error:
+        said = f"out of GPU memory ({str(error).split('. ')[0]}). {_LESS_MEMORY}, or set device to 'cpu'"
+        raise dg.Failure(description=said, allow_retries=False) from error
+    except MemoryError as error:
+        raise dg.Failure(description=f"out of memory. {_LESS_MEMORY}", allow_retries=False) from error
 
 
 def step_name(key: Sequence[str]) -> str:

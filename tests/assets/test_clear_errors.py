@@ -1,0 +1,27 @@
+"""What a step shows of an error that a user can act on."""
+
+import dagster as dg
+import pytest
+import torch
+
+from disent_assets.report import clear_errors
+from disent_core.errors import CorpusError
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (CorpusError("de.jsonl:7: it is cut short. Correct it"), r"^de\.jsonl:7: it is cut short\. Correct it$"),
+        (
+            torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has"),
+            r"^out of GPU memory \(CUDA out of memory\)\. Lower batch_size .*set device to 'cpu'$",
+        ),
+        (MemoryError(), r"^out of memory\. Lower batch_size"),
+    ],
+)
+def test_it_is_one_line_with_a_remedy_and_is_not_retried(error, message):
+    with pytest.raises(dg.Failure) as raised, clear_errors():
+        raise error
+    assert raised.value.description is not None
+    assert not raised.value.allow_retries
+    raised.match(message)
