@@ -16,6 +16,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from disent_core.errors import CorpusError, located
+from disent_core.files import storage_errors
 from disent_core.tables import safe_part
 
 _LOG = logging.getLogger(__name__)
@@ -23,6 +24,9 @@ SCHEMES = ("http", "https", "file")
 _CHUNK_BYTES = 1 << 18
 _LOG_EVERY_SECONDS = 5.0
 _TIMEOUT_SECONDS = 60
+_PAUSES = (1.0, 4.0, 16.0)
+"""Seconds before a server is asked again that failed or was not there."""
+_PASSING = (429, 500, 502, 503, 504)
 _PARTIAL_CONTENT, _RANGE_NOT_SATISFIABLE = 206, 416
 _REMEDY = "Check the address and try again, or download the file by hand and set `path`"
 
@@ -99,22 +103,31 @@ def _fault(path: Path, sha256: str | None, size: int | None) -> str | None:
 
 
 def _receive_all(url: str, part: Path, *, resumable: bool, size: int | None) -> None:
-    """Receive until the file is whole; after a break go on at once, as long as that brings new bytes."""
+    """Receive until the file is whole; after a break go on at once, or later where that brought nothing new."""
+    pauses = iter(_PAUSES)
     while size is None or _bytes_in(part) != size:
         before = _bytes_in(part)
         try:
-            _receive(url, part, resumable=resumable)
+            with storage_errors(part):
+                _receive(url, part, resumable=resumable)
             return
         except urllib.error.HTTPError as error:
             error.close()
-            if error.code != _RANGE_NOT_SATISFIABLE or not before:
-                found = f"the server says {error.code} {error.reason}"
-                raise CorpusError(located(url, None, found, _REMEDY)) from error
-            part.unlink()  # longer than the file is now: begin anew
+            if error.code == _RANGE_NOT_SATISFIABLE and before:
+                part.unlink()  # longer than the file is now: begin anew
+                continue
+            pause = next(pauses, None) if error.code in _PASSING else None
+            found = f"the server says {error.code} {error.reason}"
         except (OSError, HTTPException) as error:
-            if _bytes_in(part) <= before:
-                raise CorpusError(located(url, None, f"the download failed ({error})", _REMEDY)) from error
-            _LOG.warning("%s: broken off after %s bytes (%s); going on", url, f"{_bytes_in(part):,}", error)
+            if _bytes_in(part) > before:
+                _LOG.warning("%s: broken off after %s bytes (%s); going on", url, f"{_bytes_in(part):,}", error)
+                continue
+            can_pass = urlsplit(url).scheme != "file"
+            pause, found = next(pauses, None) if can_pass else None, f"the download failed ({error})"
+        if pause is None:
+            raise CorpusError(located(url, None, found, _REMEDY))
+        _LOG.warning("%s: %s; trying again in %.0f s", url, found, pause)
+        time.sleep(pause)
 
 
 def _receive(url: str, part: Path, *, resumable: bool) -> None:

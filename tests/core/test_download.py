@@ -20,7 +20,7 @@ class Site:
 
     def __init__(self):
         self.content, self.etag, self.ranges, self.breaks = CONTENT, '"1"', True, []
-        self.asked = []
+        self.asked, self.refusals = [], []
 
     def answer(self, request):
         asked = request.headers.get("Range")
@@ -29,6 +29,8 @@ class Site:
         start = int(asked.removeprefix("bytes=").rstrip("-")) if asked and self.ranges and same else 0
         if request.path != "/file":
             return request.send_error(404)
+        if self.refusals:
+            return request.send_error(self.refusals.pop(0))
         if start and start >= len(self.content):
             return request.send_error(416)
         request.send_response(206 if start else 200)
@@ -40,6 +42,11 @@ class Site:
         request.end_headers()
         stop = start + self.breaks.pop(0) if self.breaks else len(self.content)
         request.wfile.write(self.content[start:stop])
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch):
+    monkeypatch.setattr(download, "_PAUSES", (0.0, 0.0, 0.0))
 
 
 @pytest.fixture
@@ -90,7 +97,8 @@ def test_a_break_is_resumed_where_it_was(site, tmp_path):
     assert site.asked == [None, "bytes=300000-", "bytes=301000-"]
 
 
-def test_a_later_call_goes_on_from_what_has_come(site, tmp_path):
+def test_a_later_call_goes_on_from_what_has_come(site, tmp_path, monkeypatch):
+    monkeypatch.setattr(download, "_PAUSES", ())
     site.breaks = [300_000, 0]
     with pytest.raises(CorpusError, match=r"the download failed \(closed after 300,000 of 1,024,000 bytes\)"):
         fetch(site.url, tmp_path / "f")
@@ -106,7 +114,8 @@ def test_a_server_that_ignores_ranges_is_read_anew(site, tmp_path):
     assert (tmp_path / "f").read_bytes() == CONTENT
 
 
-def test_a_file_that_changed_meanwhile_is_read_anew(site, tmp_path):
+def test_a_file_that_changed_meanwhile_is_read_anew(site, tmp_path, monkeypatch):
+    monkeypatch.setattr(download, "_PAUSES", ())
     site.breaks = [300_000, 0]
     with pytest.raises(CorpusError):
         fetch(site.url, tmp_path / "f")
@@ -142,9 +151,22 @@ def test_an_absent_page_is_an_error_with_its_status(site, tmp_path):
         fetch(site.url.replace("/file", "/nothing"), tmp_path / "f")
 
 
-def test_a_server_that_is_not_there_is_an_error(tmp_path):
+def test_a_server_that_is_not_there_is_asked_again_and_then_an_error(tmp_path, caplog):
     with pytest.raises(CorpusError, match=r"the download failed .*refused"):
         fetch("http://127.0.0.1:9/file", tmp_path / "f")
+    assert caplog.text.count("trying again in") == 3
+
+
+def test_a_server_that_is_busy_is_asked_again(site, tmp_path):
+    site.refusals = [503, 429]
+    assert fetch(site.url, tmp_path / "f").read_bytes() == CONTENT
+    assert len(site.asked) == 3
+
+
+def test_a_server_that_refuses_for_good_is_asked_once(site, tmp_path):
+    with pytest.raises(CorpusError):
+        fetch(site.url.replace("/file", "/nothing"), tmp_path / "f")
+    assert len(site.asked) == 1
 
 
 def test_other_schemes_are_refused(tmp_path):
