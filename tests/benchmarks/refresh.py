@@ -1,10 +1,10 @@
 """What a refresh of real MASSIVE costs beside making everything, from corpora to embeddings, in one run.
 
-python -m tests.benchmarks.refresh [MASSIVE_TARBALL] [--config configs/massive_minilm.toml] [--home FOLDER]
+python -m tests.benchmarks.refresh [MASSIVE_TARBALL] [--config configs/massive_quick.toml] [--home FOLDER]
 
 Each materialisation is a process of its own, as on the command line: its seconds include starting Python. The
-archive is unpacked into a copy, in which one German training utterance
-gets another first word, and later its own again.
+archive is unpacked into a copy, in which one German training utterance gets another first word, and later its own
+again.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from tests.benchmarks.negatives import DEFAULT_MASSIVE
 
-CONFIG = Path(__file__).parents[2] / "configs" / "massive_minilm.toml"
+CONFIG = Path(__file__).parents[2] / "configs" / "massive_quick.toml"
 LOCALES = ("en-US", "de-DE", "es-ES", "ja-JP")
 SELECTION = "+group:embeddings"
 DISENT = "from disent_assets.cli import main; main()"
