@@ -60,9 +60,10 @@ def condition(place: Place) -> dg.AutomationCondition[dg.AssetKey]:
     """
     of = dg.AutomationCondition
     requested, updated = of.newly_requested(), of.newly_updated()
-    goes_along = of.any_deps_match(of.will_be_requested())
+    companions = dg.AssetSelection.assets(*place.companions)
+    goes_along = of.any_deps_match(of.will_be_requested()).allow(companions)
     changed = of.any_deps_match(of.data_version_changed())
-    by_others = changed.ignore(dg.AssetSelection.assets(*place.companions))
+    by_others = changed.ignore(companions)
     by_daemon = updated & ~of.all_new_updates_have_run_tags(tag_values=FACE)
     meanwhile = (by_others | goes_along) & (of.in_progress() | by_daemon)
     pending = (changed | goes_along).since(requested | updated).with_label("a dependency has changed")
@@ -73,7 +74,7 @@ def condition(place: Place) -> dg.AutomationCondition[dg.AssetKey]:
         | of.newly_missing().since(requested | updated).with_label("it is missing")
     )
     # What has changed comes on several ways, of which some are longer: it should run once all of it has arrived.
-    is_coming = (pending & ~of.will_be_requested()) | of.in_progress()
+    is_coming = (changed.since(requested | updated) & ~of.will_be_requested()) | of.in_progress()
     blocked = of.any_deps_missing() | of.in_progress() | of.any_deps_match(is_coming)
     blocked |= of.any_deps_match(of.any_deps_in_progress())
     for key in place.far:

@@ -12,16 +12,20 @@ from disent_assets.instance import FACE, QUIET
 from disent_assets.resources import PROJECT, open_workspace
 
 LANGUAGES, PAIRS = ("de", "en"), ("de-en", "en-en")
-SOURCE, TABLE, TARGET, PAIR, END = (dg.AssetKey([name]) for name in ("files", "table", "target", "pair", "end"))
+SOURCE, TABLE, TARGET, MODEL, VECTORS, PAIR, END = (
+    dg.AssetKey([name]) for name in ("files", "table", "target", "model", "vectors", "pair", "end")
+)
 
 
 class Daemon:
     """Files of languages -> a table, a target in the same run -> pairs -> one end; every tick runs what it decides on.
 
+    With a model, vectors lie between: of each language, by a model that reads all tables and stays as it is.
     A step's data version is what its file says, so that content can be the same after an edit.
     """
 
-    def __init__(self, *, code_version: str = "1") -> None:
+    def __init__(self, *, code_version: str = "1", has_model: bool = False) -> None:
+        self.has_model = has_model
         self.instance = dg.DagsterInstance.ephemeral()
         self.files = dict.fromkeys(LANGUAGES, "1")
         self.fails: set[str] = set()
@@ -48,10 +52,18 @@ class Daemon:
         def target(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
             return dg.MaterializeResult(data_version=dg.DataVersion(self.files[context.partition_key].strip()))
 
+        @dg.asset(key=MODEL, deps=[TABLE], code_version="1")
+        def model() -> dg.MaterializeResult:
+            return dg.MaterializeResult(data_version=dg.DataVersion("frozen"))
+
+        @dg.asset(key=VECTORS, partitions_def=by_language, deps=[TARGET, MODEL], code_version="1")
+        def vectors(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
+            return dg.MaterializeResult(data_version=dg.DataVersion(self.files[context.partition_key].strip()))
+
         @dg.asset(
             key=PAIR,
             partitions_def=by_pair,
-            deps=[dg.AssetDep(TARGET, partition_mapping=of_pairs)],
+            deps=[dg.AssetDep(VECTORS if self.has_model else TARGET, partition_mapping=of_pairs)],
             code_version="1",
         )
         def pair(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
@@ -61,7 +73,8 @@ class Daemon:
         @dg.asset(key=END, deps=[PAIR], code_version="1")
         def end() -> None: ...
 
-        made = dg.Definitions(assets=[files, table, target, pair, end])
+        between = [model, vectors] if self.has_model else []
+        made = dg.Definitions(assets=[files, table, target, *between, pair, end])
         self.definitions = dg.Definitions(assets=with_condition(made))
 
     def edit(self, language: str, content: str) -> None:
@@ -74,7 +87,8 @@ class Daemon:
         result = dg.evaluate_automation_conditions(defs=self.definitions, instance=self.instance, cursor=self.cursor)
         self.cursor = result.cursor
         runs: dict[str | None, set[str]] = {}
-        for key in (TABLE, TARGET, PAIR, END):
+        between = (MODEL, VECTORS) if self.has_model else ()
+        for key in (TABLE, TARGET, *between, PAIR, END):
             for partition in result.get_requested_partitions(key):
                 runs.setdefault(partition, set()).add(key.to_user_string())
         return runs
@@ -196,6 +210,17 @@ def test_what_the_command_line_has_made_is_not_made_again(daemon):
     for wanted in OF_DE:
         daemon.run(wanted, tags=FACE)
     assert daemon.settle() == []
+
+
+def test_a_model_that_is_looked_at_again_and_stays_as_it_is_holds_nothing_up():
+    daemon = Daemon(has_model=True)
+    for language in LANGUAGES:
+        daemon.edit(language, "1")
+    daemon.settle()
+    daemon.edit("de", "2")
+    runs = daemon.settle()
+    assert runs[0] == {"de": {"table", "target", "vectors"}}
+    assert runs[-2:] == [{"de-en": {"pair"}}, {None: {"end"}}]
 
 
 def test_every_asset_that_is_made_has_the_condition():
