@@ -20,8 +20,8 @@ demo: setup ## the whole lineage on the sample corpora, then the leaderboard
 	$(BIN)/disent materialize
 	$(BIN)/disent leaderboard crosslingual_retrieval
 
-test: setup ## all tests
-	$(BIN)/pytest
+test: setup ## all tests, a file at a time on each of two cores
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist loadfile
 
 faults: setup ## kills, full disks, damaged files, odd clocks, random edits, readers beside rebuilds; an hour or more
 	$(BIN)/python tests/end_to_end/faults.py --kills 200 --writes 60 --disks 10 --damages 60 --clocks 6
