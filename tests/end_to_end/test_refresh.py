@@ -4,7 +4,6 @@ Minutes long, and so deselected unless asked for: `make dev-test`.
 """
 
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -112,7 +111,7 @@ def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
             print(f"everything made in {own.until_fresh() - started:.0f} s, {len(own.runs(started))} runs")
             yield own
         finally:
-            process.send_signal(signal.SIGINT)
+            process.terminate()
 
 
 def test_an_edited_line_is_picked_up_without_a_click(dev):
