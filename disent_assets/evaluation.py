@@ -157,13 +157,15 @@ class _Embedder:
     """Embeds texts with one method: frozen embeddings in, the method's own out; none in a language it has none of."""
 
     def __init__(self, workspace: Workspace, encoder: str, method: MethodConfig, trained: TrainedMethod) -> None:
-        self.workspace, self.encoder, self.needs, self.trained = workspace, encoder, method.needs, trained
+        self.trained = trained
+        # Once a language: files are checked whole when they are opened, and a step asks hundreds of times.
+        self.tables = cache(lambda language: open_embeddings(workspace, encoder, language, method.needs))
 
     def __call__(self, texts: Texts, seed: int | None) -> Mapping[str, np.ndarray]:
         languages = getattr(self.trained, "languages", None)
         if languages is not None and texts.language not in languages:
             return {}
-        tables = open_embeddings(self.workspace, self.encoder, texts.language, self.needs)
+        tables = self.tables(texts.language)
         return self.trained.embed(text_features(texts.keys, *tables, language=texts.language, texts=texts.texts), seed)
 
 
