@@ -247,7 +247,7 @@ BROKEN = {
     "mask": (line(id="2", utt=f"dim {MASK}", annot_utt=f"dim {MASK}"), "stand for masked words"),
     **{
         f"marker {ord(mark):x}": (line(id="2", utt=f"a{mark}", annot_utt=f"a{mark}"), "stand for masked words")
-        for mark in MARKERS
+        for mark in sorted(MARKERS)
     },
 }
 
