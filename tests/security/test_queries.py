@@ -35,6 +35,9 @@ ATTACKS = {
     "copy under explain": "explain analyze copy metrics to 'stolen.csv'",
     "export": "export database 'stolen'",
     "import": "import database 'stolen'",
+    "write a pivot": "create table mine as (pivot metrics on n using count(*))",
+    "copy a pivot": "copy (pivot metrics on n using count(*)) to '{path}.wal'",
+    "write under a pivot": "with p as (pivot metrics on n using count(*)) insert into metrics select 1 from p",
     "attach another": "attach 'other.duckdb'",
     "attach in memory": "attach ':memory:' as other; select 1",
     "attach the warehouse again": "use memory; detach warehouse; attach '{path}' as w; create table w.t as select 1",
@@ -81,8 +84,9 @@ def test_an_attack_is_refused_and_leaves_no_trace(warehouse, attack):
 
 @pytest.mark.parametrize(
     "sql",
-    ["select 1", "from metrics", "with a as (select 1) from a", "values (1)", "table metrics", "describe metrics",
-     "summarize metrics", "show tables", "select 1; select 2;", "(select 1)", "select repeat('x', 10_000_000)"],
+    ["select 1", "from metrics", "pivot metrics on n % 2 using count(*)",
+     "-- of all\nfrom (pivot metrics on n % 2 using count(*))", "with a as (select 1) from a", "values (1)",
+     "table metrics", "describe metrics", "summarize metrics", "show tables", "select 1; select 2;", "(select 1)", "select repeat('x', 10_000_000)"],
 )  # fmt: skip
 def test_questions_are_answered(warehouse, sql):
     assert query(warehouse, sql).num_rows
