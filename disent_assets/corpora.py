@@ -138,8 +138,9 @@ def utterances_asset(workspace: Workspace) -> dg.AssetsDefinition:
         language = context.partition_key
         with clear_errors():
             refreshed = [_refresh(workspace, corpus, language) for corpus in config.corpora_of(language)]
-        paths = [workspace.table(*UTTERANCES, corpus.name, language) for corpus in config.corpora_of(language)]
-        yield materialized(refreshed, key=UTTERANCES, checks=utterance_results(UTTERANCES, paths))
+            paths = [workspace.table(*UTTERANCES, corpus.name, language) for corpus in config.corpora_of(language)]
+            checks = utterance_results(UTTERANCES, paths)
+        yield materialized(refreshed, key=UTTERANCES, checks=checks)
 
     return utterances
 
@@ -196,8 +197,9 @@ def sentence_pairs_asset(workspace: Workspace) -> dg.AssetsDefinition:
         corpora = config.corpora_of_sentence_pair(pair)
         with clear_errors():
             refreshed = [_refresh_pairs(workspace, corpus, pair) for corpus in corpora]
-        paths = [workspace.table(*SENTENCE_PAIRS, corpus.name, pair) for corpus in corpora]
-        yield materialized(refreshed, key=SENTENCE_PAIRS, checks=pair_results(SENTENCE_PAIRS, paths))
+            paths = [workspace.table(*SENTENCE_PAIRS, corpus.name, pair) for corpus in corpora]
+            checks = pair_results(SENTENCE_PAIRS, paths)
+        yield materialized(refreshed, key=SENTENCE_PAIRS, checks=checks)
 
     return sentence_pairs
 

@@ -88,8 +88,9 @@ def _pretrained(workspace: Workspace, name: str) -> dg.AssetsDefinition:
             report = lazy_encoder(workspace, name).pretrain(
                 lambda: _training_texts(workspace), lambda: _training_pairs(workspace)
             )
+            version = lazy_encoder(workspace, name).fingerprint
         return dg.MaterializeResult(
-            data_version=dg.DataVersion(lazy_encoder(workspace, name).fingerprint),
+            data_version=dg.DataVersion(version),
             metadata={
                 "pretraining_steps": report.steps,
                 "loss": report.loss,

@@ -89,11 +89,12 @@ def _head(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.Assets
     def head(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
         with clear_errors():
             run, report = train(workspace, encoder, method, context.partition_key)
-        context.log.info(
-            "%s on %s, %s: %d steps trained in %.1f s",
-            run.name, encoder, run.trained_on, report.steps, report.seconds,
-        )  # fmt: skip
-        yield _result(workspace, key, run, method, report)
+            context.log.info(
+                "%s on %s, %s: %d steps trained in %.1f s",
+                run.name, encoder, run.trained_on, report.steps, report.seconds,
+            )  # fmt: skip
+            result = _result(workspace, key, run, method, report)
+        yield result
 
     return head
 

@@ -56,11 +56,11 @@ def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
         corpora = config.corpora_of(language, training=True)
         with clear_errors():
             refreshed = [_refresh(workspace, corpus, language) for corpus in corpora]
-        paths = [workspace.table(*UTTERANCES, corpus.name, language) for corpus in corpora]
-        training = sum(
-            pc.sum(pc.equal(read_table(path, SCHEMAS["utterances"], ["split"])["split"], "train")).as_py() or 0
-            for path in paths
-        )
+            paths = [workspace.table(*UTTERANCES, corpus.name, language) for corpus in corpora]
+            training = sum(
+                pc.sum(pc.equal(read_table(path, SCHEMAS["utterances"], ["split"])["split"], "train")).as_py() or 0
+                for path in paths
+            )
         rows = sum(table.info.rows for table in refreshed)
         yield materialized(
             refreshed,
