@@ -78,6 +78,8 @@ max_epochs = 1
 """
 KEEP = {"train": KEPT["train"] // 2, "dev": 8, "test": 8}
 LIMIT_S = 300.0
+MEMORY = Path("/dev/shm")
+"""Where there is one: what a killed process has written stays, on a disk or not, and nobody waits for the disk."""
 
 
 def new_lineage(folder: Path) -> Project:
@@ -365,7 +367,7 @@ def run(counts: dict[str, int], seed: int) -> None:
     Raises:
         AssertionError: if a lineage does not end as an undisturbed one.
     """
-    with tempfile.TemporaryDirectory(prefix="disent-faults-") as folder:
+    with tempfile.TemporaryDirectory(prefix="disent-faults-", dir=MEMORY if MEMORY.is_dir() else None) as folder:
         began = time.monotonic()
         bench = Bench(Path(folder), random.Random(seed))
         print(f"seed {seed}; an undisturbed run takes {bench.seconds:.1f} s", flush=True)
