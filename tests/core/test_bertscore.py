@@ -158,11 +158,12 @@ GERMAN = ["weck mich um neun uhr", "spiele etwas jazz", "wie wird das wetter die
 
 
 def encoded(encoder, texts):
-    (batch,) = encoder.encode(texts, states=True)
-    order = np.argsort(batch.indices)
-    length = torch.from_numpy(batch.lengths)
+    batches = list(encoder.encode(texts, states=True))
+    order = np.argsort(np.concatenate([batch.indices for batch in batches]))
+    length = torch.from_numpy(np.concatenate([batch.lengths for batch in batches]))
     begin = length.cumsum(0) - length
-    return matrix_of(StateBank(VectorBank([torch.from_numpy(batch.states)]), begin[order], length[order]))
+    states = torch.from_numpy(np.concatenate([batch.states for batch in batches]))
+    return matrix_of(StateBank(VectorBank([states]), begin[order], length[order]))
 
 
 def test_scores_equal_the_authors_package_on_a_real_encoder():

@@ -100,7 +100,7 @@ def test_a_failed_command_writes_nothing_where_results_go(fresh):
 
 def test_one_partition_is_made_alone(fresh):
     fresh.materialize("group:corpora", "--partition", "ja")
-    tables = {path.name for path in fresh.home.glob("tables/corpora/utterances/sample/*")}
+    tables = {path.name for path in fresh.home.glob("tables/corpora/utterances/sample/*.parquet")}
     assert tables == {"ja.parquet"}
 
 

@@ -103,9 +103,10 @@ def test_a_question_that_needs_too_much_memory_is_an_error_and_writes_nothing_to
 
 ENDLESS = "with recursive t as (select 1 as n union select (n + 1) % 1_000_000_007 from t) select count(*) from t"
 SCRIPT = """
-import sys
+import signal, sys
 from pathlib import Path
 from disent_assets.database import query
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a process in the background does not have
 print("asking", flush=True)
 query(Path(sys.argv[1]), sys.argv[2])
 """

@@ -16,7 +16,9 @@ SQL = Path(__file__).parents[2] / "sql"
 
 
 def names_in(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir() if path.is_file())
+    """Files, of which each may have its manifest."""
+    names = {path.name for path in folder.iterdir() if path.is_file()}
+    return sorted(name for name in names if name.removesuffix(".manifest") not in names - {name})
 
 
 # --- building ---------------------------------------------------------------------------------------------
