@@ -9,11 +9,10 @@ from typing import Any
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.optim.adam import adam
 
-from disent_core.files import sealed_path, sound
+from disent_core.checkpoints import read_checkpoint, write_checkpoint
 
 log = logging.getLogger(__name__)
 
@@ -150,28 +149,23 @@ _PLAIN = ("seeds", "active", "best_score", "waited", "epoch", "steps", "history"
 def save(checkpoint: Path, run: str, state: TrainingState) -> None:
     """Write the state of a run; `run` is its fingerprint."""
     tensors = {
-        f"{prefix}.{name}": stack.detach().cpu().contiguous()
+        f"{prefix}.{name}": stack
         for prefix, attribute in _STACKS.items()
         for name, stack in getattr(state, attribute).items()
     }
-    plain = json.dumps({name: getattr(state, name) for name in _PLAIN})
-    with sealed_path(checkpoint) as beside:
-        save_file(tensors, beside, metadata={"run": run, "state": plain})
+    write_checkpoint(checkpoint, run, {name: getattr(state, name) for name in _PLAIN}, tensors)
 
 
 def resume(checkpoint: Path, run: str, device: str) -> TrainingState | None:
     """The state that `save` wrote, or None where there is none of this run."""
-    if sound(checkpoint) is None:
+    found = read_checkpoint(checkpoint, run, device)
+    if found is None:
         return None
+    plain, tensors = found
     stacks: dict[str, Parameters] = {attribute: {} for attribute in _STACKS.values()}
-    with safe_open(checkpoint, framework="pt", device=device) as file:
-        metadata = file.metadata()
-        if metadata["run"] != run:
-            return None
-        for key in file.keys():
-            prefix, name = key.split(".", 1)
-            stacks[_STACKS[prefix]][name] = file.get_tensor(key)
-    plain: dict[str, Any] = json.loads(metadata["state"])
+    for key, tensor in tensors.items():
+        prefix, name = key.split(".", 1)
+        stacks[_STACKS[prefix]][name] = tensor
     state = TrainingState(**plain, **stacks)  # pyright: ignore[reportArgumentType] - the names of both are its own
     training = [state.seeds[index] for index in state.active]
     log.info("resuming after epoch %d, seeds %s still train", state.epoch, training)

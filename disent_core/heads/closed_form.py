@@ -1,6 +1,5 @@
 """Methods that are solved once, without seeds or steps: a fit is one formula over the training pairs."""
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,14 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float64, Int
-from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import functional as F
 
+from disent_core.checkpoints import read_checkpoint, write_checkpoint
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.errors import TrainingError
-from disent_core.files import sealed_path, sound
 from disent_core.heads.contract import Epoch, Need
 from disent_core.heads.data import TextFeatures, TrainingData, VectorBank
 from disent_core.heads.weights import save_weights
@@ -65,9 +63,7 @@ class ClosedFormMethod:
         solution = self.solve(data, config)
         dev = {name: (value,) * len(seeds) for name, value in self._dev_terms(solution, data, config).items()}
         seconds = time.monotonic() - started
-        metadata = {"run": own, "dev": json.dumps(dev), "seconds": str(seconds)}
-        with sealed_path(checkpoint) as beside:
-            save_file({name: value.contiguous() for name, value in solution.items()}, beside, metadata=metadata)
+        write_checkpoint(checkpoint, own, {"dev": dev, "seconds": seconds}, solution)
         yield Epoch(1, tuple(seeds), {"dev": dev}, (True,) * len(seeds), 1, seconds)
 
     def save(self, checkpoint: Path, path: Path, description: Mapping[str, object]) -> str:
@@ -142,12 +138,9 @@ def mean_vector(bank: VectorBank, rows: Int[Tensor, " rows"]) -> Float64[Tensor,
 
 def _resume(checkpoint: Path, run: str) -> Epoch | None:
     """The epoch of a checkpoint of the same run."""
-    if sound(checkpoint) is None:
+    found = read_checkpoint(checkpoint, run)
+    if found is None:
         return None
-    with safe_open(checkpoint, framework="pt") as file:
-        metadata = file.metadata()
-    if metadata["run"] != run:
-        return None
-    dev = {name: tuple(values) for name, values in json.loads(metadata["dev"]).items()}
+    dev = {name: tuple(values) for name, values in found[0]["dev"].items()}
     seeds = len(dev["total"])
-    return Epoch(1, tuple(range(seeds)), {"dev": dev}, (True,) * seeds, 1, float(metadata["seconds"]), is_replayed=True)
+    return Epoch(1, tuple(range(seeds)), {"dev": dev}, (True,) * seeds, 1, found[0]["seconds"], is_replayed=True)

@@ -1,6 +1,5 @@
 """Where a tuning run is, on disk: its state between two steps, and the random numbers of each step."""
 
-import json
 import logging
 import math
 from collections.abc import Iterator, Mapping
@@ -10,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from disent_core.files import sealed_path, sound
+from disent_core.checkpoints import read_checkpoint, write_checkpoint
 from disent_core.tables import fingerprint
 
 log = logging.getLogger(__name__)
@@ -71,24 +68,20 @@ def restore(module: nn.Module, optimisers: Optimisers, saved: Tensors) -> None:
 def save(checkpoint: Path, run: str, state: TuningState, now: Tensors, best: Tensors) -> None:
     """Write a run's state, what its next step reads, and what every seed keeps so far."""
     tensors = {f"best.{name}": value for name, value in best.items()}
-    tensors |= {f"now.{name}": value.detach().cpu().contiguous() for name, value in now.items()}
-    with sealed_path(checkpoint) as beside:
-        save_file(tensors, beside, metadata={"run": run, "state": json.dumps(asdict(state))})
+    tensors |= {f"now.{name}": value for name, value in now.items()}
+    write_checkpoint(checkpoint, run, asdict(state), tensors)
 
 
 def resume(checkpoint: Path, run: str) -> tuple[TuningState, Tensors, Tensors] | None:
     """What `save` wrote; None where there is nothing of this run, or it is damaged."""
-    if sound(checkpoint) is None:
+    found = read_checkpoint(checkpoint, run)
+    if found is None:
         return None
     parts: dict[str, Tensors] = {"now": {}, "best": {}}
-    with safe_open(checkpoint, framework="pt") as file:
-        metadata = file.metadata()
-        if metadata["run"] != run:
-            return None
-        for key in file.keys():
-            part, name = key.split(".", 1)
-            parts[part][name] = file.get_tensor(key)
-    state = TuningState(**json.loads(metadata["state"]))
+    for key, tensor in found[1].items():
+        part, name = key.split(".", 1)
+        parts[part][name] = tensor
+    state = TuningState(**found[0])
     log.info("resuming after %d steps: %d seeds are done", state.steps, state.turn)
     return state, parts["now"], parts["best"]
 

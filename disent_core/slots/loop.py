@@ -17,12 +17,10 @@ from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from safetensors import safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from disent_core.checkpoints import read_checkpoint, write_checkpoint
 from disent_core.errors import TrainingError
-from disent_core.files import sealed_path, sound
 from disent_core.progress import Progress
 from disent_core.tables import fingerprint
 
@@ -173,20 +171,15 @@ class _State:
             for name, value in self.names.items():
                 moments = self.optimiser.state.get(value, {})
                 tensors |= {f"{key}.{name}": moment for key, moment in moments.items() if key != "step"}
-        plain = json.dumps({"steps": self.steps, "tally": self.tally.tolist(), "history": self.history})
-        tensors = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
-        with sealed_path(run.checkpoint) as beside:
-            save_file(tensors, beside, metadata={"run": run.identity, "state": plain})
+        plain = {"steps": self.steps, "tally": self.tally.tolist(), "history": self.history}
+        write_checkpoint(run.checkpoint, run.identity, plain, tensors)
 
     def resume(self, run: Run) -> None:
-        if sound(run.checkpoint) is None:
+        found = read_checkpoint(run.checkpoint, run.identity, str(self.device))
+        if found is None:
             return
-        with safe_open(run.checkpoint, framework="pt", device=str(self.device)) as file:
-            metadata = file.metadata()
-            if metadata["run"] != run.identity:
-                return
-            tensors = {key: file.get_tensor(key) for key in file.keys()}
-        self._restore(tensors, json.loads(metadata["state"]))
+        plain, tensors = found
+        self._restore(tensors, plain)
         log.info("%s, seed %d: resuming after step %d of %d", run.stage, run.seed, self.steps, self.total)
 
     def _restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
