@@ -21,7 +21,7 @@ from dagster._core.execution.plan.objects import StepFailureData
 from sqlalchemy.exc import DBAPIError
 
 from disent_core.errors import StorageError, located
-from disent_core.files import storage_errors
+from disent_core.files import locked, storage_errors
 
 SETTINGS = Path(__file__).with_name("dagster.yaml")
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -45,9 +45,11 @@ def dagster_home(home: Path) -> Path:
 def open_instance(home: Path) -> Iterator[dg.DagsterInstance]:
     """The instance whose state lies there."""
     with _state_errors(home / "dagster"):
-        folder = str(dagster_home(home))
+        with locked(home / "dagster"):  # of two first runs at once, one would fail to make the databases
+            folder = str(dagster_home(home))
+            instance = dg.DagsterInstance.from_config(folder)
         os.environ["DAGSTER_HOME"] = folder  # child processes of a run read it
-        with dg.DagsterInstance.from_config(folder) as instance, Path(folder, "processes.lock").open("w") as lock:
+        with instance, Path(folder, "processes.lock").open("w") as lock:
             _end_killed_runs(instance, lock)
             fcntl.flock(lock, fcntl.LOCK_SH)  # the system takes it back when this process ends, however it ends
             yield instance
