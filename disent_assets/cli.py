@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import dagster as dg
     from tqdm import tqdm
 
-    from disent_assets.database import Style
+    from disent_assets.printing import Style
 
 from disent_core.errors import ConfigError, DisentError
 from disent_core.text import printable
@@ -266,7 +266,7 @@ BRIEF = (
 
 def _ask(query: str, style: "Style") -> None:
     from disent_assets.database import query as ask
-    from disent_assets.database import render
+    from disent_assets.printing import render
     from disent_assets.resources import home_folder
 
     click.echo(render(ask(home_folder() / "warehouse.duckdb", query), style), nl=False)

@@ -1,19 +1,16 @@
-"""The DuckDB warehouse as pure functions: build it, ask it, print what it answers. No Dagster here.
+"""The DuckDB warehouse as pure functions: build it, ask it. No Dagster here.
 
 `sql/tables` and `sql/views` hold one relation a file (`tables/corpora/utterances.sql` is `corpora.utterances`),
 `sql/checks` one check a file, `sql/published` the papers' figures. Tables read `inputs.NAME`; everything else is
 named `schema.relation`, and the order of building follows from these names.
 """
 
-import csv
 import errno
-import io
-import json
 import re
 import shutil
 import time
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
@@ -28,7 +25,6 @@ import pyarrow.parquet as pq
 from disent_core.errors import DisentError, TableError, located
 from disent_core.files import sealed_path
 from disent_core.tables import SCHEMAS
-from disent_core.text import printable
 
 INPUTS = (
     "metrics",
@@ -322,17 +318,30 @@ def query(database: Path, sql: str) -> pa.Table:
         connection.execute("use warehouse")
         for option in _ASKING:
             connection.execute(f"set {option}")
-        try:
-            with _one_line("query"):
-                _require_select(connection, sql)
-                answer = connection.sql(sql)
-                if answer is not None:
-                    return answer.to_arrow_table()
-        except RuntimeError as error:
-            if "interrupted" in str(error):  # what DuckDB makes of Ctrl-C
-                raise KeyboardInterrupt from error
-            raise
+        with _one_line("query"):
+            _require_select(connection, sql)
+            answer = _interruptible(connection, sql)
+        if answer is not None:
+            return answer
     raise DisentError("query: this statement returns no rows. Ask with select")
+
+
+def _interruptible(connection: duckdb.DuckDBPyConnection, sql: str) -> pa.Table | None:
+    """Answer of a query that Ctrl-C ends: DuckDB itself waits deaf where its own threads do the work."""
+
+    def ask() -> pa.Table | None:
+        answer = connection.sql(sql)
+        return None if answer is None else answer.to_arrow_table()
+
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        asked = thread.submit(ask)
+        try:
+            return asked.result()
+        except KeyboardInterrupt:
+            while not asked.done():  # an interrupt before the query runs is lost
+                connection.interrupt()
+                wait([asked], timeout=0.1)
+            raise
 
 
 def _require_select(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
@@ -341,60 +350,3 @@ def _require_select(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
     for each in connection.extract_statements(sql):
         if re.match(kinds.get(each.type, "(?!)"), _COMMENT.sub("", each.query), re.IGNORECASE) is None:
             raise DisentError(f"query: {each.type.name.lower()} is not run here. Ask with select")
-
-
-# --- printing ---------------------------------------------------------------------------------------------
-
-
-Style = Literal["table", "csv", "json", "markdown"]
-
-
-def render(table: pa.Table, style: Style) -> str:
-    """The rows as text: columns of fixed width, or a Markdown table, with three decimals; CSV or JSON in full."""
-    columns = [column.to_pylist() for column in table.columns]
-    rows = list(zip(*columns, strict=True))
-    if style == "json":
-        records = [dict(zip(table.column_names, row, strict=True)) for row in rows]
-        return json.dumps(records, ensure_ascii=False, indent=2, default=str) + "\n"
-    if style == "csv":
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(table.column_names)
-        writer.writerows([_plain(value) for value in row] for row in rows)
-        return text.getvalue()
-    if style == "markdown":
-        cells = [list(map(_cell, table.column_names)), ["---"] * table.num_columns, *(map(_cell, row) for row in rows)]
-        return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n" for row in cells)
-    return _fixed_width(table.schema, rows)
-
-
-def _fixed_width(schema: pa.Schema, rows: Sequence[Sequence[Any]]) -> str:
-    right = [pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in schema.types]
-    cells = [list(map(_cell, schema.names)), *([_cell(value) for value in row] for row in rows)]
-    widths = [max(map(_width, column)) for column in zip(*cells, strict=True)]
-    lines = ["  ".join(map(_pad, row, widths, right)).rstrip() for row in cells]
-    rule = "  ".join("-" * width for width in widths)
-    total = f"({len(rows):,} row{'' if len(rows) == 1 else 's'})"
-    return "\n".join((lines[0], rule, *lines[1:], total)) + "\n"
-
-
-def _plain(value: Any) -> Any:
-    """What CSV can hold: lists and structs as JSON."""
-    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, list | dict) else value
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.3f}"
-    return "" if value is None else printable(" ".join(str(_plain(value)).split()))
-
-
-def _width(text: str) -> int:
-    """Places that a terminal gives the text: two for a wide character, none for a combining one."""
-    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
-    return len(text) + wide - sum(unicodedata.combining(character) > 0 for character in text)
-
-
-def _pad(text: str, width: int, right: bool) -> str:
-    space = " " * (width - _width(text))
-    return space + text if right else text + space

@@ -8,7 +8,8 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from disent_assets.database import INPUTS, build_warehouse, query, references, render
+from disent_assets.database import INPUTS, build_warehouse, query, references
+from disent_assets.printing import render
 from disent_core.errors import DisentError, TableError
 from disent_core.tables import SCHEMAS, write_table
 
