@@ -6,7 +6,7 @@ export DISENT_HOME
 # Threads that wait by spinning slow small steps down many times over when the cores are shared.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: setup demo test faults dev dev-test ui-read-only fuzz audit lint bench clean
+.PHONY: setup demo test faults settings dev dev-test ui-read-only fuzz audit lint bench clean
 
 setup: .venv/.stamp ## make the environment in .venv
 
@@ -28,18 +28,18 @@ faults: setup ## kills, full disks, damaged files, odd clocks, random edits, rea
 	DISENT_TEST_REBUILDS=100 $(BIN)/pytest -s tests/sql/test_readers_and_rebuilds.py
 	$(BIN)/pytest -s -m slow tests/end_to_end/test_rebuild.py
 
-dev: setup ## the Dagster UI on http://127.0.0.1:3000
+settings: setup
 	mkdir -p $(DISENT_HOME)/dagster
 	cp disent_assets/dagster.yaml $(DISENT_HOME)/dagster/
+
+dev: settings ## the Dagster UI on http://127.0.0.1:3000
 	DAGSTER_HOME=$(DISENT_HOME)/dagster DISENT_UI=http://127.0.0.1:$(or $(PORT),3000) \
 		$(BIN)/dagster dev --workspace workspace.yaml --host 127.0.0.1 --port $(or $(PORT),3000)
 
 dev-test: setup ## what make dev starts, for real: edits are picked up; minutes
 	$(BIN)/pytest -m daemon -s tests/end_to_end/test_refresh.py
 
-ui-read-only: setup ## the UI on http://127.0.0.1:3000, to look but not to touch
-	mkdir -p $(DISENT_HOME)/dagster
-	cp disent_assets/dagster.yaml $(DISENT_HOME)/dagster/
+ui-read-only: settings ## the UI on http://127.0.0.1:3000, to look but not to touch
 	DAGSTER_HOME=$(DISENT_HOME)/dagster $(BIN)/dagster-webserver --read-only --workspace workspace.yaml --host 127.0.0.1 --port $(or $(PORT),3000)
 
 fuzz: setup ## 112,000 mutated files against every reader; SEED=1 for others
