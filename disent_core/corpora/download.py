@@ -1,14 +1,12 @@
 """One file from the network: whole, checked, resumed after a break."""
 
-import fcntl
 import hashlib
 import logging
 import os
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from email.message import Message
 from http.client import HTTPException
 from io import BufferedWriter
@@ -16,7 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from disent_core.errors import CorpusError, located
-from disent_core.files import storage_errors
+from disent_core.files import locked, storage_errors
 from disent_core.tables import safe_part
 
 _LOG = logging.getLogger(__name__)
@@ -64,8 +62,7 @@ def fetch(url: str, destination: Path, *, sha256: str | None = None, size: int |
     """
     if urlsplit(url).scheme not in SCHEMES:
         raise CorpusError(located(url, None, "can't be downloaded", "Use http, https or file"))
-    destination.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(destination):
+    with locked(destination):
         if destination.is_file():
             fault = _fault(destination, sha256, size)
             if fault is None:
@@ -80,14 +77,6 @@ def fetch(url: str, destination: Path, *, sha256: str | None = None, size: int |
         part.replace(destination)
         _validator_path(part).unlink(missing_ok=True)
     return destination
-
-
-@contextmanager
-def _alone(destination: Path) -> Iterator[None]:
-    """Hold a lock that the system takes back if this process dies."""
-    with destination.with_name(f".{destination.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _fault(path: Path, sha256: str | None, size: int | None) -> str | None:
