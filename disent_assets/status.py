@@ -132,12 +132,9 @@ def _files(workspace: Workspace, key: Sequence[str], partition: str | None) -> l
         case ("warehouse", *_):
             files = [workspace.warehouse]
         case (stage, ("sentence_pairs" | "code_switched_pairs") as table, str(pair)):
-            corpora = [
-                corpus
-                for corpus in workspace.config.corpora_of_sentence_pair(pair)
-                if table == "sentence_pairs" or corpus.is_switchable
-            ]
-            files = [workspace.table(stage, table, corpus.name, pair) for corpus in corpora]
+            config = workspace.config
+            of_pair = config.corpora_of_sentence_pair if table == "sentence_pairs" else config.switchable_corpora
+            files = [workspace.table(stage, table, corpus.name, pair) for corpus in of_pair(pair)]
         case (stage, table, str(language)):
             training = table not in ("utterances", "template_pairs")
             corpora = workspace.config.corpora_of(language, training=training)

@@ -143,7 +143,7 @@ def _code_switched(workspace: Workspace) -> dg.AssetsDefinition:
     def table(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
         pair = context.partition_key
         with clear_errors():
-            corpora = [corpus for corpus in config.corpora_of_sentence_pair(pair) if corpus.is_switchable]
+            corpora = config.switchable_corpora(pair)
             refreshed = [refresh(corpus.name, pair) for corpus in corpora]
         yield materialized(refreshed, key=SWITCHED)
 

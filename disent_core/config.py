@@ -142,6 +142,10 @@ class Config:
         """Corpora of sentence pairs that have this one, in this direction."""
         return tuple(corpus for corpus in self.corpora if corpus.is_of_pairs and pair in corpus.pairs)
 
+    def switchable_corpora(self, pair: str) -> tuple[CorpusConfig, ...]:
+        """Those of them whose words can be switched: their pairs are translations."""
+        return tuple(corpus for corpus in self.corpora_of_sentence_pair(pair) if corpus.is_switchable)
+
     def training_pairs(self, left: str, right: str) -> tuple[tuple[CorpusConfig, str], ...]:
         """Corpora of sentence pairs that heads train on, with the name of the pair there: `de-en` is `en-de` too."""
         names = dict.fromkeys((f"{left}-{right}", f"{right}-{left}"))
