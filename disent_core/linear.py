@@ -1,5 +1,6 @@
 """Linear maps as training wants them: on matrices whose rows number thousands, for one seed or a stack of them."""
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
 
 import torch
@@ -8,6 +9,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 Precision = Literal["float32", "bfloat16"]
+
+
+def arithmetic(device: str, precision: Precision) -> AbstractContextManager[object]:
+    """Where products are of this precision, for a whole model; weights, sums and losses stay float32."""
+    return torch.autocast(device, dtype=torch.bfloat16) if precision == "bfloat16" else nullcontext()
 
 
 class Linear(nn.Linear):

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -22,6 +21,7 @@ from disent_core.encoders.checkpoint import (
 from disent_core.encoders.contract import Device, EncodedBatch, FloatName, Pooling
 from disent_core.encoders.tokens import TextTokeniser, TokenisedTexts
 from disent_core.errors import EncoderError, located
+from disent_core.linear import arithmetic
 from disent_core.tables import fingerprint
 from disent_core.text import text_key
 
@@ -203,8 +203,9 @@ class HuggingFaceEncoder:
         return tensor.pin_memory().to("cuda", non_blocking=True) if self._device == "cuda" else tensor
 
     def _autocast(self) -> Any:
-        half = {"auto": self._device == "cuda", "bfloat16": True, "float32": False}[self._config.precision]
-        return torch.autocast(self._device, dtype=torch.bfloat16) if half else nullcontext()
+        chosen = self._config.precision
+        automatic = "bfloat16" if self._device == "cuda" else "float32"
+        return arithmetic(self._device, automatic if chosen == "auto" else chosen)
 
     def _fetch(
         self, rows: Int[np.ndarray, " rows"], launched: _Launched, truncated: int, texts: Sequence[str]

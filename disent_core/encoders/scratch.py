@@ -9,7 +9,7 @@ import math
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -35,6 +35,7 @@ from disent_core.encoders.language_modelling import (
 )
 from disent_core.errors import TrainingError
 from disent_core.files import atomic_path, seal_folder, sealed_path, sound, write_text
+from disent_core.linear import arithmetic
 from disent_core.tables import fingerprint
 
 CODE_VERSION = "1"
@@ -241,8 +242,7 @@ class _Run:
         vocab_size = self._sequences.vocab_size
         seen, chosen = mask_tokens(ids, vocab_size=vocab_size, probability=probability, generator=generator)
         seen, chosen, ids = (tensor.to(self._device) for tensor in (seen, chosen, ids))
-        half = self._device == "cuda"
-        with torch.autocast(self._device, dtype=torch.bfloat16) if half else nullcontext():
+        with arithmetic(self._device, "bfloat16" if self._device == "cuda" else "float32"):
             loss = _masked_loss(self.model, seen, chosen, ids)
         self._optimiser.param_groups[0]["lr"] = rate
         self._optimiser.zero_grad()

@@ -20,8 +20,9 @@ from torch import Tensor, nn
 from disent_core.errors import TrainingError
 from disent_core.heads.contract import Epoch
 from disent_core.heads.data import Batch
-from disent_core.heads.tuning_encoder import Precision, Source
+from disent_core.heads.tuning_encoder import Source
 from disent_core.heads.tuning_state import Tensors, TuningState, everything, randomness, restore, resume, save
+from disent_core.linear import Precision
 from disent_core.tables import fingerprint
 
 log = logging.getLogger(__name__)

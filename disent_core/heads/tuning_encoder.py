@@ -1,7 +1,6 @@
 """What is tuned: a Hugging Face encoder with gradients, or a small map over its frozen vectors."""
 
 import logging
-from contextlib import nullcontext
 from typing import Any, Literal
 
 import torch
@@ -12,11 +11,11 @@ from disent_core.encoders.checkpoint import load_model, load_tokeniser
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.encoders.huggingface import padded, pool_states, run_model
 from disent_core.encoders.tokens import TextTokeniser, TokenisedTexts
+from disent_core.linear import Precision, arithmetic
 from disent_core.progress import Progress
 
 log = logging.getLogger(__name__)
 
-Precision = Literal["float32", "bfloat16"]
 
 _GROUP = {"cpu": 32, "cuda": 512}
 """Texts of about equal length that are run together: padding to the longest of a large batch is wasted work."""
@@ -71,15 +70,15 @@ class TunableEncoder(nn.Module):
         self.model.get_input_embeddings().requires_grad_(train_embeddings)
         self.prepare = TextTokeniser(tokeniser.backend_tokenizer, tokeniser.mask_token, files.max_length)
         self.pad = tokeniser.pad_token_id or 0
-        self.files, self.device, self.precision = files, device, precision
+        self.files, self.device = files, device
+        self.precision: Precision = precision
         self.dim = int(self.model.config.hidden_size)
 
     def forward(self, inputs: TokenisedTexts, rows: Int[Tensor, " rows"]) -> Float[Tensor, "rows dim"]:
         """Vectors of some of the texts; those of about equal length are run together."""
         rows = rows.cpu()
         order = torch.from_numpy(inputs.lengths)[rows].argsort(stable=True)
-        half = self.precision == "bfloat16"
-        with torch.autocast(self.device, dtype=torch.bfloat16) if half else nullcontext():  # casts each weight once
+        with arithmetic(self.device, self.precision):  # casts each weight once
             groups = [self._run(inputs, group) for group in rows[order].split(_GROUP[self.device])]
         return torch.cat(groups)[order.argsort().to(self.device)]
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from disent_core.errors import TrainingError
+from disent_core.linear import Precision
 from disent_core.slots.contrastive import Form, Hard, LonePair
 from disent_core.slots.decode import Overlap
 from disent_core.slots.encode import ConcatNorm
 from disent_core.slots.items import Mask, Tagged, sample_sentences
 from disent_core.slots.loop import Recipe
-from disent_core.slots.tunable import Precision
 
 
 @dataclass(frozen=True, kw_only=True)

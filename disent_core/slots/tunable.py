@@ -2,9 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
@@ -16,11 +14,10 @@ from disent_core.encoders.contract import EncoderFiles
 from disent_core.encoders.huggingface import padded, pool_states, run_model
 from disent_core.encoders.tokens import TextTokeniser, TokenisedTexts
 from disent_core.errors import EncoderError, located
+from disent_core.linear import Precision, arithmetic
 from disent_core.progress import Progress
 
 log = logging.getLogger(__name__)
-
-Precision = Literal["float32", "bfloat16"]
 
 _BATCH_TOKENS = {"cpu": 1_536, "cuda": 65_536}
 
@@ -44,7 +41,8 @@ class TunableEncoder(nn.Module):
         check_length(self.model, tokeniser, files.max_length, files.folder)
         self.tokenise = TextTokeniser(tokeniser.backend_tokenizer, tokeniser.mask_token, files.max_length)
         self.pad = tokeniser.pad_token_id or 0
-        self.files, self.device, self.precision = files, device, precision
+        self.files, self.device = files, device
+        self.precision: Precision = precision
         self.dim = int(self.model.config.hidden_size)
 
     def forward(self, tokens: TokenisedTexts, rows: Int[np.ndarray, " rows"]) -> Float[Tensor, "rows dim"]:
@@ -71,11 +69,6 @@ class TunableEncoder(nn.Module):
             position += len(rows)
             progress.advance(position)
         return vectors
-
-
-def arithmetic(device: str, precision: Precision) -> AbstractContextManager[object]:
-    """Products in this precision; weights, sums and losses stay float32."""
-    return torch.autocast(device, dtype=torch.bfloat16) if precision == "bfloat16" else nullcontext()
 
 
 def check_length(model: nn.Module, tokeniser: object, max_length: int, folder: Path) -> None:
