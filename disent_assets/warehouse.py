@@ -23,7 +23,7 @@ from disent_assets.report import clear_errors, pictures, spec
 from disent_assets.resources import SQL, Workspace
 from disent_assets.targets import MASKED, SWITCHED, TEMPLATES, TRAINING_TEMPLATES
 from disent_core.evaluation.contract import TASKS
-from disent_core.files import locked, read_sealed, sound, write_sealed_text
+from disent_core.files import locked, read_sealed, sound, unless_damaged, write_sealed_text
 from disent_core.report import PICTURES_VERSION
 from disent_core.report.look import method_marks
 from disent_core.report.scores import leaderboard, leakage, ordered_groups
@@ -132,8 +132,9 @@ def _refresh(workspace: Workspace) -> dg.MaterializeResult:
     wanted = fingerprint(CODE_VERSION, contents, _sql_hash())
     # Written after the swap: a run killed in between builds once more.
     record = workspace.warehouse.with_suffix(".json")
-    if None not in (sound(workspace.warehouse), sound(record)):
-        last = json.loads(read_sealed(record) or "")
+    is_whole, told = sound(workspace.warehouse) is not None, unless_damaged(lambda: read_sealed(record))
+    if is_whole and told is not None:
+        last = json.loads(told)
         if last["inputs"] == wanted:
             return _result(workspace, last, recomputed=False)
     report = build_warehouse(inputs, SQL, workspace.warehouse)

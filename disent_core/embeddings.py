@@ -24,7 +24,8 @@ from jaxtyping import Float, Int
 from disent_core.arrays import KEY, StateTable, VectorTable, keys_array, open_arrays, read_part
 from disent_core.encoders.contract import EncodedBatch, Encoder, FloatName
 from disent_core.errors import EncoderError
-from disent_core.files import locked, remove_sealed, sealed_path, sound
+from disent_core.files import locked, remove_sealed, sealed_path, unless_damaged
+from disent_core.progress import Progress
 from disent_core.tables import fingerprint, safe_part, states_schema, vectors_schema
 
 logger = logging.getLogger(__name__)
@@ -32,7 +33,6 @@ logger = logging.getLogger(__name__)
 VECTORS, STATES = "sentence_vectors", "token_states"
 CHUNK_TEXTS, CHUNK_SECONDS, CHUNK_BYTES = 20_000, 60.0, 1 << 29
 """A part is written when any of these is reached."""
-_LOG_SECONDS = 5.0
 
 
 # --- the store --------------------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ class EmbeddingStore:
     def set_damaged_aside(self) -> None:
         """Check every part; the texts of damaged ones are missing then, and are encoded again."""
         for part in (*self.parts(VECTORS), *self.parts(STATES)):
-            sound(part)
+            unless_damaged(lambda part=part: self._part_keys(part))
 
     def missing(self, keys: Iterable[str], *, states: bool) -> list[str]:
         """Keys, each once and in order, that have no vector yet (or no states, if `states`)."""
@@ -117,12 +117,12 @@ class EmbeddingStore:
             with_states = self.missing((key for key in texts if key in wanted), states=True)
             both = set(with_states)
             vectors_only = [key for key in self.missing(texts, states=False) if key not in both]
-            progress = _Progress(f"{encoder.name}, {self._place.name}", len(with_states) + len(vectors_only))
+            total, what = len(with_states) + len(vectors_only), f"{encoder.name}, {self._place.name}"
+            counts = _Counts(Progress(logger, total, "texts", what=what))
             for keys, states in ((with_states, True), (vectors_only, False)):
-                self._encode(encoder, keys, [texts[key] for key in keys], progress, states=states)
-        reused = len(texts) - progress.total
+                self._encode(encoder, keys, [texts[key] for key in keys], counts, states=states)
         seconds = time.monotonic() - started
-        return EncodeReport(progress.total, reused, seconds, progress.tokens, progress.truncated)
+        return EncodeReport(total, len(texts) - total, seconds, counts.tokens, counts.truncated)
 
     def open_vectors(self, keys: Collection[str] = ()) -> VectorTable:
         """All stored vectors as one matrix in memory-mapped files; made from the parts if these have changed.
@@ -161,12 +161,12 @@ class EmbeddingStore:
     # --- writing ---
 
     def _encode(
-        self, encoder: Encoder, keys: Sequence[str], texts: Sequence[str], progress: "_Progress", *, states: bool
+        self, encoder: Encoder, keys: Sequence[str], texts: Sequence[str], counts: "_Counts", *, states: bool
     ) -> None:
         chunk = _Chunk()
         for batch in encoder.encode(texts, states=states):
             chunk.add(batch)
-            progress.advance(batch)
+            counts.add(batch)
             if chunk.is_full():
                 self._write(encoder, keys, chunk)
                 chunk = _Chunk()
@@ -235,27 +235,19 @@ class _Chunk:
 
 
 @dataclass
-class _Progress:
-    """Counts, and a line in the log now and then."""
+class _Counts:
+    """What was encoded so far."""
 
-    what: str
-    total: int
-    done: int = 0
+    progress: Progress
+    texts: int = 0
     tokens: int = 0
     truncated: int = 0
-    started: float = field(default_factory=time.monotonic)
-    logged: float = field(default_factory=time.monotonic)
 
-    def advance(self, batch: EncodedBatch) -> None:
-        self.done += len(batch.indices)
+    def add(self, batch: EncodedBatch) -> None:
+        self.texts += len(batch.indices)
         self.tokens += int(batch.lengths.sum())
         self.truncated += batch.truncated
-        now = time.monotonic()
-        if now - self.logged >= _LOG_SECONDS:
-            self.logged = now
-            rate = self.done / (now - self.started)
-            left = (self.total - self.done) / rate
-            logger.info("%s: %d of %d texts, %.0f a second, %.0f s left", self.what, self.done, self.total, rate, left)
+        self.progress.advance(self.texts)
 
 
 # --- parts ------------------------------------------------------------------------------------------------

@@ -20,13 +20,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from safetensors import SafetensorError
 
 from disent_core.errors import DamagedError, StorageError, located
 
 log = logging.getLogger(__name__)
+
+Found = TypeVar("Found")
 
 _REMEMBERED = 3
 _REMEDY = "is made anew when its asset is materialised again"
@@ -235,13 +237,18 @@ def _checked(path: Path, seal_now: Callable[[], Seal]) -> Seal | None:
     raise set_aside(path, "is not as it was written" if known else "has no manifest")
 
 
-def sound(path: Path) -> Seal | None:
-    """As `check_seal`, for who can make the file anew: None where it was damaged, which is logged."""
+def unless_damaged(read: Callable[[], Found]) -> Found | None:
+    """What is read, for who can make the file anew: None where it was damaged, which is logged."""
     try:
-        return check_seal(path)
+        return read()
     except DamagedError as error:
         log.warning("%s", str(error).replace(_REMEDY, "is made anew"))
         return None
+
+
+def sound(path: Path) -> Seal | None:
+    """As `check_seal`, but None where the file was damaged."""
+    return unless_damaged(lambda: check_seal(path))
 
 
 def set_aside(path: Path, found: str) -> DamagedError:

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from disent_core.errors import TableError, located
-from disent_core.files import Seal, check_seal, locked, read_sealed, sealed_path, sound
+from disent_core.files import check_seal, locked, read_sealed, sealed_path, unless_damaged
 from disent_core.schemas import SCHEMAS, states_schema, vectors_schema
 
 __all__ = [
@@ -178,10 +178,10 @@ def refresh_table(path: Path, schema: pa.Schema, *, inputs: str, make: Callable[
 
     A damaged one is set aside and made anew. Of two runs that want the same one makes it and the other waits.
     """
-    if (info := _info(sound(path))) is not None and info.inputs == inputs:
+    if (info := unless_damaged(lambda: read_info(path))) is not None and info.inputs == inputs:
         return Refreshed(info, is_reused=True)
     with locked(path):
-        if (info := _info(sound(path))) is not None and info.inputs == inputs:
+        if (info := unless_damaged(lambda: read_info(path))) is not None and info.inputs == inputs:
             return Refreshed(info, is_reused=True)
         return Refreshed(write_table(path, make(), schema, inputs=inputs), is_reused=False)
 
@@ -192,10 +192,7 @@ def read_info(path: Path) -> TableInfo | None:
     Raises:
         DamagedError: if the file is not as it was written. It has been set aside.
     """
-    return _info(check_seal(path))
-
-
-def _info(seal: Seal | None) -> TableInfo | None:
+    seal = check_seal(path)
     return None if seal is None else TableInfo(**seal.facts)
 
 

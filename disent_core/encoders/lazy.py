@@ -13,7 +13,7 @@ from disent_core.encoders import huggingface, scratch, vectors
 from disent_core.encoders.checkpoint import DENSE, files_fingerprint, model_folder
 from disent_core.encoders.contract import Device, Encoder, EncoderFiles, Pooling
 from disent_core.errors import EncoderError, located
-from disent_core.files import is_sound_folder, locked, read_sealed, sound, write_sealed_text
+from disent_core.files import is_sound_folder, locked, read_sealed, unless_damaged, write_sealed_text
 from disent_core.tables import fingerprint
 
 log = logging.getLogger(__name__)
@@ -99,9 +99,10 @@ class LazyEncoder:
         return self.folder.with_suffix(".json")
 
     def _done(self) -> PretrainReport | None:
-        if not is_sound_folder(self.folder) or sound(self._record) is None:
+        record = unless_damaged(lambda: read_sealed(self._record))
+        if record is None or not is_sound_folder(self.folder):
             return None
-        last = json.loads(read_sealed(self._record) or "")
+        last = json.loads(record)
         is_own = last["config"] == fingerprint(scratch.identity(self.config))
         return PretrainReport(0, last["loss"], last["texts"]) if is_own else None
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from safetensors import safe_open
 
 from disent_core.errors import TrainingError
-from disent_core.files import check_seal, locked, remove_sealed, sound, write_sealed_text
+from disent_core.files import check_seal, locked, remove_sealed, sound, unless_damaged, write_sealed_text
 from disent_core.heads.contract import Epoch, Method
 from disent_core.heads.data import TrainingData
 from disent_core.tables import SCHEMAS, TableInfo, fingerprint, read_info, write_table
@@ -124,11 +124,12 @@ def train_head(run: HeadRun, files: HeadFiles, open_data: Callable[[], TrainingD
 
 def _done(run: HeadRun, files: HeadFiles) -> HeadReport | None:
     """The head on disk, if it is of this run and whole."""
-    parts = (files.weights, files.curve, files.description)
-    if None in [sound(path) for path in parts]:  # all of them, so that each damaged one is named
+    done = unless_damaged(lambda: describe_head(files.weights))
+    curve = unless_damaged(lambda: read_info(files.curve))
+    described = sound(files.description)
+    if done is None or curve is None or described is None:  # after all three, so that each damaged one is named
         return None
-    done, curve = describe_head(files.weights), read_info(files.curve)
-    if done is None or curve is None or not done[0]["inputs"] == curve.inputs == run.inputs:
+    if not done[0]["inputs"] == curve.inputs == run.inputs:
         return None
     return HeadReport(content=done[1], epochs=0, steps=0, seconds=0.0, curve=curve, is_reused=True)
 
