@@ -1,9 +1,10 @@
 """Small invented inputs of a project, and random edits of them: values in, values out, and a folder made from one."""
 
+import csv
 import json
 import random
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,11 @@ name = "toy"
 format = "massive"
 path = "corpus"
 languages = {locales}
+
+[[corpora]]
+name = "own"
+format = "intents"
+path = "own.csv"
 
 [[corpora]]
 name = "bitext"
@@ -59,6 +65,8 @@ SETTINGS = {
     "emu": 'preset = "head"\nepochs = 2',
 }
 
+COLUMNS = ("id", "split", "language", "intent", "text")
+
 Utterance = tuple[str, str, tuple[tuple[str, str | None], ...]]
 """Split, intent, and words with their slots."""
 Sentences = list[tuple[str, str]]
@@ -69,6 +77,7 @@ class Inputs:
     """What a project is made from."""
 
     utterances: dict[str, dict[str, Utterance]] = field(default_factory=dict)
+    own: dict[str, dict[str, Utterance]] = field(default_factory=dict)
     bitext: dict[str, Sentences] = field(default_factory=dict)
     tatoeba: dict[str, Sentences] = field(default_factory=dict)
     words: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
@@ -79,10 +88,11 @@ Edit = Callable[[random.Random, Inputs], None]
 
 
 def some_inputs(chance: random.Random, count: int = 60) -> Inputs:
-    """Utterances in three languages, parallel by id, a bitext to train on, a test set and word lists."""
+    """Utterances in three languages, parallel by id, others in part, a bitext to train on, a test set, word lists."""
     inputs = Inputs(pairs=["en-de", "de-es"])
     for language in ("en", "de", "es"):
         inputs.utterances[language] = utterances(chance, language, map(str, range(count)))
+        inputs.own[language] = utterances(chance, language, map(str, range(30)))
     inputs.bitext["en-de"] = sentences(chance, "en-de", 30)
     inputs.tatoeba["de-en"] = sentences(chance, "de-en", 12)
     inputs.words = {language: word_list(chance, language) for language in ("de", "es", "fr")}
@@ -127,26 +137,32 @@ def word_list(chance: random.Random, language: str) -> list[tuple[str, str]]:
 
 def change_utterances(chance: random.Random, inputs: Inputs) -> None:
     """Other words in up to three utterances of a language."""
-    language = chance.choice(list(inputs.utterances))
-    own = inputs.utterances[language]
+    corpus = chance.choice([inputs.utterances, inputs.own])
+    language = chance.choice(list(corpus))
+    own = corpus[language]
     for found in chance.sample(list(own), chance.randint(1, 3)):
         own[found] = utterance(chance, language, int(found))
 
 
 def add_utterances(chance: random.Random, inputs: Inputs) -> None:
-    """An id that no language had, in all of them or in one."""
-    new = str(max(int(found) for own in inputs.utterances.values() for found in own) + 1)
-    everywhere = list(inputs.utterances)
-    for language in chance.choice([everywhere, chance.sample(everywhere, 1)]):
-        inputs.utterances[language][new] = utterance(chance, language, int(new))
+    """An id that no language had: in all of them, and in one where the corpus is parallel in part only."""
+    for corpus, languages in ((inputs.utterances, list(inputs.utterances)), (inputs.own, [one_of(chance, inputs.own)])):
+        new = str(max(int(found) for rows in corpus.values() for found in rows) + 1)
+        for language in languages:
+            corpus[language][new] = utterance(chance, language, int(new))
 
 
 def delete_utterances(chance: random.Random, inputs: Inputs) -> None:
-    """Up to two ids go from a language, or from all."""
-    everywhere = list(inputs.utterances)
-    for found in chance.sample(list(inputs.utterances[everywhere[0]]), chance.randint(1, 2)):
-        for language in chance.choice([everywhere, chance.sample(everywhere, 1)]):
-            inputs.utterances[language].pop(found, None)
+    """Up to two ids go from all languages, and others from one where the corpus is parallel in part only."""
+    for corpus, languages in ((inputs.utterances, list(inputs.utterances)), (inputs.own, [one_of(chance, inputs.own)])):
+        for found in chance.sample(list(corpus[languages[0]]), chance.randint(1, 2)):
+            for language in languages:
+                del corpus[language][found]
+
+
+def one_of(chance: random.Random, corpus: dict[str, dict[str, Utterance]]) -> str:
+    """A language with rows to spare."""
+    return chance.choice([language for language, rows in corpus.items() if len(rows) > 20])
 
 
 def reorder(chance: random.Random, inputs: Inputs) -> None:
@@ -165,6 +181,12 @@ def turn_language(chance: random.Random, inputs: Inputs) -> None:
         return
     inputs.utterances["fr"] = utterances(chance, "fr", inputs.utterances["en"])
     inputs.pairs = [*inputs.pairs, "en-fr"]
+
+
+def turn_own(chance: random.Random, inputs: Inputs) -> None:
+    """Spanish comes to the corpus that is parallel in part, or goes: its file stays."""
+    if inputs.own.pop("es", None) is None:
+        inputs.own["es"] = utterances(chance, "es", map(str, range(10, 40)))
 
 
 def turn_entry(chance: random.Random, inputs: Inputs) -> None:
@@ -197,20 +219,24 @@ def change_words(chance: random.Random, inputs: Inputs) -> None:
 
 
 EDITS: tuple[Edit, ...] = (
-    change_utterances, add_utterances, delete_utterances, reorder, turn_language, turn_entry, turn_sentences,
-    change_sentences, change_words,
+    change_utterances, add_utterances, delete_utterances, reorder, turn_language, turn_own, turn_entry,
+    turn_sentences, change_sentences, change_words,
 )  # fmt: skip
 
 
-def edited(chance: random.Random, history: list[Inputs], count: int) -> tuple[Inputs, list[str]]:
-    """The last inputs after some edits, or earlier ones again; and what was done."""
-    if len(history) > 1 and chance.random() < 0.2:
+def rounds_of_edits(chance: random.Random, first: Inputs, each: int) -> Iterator[tuple[Inputs, list[str]]]:
+    """Inputs after up to `each` edits more, and which: when every kind was drawn, earlier inputs again, and so on."""
+    history = [first]
+    while True:
+        kinds = chance.sample(EDITS, len(EDITS))
+        for chosen in (kinds[start : start + each] for start in range(0, len(kinds), each)):
+            history.append(deepcopy(history[-1]))
+            for edit in chosen:
+                edit(chance, history[-1])
+            yield history[-1], [edit.__name__ for edit in chosen]
         back = chance.randrange(len(history) - 1)
-        return deepcopy(history[back]), [f"undone to {back}"]
-    inputs, chosen = deepcopy(history[-1]), chance.sample(EDITS, count)
-    for edit in chosen:
-        edit(chance, inputs)
-    return inputs, [edit.__name__ for edit in chosen]
+        history.append(deepcopy(history[back]))
+        yield history[-1], [f"undone to {back}"]
 
 
 # --- files ------------------------------------------------------------------------------------------------
@@ -223,6 +249,8 @@ def write(inputs: Inputs, project: Project, encoder: Path, methods: list[str], s
     locales = [LOCALES[language] for language in inputs.utterances]
     for language, own in inputs.utterances.items():
         project.write(LOCALES[language], [massive_row(language, *item) for item in own.items()])
+    with (project.folder / "own.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([COLUMNS, *own_rows(inputs)])
     for pair, own in inputs.bitext.items():
         write_sides(project.folder / "bitext", [f"{pair}.{side}" for side in pair.split("-")], own)
     for pair, own in inputs.tatoeba.items():
@@ -246,6 +274,13 @@ def massive_row(language: str, own: str, what: Utterance) -> dict[str, str]:
         "id": own, "locale": LOCALES[language], "partition": split, "scenario": "toy", "intent": intent,
         "utt": " ".join(text for text, _ in words), "annot_utt": " ".join(marked),
     }  # fmt: skip
+
+
+def own_rows(inputs: Inputs) -> Iterator[tuple[str, ...]]:
+    """Lines of the corpus that is parallel in part."""
+    for language, own in inputs.own.items():
+        for found, (split, intent, words) in own.items():
+            yield found, split, language, intent, " ".join(text for text, _ in words)
 
 
 def write_sides(folder: Path, names: list[str], rows: list[tuple[str, ...]]) -> None:
