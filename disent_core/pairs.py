@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from disent_core.corpora.alignment import align
 from disent_core.heads.contract import Need
 from disent_core.heads.data import TRAINING_SPLITS
+from disent_core.heads.join import training_rows
 from disent_core.tables import SCHEMAS, conform, content_fingerprint, fingerprint
 from disent_core.text import text_keys
 
@@ -104,7 +105,7 @@ def training_fingerprint(
 
     `templates` and `utterances` are the tables that it is given besides, see `heads.join.training_data`.
     """
-    rows = _training_rows(aligned)
+    rows = training_rows(aligned, masked=Need.MASKED_TARGETS in needs)
     wanted = {*_ALWAYS, *(column for need in needs for column in _NEEDED.get(need, ()))}
     names = [name for name in rows.column_names if name.removeprefix("source_").removeprefix("target_") in wanted]
     pairs = content_fingerprint(rows.select(names))

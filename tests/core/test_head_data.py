@@ -25,6 +25,7 @@ from disent_core.heads.data import (
 )
 from disent_core.heads.join import training_data
 from disent_core.heads.train import HeadFiles, HeadRun, describe_head, train_head
+from disent_core.tables import rows_table
 from disent_core.text import text_keys
 
 # --- banks ------------------------------------------------------------------------------------------------
@@ -121,6 +122,32 @@ def test_keys_lead_to_their_rows_in_mixtures_that_share_a_language(pairs):
                 for row, vector in zip(addressed[side].tolist(), expected, strict=True):
                     assert (row == -1) == (vector is None)
                     assert vector is None or np.array_equal(data.vectors.take(torch.tensor([row]))[0], vector)
+
+
+def without_targets(table, rows):
+    """As those rows of a corpus of sentence pairs are."""
+    changed = table.to_pylist()
+    for row in rows:
+        changed[row] |= {f"{side}_{what}_key": None for side in SIDES for what in ("template", "residual")}
+    return rows_table(changed, "aligned_pairs")
+
+
+def test_pairs_without_masked_texts_train_the_methods_that_need_none_only():
+    own = world("en-de")
+    table = without_targets(own.aligned[0], [0, 1])
+    assert table["split"][:2].to_pylist() == ["train", "train"]
+    every = len(own.data.splits["train"])
+    assert len(training_data([table], own.vectors, masked=False).splits["train"]) == every
+    found = training_data([table], own.vectors).splits["train"]
+    assert len(found) == every - 2
+    assert all((found.template[side] >= 0).all() for side in SIDES)
+
+
+def test_where_no_pair_has_masked_texts_the_error_says_what_is_missing():
+    own = world("en-de")
+    table = without_targets(own.aligned[0], range(len(own.aligned[0])))
+    with pytest.raises(TrainingError, match=r"none of .* has masked texts.*utterances with slots"):
+        training_data([table], own.vectors)
 
 
 def test_states_of_a_text_are_its_own():

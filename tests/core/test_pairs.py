@@ -108,6 +108,12 @@ def test_a_training_fingerprint_sees_the_columns_that_the_method_needs(column, v
         assert same == (needs not in read_by), needs
 
 
+def test_a_training_fingerprint_with_masked_targets_is_blind_to_pairs_without_them():
+    bare = with_value(with_value(aligned(), 0, "source_template_key", None), 0, "source_residual_key", None)
+    assert training_fingerprint(bare, MASKED) == training_fingerprint(aligned().slice(1), MASKED)
+    assert training_fingerprint(bare, NO_NEED) == training_fingerprint(aligned(), NO_NEED)
+
+
 def test_a_training_fingerprint_does_not_see_whether_token_states_are_needed():
     assert training_fingerprint(aligned(), frozenset({Need.TOKEN_STATES})) == training_fingerprint(aligned(), NO_NEED)
 
