@@ -3,7 +3,6 @@
 -- units: difference is value_a minus value_b; stands: p_holm below 0.05; best_beats: where that stands
 with
 
--- On language identification the language embedding is the one that should know the language.
 sides as (
 
     select
@@ -26,7 +25,6 @@ entries as (
         settings,
         side_a as side,
         value_a as value,
-        embedding_a as embedding,
         side_b as other,
         stands
     from sides
@@ -40,14 +38,13 @@ entries as (
         settings,
         side_b as side,
         value_b as value,
-        embedding_b as embedding,
         side_a as other,
         stands
     from sides
 
 ),
 
--- What leaks through a language embedding is no achievement.
+-- Of equals the first by name: the order in which rows come is not to matter.
 best as (
 
     select
@@ -57,7 +54,7 @@ best as (
         evaluated_on,
         metric,
         settings,
-        arg_max(side, value) as best
+        first(side order by value desc, side asc) as best
     from entries
     group by all
 

@@ -45,6 +45,14 @@ def test_a_negative_difference_reads_as_below(warehouse):
     assert row["best"] == "raw (sentence)"
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_equals_the_first_by_name_is_the_best_in_whatever_order_they_come(warehouse, order):
+    equal = {"value_b": 0.8, "difference": 0.0, "ci_low": -0.1, "ci_high": 0.1, "p_value": 1.0, "p_holm": 1.0}
+    rows = [{**COMPARISON, **DREAM, **equal}, {**COMPARISON, **equal}]
+    warehouse.build(comparisons=rows[::order])
+    assert {row["best"] for row in warehouse.ask("select best from significance")} == {"dream (meaning, en-de)"}
+
+
 def test_the_language_embedding_may_be_the_best_where_it_is_what_is_compared(warehouse):
     of = {"task": "language_identification", "embedding_a": "language", "embedding_b": "language"}
     warehouse.build(comparisons=[{**COMPARISON, **of}])
