@@ -193,6 +193,7 @@ def _result(
             "steps": report.steps,
             "training_seconds": report.seconds,
             "epochs": pc.max(curve["epoch"]).as_py(),
+            **({"began_with_weights": report.began_with} if report.began_with else {}),
             **{f"dev_{term}": value for term, value in _final(best).items()},
             **_pictures(workspace, run, method, curve, report.content),
             "weights": dg.MetadataValue.path(str(files.weights)),

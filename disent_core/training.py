@@ -43,7 +43,9 @@ class TrainConfig:
     the mean over both directions of accuracy@1 of the meaning embedding. `validation` says what dev is: the
     corpus's own `dev` split, or a `train_fraction`, held out of the training pairs by `split_seed`; what is drawn
     for it is `fixed`, or drawn anew in `each_epoch`, which makes its loss noisy. `precision` is that of products:
-    parameters, losses and moments are float32. `drop_last` leaves out pairs of an epoch that fill no batch.
+    parameters, losses and moments are float32. `drop_last` leaves out pairs of an epoch that fill no batch. With
+    `warm_start` training begins with the weights that are there from other texts, if nothing but these has changed:
+    it ends sooner, but the result depends on what was trained before, and no rebuild gives it again.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
@@ -62,6 +64,7 @@ class TrainConfig:
     validation_draws: Literal["fixed", "each_epoch"] = "fixed"
     split_seed: int = 42
     precision: Precision = "float32"
+    warm_start: bool = False
     checkpoint_seconds: float = 10.0
 
     def __post_init__(self) -> None:

@@ -70,7 +70,8 @@ class Method(Protocol):
     (`TrainedLabeller`). `is_trained` is False where there is nothing to fit, hence no weights; `is_seeded` is
     False where nothing is random: it is then fitted once, and embeds with seed None. `code_version` changes
     with every change that changes results. A method whose settings may spare it some of its `needs` has a method
-    `needs_of(config)` too, which gives those that are left (`config.MethodConfig.needs`).
+    `needs_of(config)` too, which gives those that are left (`config.MethodConfig.needs`). One whose settings have a
+    `warm_start` has a method `initial(path)`: what `fit` takes as `initial`, from what `save` wrote.
     """
 
     name: str

@@ -83,18 +83,30 @@ class FrozenHeadMethod:
         tensors = {f"{seed}.{name}": value for seed, own in by_seed.items() for name, value in sorted(own.items())}
         return save_weights(path, tensors, {**description, "method": self.name})
 
+    def initial(self, path: Path) -> dict[int, Parameters]:
+        """Weights of every seed that `save` wrote, for `fit` to begin with."""
+        return _weights(path, "cpu")[1]
+
     def load(self, path: Path, config: TrainConfig, device: str, encoder: EncoderFiles | None = None) -> "TrainedHead":
         """The heads of all seeds that `save` wrote."""
+        description, by_seed = _weights(path, device)
         heads: dict[int, Head] = {}
-        with safe_open(path, framework="pt", device=device) as file:
-            description = json.loads(file.metadata()["disent"])
-            for seed in description["seeds"]:
-                head = self.head(description["dim"], len(description["languages"]), config).to(device)
-                prefix = f"{seed}."
-                own = {key.removeprefix(prefix): file.get_tensor(key) for key in file.keys() if key.startswith(prefix)}
-                head.load_state_dict(own)
-                heads[seed] = head.eval()
+        for seed, own in by_seed.items():
+            head = self.head(description["dim"], len(description["languages"]), config).to(device)
+            head.load_state_dict(own)
+            heads[seed] = head.eval()
         return TrainedHead(heads, device)
+
+
+def _weights(path: Path, device: str) -> tuple[dict[str, Any], dict[int, Parameters]]:
+    """What a file says of itself, and the weights of each seed."""
+    with safe_open(path, framework="pt", device=device) as file:
+        description = json.loads(file.metadata()["disent"])
+        by_seed: dict[int, Parameters] = {seed: {} for seed in description["seeds"]}
+        for key in file.keys():
+            seed, name = key.split(".", 1)
+            by_seed[int(seed)][name] = file.get_tensor(key)
+    return description, by_seed
 
 
 @dataclass(frozen=True)

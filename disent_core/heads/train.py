@@ -4,7 +4,8 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,16 @@ class HeadRun:
             self.encoder_fingerprint,
         )
 
+    @property
+    def kin(self) -> str:
+        """Fingerprint of all of it but the texts: weights of one kin may begin where others of it have ended."""
+        cold = replace(self.settings, warm_start=False) if _starts_warm(self.settings) else self.settings
+        return replace(self, settings=cold, data_fingerprint="").inputs
+
+
+def _starts_warm(settings: Any) -> bool:
+    return getattr(settings, "warm_start", False)
+
 
 @dataclass(frozen=True)
 class HeadFiles:
@@ -71,6 +82,7 @@ class HeadReport:
     """A head on disk. `epochs` and `steps` count what this call computed, without what a checkpoint replayed.
 
     `is_reused` where the weights were there already. A finished checkpoint gives new weights with 0 steps.
+    `began_with` is the fingerprint of the weights that a warm start began with.
     """
 
     content: str
@@ -79,6 +91,7 @@ class HeadReport:
     seconds: float
     curve: TableInfo
     is_reused: bool
+    began_with: str | None
 
 
 def settings_fingerprint(settings: Any) -> str:
@@ -131,13 +144,25 @@ def _done(run: HeadRun, files: HeadFiles) -> HeadReport | None:
         return None
     if not done[0]["inputs"] == curve.inputs == run.inputs:
         return None
-    return HeadReport(content=done[1], epochs=0, steps=0, seconds=0.0, curve=curve, is_reused=True)
+    began_with = done[0].get("began_with")
+    return HeadReport(done[1], epochs=0, steps=0, seconds=0.0, curve=curve, is_reused=True, began_with=began_with)
+
+
+def _earlier(run: HeadRun, files: HeadFiles) -> str | None:
+    """Fingerprint of the weights that a warm start begins with; None where it is none."""
+    if not _starts_warm(run.settings):
+        return None
+    found = unless_damaged(lambda: describe_head(files.weights))
+    if found is None or found[0].get("kin") != run.kin:
+        log.info("%s on %s, %s: no weights to start warm from, it starts anew", run.name, run.encoder, run.trained_on)
+        return None
+    return found[1]
 
 
 def _train_head(run: HeadRun, files: HeadFiles, open_data: Callable[[], TrainingData], device: str) -> HeadReport:
     started = time.monotonic()
-    data = open_data()
-    epochs = _run_epochs(run, data, files.checkpoint, device)
+    data, began_with = open_data(), _earlier(run, files)
+    epochs = _run_epochs(run, data, files, device, began_with)
     curve = write_table(files.curve, _curve(run, epochs), SCHEMAS["training_curve"], inputs=run.inputs)
     description = {
         "name": run.name,
@@ -149,6 +174,8 @@ def _train_head(run: HeadRun, files: HeadFiles, open_data: Callable[[], Training
         "seeds": run.seeds,
         "settings": asdict(run.settings),
         "inputs": run.inputs,
+        "kin": run.kin,
+        "began_with": began_with,
     }
     write_sealed_text(files.description, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
     content = run.method.save(files.checkpoint, files.weights, description)
@@ -160,13 +187,21 @@ def _train_head(run: HeadRun, files: HeadFiles, open_data: Callable[[], Training
         seconds=time.monotonic() - started,
         curve=curve,
         is_reused=False,
+        began_with=began_with,
     )
 
 
-def _run_epochs(run: HeadRun, data: TrainingData, checkpoint: Path, device: str) -> Sequence[Epoch]:
+def _run_epochs(
+    run: HeadRun, data: TrainingData, files: HeadFiles, device: str, began_with: str | None
+) -> Sequence[Epoch]:
     epochs: list[Epoch] = []
     logged = started = time.monotonic()
-    fitted = run.method.fit(data, run.settings, run.seeds, checkpoint=checkpoint, device=device, run=run.inputs)
+    method: Any = run.method  # those with a warm start have more than the contract
+    fit = partial(method.fit, data, run.settings, run.seeds, checkpoint=files.checkpoint, device=device)
+    if began_with is None:
+        fitted = fit(run=run.inputs)
+    else:
+        fitted = fit(run=fingerprint(run.inputs, began_with), initial=method.initial(files.weights))
     for epoch in fitted:
         epochs.append(epoch)
         if time.monotonic() - logged >= _LOG_SECONDS:

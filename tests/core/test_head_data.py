@@ -27,6 +27,7 @@ from disent_core.heads.join import training_data
 from disent_core.heads.train import HeadFiles, HeadRun, describe_head, train_head
 from disent_core.tables import rows_table
 from disent_core.text import text_keys
+from disent_core.training import best_parameters
 
 # --- banks ------------------------------------------------------------------------------------------------
 
@@ -464,6 +465,88 @@ def test_a_run_cut_off_goes_on_with_its_own_texts_and_not_with_others(place, tmp
     resumed = place.train(changed, new)
     fresh = Place(HeadFiles(tmp_path / "w", tmp_path / "c", tmp_path / "k")).train(changed, new)
     assert resumed.content == fresh.content
+
+
+# --- warm start -------------------------------------------------------------------------------------------
+
+
+def warm(name="dream", **changes):
+    return head_run(name, settings=replace(SETTINGS[name], warm_start=True), **changes)
+
+
+@pytest.fixture
+def other(tmp_path):
+    return Place(HeadFiles(tmp_path / "other" / "w", tmp_path / "other" / "c", tmp_path / "other" / "k"))
+
+
+@pytest.mark.parametrize("is_warm", [True, False], ids=["warm", "cold"])
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_warm_start_begins_with_the_weights_that_are_there(place, tmp_path, name, is_warm):
+    run, edited = warm(name) if is_warm else head_run(name), world(seed=1)
+    first = place.train(run)
+    initial = run.method.initial(place.files.weights) if is_warm else None
+    second = place.train(replace(run, data_fingerprint="edited"), edited)
+    assert (first.began_with, second.began_with) == (None, first.content if is_warm else None)
+    checkpoint = tmp_path / "expected"
+    for _ in run.method.fit(
+        edited.data, run.settings, run.seeds, checkpoint=checkpoint, device="cpu", run="expected", initial=initial
+    ):
+        pass
+    expected, found = best_parameters(checkpoint), run.method.initial(place.files.weights)
+    assert found.keys() == expected.keys()
+    for seed, own in found.items():
+        assert all(torch.equal(value, expected[seed][key]) for key, value in own.items())
+
+
+def test_weights_that_were_trained_cold_are_there_for_a_warm_start_too(place):
+    cold = place.train(head_run())
+    assert place.train(warm(data_fingerprint="edited")).began_with == cold.content
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"settings": replace(SETTINGS["dream"], learning_rate=0.02, warm_start=True)},
+        {"seeds": (0,)},
+        {"encoder_fingerprint": "other encoder"},
+        {"method": replace(dream.METHOD, code_version="2")},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_a_warm_start_is_none_where_more_than_the_texts_has_changed(place, other, changes):
+    place.train(warm())
+    after = replace(warm(data_fingerprint="edited"), **changes)
+    report = place.train(after)
+    assert report.began_with is None
+    assert report.content == other.train(after).content
+
+
+def test_a_warm_start_from_damaged_weights_is_none(place):
+    place.train(warm())
+    place.files.weights.write_bytes(b"x" * 99)
+    assert place.train(warm(data_fingerprint="edited")).began_with is None
+
+
+def test_a_warm_start_takes_no_step_where_nothing_has_changed(place):
+    place.train(warm())
+    began_with = place.train(warm(data_fingerprint="edited")).began_with
+    again = place.train(warm(data_fingerprint="edited"))
+    assert (again.steps, again.began_with) == (0, began_with)
+
+
+def test_a_warm_start_that_was_cut_off_ends_as_if_it_had_not_been(place, other):
+    run, after = warm(), warm(data_fingerprint="edited")
+    for each in (place, other):
+        each.train(run)
+    whole = other.train(after, world(seed=1))
+
+    def cut_off(*_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        place.train(replace(after, method=_saving(after.method, cut_off)), world(seed=1))
+    resumed = place.train(after, world(seed=1))
+    assert (resumed.steps, resumed.content) == (0, whole.content)
 
 
 def _saving(method, save):
