@@ -15,11 +15,12 @@ import pyarrow.compute as pc
 
 from disent_assets import partitions
 from disent_assets.checks import head_checks, passed
+from disent_assets.corpora import SENTENCE_PAIRS
 from disent_assets.embeddings import GPU_POOL, embedding_keys, lazy_encoder, store
 from disent_assets.report import clear_errors, materialized, pictures, spec, step_name
 from disent_assets.resources import Workspace
 from disent_core.arrays import StateTable, VectorTable
-from disent_core.config import MethodConfig
+from disent_core.config import Config, MethodConfig
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.encoders.huggingface import resolve_device
 from disent_core.heads import described
@@ -79,6 +80,7 @@ def _head(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.Assets
                 deps=[
                     dg.AssetDep(["targets", "aligned_pairs"], partition_mapping=partitions.same_pair(config, method)),
                     *(dg.AssetDep(source, partition_mapping=mapping) for source in sources),
+                    *_sentence_dependency(config, method),
                 ],
             )
         ],
@@ -99,6 +101,14 @@ def _head(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.Assets
     return head
 
 
+def _sentence_dependency(config: Config, method: MethodConfig) -> list[dg.AssetDep]:
+    """The sentence pairs of methods that read texts, where there are any to train on."""
+    train_on_pairs = any(corpus.is_of_pairs and corpus.trains for corpus in config.corpora)
+    if Need.UTTERANCES not in method.needs or not train_on_pairs:
+        return []
+    return [dg.AssetDep(SENTENCE_PAIRS, partition_mapping=partitions.pair_to_entries(config, method))]
+
+
 def train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: str) -> tuple[HeadRun, HeadReport]:
     """Train one head for every seed, unless it is there already."""
     config, lazy = workspace.config, lazy_encoder(workspace, encoder)
@@ -111,6 +121,7 @@ def train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: 
             (Need.UTTERANCES, ("corpora", "utterances")),
         )
     )
+    sentences = _sentences(workspace, trained_on) if Need.UTTERANCES in needs else []
     run = HeadRun(
         name=method.name,
         method=method.method,
@@ -133,6 +144,7 @@ def train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: 
             masked=Need.MASKED_TARGETS in needs,
             templates=templates,
             utterances=utterances,
+            sentences=sentences,
             encoder=encoder_files(workspace, encoder, method),
         )
 
@@ -151,6 +163,16 @@ def _of_languages(workspace: Workspace, stage: str, table: str, entry: str) -> l
         read_table(workspace.table(stage, table, corpus.name, language), SCHEMAS[table])
         for language in config.languages_of(entry)
         for corpus in config.corpora_of(language, training=True)
+    ]
+
+
+def _sentences(workspace: Workspace, entry: str) -> list[pa.Table]:
+    """`sentence_pairs` of every pair of the entry and every corpus that trains on it."""
+    config = workspace.config
+    return [
+        read_table(workspace.table(*SENTENCE_PAIRS, corpus.name, name), SCHEMAS["sentence_pairs"])
+        for left, right in config.pair_languages[entry]
+        for corpus, name in config.training_pairs(left, right)
     ]
 
 

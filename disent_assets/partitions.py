@@ -66,11 +66,11 @@ def language_to_pairs(
     return _mapping(entries_of)
 
 
-def pair_to_entries(config: Config) -> dg.StaticPartitionMapping:
-    """An entry depends on the sentence pairs that it trains on."""
+def pair_to_entries(config: Config, method: MethodConfig | None = None) -> dg.StaticPartitionMapping:
+    """An entry depends on the sentence pairs that it trains on; with a method, for its entries only."""
     entries_of: dict[str, set[str]] = {}
-    for entry, parts in config.pair_languages.items():
-        for left, right in parts:
+    for entry in _entries(config, method):
+        for left, right in config.pair_languages[entry]:
             for _, name in config.training_pairs(left, right):
                 entries_of.setdefault(name, set()).add(entry)
     return _mapping(entries_of)

@@ -28,7 +28,7 @@ class Need(StrEnum):
     TEMPLATE_PAIRS = "template_pairs"
     """Training utterances with other slot values: `TrainingData.template_pairs`."""
     UTTERANCES = "utterances"
-    """Texts, tokens, slot tags and intents: `TrainingData.utterances`."""
+    """Texts, tokens, slot tags and intents: `TrainingData.utterances`; texts of sentence pairs: `texts`."""
     ENCODER = "encoder"
     """The encoder itself, to tune it or to run it on texts of the method's own; `TextFeatures.texts` then."""
 

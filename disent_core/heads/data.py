@@ -210,7 +210,7 @@ class TrainingData:
     per language, the distinct texts of the negative pool; `sentences` those of all training utterances.
     The rest is there for methods that need it: `template_pairs` by split, pairs of one language whose target
     has other slot values (both sides have the source's template target, and no residual); `utterances` by
-    split and language; the `encoder` to tune.
+    split and language; `texts` of sentence pairs by their rows; the `encoder` to tune.
     """
 
     languages: tuple[str, ...]
@@ -222,6 +222,7 @@ class TrainingData:
     sentences: Sequence[Int[Tensor, " _"]] = field(repr=False)
     template_pairs: Mapping[str, PairRows] = field(default_factory=dict)
     utterances: Mapping[str, Mapping[str, Utterances]] = field(default_factory=dict)
+    texts: Mapping[int, str] = field(default_factory=dict, repr=False)
     encoder: EncoderFiles | None = None
 
     @property

@@ -22,6 +22,7 @@ from disent_core.heads.data import (
     state_bank,
     vector_bank,
 )
+from disent_core.tables import SCHEMAS
 from disent_core.text import text_keys
 
 
@@ -33,6 +34,7 @@ def training_data(
     masked: bool = True,
     templates: Sequence[pa.Table] = (),
     utterances: Sequence[pa.Table] = (),
+    sentences: Sequence[pa.Table] = (),
     encoder: EncoderFiles | None = None,
 ) -> TrainingData:
     """Join the `aligned_pairs` of one or more language pairs with the frozen embeddings of their languages.
@@ -43,7 +45,8 @@ def training_data(
         states: token states by language, for methods that attend over tokens.
         masked: look up the masked texts, for methods that have them as targets; otherwise there are none.
         templates: `training_template_pairs` of every corpus and language, for methods that train on them.
-        utterances: `utterances` of every corpus and language, for methods that read annotations.
+        utterances: `utterances` of every corpus and language, for methods that read texts and annotations.
+        sentences: `sentence_pairs` of every corpus and pair, for the same methods.
         encoder: for methods that tune it.
 
     Raises:
@@ -68,6 +71,7 @@ def training_data(
         sentences=rows.by_language(split == "train", only_negatives=False),
         template_pairs={name: rows.template_pairs(templates, name) for name in TRAINING_SPLITS} if templates else {},
         utterances={name: rows.utterances(utterances, name) for name in TRAINING_SPLITS} if utterances else {},
+        texts=rows.texts(sentences),
         encoder=encoder,
     )
     _check_states(data)
@@ -196,6 +200,7 @@ class _Rows:
         found = {}
         for label, language in enumerate(self.languages):
             own = [table for table in tables if len(table) and table["language"][0].as_py() == language]
+            own = [SCHEMAS["utterances"].empty_table(), *own]
             rows = pa.concat_tables([table.filter(pc.equal(table["split"], split)) for table in own])
             found[language] = Utterances(
                 **{
@@ -207,6 +212,18 @@ class _Rows:
                 },
                 rows=_tensor(self.of_language(rows["text_key"].to_pylist(), label)),
             )  # fmt: skip
+        return found
+
+    def texts(self, tables: Sequence[pa.Table]) -> dict[int, str]:
+        """Texts of sentence pairs of the training splits, by bank row."""
+        found: dict[int, str] = {}
+        for table in tables:
+            trained = table.filter(pc.is_in(table["split"], value_set=pa.array(TRAINING_SPLITS)))
+            if not len(trained):
+                continue
+            for side, language in zip(SIDES, trained["pair"][0].as_py().split("-"), strict=True):
+                rows = self.of_language(trained[f"{side}_key"].to_pylist(), self.languages.index(language))
+                found |= dict(zip(rows.tolist(), trained[side].to_pylist(), strict=True))
         return found
 
 

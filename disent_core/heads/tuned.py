@@ -50,14 +50,14 @@ class PairTexts:
 
 
 def pair_texts(data: TrainingData) -> PairTexts:
-    """The texts of all pairs, found among the utterances by their rows in the vectors.
+    """The texts of all pairs, found among utterances and sentence pairs by their rows in the vectors.
 
     Raises:
         TrainingError: if there is nothing to validate on.
     """
     if not len(data.splits["dev"]):
         raise TrainingError("there are no dev pairs. Give the corpus a dev split")
-    known: dict[int, str] = {}
+    known = dict(data.texts)
     for by_language in data.utterances.values():
         for own in by_language.values():
             known |= dict(zip(own.rows.tolist(), own.texts, strict=True))

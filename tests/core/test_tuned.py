@@ -17,8 +17,10 @@ from disent_core.errors import TrainingError
 from disent_core.heads import emu, intent_baselines, tuned, tuning
 from disent_core.heads.contract import Need
 from disent_core.heads.data import SIDES, TextFeatures
+from disent_core.heads.join import training_data
 from disent_core.heads.train import HeadFiles, HeadRun, train_head
 from disent_core.heads.tuning_encoder import TunableEncoder, VectorMap, embed_all
+from disent_core.tables import SCHEMAS, rows_table
 from disent_core.training import curve_table
 
 METHODS = {
@@ -320,6 +322,29 @@ def test_pairs_find_their_texts_and_equal_texts_are_one_row(data):
             assert left.split()[::2] == right.split()[::2]
             assert (left.split()[1], right.split()[1]) == ("en", "de")
             assert source != target
+
+
+def test_pairs_of_a_bitext_find_their_texts_as_well():
+    own = world("en-de")
+    rows = [row for row in own.aligned[0].to_pylist() if row["split"] != "test"]
+    bitext = rows_table(
+        [
+            {"corpus": "bitext", "pair": "de-en", "pair_id": row["utterance_id"], "split": row["split"],
+             "source": f"text of {row['target_key']}", "target": f"text of {row['source_key']}",
+             "score": None, "mean_score": None, "source_key": row["target_key"], "target_key": row["source_key"]}
+            for row in rows
+        ],
+        "sentence_pairs",
+    )  # fmt: skip
+    none = [SCHEMAS["utterances"].empty_table()]
+    data = training_data(own.aligned, own.vectors, masked=False, utterances=none, sentences=[bitext])
+    found = tuned.pair_texts(data)
+    for split, pairs in found.pairs.items():
+        expected = [row for row in rows if row["split"] == split]
+        assert len(pairs) == len(expected)
+        for (source, target), row in zip(pairs.tolist(), expected, strict=True):
+            assert found.texts[source] == f"text of {row['source_key']}"
+            assert found.texts[target] == f"text of {row['target_key']}"
 
 
 def test_pairs_with_a_text_in_common_are_found():
