@@ -12,9 +12,9 @@ from hashlib import sha256
 from pathlib import Path
 
 from disent_assets.resources import Workspace
-from disent_core.config_corpora import split_codes
 from disent_core.config_sections import CorpusConfig
 from disent_core.corpora import pair_reader, reader
+from disent_core.corpora.languages import split_codes
 from disent_core.corpora.observed import Observer
 from disent_core.tables import fingerprint
 from disent_core.text import language_part

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from disent_core import heads
-from disent_core.config_corpora import complete_corpora, languages_of_locales, split_codes
+from disent_core.config_corpora import complete_corpora, languages_of_locales
 from disent_core.config_file import Locator, nearest
 from disent_core.config_sections import FORBID, CorpusConfig, ExperimentConfig, TargetsConfig
 from disent_core.corpora import reader
+from disent_core.corpora.languages import split_codes, split_pair
 from disent_core.encoders import ENCODER_KINDS, encoder_module
 from disent_core.errors import ConfigError, located
 from disent_core.evaluation.contract import EvaluationConfig
@@ -206,21 +207,6 @@ def load_config(path: Path) -> Config:
     )
     _check_names(config, place)
     return config
-
-
-def split_pair(pair: str, languages: Sequence[str]) -> tuple[str, str]:
-    """`en-de` -> (`en`, `de`), also where a language has a hyphen of its own (`en-zh-TW`); `en` -> (`en`, `en`).
-
-    Raises:
-        ValueError: if it is neither one nor two of the languages.
-    """
-    if pair in languages:
-        return pair, pair
-    for hyphen in re.finditer("-", pair):
-        left, right = pair[: hyphen.start()], pair[hyphen.end() :]
-        if left in languages and right in languages and left != right:
-            return left, right
-    raise ValueError(f"{pair!r} is not a pair of two of the languages {', '.join(languages)}")
 
 
 def _read(path: Path) -> str:

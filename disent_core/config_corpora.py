@@ -1,6 +1,5 @@
 """What is taken of each corpus of the configuration: as it says, or everything that lies at its path."""
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -9,11 +8,9 @@ from pathlib import Path
 from disent_core.config_file import Locator
 from disent_core.config_sections import CorpusConfig
 from disent_core.corpora import pair_reader, reader
-from disent_core.corpora.languages import language_code
+from disent_core.corpora.languages import language_code, split_codes
 from disent_core.errors import CorpusError
 from disent_core.text import language_part
-
-_CODE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]+)*")
 
 
 def complete_corpora(corpora: Sequence[CorpusConfig], place: Locator) -> tuple[CorpusConfig, ...]:
@@ -32,19 +29,6 @@ def languages_of_locales(corpus: CorpusConfig) -> dict[str, str]:
     return {
         part if parts.count(part) == 1 else locale: locale for part, locale in zip(parts, corpus.languages, strict=True)
     }
-
-
-def split_codes(pair: str) -> tuple[str, str]:
-    """Source and target language of the name of a pair; of several readings that with the shortest source.
-
-    Raises:
-        ValueError: if it is not two codes of languages with a hyphen between them.
-    """
-    for hyphen in re.finditer("-", pair):
-        left, right = pair[: hyphen.start()], pair[hyphen.end() :]
-        if _CODE.fullmatch(left) and _CODE.fullmatch(right):
-            return left, right
-    raise ValueError(f"{pair!r} is not two codes of languages such as en-de")
 
 
 def _complete(corpus: CorpusConfig, where: tuple[str | int, ...], place: Locator) -> CorpusConfig:

@@ -1,6 +1,7 @@
 """Codes of languages: whatever a corpus calls a language, tables call it by its ISO 639-1 code where there is one."""
 
 import re
+from collections.abc import Sequence
 
 _ALIASES = """
     aa=aar ab=abk ae=ave af=afr ak=aka am=amh an=arg ar=ara,arb as=asm av=ava ay=aym,ayr az=aze,azj ba=bak be=bel
@@ -25,6 +26,7 @@ _OF_ALIAS = {
     for code, aliases in (entry.split("=") for entry in _ALIASES.split())
     for alias in (code, *aliases.split(","))
 }
+_CODE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]+)*")
 _TAG = re.compile(r"([A-Za-z]{2,3})((?:[-_][A-Za-z0-9]{2,8})*)")
 
 TWO_LETTER_CODES = frozenset(_OF_ALIAS.values())
@@ -51,3 +53,31 @@ def language_code(published: str) -> str:
 def is_language_code(published: str) -> bool:
     """Whether it looks like the code of a language: whether `language_code` takes it."""
     return _TAG.fullmatch(published) is not None
+
+
+def split_codes(pair: str) -> tuple[str, str]:
+    """Source and target language of the name of a pair; of several readings that with the shortest source.
+
+    Raises:
+        ValueError: if it is not two codes of languages with a hyphen between them.
+    """
+    for hyphen in re.finditer("-", pair):
+        left, right = pair[: hyphen.start()], pair[hyphen.end() :]
+        if _CODE.fullmatch(left) and _CODE.fullmatch(right):
+            return left, right
+    raise ValueError(f"{pair!r} is not two codes of languages such as en-de")
+
+
+def split_pair(pair: str, languages: Sequence[str]) -> tuple[str, str]:
+    """`en-de` -> (`en`, `de`), also where a language has a hyphen of its own (`en-zh-TW`); `en` -> (`en`, `en`).
+
+    Raises:
+        ValueError: if it is neither one nor two of the languages.
+    """
+    if pair in languages:
+        return pair, pair
+    for hyphen in re.finditer("-", pair):
+        left, right = pair[: hyphen.start()], pair[hyphen.end() :]
+        if left in languages and right in languages and left != right:
+            return left, right
+    raise ValueError(f"{pair!r} is not a pair of two of the languages {', '.join(languages)}")

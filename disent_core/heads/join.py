@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from disent_core.corpora.languages import split_pair
 from disent_core.embeddings import StateTable, VectorTable
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.errors import TableError, TrainingError
@@ -221,7 +222,7 @@ class _Rows:
             trained = table.filter(pc.is_in(table["split"], value_set=pa.array(TRAINING_SPLITS)))
             if not len(trained):
                 continue
-            for side, language in zip(SIDES, trained["pair"][0].as_py().split("-"), strict=True):
+            for side, language in zip(SIDES, split_pair(trained["pair"][0].as_py(), self.languages), strict=True):
                 rows = self.of_language(trained[f"{side}_key"].to_pylist(), self.languages.index(language))
                 found |= dict(zip(rows.tolist(), trained[side].to_pylist(), strict=True))
         return found

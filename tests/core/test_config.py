@@ -7,7 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from disent_core.config import load_config, split_pair
+from disent_core.config import load_config
+from disent_core.corpora.languages import split_pair
 from disent_core.errors import ConfigError
 from disent_core.heads.contract import Need
 

@@ -324,12 +324,14 @@ def test_pairs_find_their_texts_and_equal_texts_are_one_row(data):
             assert source != target
 
 
-def test_pairs_of_a_bitext_find_their_texts_as_well():
+@pytest.mark.parametrize("other", ["de", "zh-TW"])
+def test_pairs_of_a_bitext_find_their_texts_as_well(other):
     own = world("en-de")
-    rows = [row for row in own.aligned[0].to_pylist() if row["split"] != "test"]
+    entries = [row | {"pair": f"en-{other}", "target_language": other} for row in own.aligned[0].to_pylist()]
+    rows = [row for row in entries if row["split"] != "test"]
     bitext = rows_table(
         [
-            {"corpus": "bitext", "pair": "de-en", "pair_id": row["utterance_id"], "split": row["split"],
+            {"corpus": "bitext", "pair": f"{other}-en", "pair_id": row["utterance_id"], "split": row["split"],
              "source": f"text of {row['target_key']}", "target": f"text of {row['source_key']}",
              "score": None, "mean_score": None, "source_key": row["target_key"], "target_key": row["source_key"]}
             for row in rows
@@ -337,7 +339,8 @@ def test_pairs_of_a_bitext_find_their_texts_as_well():
         "sentence_pairs",
     )  # fmt: skip
     none = [SCHEMAS["utterances"].empty_table()]
-    data = training_data(own.aligned, own.vectors, masked=False, utterances=none, sentences=[bitext])
+    aligned, vectors = [rows_table(entries, "aligned_pairs")], {"en": own.vectors["en"], other: own.vectors["de"]}
+    data = training_data(aligned, vectors, masked=False, utterances=none, sentences=[bitext])
     found = tuned.pair_texts(data)
     for split, pairs in found.pairs.items():
         expected = [row for row in rows if row["split"] == split]
