@@ -4,6 +4,7 @@ What belongs here: opening a head's inputs and showing its curve and its clouds.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -15,17 +16,19 @@ import pyarrow.compute as pc
 
 from disent_assets import partitions
 from disent_assets.checks import head_checks, passed
-from disent_assets.corpora import SENTENCE_PAIRS
+from disent_assets.corpora import SENTENCE_PAIRS, UTTERANCES
 from disent_assets.embeddings import GPU_POOL, embedding_keys, lazy_encoder, store
 from disent_assets.report import clear_errors, materialized, pictures, spec, step_name
 from disent_assets.resources import Workspace
+from disent_assets.targets import TRAINING_TEMPLATES
 from disent_core.arrays import StateTable, VectorTable
-from disent_core.config import Config, MethodConfig
+from disent_core.config import MethodConfig
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.encoders.huggingface import resolve_device
+from disent_core.errors import TrainingError
 from disent_core.heads import described
 from disent_core.heads.contract import Need
-from disent_core.heads.data import TrainingData, text_features
+from disent_core.heads.data import SIDES, TrainingData, text_features
 from disent_core.heads.join import training_data
 from disent_core.heads.train import HeadFiles, HeadReport, HeadRun, settings_fingerprint, train_head
 from disent_core.pairs import training_fingerprint
@@ -37,6 +40,9 @@ from disent_core.tables import SCHEMAS, Refreshed, TableInfo, fingerprint, read_
 CLOUD = 400
 """Utterances of each language in the pictures of embeddings."""
 CLOUD_EMBEDDINGS = ("sentence", "meaning", "language")
+
+_TABLES = {Need.TEMPLATE_PAIRS: TRAINING_TEMPLATES, Need.UTTERANCES: UTTERANCES}
+"""What some methods read of every language that has utterances."""
 
 
 def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
@@ -56,17 +62,6 @@ def head_key(encoder: str, method: str) -> list[str]:
 
 def _head(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.AssetsDefinition:
     config, key = workspace.config, head_key(encoder, method.name)
-    mapping = partitions.language_to_pairs(config, method)
-    needs = method.needs
-    sources = [
-        *(["targets", "training_template_pairs"] for need in needs if need == Need.TEMPLATE_PAIRS),
-        *(["corpora", "utterances"] for need in needs if need == Need.UTTERANCES),
-        *(
-            source
-            for source in embedding_keys(workspace, encoder)
-            if source[-1] != "token_states" or Need.TOKEN_STATES in needs
-        ),
-    ]
 
     @dg.multi_asset(
         name=step_name(key),
@@ -79,8 +74,7 @@ def _head(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.Assets
                 kinds={"pytorch", "safetensors"},
                 deps=[
                     dg.AssetDep(["targets", "aligned_pairs"], partition_mapping=partitions.same_pair(config, method)),
-                    *(dg.AssetDep(source, partition_mapping=mapping) for source in sources),
-                    *_sentence_dependency(config, method),
+                    *_dependencies(workspace, encoder, method),
                 ],
             )
         ],
@@ -89,24 +83,38 @@ def _head(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.Assets
         pool=GPU_POOL,
     )
     def head(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
-        with clear_errors():
+        with clear_errors(), _naming(f"{method.name} on {encoder}, {context.partition_key}"):
             run, report = train(workspace, encoder, method, context.partition_key)
-            context.log.info(
-                "%s on %s, %s: %d steps trained in %.1f s",
-                run.name, encoder, run.trained_on, report.steps, report.seconds,
-            )  # fmt: skip
+            context.log.info("%s: %d steps trained in %.1f s", run.title, report.steps, report.seconds)
             result = _result(workspace, key, run, method, report)
         yield result
 
     return head
 
 
-def _sentence_dependency(config: Config, method: MethodConfig) -> list[dg.AssetDep]:
-    """The sentence pairs of methods that read texts, where there are any to train on."""
-    train_on_pairs = any(corpus.is_of_pairs and corpus.trains for corpus in config.corpora)
-    if Need.UTTERANCES not in method.needs or not train_on_pairs:
-        return []
-    return [dg.AssetDep(SENTENCE_PAIRS, partition_mapping=partitions.pair_to_entries(config, method))]
+@contextmanager
+def _naming(head: str) -> Iterator[None]:
+    """Errors of training say which head it is: a run has many."""
+    try:
+        yield
+    except TrainingError as error:
+        raise TrainingError(f"{head}: {error}") from error
+
+
+def _dependencies(workspace: Workspace, encoder: str, method: MethodConfig) -> Iterator[dg.AssetDep]:
+    """The embeddings, and the texts and template pairs of methods that need them, where there are any."""
+    config, needs = workspace.config, method.needs
+    of_embeddings = partitions.language_to_pairs(config, method)
+    for source in embedding_keys(workspace, encoder):
+        if source[-1] != "token_states" or Need.TOKEN_STATES in needs:
+            yield dg.AssetDep(source, partition_mapping=of_embeddings)
+    if config.utterance_languages:
+        of_utterances = partitions.language_to_pairs(config, method, languages=config.utterance_languages)
+        for need, table in _TABLES.items():
+            if need in needs:
+                yield dg.AssetDep(table, partition_mapping=of_utterances)
+    if Need.UTTERANCES in needs and any(corpus.is_of_pairs and corpus.trains for corpus in config.corpora):
+        yield dg.AssetDep(SENTENCE_PAIRS, partition_mapping=partitions.pair_to_entries(config, method))
 
 
 def train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: str) -> tuple[HeadRun, HeadReport]:
@@ -115,11 +123,7 @@ def train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: 
     aligned = read_table(workspace.table("targets", "aligned_pairs", trained_on), SCHEMAS["aligned_pairs"])
     needs = method.needs
     templates, utterances = (
-        _of_languages(workspace, *table, trained_on) if need in needs else []
-        for need, table in (
-            (Need.TEMPLATE_PAIRS, ("targets", "training_template_pairs")),
-            (Need.UTTERANCES, ("corpora", "utterances")),
-        )
+        _of_languages(workspace, *table, trained_on) if need in needs else [] for need, table in _TABLES.items()
     )
     sentences = _sentences(workspace, trained_on) if Need.UTTERANCES in needs else []
     run = HeadRun(
@@ -143,7 +147,7 @@ def train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: 
             states if Need.TOKEN_STATES in needs else None,
             masked=Need.MASKED_TARGETS in needs,
             templates=templates,
-            utterances=utterances,
+            utterances=utterances if Need.UTTERANCES in needs else None,
             sentences=sentences,
             encoder=encoder_files(workspace, encoder, method),
         )
@@ -254,26 +258,28 @@ def _clouds(workspace: Workspace, run: HeadRun, method: MethodConfig) -> dict[st
     dev = aligned.filter(pc.equal(aligned["split"], "dev"))
     files = encoder_files(workspace, run.encoder, method)
     head = method.method.load(head_files(workspace, run).weights, method.settings, "cpu", files)
+    known = {} if files is None else _texts(workspace, run.trained_on)
     points = {}
     for language in workspace.config.languages_of(run.trained_on):
         keys = [
             key
-            for side in ("source", "target")
+            for side in SIDES
             for key in dev.filter(pc.equal(dev[f"{side}_language"], language))[f"{side}_key"].to_pylist()
         ][:CLOUD]
         tables = open_embeddings(workspace, run.encoder, language, method.needs)
-        texts = None if files is None else _texts(workspace, language, keys)
+        texts = None if files is None else [known[key] for key in keys]
         features = text_features(keys, *tables, language=language, texts=texts)
         embedded = head.embed(features, run.seeds[0] if method.method.is_seeded else None)
         points |= {f"{language} {name}": embedded[name] for name in CLOUD_EMBEDDINGS if name in embedded}
     return points
 
 
-def _texts(workspace: Workspace, language: str, keys: Sequence[str]) -> list[str]:
-    """The texts with these addresses."""
+def _texts(workspace: Workspace, entry: str) -> dict[str, str]:
+    """Texts of the utterances and sentence pairs that an entry trains on, by address."""
     by_key: dict[str, str] = {}
-    for corpus in workspace.config.corpora_of(language):
-        path = workspace.table("corpora", "utterances", corpus.name, language)
-        table = read_table(path, SCHEMAS["utterances"], ["text_key", "text"])
+    for table in _of_languages(workspace, *UTTERANCES, entry):
         by_key |= dict(zip(table["text_key"].to_pylist(), table["text"].to_pylist(), strict=True))
-    return [by_key[key] for key in keys]
+    for table in _sentences(workspace, entry):
+        for side in SIDES:
+            by_key |= dict(zip(table[f"{side}_key"].to_pylist(), table[side].to_pylist(), strict=True))
+    return by_key

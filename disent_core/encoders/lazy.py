@@ -124,7 +124,12 @@ class LazyEncoder:
         return PretrainReport(done, loss, len(own))
 
     def _frozen(self) -> huggingface.HuggingFaceConfig:
-        return scratch.frozen(self.config, self.folder) if self.is_pretrained_here else self.config
+        if not self.is_pretrained_here:
+            return self.config
+        if not self.folder.is_dir():
+            remedy = f"Materialise the asset embeddings/{self.config.name}/pretrained_encoder first"
+            raise EncoderError(located(self.folder, None, f"{self.config.name!r} is not pretrained yet", remedy))
+        return scratch.frozen(self.config, self.folder)
 
 
 @lru_cache(maxsize=16)

@@ -64,7 +64,8 @@ def intent_data(data: TrainingData, training: Sequence[str] = (), adversarial: S
     labels = torch.cat([train.labels(number), dev.labels(number)])
     labelled, dev_labelled = (_labelled(split.rows_of(training), labels) for split in (train, dev))
     if not len(labelled):
-        raise TrainingError(f"no training utterance of {list(training)} has an intent. Choose other training_languages")
+        remedy = "Give them a corpus with intents, or choose other training_languages"
+        raise TrainingError(f"no training utterance of {list(training)} has an intent. {remedy}")
     parallel = dev.parallel(labels)
     if not len(dev_labelled) or parallel.shape[1] < 2:
         raise TrainingError(f"{len(dev_labelled)} dev utterances of {list(training)} have an intent. Add a dev split")

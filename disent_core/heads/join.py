@@ -34,7 +34,7 @@ def training_data(
     *,
     masked: bool = True,
     templates: Sequence[pa.Table] = (),
-    utterances: Sequence[pa.Table] = (),
+    utterances: Sequence[pa.Table] | None = None,
     sentences: Sequence[pa.Table] = (),
     encoder: EncoderFiles | None = None,
 ) -> TrainingData:
@@ -46,7 +46,8 @@ def training_data(
         states: token states by language, for methods that attend over tokens.
         masked: look up the masked texts, for methods that have them as targets; otherwise there are none.
         templates: `training_template_pairs` of every corpus and language, for methods that train on them.
-        utterances: `utterances` of every corpus and language, for methods that read texts and annotations.
+        utterances: `utterances` of every corpus and language, for methods that read texts and annotations; there
+            may be none.
         sentences: `sentence_pairs` of every corpus and pair, for the same methods.
         encoder: for methods that tune it.
 
@@ -71,7 +72,7 @@ def training_data(
         negatives=rows.by_language(split == "train", only_negatives=True),
         sentences=rows.by_language(split == "train", only_negatives=False),
         template_pairs={name: rows.template_pairs(templates, name) for name in TRAINING_SPLITS} if templates else {},
-        utterances={name: rows.utterances(utterances, name) for name in TRAINING_SPLITS} if utterances else {},
+        utterances={} if utterances is None else {name: rows.utterances(utterances, name) for name in TRAINING_SPLITS},
         texts=rows.texts(sentences),
         encoder=encoder,
     )

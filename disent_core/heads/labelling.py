@@ -148,7 +148,7 @@ def tagged_sentences(data: TrainingData, split: str = "train") -> tuple[list[Tag
     source, *others = by_language if len(by_language) > 1 else ([], *by_language)
     target = [sentence for sentences in others for sentence in sentences]
     if not target:
-        remedy = "Set split to the one that the corpus has"
+        remedy = "Set split to the one that the corpus has, or give them a corpus with slots"
         raise TrainingError(f"{'-'.join(data.languages)} has no {split} sentence of a target language. {remedy}")
     return source, target
 

@@ -94,8 +94,9 @@ class PairSampler:
             elif draw in ("partner", "negative"):
                 pools = self.data.sentences if draw == "partner" else self.data.negatives
                 for side in SIDES:
-                    drawn = draw_texts(pools, pairs.language[side], pairs.text[side], generator, what=draw)
-                    rows[f"{side}_{draw}"] = drawn
+                    rows[f"{side}_{draw}"] = draw_texts(
+                        pools, pairs.language[side], pairs.text[side], generator, what=draw, names=self.data.languages
+                    )
         return rows
 
     def gather(self, rows: Rows) -> Batch:
@@ -221,18 +222,26 @@ def draw_texts(
     generator: torch.Generator,
     *,
     what: str,
+    names: Sequence[str],
 ) -> Int[Tensor, " rows"]:
     """For each row a uniform text of its language's pool, other than the anchor itself.
+
+    Args:
+        pools: texts of each language.
+        language: of each row, its number among the pools.
+        anchors: a text for each row.
+        generator: of the draws.
+        what: what is drawn, for errors.
+        names: of the languages, for errors.
 
     Raises:
         TrainingError: if a language has nothing else to draw.
     """
     sizes = torch.tensor([len(pool) for pool in pools])
     if (sizes[language] == 0).any():
-        raise TrainingError(
-            f"a language has no {what} to draw: {sizes.tolist()} texts by language. "
-            "For negatives, raise negatives.threshold or choose smoothing = 'none'"
-        )
+        counts = ", ".join(f"{name} {size}" for name, size in zip(names, sizes.tolist(), strict=True))
+        remedy = "For negatives, raise negatives.threshold or choose smoothing = 'none'"
+        raise TrainingError(f"a language has no {what} to draw. Texts to draw from: {counts}. {remedy}")
     flat = torch.cat(list(pools))
     starts = torch.cumsum(sizes, dim=0) - sizes
     drawn = anchors.clone()
@@ -245,7 +254,8 @@ def draw_texts(
         drawn[again] = flat[starts[own] + offset]
     if not (drawn == anchors).any():
         return drawn
-    raise TrainingError(f"a language has just one {what}, the anchor itself. Add sentences to the corpus")
+    own = ", ".join(sorted({names[label] for label in language[drawn == anchors].tolist()}))
+    raise TrainingError(f"{own} has just one {what}, the anchor itself. Add sentences to the corpus")
 
 
 def draw_mates(

@@ -41,6 +41,11 @@ class HeadRun:
     encoder_fingerprint: str
 
     @property
+    def title(self) -> str:
+        """What messages call it: `dream on minilm, en-de`."""
+        return f"{self.name} on {self.encoder}, {self.trained_on}"
+
+    @property
     def inputs(self) -> str:
         """Fingerprint of everything that the weights depend on."""
         return fingerprint(
@@ -154,7 +159,7 @@ def _earlier(run: HeadRun, files: HeadFiles) -> str | None:
         return None
     found = unless_damaged(lambda: describe_head(files.weights))
     if found is None or found[0].get("kin") != run.kin:
-        log.info("%s on %s, %s: no weights to start warm from, it starts anew", run.name, run.encoder, run.trained_on)
+        log.info("%s: no weights to start warm from, it starts anew", run.title)
         return None
     return found[1]
 
@@ -208,17 +213,15 @@ def _run_epochs(
             logged = time.monotonic()
             rate = sum(not one.is_replayed for one in epochs) / (logged - started)
             log.info(
-                "%s on %s, %s: epoch %d, loss %s, seeds still training %s, %.1f epochs a second",
-                run.name,
-                run.encoder,
-                run.trained_on,
+                "%s: epoch %d, loss %s, seeds still training %s, %.1f epochs a second",
+                run.title,
                 epoch.number,
                 [round(value, 4) for value in (epoch.terms.get("dev") or epoch.terms["train"])["total"]],
                 list(epoch.seeds),
                 rate,
             )
     if not epochs:
-        raise TrainingError(f"{run.name} trained no epoch. Set max_epochs to at least 1")
+        raise TrainingError("there was no epoch. Set max_epochs to at least 1")
     return epochs
 
 

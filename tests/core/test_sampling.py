@@ -241,7 +241,9 @@ def test_source_and_target_negatives_are_drawn_independently():
 def draw(pools, language, anchors, seed=0):
     tensors = [torch.tensor(pool, dtype=torch.long) for pool in pools]
     generator = torch.Generator().manual_seed(seed)
-    return draw_texts(tensors, torch.tensor(language), torch.tensor(anchors), generator, what="partner").tolist()
+    names = [f"language{number}" for number in range(len(pools))]
+    rows = torch.tensor(language), torch.tensor(anchors)
+    return draw_texts(tensors, *rows, generator, what="partner", names=names).tolist()
 
 
 @given(st.lists(st.integers(2, 5), min_size=1, max_size=4), st.integers(0, 1_000), st.data())
@@ -273,12 +275,12 @@ def test_an_anchor_outside_the_pool_may_meet_every_text_of_it():
 
 
 def test_a_language_of_one_sentence_is_an_error():
-    with pytest.raises(TrainingError, match=r"just one partner, the anchor itself\. Add sentences"):
+    with pytest.raises(TrainingError, match=r"language1 has just one partner, the anchor itself\. Add sentences"):
         draw([[1, 2], [5]], [0, 1], [1, 5])
 
 
 def test_an_empty_pool_is_an_error_with_a_remedy():
-    with pytest.raises(TrainingError, match=r"no partner to draw: \[2, 0\] texts by language\..*negatives.threshold"):
+    with pytest.raises(TrainingError, match=r"no partner to draw\. .* language0 2, language1 0\. .*threshold"):
         draw([[1, 2], []], [0, 1], [1, 5])
 
 

@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 from disent_core import text
 from disent_core.encoders import huggingface
 from disent_core.encoders.language_modelling import MASK_ID, ORDINARY, PAD, mask_tokens, plan_epoch
+from disent_core.encoders.lazy import LazyEncoder
 from disent_core.encoders.scratch import ScratchConfig, frozen, pretrain
 from disent_core.errors import EncoderError, TrainingError
 
@@ -149,6 +150,13 @@ def test_a_loss_that_is_not_finite_stops_the_run(tmp_path):
 def test_an_impossible_configuration_is_refused(changed, found):
     with pytest.raises(ValueError, match=found):
         config(**changed)
+
+
+@pytest.mark.parametrize("use", [lambda lazy: lazy.fingerprint, lambda lazy: lazy.files, lambda lazy: lazy.load("en")])
+def test_an_encoder_that_is_not_pretrained_yet_says_what_to_materialise(tmp_path, use):
+    lazy = LazyEncoder(config(name="mine"), tmp_path / "mine", "cpu")
+    with pytest.raises(EncoderError, match=r"not pretrained yet\. Materialise the asset embeddings/mine/pretrained"):
+        use(lazy)
 
 
 def test_pretraining_on_nothing_is_refused(tmp_path):

@@ -1,5 +1,6 @@
 """Corpora of sentence pairs, and of one language, take the whole way beside those of utterances."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,34 @@ def test_a_method_trains_on_sentence_pairs_and_is_measured_on_what_its_languages
     assert project.materialize()["steps"] == 0
     assert ("en-de", "tatoeba", "da-en") in measured(project, "tatoeba_retrieval")
     assert ("en-de", "tatoeba", "da-en") not in measured(project, "tatoeba_retrieval", "centered")
+
+
+def test_an_encoder_is_tuned_on_sentence_pairs_alone_and_its_embeddings_are_drawn(project):
+    project.configure('["raw", "centered", "dream"]', '["tuned"]')
+    project.configure(DREAM[1], '[methods.tuned]\nepochs = 1\npairs = ["en-fr"]\nseeds = [0]\n')
+    project.materialize()
+    assert all(project.workspace.plot("tiny", "tuned", "en-fr", name=name).exists() for name in ("t_sne", "pca"))
+    assert ("en-fr", "bitext", "en-fr") in measured(project, "heldout_retrieval", "tuned")
+
+
+@pytest.mark.parametrize(
+    ("method", "found"),
+    [
+        ("fmda", r"none of \d+ training pairs has masked texts.* Give its languages a corpus of utterances with slots"),
+        ("contrastive", r"no training utterance of \['en'\] has an intent. Give them a corpus with intents"),
+        ("twosl", r"en-fr has no train sentence of a target language. Set split .* give them a corpus with slots"),
+    ],
+)
+def test_what_a_method_misses_in_sentence_pairs_is_said_with_the_name_of_the_head(project, method, found):
+    text = project.config.read_text(encoding="utf-8")
+    start, end = text.index("[[corpora]]"), text.index('[[corpora]]\nname = "bitext"')
+    project.config.write_text(text[:start] + text[end:], encoding="utf-8")
+    project.configure('["raw", "centered", "dream"]', f'["{method}"]')
+    project.configure('pairs = ["en-de"]', 'pairs = ["en-fr"]')
+    project.configure(DREAM[1], "")
+    result = project.disent("materialize")
+    assert result.exit_code == 1
+    assert re.search(rf"disent: {method} on tiny, en-fr: {found}", result.output)
 
 
 def test_a_pair_that_no_corpus_has_names_those_that_there_are(project):
