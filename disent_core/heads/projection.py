@@ -51,7 +51,7 @@ def solve(data: TrainingData, config: ProjectionConfig) -> Solution:
             rows = _parallel(data.splits["train"], label, pivot)
             if not len(rows[0]):
                 missing = f"{language!r} has no training pair with {data.languages[pivot]!r}"
-                raise TrainingError(f"projection: {missing}. Train on pairs that share a language")
+                raise TrainingError(f"{missing}. Give the method pairs of its own, without this one")
             weight, bias = least_squares(data.vectors, *rows, ridge=config.ridge)
         found |= {f"weight.{language}": weight, f"bias.{language}": bias}
     return found
