@@ -261,17 +261,23 @@ def _clouds(workspace: Workspace, run: HeadRun, method: MethodConfig) -> dict[st
     known = {} if files is None else _texts(workspace, run.trained_on)
     points = {}
     for language in workspace.config.languages_of(run.trained_on):
-        keys = [
-            key
-            for side in SIDES
-            for key in dev.filter(pc.equal(dev[f"{side}_language"], language))[f"{side}_key"].to_pylist()
-        ][:CLOUD]
+        keys = _dev_keys(workspace, run.trained_on, language, dev)[:CLOUD]
         tables = open_embeddings(workspace, run.encoder, language, method.needs)
         texts = None if files is None else [known[key] for key in keys]
         features = text_features(keys, *tables, language=language, texts=texts)
         embedded = head.embed(features, run.seeds[0] if method.method.is_seeded else None)
         points |= {f"{language} {name}": embedded[name] for name in CLOUD_EMBEDDINGS if name in embedded}
     return points
+
+
+def _dev_keys(workspace: Workspace, entry: str, language: str, dev: pa.Table) -> list[str]:
+    """Dev texts of a language: those of the pairs, or utterances where the entry is one language."""
+    if entry != language:
+        own = [dev.filter(pc.equal(dev[f"{side}_language"], language))[f"{side}_key"] for side in SIDES]
+    else:
+        tables = _of_languages(workspace, *UTTERANCES, entry)
+        own = [table.filter(pc.equal(table["split"], "dev"))["text_key"] for table in tables]
+    return [key for keys in own for key in keys.to_pylist()]
 
 
 def _texts(workspace: Workspace, entry: str) -> dict[str, str]:

@@ -15,12 +15,21 @@ from torch import Tensor
 
 from disent_core.embeddings import StateTable, VectorTable
 from disent_core.encoders.contract import EncoderFiles
+from disent_core.errors import TrainingError
 
 Batch = dict[str, Tensor]
 """Tensors by name, `source_vectors`, `target_states`, ...: every one has a row per pair (or per text)."""
 
 SIDES = ("source", "target")
 TRAINING_SPLITS = ("train", "dev")
+
+
+def no_pairs(languages: Sequence[str]) -> TrainingError:
+    """What is wrong where a method that trains on pairs of languages finds none."""
+    if len(languages) == 1:
+        remedy = "Give the method pairs of its own, without this one"
+        return TrainingError(f"{languages[0]} is one language, and the method trains on pairs of two. {remedy}")
+    return TrainingError(f"there is no training pair of {'+'.join(languages)}. Check the partitions of the corpus")
 
 
 class VectorBank:

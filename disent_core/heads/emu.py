@@ -120,7 +120,8 @@ class EmuTrainee(IntentTrainee):
             self.register_buffer("centers", centers)
         self.discriminator = Discriminator(dim, config.disc_activation) if config.discriminator else None
         if config.discriminator and not self.data.adversarial:
-            raise TrainingError("every language is a training language: the discriminator has nothing to tell apart")
+            found = "every language is a training language: the discriminator has nothing to tell apart"
+            raise TrainingError(f"{found}. Train on several languages, or choose fewer training_languages")
 
     def main_parameters(self) -> list[nn.Parameter]:
         """Encoder, classifier and learned centers."""

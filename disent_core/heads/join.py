@@ -20,6 +20,7 @@ from disent_core.heads.data import (
     PairRows,
     TrainingData,
     Utterances,
+    no_pairs,
     state_bank,
     vector_bank,
 )
@@ -62,7 +63,7 @@ def training_data(
     split = np.asarray(pairs["split"].to_pylist())
     splits = {name: rows.pairs(split == name) for name in TRAINING_SPLITS}
     if not len(splits["train"]) and not (utterances and len(languages) == 1):
-        raise TrainingError(f"no training pair for {'+'.join(languages)}. Check the corpus's partitions")
+        raise no_pairs(languages)
     data = TrainingData(
         languages=languages,
         vectors=bank,

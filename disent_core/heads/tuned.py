@@ -16,7 +16,7 @@ from torch import Tensor
 
 from disent_core.errors import TrainingError
 from disent_core.heads.contract import Need
-from disent_core.heads.data import SIDES, Batch, TrainingData
+from disent_core.heads.data import SIDES, Batch, TrainingData, no_pairs
 from disent_core.heads.intent_losses import symmetric_softmax
 from disent_core.heads.tuning import Trainee, TuningConfig, adam
 from disent_core.heads.tuning_encoder import Source, embed_all
@@ -53,8 +53,10 @@ def pair_texts(data: TrainingData) -> PairTexts:
     """The texts of all pairs, found among utterances and sentence pairs by their rows in the vectors.
 
     Raises:
-        TrainingError: if there is nothing to validate on.
+        TrainingError: if there is no pair to train or to validate on.
     """
+    if not len(data.splits["train"]):
+        raise no_pairs(data.languages)
     if not len(data.splits["dev"]):
         raise TrainingError("there are no dev pairs. Give the corpus a dev split")
     known = dict(data.texts)

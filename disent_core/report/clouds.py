@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 POINTS_PER_CLOUD = 800
+FEWEST_POINTS = 8
+"""Of a panel: fewer show nothing."""
 
 _Rows = Float[np.ndarray, "points dim"]
 _Flat = Float[np.ndarray, "points 2"]
@@ -24,8 +26,8 @@ class _Projection(NamedTuple):
     """Of the axes; empty where they mean nothing."""
 
 
-def tsne(points: Mapping[str, Float[np.ndarray, "_ _"]], title: str, *, seed: int = 0) -> "Figure":
-    """Clouds of embeddings in two dimensions, by t-SNE of unit vectors (so by cosine).
+def tsne(points: Mapping[str, Float[np.ndarray, "_ _"]], title: str, *, seed: int = 0) -> "Figure | None":
+    """Clouds of embeddings in two dimensions, by t-SNE of unit vectors (so by cosine); None of fewer than 8 points.
 
     van der Maaten and Hinton 2008, https://jmlr.org/papers/v9/vandermaaten08a.html. A cloud's label is a
     language and an embedding, `en meaning`: each embedding is a panel, each language a colour. Clouds of a panel
@@ -36,19 +38,12 @@ def tsne(points: Mapping[str, Float[np.ndarray, "_ _"]], title: str, *, seed: in
         points: matrix by label; those of one panel have the same dimensions.
         title: of the figure.
         seed: of the sample and the projection.
-
-    Raises:
-        ValueError: if a panel has fewer than 8 points.
     """
     return _panels(points, title, seed, _tsne)
 
 
-def pca(points: Mapping[str, Float[np.ndarray, "_ _"]], title: str, *, seed: int = 0) -> "Figure":
-    """The same clouds as `tsne` draws, by the two directions in which their unit vectors vary most.
-
-    Raises:
-        ValueError: if a panel has fewer than 8 points.
-    """
+def pca(points: Mapping[str, Float[np.ndarray, "_ _"]], title: str, *, seed: int = 0) -> "Figure | None":
+    """The same clouds as `tsne` draws, by the two directions in which their unit vectors vary most."""
     return _panels(points, title, seed, lambda rows, _: _pca(rows))
 
 
@@ -57,9 +52,12 @@ def _panels(
     title: str,
     seed: int,
     project: Callable[[np.ndarray, int], _Projection],
-) -> "Figure":
+) -> "Figure | None":
     clouds = {label: _sample(matrix, seed) for label, matrix in points.items()}
     names = list(dict.fromkeys(_panel(label) for label in clouds))
+    sizes = [sum(len(cloud) for label, cloud in clouds.items() if _panel(label) == name) for name in names]
+    if min(sizes, default=0) < FEWEST_POINTS:
+        return None
     languages = list(dict.fromkeys(_cloud(label) for label in clouds))
     figure, row = look.row_of_panels(title, len(names))
     for axes, name in zip(row, names, strict=True):
@@ -112,8 +110,6 @@ def _components(rows: _Rows, most: int) -> tuple[Float[np.ndarray, "points kept"
     """Unit rows along their principal components, at most `most`, and the share of variance of each component."""
     from disent_core.evaluation.retrieval import unit_rows
 
-    if len(rows) < 8:
-        raise ValueError(f"a picture of {len(rows)} points says nothing; at least 8 are needed")
     centred = unit_rows(rows, "points of a picture")
     centred = centred - centred.mean(axis=0)
     left, size, _ = np.linalg.svd(centred, full_matrices=False)

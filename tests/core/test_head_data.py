@@ -12,7 +12,7 @@ from synthetic import DIM, random_rows, world
 
 from disent_core import heads
 from disent_core.errors import ConfigError, TableError, TrainingError
-from disent_core.heads import dream, fmda, raw
+from disent_core.heads import dream, fmda, raw, tuned
 from disent_core.heads.contract import Method, Need
 from disent_core.heads.data import (
     SIDES,
@@ -199,8 +199,17 @@ def test_pools_have_each_training_text_of_the_language_once(pool, only_negatives
 
 
 def test_no_training_pair_is_an_error():
-    with pytest.raises(TrainingError, match="no training pair for en\\+de"):
+    with pytest.raises(TrainingError, match=r"no training pair of en\+de"):
         world(train=0).data.dim  # noqa: B018
+
+
+@pytest.mark.parametrize("reads_texts", [False, True])
+def test_a_method_of_pairs_says_that_one_language_is_none(reads_texts):
+    own = world("en-de")
+    none, vectors = [own.aligned[0].slice(0, 0)], {"en": own.vectors["en"]}
+    texts = own.utterances[:1] if reads_texts else None
+    with pytest.raises(TrainingError, match="en is one language, and the method trains on pairs of two"):
+        tuned.pair_texts(training_data(none, vectors, masked=False, utterances=texts))
 
 
 def without_text(table, key):

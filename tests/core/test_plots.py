@@ -107,9 +107,9 @@ def test_clouds_of_equal_length_are_sampled_alike():
 
 
 @pytest.mark.parametrize("draw", [tsne, pca])
-def test_too_few_points_are_rejected(draw):
-    with pytest.raises(ValueError, match="picture of 3 points"):
-        draw({"en": np.ones((3, 2))}, "few")
+@pytest.mark.parametrize("few", [{}, {"en meaning": np.ones((7, 2))}, clouds(20) | {"en other": np.ones((3, 2))}])
+def test_too_few_points_are_no_picture(draw, few):
+    assert draw(few, "few") is None
 
 
 def test_pca_of_full_clouds_is_a_small_png_and_the_same_each_time():
