@@ -122,9 +122,8 @@ def train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: 
     config, lazy = workspace.config, lazy_encoder(workspace, encoder)
     aligned = read_table(workspace.table("targets", "aligned_pairs", trained_on), SCHEMAS["aligned_pairs"])
     needs = method.needs
-    templates, utterances = (
-        _of_languages(workspace, *table, trained_on) if need in needs else [] for need, table in _TABLES.items()
-    )
+    tables = {need: _of_languages(workspace, *table, trained_on) for need, table in _TABLES.items() if need in needs}
+    templates, utterances = tables.get(Need.TEMPLATE_PAIRS, []), tables.get(Need.UTTERANCES)
     sentences = _sentences(workspace, trained_on) if Need.UTTERANCES in needs else []
     run = HeadRun(
         name=method.name,
@@ -133,7 +132,7 @@ def train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: 
         encoder=encoder,
         trained_on=trained_on,
         seeds=config.seeds_of(method),
-        data_fingerprint=training_fingerprint(aligned, needs, templates, utterances),
+        data_fingerprint=training_fingerprint(aligned, needs, templates, utterances or []),
         encoder_fingerprint=lazy.fingerprint,
     )
 
@@ -147,7 +146,7 @@ def train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: 
             states if Need.TOKEN_STATES in needs else None,
             masked=Need.MASKED_TARGETS in needs,
             templates=templates,
-            utterances=utterances if Need.UTTERANCES in needs else None,
+            utterances=utterances,
             sentences=sentences,
             encoder=encoder_files(workspace, encoder, method),
         )
@@ -160,11 +159,13 @@ def encoder_files(workspace: Workspace, encoder: str, method: MethodConfig) -> E
     return lazy_encoder(workspace, encoder).files if Need.ENCODER in method.needs else None
 
 
-def _of_languages(workspace: Workspace, stage: str, table: str, entry: str) -> list[pa.Table]:
+def _of_languages(
+    workspace: Workspace, stage: str, table: str, entry: str, columns: Sequence[str] | None = None
+) -> list[pa.Table]:
     """A table of every language of the entry and every corpus that has it."""
     config = workspace.config
     return [
-        read_table(workspace.table(stage, table, corpus.name, language), SCHEMAS[table])
+        read_table(workspace.table(stage, table, corpus.name, language), SCHEMAS[table], columns)
         for language in config.languages_of(entry)
         for corpus in config.corpora_of(language, training=True)
     ]
@@ -275,7 +276,7 @@ def _dev_keys(workspace: Workspace, entry: str, language: str, dev: pa.Table) ->
     if entry != language:
         own = [dev.filter(pc.equal(dev[f"{side}_language"], language))[f"{side}_key"] for side in SIDES]
     else:
-        tables = _of_languages(workspace, *UTTERANCES, entry)
+        tables = _of_languages(workspace, *UTTERANCES, entry, ["split", "text_key"])
         own = [table.filter(pc.equal(table["split"], "dev"))["text_key"] for table in tables]
     return [key for keys in own for key in keys.to_pylist()]
 
@@ -283,7 +284,7 @@ def _dev_keys(workspace: Workspace, entry: str, language: str, dev: pa.Table) ->
 def _texts(workspace: Workspace, entry: str) -> dict[str, str]:
     """Texts of the utterances and sentence pairs that an entry trains on, by address."""
     by_key: dict[str, str] = {}
-    for table in _of_languages(workspace, *UTTERANCES, entry):
+    for table in _of_languages(workspace, *UTTERANCES, entry, ["text_key", "text"]):
         by_key |= dict(zip(table["text_key"].to_pylist(), table["text"].to_pylist(), strict=True))
     for table in _sentences(workspace, entry):
         for side in SIDES:

@@ -202,8 +202,10 @@ class _Rows:
         """Utterances of one split, by language."""
         found = {}
         for label, language in enumerate(self.languages):
-            own = [table for table in tables if len(table) and table["language"][0].as_py() == language]
-            own = [SCHEMAS["utterances"].empty_table(), *own]
+            own = [
+                SCHEMAS["utterances"].empty_table(),
+                *(table for table in tables if len(table) and table["language"][0].as_py() == language),
+            ]
             rows = pa.concat_tables([table.filter(pc.equal(table["split"], split)) for table in own])
             found[language] = Utterances(
                 **{

@@ -53,15 +53,14 @@ def _panels(
     seed: int,
     project: Callable[[np.ndarray, int], _Projection],
 ) -> "Figure | None":
-    clouds = {label: _sample(matrix, seed) for label, matrix in points.items()}
-    names = list(dict.fromkeys(_panel(label) for label in clouds))
-    sizes = [sum(len(cloud) for label, cloud in clouds.items() if _panel(label) == name) for name in names]
-    if min(sizes, default=0) < FEWEST_POINTS:
+    panels: dict[str, dict[str, np.ndarray]] = {}
+    for label, matrix in points.items():
+        panels.setdefault(_panel(label), {})[_cloud(label)] = _sample(matrix, seed)
+    if min((sum(map(len, members.values())) for members in panels.values()), default=0) < FEWEST_POINTS:
         return None
-    languages = list(dict.fromkeys(_cloud(label) for label in clouds))
-    figure, row = look.row_of_panels(title, len(names))
-    for axes, name in zip(row, names, strict=True):
-        members = {_cloud(label): cloud for label, cloud in clouds.items() if _panel(label) == name}
+    languages = list(dict.fromkeys(map(_cloud, points)))
+    figure, row = look.row_of_panels(title, len(panels))
+    for axes, (name, members) in zip(row, panels.items(), strict=True):
         _draw(axes, name, members, languages, seed, project(np.concatenate(list(members.values())), seed))
     return figure
 
