@@ -254,8 +254,8 @@ def draw_texts(
         drawn[again] = flat[starts[own] + offset]
     if not (drawn == anchors).any():
         return drawn
-    own = ", ".join(sorted({names[label] for label in language[drawn == anchors].tolist()}))
-    raise TrainingError(f"{own} has just one {what}, the anchor itself. Add sentences to the corpus")
+    alone = ", ".join(names[int(label)] for label in torch.unique(language[drawn == anchors]))
+    raise TrainingError(f"{alone} has just one {what}, the anchor itself. Add sentences to the corpus")
 
 
 def draw_mates(
