@@ -111,7 +111,7 @@ def _refresh(
         _content_of_method(workspace, encoder, method, pair),
         lazy_encoder(workspace, encoder).fingerprint,
         [content_of(workspace.table(*source)) for source in _sources(workspace, tasks, pair, method)],
-        config.pairs_of(method) if not method.method.is_trained else (),
+        method.corpora if method.method.is_trained else config.pairs_of(method),
     )
     made: dict[str, pa.Table] = {}
 
@@ -142,7 +142,7 @@ def measure(
     return evaluate(
         problems(workspace, tasks, pair, method),
         _Embedder(workspace, encoder, method, trained) if method.method.embeddings else None,
-        _labeller(workspace, trained) if isinstance(trained, TrainedLabeller) else None,
+        _labeller(workspace, method, trained) if isinstance(trained, TrainedLabeller) else None,
         method=method.name,
         encoder=encoder,
         trained_on=pair if method.method.is_trained else "",
@@ -169,9 +169,9 @@ class _Embedder:
         return self.trained.embed(text_features(texts.keys, *tables, language=texts.language, texts=texts.texts), seed)
 
 
-def _labeller(workspace: Workspace, trained: TrainedLabeller) -> Label:
+def _labeller(workspace: Workspace, method: MethodConfig, trained: TrainedLabeller) -> Label:
     """Tags sentences of the languages and corpora that it was trained on: another corpus has tags of its own."""
-    corpora = {corpus.name for corpus in workspace.config.corpora if corpus.trains}
+    corpora = method.corpora or {corpus.name for corpus in workspace.config.corpora if corpus.trains}
 
     def label(problem: LabelProblem, seed: int | None) -> list[list[str]] | None:
         if problem.evaluated_on not in trained.languages or problem.dataset not in corpora:

@@ -20,7 +20,7 @@ from disent_assets.corpora import SENTENCE_PAIRS, UTTERANCES
 from disent_assets.embeddings import GPU_POOL, embedding_keys, lazy_encoder, store
 from disent_assets.report import clear_errors, materialized, pictures, spec, step_name
 from disent_assets.resources import Workspace
-from disent_assets.targets import TRAINING_TEMPLATES
+from disent_assets.targets import ALIGNED, TRAINING_TEMPLATES
 from disent_core.arrays import StateTable, VectorTable
 from disent_core.config import MethodConfig
 from disent_core.encoders.contract import EncoderFiles
@@ -72,10 +72,7 @@ def _head(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.Assets
                 f"seeds {list(config.seeds_of(method))}, trained on the embeddings of `{encoder}`.",
                 code_version=f"{method.method.code_version}-{settings_fingerprint(method.settings)[:8]}",
                 kinds={"pytorch", "safetensors"},
-                deps=[
-                    dg.AssetDep(["targets", "aligned_pairs"], partition_mapping=partitions.same_pair(config, method)),
-                    *_dependencies(workspace, encoder, method),
-                ],
+                deps=list(_dependencies(workspace, encoder, method)),
             )
         ],
         partitions_def=partitions.pairs(config, method),
@@ -102,8 +99,10 @@ def _naming(head: str) -> Iterator[None]:
 
 
 def _dependencies(workspace: Workspace, encoder: str, method: MethodConfig) -> Iterator[dg.AssetDep]:
-    """The embeddings, and the texts and template pairs of methods that need them, where there are any."""
+    """The pairs and embeddings, and the texts and template pairs of methods that need them, where there are any."""
     config, needs = workspace.config, method.needs
+    if not method.method.labels:
+        yield dg.AssetDep(ALIGNED, partition_mapping=partitions.same_pair(config, method))
     of_embeddings = partitions.language_to_pairs(config, method)
     for source in embedding_keys(workspace, encoder):
         if source[-1] != "token_states" or Need.TOKEN_STATES in needs:
@@ -113,18 +112,19 @@ def _dependencies(workspace: Workspace, encoder: str, method: MethodConfig) -> I
         for need, table in _TABLES.items():
             if need in needs:
                 yield dg.AssetDep(table, partition_mapping=of_utterances)
-    if Need.UTTERANCES in needs and any(corpus.is_of_pairs and corpus.trains for corpus in config.corpora):
+    trains_on_pairs = any(corpus.is_of_pairs and corpus.trains for corpus in config.corpora)
+    if Need.UTTERANCES in needs and trains_on_pairs and not method.method.labels:
         yield dg.AssetDep(SENTENCE_PAIRS, partition_mapping=partitions.pair_to_entries(config, method))
 
 
 def train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: str) -> tuple[HeadRun, HeadReport]:
     """Train one head for every seed, unless it is there already."""
     config, lazy = workspace.config, lazy_encoder(workspace, encoder)
-    aligned = read_table(workspace.table("targets", "aligned_pairs", trained_on), SCHEMAS["aligned_pairs"])
-    needs = method.needs
-    tables = {need: _of_languages(workspace, *table, trained_on) for need, table in _TABLES.items() if need in needs}
+    needs, paired = method.needs, not method.method.labels
+    aligned = _aligned(workspace, trained_on) if paired else SCHEMAS["aligned_pairs"].empty_table()
+    tables = {need: _of_languages(workspace, method, key, trained_on) for need, key in _TABLES.items() if need in needs}
     templates, utterances = tables.get(Need.TEMPLATE_PAIRS, []), tables.get(Need.UTTERANCES)
-    sentences = _sentences(workspace, trained_on) if Need.UTTERANCES in needs else []
+    sentences = _sentences(workspace, trained_on) if Need.UTTERANCES in needs and paired else []
     run = HeadRun(
         name=method.name,
         method=method.method,
@@ -145,6 +145,7 @@ def train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: 
             vectors,
             states if Need.TOKEN_STATES in needs else None,
             masked=Need.MASKED_TARGETS in needs,
+            paired=paired,
             templates=templates,
             utterances=utterances,
             sentences=sentences,
@@ -159,15 +160,19 @@ def encoder_files(workspace: Workspace, encoder: str, method: MethodConfig) -> E
     return lazy_encoder(workspace, encoder).files if Need.ENCODER in method.needs else None
 
 
+def _aligned(workspace: Workspace, entry: str) -> pa.Table:
+    return read_table(workspace.table(*ALIGNED, entry), SCHEMAS["aligned_pairs"])
+
+
 def _of_languages(
-    workspace: Workspace, stage: str, table: str, entry: str, columns: Sequence[str] | None = None
+    workspace: Workspace, method: MethodConfig, key: Sequence[str], entry: str, columns: Sequence[str] | None = None
 ) -> list[pa.Table]:
-    """A table of every language of the entry and every corpus that has it."""
+    """The table `key` of every language of the entry and every corpus that has it and that the method trains on."""
     config = workspace.config
     return [
-        read_table(workspace.table(stage, table, corpus.name, language), SCHEMAS[table], columns)
+        read_table(workspace.table(*key, corpus.name, language), SCHEMAS[key[1]], columns)
         for language in config.languages_of(entry)
-        for corpus in config.corpora_of(language, training=True)
+        for corpus in config.trained_corpora(method, language)
     ]
 
 
@@ -255,14 +260,14 @@ def _pictures(
 
 def _clouds(workspace: Workspace, run: HeadRun, method: MethodConfig) -> dict[str, np.ndarray]:
     """The first seed's embeddings of dev utterances, by language and embedding."""
-    aligned = read_table(workspace.table("targets", "aligned_pairs", run.trained_on), SCHEMAS["aligned_pairs"])
+    aligned = _aligned(workspace, run.trained_on)
     dev = aligned.filter(pc.equal(aligned["split"], "dev"))
     files = encoder_files(workspace, run.encoder, method)
     head = method.method.load(head_files(workspace, run).weights, method.settings, "cpu", files)
-    known = {} if files is None else _texts(workspace, run.trained_on)
+    known = {} if files is None else _texts(workspace, method, run.trained_on)
     points = {}
     for language in workspace.config.languages_of(run.trained_on):
-        keys = _dev_keys(workspace, run.trained_on, language, dev)[:CLOUD]
+        keys = _dev_keys(workspace, method, run.trained_on, language, dev)[:CLOUD]
         tables = open_embeddings(workspace, run.encoder, language, method.needs)
         texts = None if files is None else [known[key] for key in keys]
         features = text_features(keys, *tables, language=language, texts=texts)
@@ -271,20 +276,20 @@ def _clouds(workspace: Workspace, run: HeadRun, method: MethodConfig) -> dict[st
     return points
 
 
-def _dev_keys(workspace: Workspace, entry: str, language: str, dev: pa.Table) -> list[str]:
+def _dev_keys(workspace: Workspace, method: MethodConfig, entry: str, language: str, dev: pa.Table) -> list[str]:
     """Dev texts of a language: those of the pairs, or utterances where the entry is one language."""
     if entry != language:
         own = [dev.filter(pc.equal(dev[f"{side}_language"], language))[f"{side}_key"] for side in SIDES]
     else:
-        tables = _of_languages(workspace, *UTTERANCES, entry, ["split", "text_key"])
+        tables = _of_languages(workspace, method, UTTERANCES, entry, ["split", "text_key"])
         own = [table.filter(pc.equal(table["split"], "dev"))["text_key"] for table in tables]
     return [key for keys in own for key in keys.to_pylist()]
 
 
-def _texts(workspace: Workspace, entry: str) -> dict[str, str]:
+def _texts(workspace: Workspace, method: MethodConfig, entry: str) -> dict[str, str]:
     """Texts of the utterances and sentence pairs that an entry trains on, by address."""
     by_key: dict[str, str] = {}
-    for table in _of_languages(workspace, *UTTERANCES, entry, ["text_key", "text"]):
+    for table in _of_languages(workspace, method, UTTERANCES, entry, ["text_key", "text"]):
         by_key |= dict(zip(table["text_key"].to_pylist(), table["text"].to_pylist(), strict=True))
     for table in _sentences(workspace, entry):
         for side in SIDES:

@@ -26,7 +26,7 @@ from disent_core.heads.contract import Method, Need
 from disent_core.negatives import BleuConfig
 from disent_core.tables import safe_part
 
-_OWN_KEYS = ("method", "preset", "encoders", "pairs", "seeds")
+_OWN_KEYS = ("method", "preset", "encoders", "pairs", "seeds", "corpora")
 """Keys of `[methods.NAME]` beside those of the method."""
 
 
@@ -50,7 +50,8 @@ class MethodConfig:
     """A method under the name that the metrics table gives it.
 
     `encoders`, `pairs` and `seeds` are its own, empty where it takes the experiment's; `pairs` may name mixtures
-    that no other method is trained on.
+    that no other method is trained on. `corpora` are those whose tags a method learns, whether other methods train
+    on them or not; empty where it takes all that are trained on.
     """
 
     name: str
@@ -59,6 +60,7 @@ class MethodConfig:
     encoders: tuple[str, ...] = ()
     pairs: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
+    corpora: tuple[str, ...] = ()
 
     @cached_property
     def needs(self) -> frozenset[Need]:
@@ -133,6 +135,12 @@ class Config:
             for corpus in self.corpora
             if language in self.locales.get(corpus.name, ()) and (corpus.trains or not training)
         )
+
+    def trained_corpora(self, method: MethodConfig, language: str) -> tuple[CorpusConfig, ...]:
+        """Corpora whose utterances of the language the method trains on."""
+        if not method.corpora:
+            return self.corpora_of(language, training=True)
+        return tuple(corpus for corpus in self.corpora_of(language) if corpus.name in method.corpora)
 
     def corpora_of_pair(self, left: str, right: str, *, training: bool = False) -> tuple[CorpusConfig, ...]:
         """Corpora that have parallel utterances of both languages."""
@@ -251,7 +259,9 @@ def _method(name: str, table: dict[str, Any], place: Locator) -> MethodConfig:
     where, named_by = ("methods", name), ("methods", name, "method") if table else ("experiment", "methods")
     base = place.validate(str, table.pop("method", name), (*where, "method"))
     preset = place.validate(str, table.pop("preset", "paper"), (*where, "preset"))
-    encoders, pairs = (_own(table, key, tuple[str, ...], where, place) for key in ("encoders", "pairs"))
+    encoders, pairs, corpora = (
+        _own(table, key, tuple[str, ...], where, place) for key in ("encoders", "pairs", "corpora")
+    )
     seeds = _own(table, "seeds", tuple[int, ...], where, place)
     if base not in heads.METHODS:
         remedy = f'choose one of {", ".join(heads.METHODS)}, or name one by method = "..." in [methods.{name}]'
@@ -259,11 +269,15 @@ def _method(name: str, table: dict[str, Any], place: Locator) -> MethodConfig:
     method = heads.method(base)
     if seeds and not method.is_seeded:
         place.fail((*where, "seeds"), f"nothing in {base} is random; leave seeds out")
+    if corpora and not method.labels:
+        remedy = "leave corpora out, and set train of each of [[corpora]]"
+        place.fail((*where, "corpora"), f"{base} trains on all corpora that have train = true; {remedy}")
     if preset not in method.presets:
         place.fail((*where, "preset"), f"{base} has no preset {preset!r}; choose one of {', '.join(method.presets)}")
     defaults = method.presets[preset]
     settings = place.validate(type(defaults), {**asdict(defaults), **table}, where, _OWN_KEYS)
-    return MethodConfig(name=name, method=method, settings=settings, encoders=encoders, pairs=pairs, seeds=seeds)
+    own = {"encoders": encoders, "pairs": pairs, "seeds": seeds, "corpora": corpora}
+    return MethodConfig(name=name, method=method, settings=settings, **own)
 
 
 def _own(table: dict[str, Any], key: str, kind: Any, where: tuple[str, ...], place: Locator) -> tuple[Any, ...]:
@@ -272,8 +286,9 @@ def _own(table: dict[str, Any], key: str, kind: Any, where: tuple[str, ...], pla
         return ()
     values = place.validate(kind, table.pop(key), (*where, key))
     if not values or len(set(values)) < len(values):
-        remedy = "leave it out to take all encoders" if key == "encoders" else "leave it out to take the experiment's"
-        place.fail((*where, key), f"{key} must be distinct, and at least one: {list(values)}; {remedy}")
+        default = {"encoders": "all encoders", "corpora": "all with train = true"}.get(key, "the experiment's")
+        said = f"{key} must be distinct, and at least one: {list(values)}"
+        place.fail((*where, key), f"{said}; leave it out to take {default}")
     return values
 
 
@@ -289,6 +304,7 @@ def _check_names(config: Config, place: Locator) -> None:
                 place.fail(("methods", method.name, "encoders"), f"there is no encoder {name!r}; {remedy}")
         if odd := [seed for seed in method.seeds if not 0 <= seed < 2**63]:
             place.fail(("methods", method.name, "seeds"), f"seeds must be from 0 to 2**63 - 1, not {odd}")
+        _check_corpora(config, place, method)
     _check_needs(config, place)
 
 
@@ -331,17 +347,35 @@ def _check_parts(config: Config, place: Locator) -> None:
 
 def _check_pairs(config: Config, place: Locator) -> None:
     """Entries are of languages that a corpus shares; two languages are a pair in one direction only, everywhere."""
-    own = [(("methods", method.name, "pairs"), method.pairs) for method in config.methods.values()]
+    own = [(("methods", method.name), method) for method in config.methods.values()]
     first: dict[frozenset[str], str] = {}
-    for where, entries in [(("experiment", "pairs"), config.experiment.pairs), *own]:
-        _check_entries(config, place, entries, where)
+    for chosen_by, chooser in [(("experiment",), config.experiment), *own]:
+        entries, where = chooser.pairs, (*chosen_by, "pairs")
+        _check_entries(config, place, entries, where, getattr(chooser, "corpora", ()))
         for pair in (pair for entry in entries for pair in entry.split("+")):
             known = first.setdefault(frozenset(split_pair(pair, config.languages)), pair)
             if pair != known:
                 place.fail(where, f"{pair!r} is {known!r} turned round, the same training; write {known!r} here too")
 
 
-def _check_entries(config: Config, place: Locator, entries: Sequence[str], where: tuple[str, ...]) -> None:
+def _check_corpora(config: Config, place: Locator, method: MethodConfig) -> None:
+    """A method's own corpora have utterances, of every language that it is trained on."""
+    where = ("methods", method.name, "corpora")
+    for name in method.corpora:
+        if name not in config.locales:
+            near = nearest(name, config.locales)
+            place.fail(where, f"there is no corpus of utterances {name!r}{near}; choose of {', '.join(config.locales)}")
+    for entry in config.pairs_of(method) if method.corpora else ():
+        for language in (language for pair in entry.split("+") for language in split_pair(pair, config.languages)):
+            if not config.trained_corpora(method, language):
+                remedy = f"choose others, or set pairs in [methods.{method.name}]"
+                place.fail(where, f"none of {', '.join(method.corpora)} has {language}, of {entry!r}; {remedy}")
+
+
+def _check_entries(
+    config: Config, place: Locator, entries: Sequence[str], where: tuple[str, ...], corpora: Sequence[str]
+) -> None:
+    """They are pairs of languages that a corpus shares; of chosen `corpora` each has to have one: `_check_corpora`."""
     for entry in entries:
         pairs: list[frozenset[str]] = []
         for pair in entry.split("+"):
@@ -354,7 +388,7 @@ def _check_entries(config: Config, place: Locator, entries: Sequence[str], where
             else:
                 pairs_of_sentences = config.training_pairs(left, right)
                 has_data = bool(config.corpora_of_pair(left, right, training=True) or pairs_of_sentences)
-            if not has_data:
+            if not has_data and not corpora:
                 place.fail(where, f"no corpus has both languages of {pair!r} for training")
             pairs.append(frozenset((left, right)))
         if len(set(pairs)) < len(pairs):

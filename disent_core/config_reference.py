@@ -34,6 +34,7 @@ Any name, under which the metrics have it. Beside the keys of the method, all of
 | `encoders` | all | names of the encoders that it runs on |
 | `pairs` | `experiment.pairs` | what it is trained and measured on |
 | `seeds` | `experiment.seeds` | of a method in which something is random |
+| `corpora` | all with `train = true` | of a method that tags: those it learns from, whatever their `train` says |
 """
 SECTIONS = {
     "[[corpora]]": CorpusConfig,

@@ -34,6 +34,7 @@ def training_data(
     states: Mapping[str, StateTable] | None = None,
     *,
     masked: bool = True,
+    paired: bool = True,
     templates: Sequence[pa.Table] = (),
     utterances: Sequence[pa.Table] | None = None,
     sentences: Sequence[pa.Table] = (),
@@ -46,6 +47,7 @@ def training_data(
         vectors: sentence vectors by language.
         states: token states by language, for methods that attend over tokens.
         masked: look up the masked texts, for methods that have them as targets; otherwise there are none.
+        paired: two languages without training pairs are an error: False for methods that tag, which read none.
         templates: `training_template_pairs` of every corpus and language, for methods that train on them.
         utterances: `utterances` of every corpus and language, for methods that read texts and annotations; there
             may be none.
@@ -62,7 +64,7 @@ def training_data(
     rows = _Rows(pairs, languages, vectors, bank.starts, masked=masked)
     split = np.asarray(pairs["split"].to_pylist())
     splits = {name: rows.pairs(split == name) for name in TRAINING_SPLITS}
-    if not len(splits["train"]) and not (utterances and len(languages) == 1):
+    if paired and not len(splits["train"]) and not (utterances and len(languages) == 1):
         raise no_pairs(languages)
     data = TrainingData(
         languages=languages,

@@ -24,6 +24,7 @@ methods = ["raw", "dream"]
 patience = 7
 """
 OWN, PAIRS = "patience = 7", '["en-de", "en-zh"]'
+TAGS = 'method = "token_classification"\n'
 MISTAKES = {
     "key nearly right": ("patience", "patiense", "16: methods.dream.patiense", "unknown key; did you mean 'patience'?"),
     "own key nearly right": ("patience = 7", "encoder = []", "16: methods.dream.encoder", "did you mean 'encoders'?"),
@@ -74,6 +75,21 @@ MISTAKES = {
         "[methods.raw]\nseeds = [0]\n[methods.dream]",
         "16: methods.raw.seeds",
         "nothing in raw is random; leave seeds out",
+    ),
+    "corpora of a method that does not tag": (
+        OWN,
+        'corpora = ["one"]',
+        "16: methods.dream.corpora",
+        "dream trains on all corpora that have train = true",
+    ),
+    "unknown corpus": (OWN, f'{TAGS}corpora = ["on"]', "17: methods.dream.corpora", "'on'; did you mean 'one'?"),
+    "no corpora": (OWN, f"{TAGS}corpora = []", "17: methods.dream.corpora", "leave it out to take all with train"),
+    "corpora without a language": (
+        "[[encoders]]",
+        '[[corpora]]\nname = "two"\nformat = "conll"\npath = "corpora/one"\nlanguages = ["de"]\n\n'
+        '[methods.tags]\nmethod = "token_classification"\ncorpora = ["two"]\n\n[[encoders]]',
+        "15: methods.tags.corpora",
+        "none of two has en, of 'en-de'; choose others, or set pairs in [methods.tags]",
     ),
 }
 

@@ -1,0 +1,64 @@
+"""Slots of one corpus and entities of another are different tags: a method that tags may keep to one of them."""
+
+import pytest
+
+pytestmark = pytest.mark.end_to_end
+
+NAMES = """
+[[corpora]]
+name = "names"
+format = "conll"
+path = "names"
+train = false
+"""
+METHODS = """
+[methods.slots]
+method = "token_classification"
+pairs = ["en"]
+examples = 20
+epochs = 1
+
+[methods.entities]
+method = "token_classification"
+corpora = ["names"]
+pairs = ["en", "en-da"]
+examples = 20
+epochs = 1
+
+[methods.dream]"""
+
+
+@pytest.fixture
+def project(fresh):
+    """English has slots and entities, Danish entities only; heads in general don't train on them."""
+    for language, verb in (("en", "leaves"), ("da", "rejser")):
+        for split, first in (("train", 0), ("dev", 40), ("test", 60)):
+            lines = [f"Ada{place} B-PER\n{verb} O\nOslo{place} B-LOC\n" for place in range(first, first + 30)]
+            path = fresh.folder / f"names/{language}/{split}.txt"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("\n".join(lines), encoding="utf-8")
+    fresh.configure("[[encoders]]", f"{NAMES}\n[[encoders]]")
+    fresh.configure('["raw", "dream", "fmda", "fmda_softmax"]', '["slots", "entities"]')
+    fresh.configure('pairs = ["en-de", "en-ja"]', 'pairs = ["en-de"]')
+    fresh.configure("\n[methods.dream]", METHODS)
+    return fresh
+
+
+def test_a_tagger_learns_and_is_measured_on_the_corpora_that_it_names(project):
+    project.materialize()
+    rows = project.ask("select distinct method, task, trained_on, dataset, evaluated_on from metrics order by all")
+    assert [tuple(row.values()) for row in rows] == [
+        ("entities", "ner", "en", "names", "en"),
+        ("entities", "ner", "en-da", "names", "da"),
+        ("slots", "slot_labelling", "en", "sample", "en"),
+    ]
+
+
+def test_a_tagger_is_trained_anew_by_its_own_corpora_alone(project):
+    project.materialize("+group:heads")
+    before = project.weights()
+    path = project.folder / "names/en/train.txt"
+    path.write_text(path.read_text(encoding="utf-8").replace("O\nOslo", "O\nElse"), encoding="utf-8")
+    project.materialize("+group:heads")
+    changed = {head for head, content in project.weights().items() if content != before[head]}
+    assert changed == {"tiny/entities/en"}
