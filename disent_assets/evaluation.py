@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from disent_assets import partitions
 from disent_assets.checks import metric_checks, metric_results
-from disent_assets.embeddings import embedding_keys, lazy_encoder
+from disent_assets.embeddings import GPU_POOL, embedding_keys, lazy_encoder
 from disent_assets.heads import encoder_files, head_key, open_embeddings
 from disent_assets.report import clear_errors, materialized, pictures, spec, step_name
 from disent_assets.resources import Workspace
@@ -28,7 +28,7 @@ from disent_core.evaluation.contract import READABLE, LabelProblem, Problem, Tas
 from disent_core.evaluation.runner import Evaluated, Label, evaluate
 from disent_core.evaluation.scopes import scopes
 from disent_core.files import locked
-from disent_core.heads.contract import TrainedLabeller, TrainedMethod
+from disent_core.heads.contract import Need, TrainedLabeller, TrainedMethod
 from disent_core.heads.data import text_features
 from disent_core.heads.train import describe_head, settings_fingerprint
 from disent_core.report import PICTURES_VERSION
@@ -90,6 +90,7 @@ def _evaluation(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.
         ],
         partitions_def=partitions.pairs(config, method),
         check_specs=metric_checks(key),
+        pool=GPU_POOL if Need.ENCODER in method.needs else None,  # a tuned encoder is as large as one that is trained
     )
     def metrics(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
         with clear_errors():

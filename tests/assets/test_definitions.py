@@ -74,6 +74,16 @@ def test_definitions_load_in_seconds():
     assert time.monotonic() - started < 15
 
 
+def test_one_step_at_a_time_has_an_encoder_in_memory(workspace):
+    workspace.config.path.write_text(CONFIG.replace('"dream", ', '"dream", "tuned", '), encoding="utf-8")
+    own = Workspace(load_config(workspace.config.path), workspace.home)
+    graph = build(own).resolve_asset_graph()
+    pooled = {key.to_user_string() for key in graph.get_all_asset_keys() if graph.get(key).pools}
+    evaluated = {key for key in pooled if key.startswith("evaluation/")}
+    assert evaluated == {"evaluation/own/tuned", "evaluation/published/tuned"}
+    assert {"embeddings/own/sentence_vectors", "heads/own/dream", "heads/own/tuned"} <= pooled
+
+
 def test_loading_definitions_writes_nothing(workspace):
     build(workspace).resolve_asset_graph()
     assert not workspace.home.exists()
