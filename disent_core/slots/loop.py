@@ -107,11 +107,13 @@ def optimise(module: nn.Module, loss: Loss, examples: int, recipe: Recipe, run: 
     state = _State(module, recipe, examples)
     state.resume(run)
     yield from [Pass(*entry, is_replayed=True) for entry in state.history]
-    progress = Progress(log, state.total, "steps", what=f"{run.stage}, seed {run.seed}", first=state.steps)
+    progress: Progress | None = None
     started = saved = time.monotonic()
     pause = run.checkpoint_seconds
     while state.steps < state.total:
         state.step(loss, run.seed)
+        if progress is None:  # after the first step, which prepares what all read: it says nothing of their rate
+            progress = Progress(log, state.total, "steps", what=f"{run.stage}, seed {run.seed}", first=state.steps)
         now = time.monotonic()
         if ended := state.steps % state.per_epoch == 0:
             state.close_epoch(run.stage, now - started)

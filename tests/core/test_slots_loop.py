@@ -1,6 +1,8 @@
 """The resumable loop: the same steps whether cut off or not, and torch's own optimiser and schedule."""
 
+import logging
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from disent_core.errors import TrainingError
+from disent_core.progress import Progress
 from disent_core.slots.loop import Recipe, Run, generator, optimise
 
 RECIPE = Recipe(epochs=5, learning_rate=0.05, batch_size=4, weight_decay=0.1, warmup=0.3, falls=True, clip=1.0)
@@ -129,6 +132,22 @@ def test_the_schedule_is_that_of_transformers(steps, warmup):
 def test_ten_thousand_warm_up_steps_never_leave_the_warm_up_of_a_short_run():
     recipe = replace(RECIPE, warmup=10_000.0)
     assert max(recipe.factor(step, 500) for step in range(500)) < 0.05
+
+
+def test_the_rate_that_is_told_leaves_out_what_the_first_step_prepares(tmp_path, monkeypatch, caplog):
+    now = [0.0]
+    monkeypatch.setattr("disent_core.slots.loop.Progress", partial(Progress, clock=lambda: now[0]))
+    toy = Regression()
+    compute = toy.loss
+
+    def loss(rows):
+        now[0] += 10.0 if now[0] else 1000.0
+        return compute(rows)
+
+    monkeypatch.setattr(toy, "loss", loss)
+    with caplog.at_level(logging.INFO, "disent_core.slots.loop"):
+        toy.train(tmp_path / "run")
+    assert caplog.messages[0] == "toy, seed 0: 2 of 15 steps, 6.0 a minute, 130 s left"
 
 
 def test_a_loss_that_is_not_finite_ends_the_training(tmp_path):
