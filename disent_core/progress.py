@@ -42,11 +42,12 @@ class Progress:
         self.log.info(
             "%s%d of %d %s, %s, %.0f s left",
             *(f"{self.what}: " if self.what else "", done, self.total, self.unit),
-            *(_rate(each), (self.total - done) * each),
+            *(rate(each), (self.total - done) * each),
         )
 
 
-def _rate(seconds_each: float) -> str:
+def rate(seconds_each: float, unit: str = "") -> str:
+    """`3.5 a second` or, of what takes longer, `20.0 a minute`; `3.5 epochs a second` with the unit ` epochs`."""
     if seconds_each > 1:
-        return f"{60 / seconds_each:.1f} a minute"
-    return f"{1 / max(seconds_each, 1e-9):.1f} a second"
+        return f"{60 / seconds_each:.1f}{unit} a minute"
+    return f"{1 / max(seconds_each, 1e-9):.1f}{unit} a second"

@@ -16,6 +16,7 @@ from disent_core.errors import TrainingError
 from disent_core.files import check_seal, locked, remove_sealed, sound, unless_damaged, write_sealed_text
 from disent_core.heads.contract import Epoch, Method
 from disent_core.heads.data import TrainingData
+from disent_core.progress import rate
 from disent_core.tables import SCHEMAS, TableInfo, fingerprint, read_info, write_table
 from disent_core.training import curve_table
 
@@ -209,16 +210,16 @@ def _run_epochs(
         fitted = fit(run=fingerprint(run.inputs, began_with), initial=method.initial(files.weights))
     for epoch in fitted:
         epochs.append(epoch)
-        if time.monotonic() - logged >= _LOG_SECONDS:
+        if time.monotonic() - logged >= _LOG_SECONDS and not epoch.is_replayed:
             logged = time.monotonic()
-            rate = sum(not one.is_replayed for one in epochs) / (logged - started)
+            seconds_each = (logged - started) / sum(not one.is_replayed for one in epochs)
             log.info(
-                "%s: epoch %d, loss %s, seeds still training %s, %.1f epochs a second",
+                "%s: epoch %d, loss %s, seeds still training %s, %s",
                 run.title,
                 epoch.number,
                 [round(value, 4) for value in (epoch.terms.get("dev") or epoch.terms["train"])["total"]],
                 list(epoch.seeds),
-                rate,
+                rate(seconds_each, " epochs"),
             )
     if not epochs:
         raise TrainingError("there was no epoch. Set max_epochs to at least 1")

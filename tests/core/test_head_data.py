@@ -1,6 +1,8 @@
 """Rows of frozen embeddings: banks equal plain concatenation, keys lead to the right rows, heads to files."""
 
 import json
+import logging
+import re
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -376,6 +378,16 @@ def test_a_trained_head_gives_a_row_per_text_for_each_of_its_embeddings(place, n
         embedded = trained.embed(found, seed)
         assert tuple(embedded) == run.method.embeddings
         assert all(matrix.shape == (len(keys), DIM) and matrix.dtype == np.float32 for matrix in embedded.values())
+
+
+def test_training_tells_its_head_loss_and_rate(place, monkeypatch, caplog):
+    monkeypatch.setattr("disent_core.heads.train._LOG_SECONDS", 0.0)
+    with caplog.at_level(logging.INFO, "disent_core.heads.train"):
+        place.train(run := head_run())
+    assert len(caplog.messages) == 2
+    for number, message in enumerate(caplog.messages, start=1):
+        assert message.startswith(f"{run.title}: epoch {number}, loss [")
+        assert re.search(r"seeds still training \[0, 3\], [0-9.]+ epochs a second$", message)
 
 
 def test_seeds_have_weights_of_their_own(place):

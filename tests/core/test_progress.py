@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from disent_core import progress
-from disent_core.progress import Progress
+from disent_core.progress import Progress, rate
 
 LOG = logging.getLogger("disent_core.test_progress")
 
@@ -67,3 +67,8 @@ def test_nothing_done_yet_has_no_rate_to_tell(told):
 def test_a_clock_that_stands_still_does_no_harm(told, monkeypatch):
     monkeypatch.setattr(progress, "SECONDS", 0.0)
     assert told([(0.0, 10)]) == ["10 of 10 texts, 1000000000.0 a second, 0 s left"]
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(0.25, "4.0 epochs a second"), (20.0, "3.0 epochs a minute")])
+def test_a_rate_names_its_unit(seconds, expected):
+    assert rate(seconds, " epochs") == expected
