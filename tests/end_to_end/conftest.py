@@ -110,6 +110,12 @@ class Project:
         lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
         self.file(locale).write_text("".join(lines), encoding="utf-8")
 
+    def write_lines(self, name: str, lines: list[str]) -> None:
+        """A file of the project's folder."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
     def configure(self, old: str, new: str) -> None:
         text = self.config.read_text(encoding="utf-8")
         assert old in text

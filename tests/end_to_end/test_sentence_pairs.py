@@ -1,7 +1,6 @@
 """Corpora of sentence pairs, and of one language, take the whole way beside those of utterances."""
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -32,28 +31,23 @@ path = "names"
 DREAM = ("[methods.dream]\nmax_epochs = 6\n", '[methods.dream]\nmax_epochs = 2\npairs = ["en-fr", "en-de"]\n')
 
 
-def write(path: Path, lines: list[str]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-
-
 @pytest.fixture
 def project(fresh):
     """French comes from sentence pairs only, Danish only in a test set, Yoruba only with named entities."""
     things = [f"thing{i}" for i in range(60)]
-    write(fresh.folder / "bitext/en-fr.en", [f"the {thing} is here" for thing in things])
-    write(fresh.folder / "bitext/en-fr.fr", [f"le {thing} est ici" for thing in things])
-    write(fresh.folder / "tatoeba/tatoeba.fra-eng.fra", [f"un {thing}" for thing in things[:20]])
-    write(fresh.folder / "tatoeba/tatoeba.fra-eng.eng", [f"one {thing}" for thing in things[:20]])
-    write(fresh.folder / "tatoeba/tatoeba.dan-eng.dan", [f"en {thing}" for thing in things[:20]])
-    write(fresh.folder / "tatoeba/tatoeba.dan-eng.eng", [f"one {thing}" for thing in things[:20]])
-    write(
-        fresh.folder / "sts/STS.input.track5.en-en.txt",
+    fresh.write_lines("bitext/en-fr.en", [f"the {thing} is here" for thing in things])
+    fresh.write_lines("bitext/en-fr.fr", [f"le {thing} est ici" for thing in things])
+    fresh.write_lines("tatoeba/tatoeba.fra-eng.fra", [f"un {thing}" for thing in things[:20]])
+    fresh.write_lines("tatoeba/tatoeba.fra-eng.eng", [f"one {thing}" for thing in things[:20]])
+    fresh.write_lines("tatoeba/tatoeba.dan-eng.dan", [f"en {thing}" for thing in things[:20]])
+    fresh.write_lines("tatoeba/tatoeba.dan-eng.eng", [f"one {thing}" for thing in things[:20]])
+    fresh.write_lines(
+        "sts/STS.input.track5.en-en.txt",
         [f"a {a}\tthe {b}" for a, b in zip(things, things[1:] + things[:1], strict=True)],
     )
-    write(fresh.folder / "sts/STS.gs.track5.en-en.txt", [str(i % 6) for i in range(60)])
+    fresh.write_lines("sts/STS.gs.track5.en-en.txt", [str(i % 6) for i in range(60)])
     for split in ("train", "dev", "test"):
-        write(fresh.folder / f"names/yor/{split}.txt", ["Ada B-PER", "rin O", "", "Eko B-LOC", "dara O", ""])
+        fresh.write_lines(f"names/yor/{split}.txt", ["Ada B-PER", "rin O", "", "Eko B-LOC", "dara O", ""])
     fresh.configure("[[encoders]]", f"{CORPORA}\n[[encoders]]")
     fresh.configure('["raw", "dream", "fmda", "fmda_softmax"]', '["raw", "centered", "dream"]')
     fresh.configure('pairs = ["en-de", "en-ja"]', 'pairs = ["en-de"]')
@@ -134,7 +128,7 @@ def test_a_pair_that_no_corpus_has_names_those_that_there_are(project):
 
 
 def test_files_of_unequal_length_stop_the_step_and_name_the_line(project):
-    write(project.folder / "bitext/en-fr.fr", ["un", "deux"])
+    project.write_lines("bitext/en-fr.fr", ["un", "deux"])
     result = project.disent("materialize")
     assert result.exit_code == 1
     assert "en-fr.fr" in result.output

@@ -33,10 +33,10 @@ def project(fresh):
     """English has slots and entities, Danish entities only; heads in general don't train on them."""
     for language, verb in (("en", "leaves"), ("da", "rejser")):
         for split, first in (("train", 0), ("dev", 40), ("test", 60)):
-            lines = [f"Ada{place} B-PER\n{verb} O\nOslo{place} B-LOC\n" for place in range(first, first + 30)]
-            path = fresh.folder / f"names/{language}/{split}.txt"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("\n".join(lines), encoding="utf-8")
+            sentences = [
+                [f"Ada{place} B-PER", f"{verb} O", f"Oslo{place} B-LOC", ""] for place in range(first, first + 30)
+            ]
+            fresh.write_lines(f"names/{language}/{split}.txt", [line for sentence in sentences for line in sentence])
     fresh.configure("[[encoders]]", f"{NAMES}\n[[encoders]]")
     fresh.configure('["raw", "dream", "fmda", "fmda_softmax"]', '["slots", "entities"]')
     fresh.configure('pairs = ["en-de", "en-ja"]', 'pairs = ["en-de"]')
