@@ -104,8 +104,8 @@ def _pretrained(workspace: Workspace, name: str) -> dg.AssetsDefinition:
 
 def _pretraining_sources(workspace: Workspace) -> list[list[str]]:
     config = workspace.config
-    trains_on_pairs = any(corpus.trains for corpus in config.corpora if corpus.is_of_pairs)
-    return [*([UTTERANCES] if config.utterance_languages else []), *([SENTENCE_PAIRS] if trains_on_pairs else [])]
+    of_pairs = [SENTENCE_PAIRS] if config.trains_on_sentence_pairs else []
+    return [*([UTTERANCES] if config.utterance_languages else []), *of_pairs]
 
 
 def _training_texts(workspace: Workspace) -> list[str]:

@@ -172,12 +172,13 @@ class _Embedder:
 
 def _labeller(workspace: Workspace, method: MethodConfig, trained: TrainedLabeller) -> Label:
     """Tags sentences of the languages and corpora that it was trained on: another corpus has tags of its own."""
-    corpora = method.corpora or {corpus.name for corpus in workspace.config.corpora if corpus.trains}
 
     def label(problem: LabelProblem, seed: int | None) -> list[list[str]] | None:
-        if problem.evaluated_on not in trained.languages or problem.dataset not in corpora:
+        language = problem.evaluated_on
+        corpora = {corpus.name for corpus in workspace.config.trained_corpora(method, language)}
+        if language not in trained.languages or problem.dataset not in corpora:
             return None
-        return trained.label(problem.sentences, problem.evaluated_on, seed)
+        return trained.label(problem.sentences, language, seed)
 
     return label
 

@@ -112,8 +112,7 @@ def _dependencies(workspace: Workspace, encoder: str, method: MethodConfig) -> I
         for need, table in _TABLES.items():
             if need in needs:
                 yield dg.AssetDep(table, partition_mapping=of_utterances)
-    trains_on_pairs = any(corpus.is_of_pairs and corpus.trains for corpus in config.corpora)
-    if Need.UTTERANCES in needs and trains_on_pairs and not method.method.labels:
+    if Need.UTTERANCES in needs and config.trains_on_sentence_pairs and not method.method.labels:
         yield dg.AssetDep(SENTENCE_PAIRS, partition_mapping=partitions.pair_to_entries(config, method))
 
 

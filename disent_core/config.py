@@ -114,6 +114,11 @@ class Config:
         return tuple(dict.fromkeys("-".join(pair) for own in self.sentence_pairs.values() for pair in own))
 
     @cached_property
+    def trains_on_sentence_pairs(self) -> bool:
+        """Whether any head does."""
+        return any(corpus.is_of_pairs and corpus.trains for corpus in self.corpora)
+
+    @cached_property
     def entries(self) -> tuple[str, ...]:
         """What anything is trained on: `experiment.pairs`, and the pairs of single methods."""
         own = (pair for name in self.experiment.methods for pair in self.methods[name].pairs)
@@ -347,11 +352,10 @@ def _check_parts(config: Config, place: Locator) -> None:
 
 def _check_pairs(config: Config, place: Locator) -> None:
     """Entries are of languages that a corpus shares; two languages are a pair in one direction only, everywhere."""
-    own = [(("methods", method.name), method) for method in config.methods.values()]
+    own = [(("methods", method.name, "pairs"), method.pairs, method.corpora) for method in config.methods.values()]
     first: dict[frozenset[str], str] = {}
-    for chosen_by, chooser in [(("experiment",), config.experiment), *own]:
-        entries, where = chooser.pairs, (*chosen_by, "pairs")
-        _check_entries(config, place, entries, where, getattr(chooser, "corpora", ()))
+    for where, entries, corpora in [(("experiment", "pairs"), config.experiment.pairs, ()), *own]:
+        _check_entries(config, place, entries, where, corpora)
         for pair in (pair for entry in entries for pair in entry.split("+")):
             known = first.setdefault(frozenset(split_pair(pair, config.languages)), pair)
             if pair != known:
