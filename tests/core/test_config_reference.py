@@ -1,16 +1,16 @@
 """The pages that tell every key are what the dataclasses say."""
 
 from dataclasses import fields
-from pathlib import Path
 
 import pytest
+from places import PROJECT
 
 from disent_core import heads
 from disent_core.config_reference import method_reference, reference
 from disent_core.encoders import ENCODER_KINDS, encoder_module
 from disent_core.errors import ConfigError
 
-PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
+PAGE = PROJECT / "docs" / "configuration.md"
 
 
 def test_the_page_is_fresh():

@@ -1,10 +1,9 @@
 """Named entities in CoNLL format: the published files, all tag schemes, and broken files."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from places import needs_corpus, real_corpus
 
 from disent_core.corpora import reader
 from disent_core.corpora.annotation import Slot, bio_tags, tagged_slots
@@ -13,8 +12,8 @@ from disent_core.corpora.contract import Reader
 from disent_core.errors import CorpusError
 from disent_core.tables import SCHEMAS
 
-REAL = Path(__file__).parents[2].parent / "shared/data/ner"
-needs_real = pytest.mark.skipif(not REAL.is_dir(), reason="MasakhaNER is not in ../shared/data")
+REAL = real_corpus("ner")
+needs_real = needs_corpus(REAL)
 
 SENTENCE = "Ada B-PER\nlives O\nin O\nLagos B-LOC\n\n"
 

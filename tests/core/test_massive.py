@@ -5,11 +5,11 @@ import io
 import json
 import re
 import tarfile
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from places import needs_corpus, real_corpus
 
 from disent_core.corpora import reader
 from disent_core.corpora.annotation import Slot, bracketed_slots, tag_tokens, tagged_slots
@@ -18,8 +18,8 @@ from disent_core.errors import ConfigError, CorpusError
 from disent_core.tables import SCHEMAS
 from disent_core.text import MARKERS, MASK, is_unspaced, normalise, token_spans
 
-REAL = Path(__file__).parents[2].parent / "shared/data/massive/amazon-massive-dataset-1.1.tar.gz"
-needs_real = pytest.mark.skipif(not REAL.is_file(), reason="the archive of MASSIVE 1.1 is not in ../shared/data")
+REAL = real_corpus("massive/amazon-massive-dataset-1.1.tar.gz")
+needs_real = needs_corpus(REAL)
 
 
 def line(**changes):

@@ -1,16 +1,15 @@
 """Quality estimation: the published files, and broken ones."""
 
-from pathlib import Path
-
 import pytest
+from places import needs_corpus, real_corpus
 
 from disent_core.corpora import pair_reader
 from disent_core.corpora.contract import PairReader
 from disent_core.corpora.mlqe import content_hash, pairs, read_pairs
 from disent_core.errors import CorpusError
 
-REAL = Path(__file__).parents[2].parent / "shared/data/mlqe"
-needs_real = pytest.mark.skipif(not REAL.is_dir(), reason="MLQE is not in ../shared/data")
+REAL = real_corpus("mlqe")
+needs_real = needs_corpus(REAL)
 
 HEADER = "index\toriginal\ttranslation\tscores\tmean\tz_scores\tz_mean\tmodel_scores"
 

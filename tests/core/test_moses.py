@@ -1,8 +1,7 @@
 """Moses bitext: every way to name its files, the published ones, and broken ones."""
 
-from pathlib import Path
-
 import pytest
+from places import needs_corpus, real_corpus
 
 from disent_core.corpora import pair_reader
 from disent_core.corpora.contract import PairReader
@@ -11,8 +10,8 @@ from disent_core.errors import AlignmentError, CorpusError
 from disent_core.tables import SCHEMAS
 from disent_core.text import text_key
 
-REAL = Path(__file__).parents[2].parent / "shared/data/bitext"
-needs_real = pytest.mark.skipif(not REAL.is_dir(), reason="the bitext is not in ../shared/data")
+REAL = real_corpus("bitext")
+needs_real = needs_corpus(REAL)
 
 
 def named(tmp_path, *names):

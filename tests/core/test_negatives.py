@@ -3,7 +3,6 @@ import logging
 import tarfile
 import tracemalloc
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +10,7 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from places import real_corpus, why_absent
 from sacrebleu.metrics import BLEU
 
 from disent_core.negatives import (
@@ -25,7 +25,7 @@ from disent_core.negatives import (
 from disent_core.tables import SCHEMAS, content_fingerprint
 from disent_core.text import text_key
 
-MASSIVE = Path(__file__).parents[3] / "shared/data/massive/amazon-massive-dataset-1.1.tar.gz"
+MASSIVE = real_corpus("massive/amazon-massive-dataset-1.1.tar.gz")
 LOCALES = ("en-US", "de-DE", "ja-JP")
 UNSMOOTHED = BleuConfig()
 
@@ -82,7 +82,7 @@ def utterance_table(rows, split="train", language="en"):
 def massive():
     """Train utterances of three locales."""
     if not MASSIVE.is_file():
-        pytest.skip(f"MASSIVE 1.1 is not at {MASSIVE}")
+        pytest.skip(why_absent(MASSIVE))
     found = {}
     with tarfile.open(MASSIVE) as archive:
         for locale in LOCALES:

@@ -8,8 +8,9 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
+from places import SAMPLES
 
-CORPORA = Path(__file__).parents[2] / "data" / "corpora"
+CORPORA = SAMPLES
 DATA = CORPORA / "sample" / "1.1" / "data"
 LOCALES = ("en-US", "de-DE", "es-ES", "ja-JP")
 KEYS = ["id", "locale", "partition", "scenario", "intent", "utt", "annot_utt"]

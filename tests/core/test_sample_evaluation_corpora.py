@@ -5,16 +5,16 @@ import json
 from collections import Counter, defaultdict
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 
 import pytest
+from places import SAMPLES
 
 from disent_core.code_switching import read_dictionary
 from disent_core.corpora import pair_reader, reader
 from disent_core.corpora.annotation import tagged_slots
 from disent_core.corpora.prepare import draw_splits
 
-CORPORA = Path(__file__).parents[2] / "data" / "corpora"
+CORPORA = SAMPLES
 LANGUAGES = {"en": "en-US", "de": "de-DE", "es": "es-ES", "ja": "ja-JP"}
 PAIRS = {
     "tatoeba": ("tatoeba", ["de-en", "es-en", "ja-en"]),

@@ -1,12 +1,12 @@
 """Spans as items, their samples, and the pairs of the contrastive stage."""
 
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from places import needs_corpus, real_corpus
 from slot_sentences import tagged_sentences
 
 from disent_core.errors import TrainingError
@@ -14,7 +14,7 @@ from disent_core.slots.items import Tagged, sample_nones, sample_sentences, slot
 from disent_core.slots.pairs import contrastive_pairs
 from disent_core.text import MASK, SUBWORD_MASK_CLOSE, SUBWORD_MASK_OPEN
 
-XSID = Path(__file__).parents[3] / "shared" / "data" / "xsid-0.4"
+XSID = real_corpus("xsid-0.4")
 WAKE = Tagged(["wake", "me", "at", "half", "past", "nine"], ["O", "O", "O", "B-time", "I-time", "I-time"])
 
 
@@ -168,7 +168,7 @@ def test_spans_without_a_pair_or_a_negative_are_refused():
 # --- xSID -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(not XSID.is_dir(), reason=f"xSID is not in {XSID}")
+@needs_corpus(XSID)
 def test_slots_of_more_than_five_words_are_as_rare_in_xsid_as_published():
     shares = {}
     for path in sorted(XSID.glob("*.test.conll")):

@@ -1,16 +1,15 @@
 """STS 2017: names of tracks and of the extension, columns in either order, broken files."""
 
-from pathlib import Path
-
 import pytest
+from places import needs_corpus, real_corpus
 
 from disent_core.corpora import pair_reader
 from disent_core.corpora.contract import PairReader
 from disent_core.corpora.sts import PUBLISHED_PAIRS, content_hash, pairs, read_pairs
 from disent_core.errors import AlignmentError, CorpusError
 
-REAL = Path(__file__).parents[2].parent / "shared/data/sts2017"
-needs_real = pytest.mark.skipif(not REAL.is_dir(), reason="STS 2017 is not in ../shared/data")
+REAL = real_corpus("sts2017")
+needs_real = needs_corpus(REAL)
 
 SENTENCES = {
     "ar": ("رجل يقرأ كتابا", "امرأة في السوق"),

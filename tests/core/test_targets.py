@@ -2,13 +2,13 @@
 
 import time
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jaxtyping import TypeCheckError
+from places import needs_corpus, real_corpus, why_absent
 
 from disent_core import targets
 from disent_core.corpora.annotation import tagged_slots
@@ -35,8 +35,8 @@ from disent_core.text import (
     tokenize,
 )
 
-REAL = Path(__file__).parents[2].parent / "shared/data/massive/amazon-massive-dataset-1.1.tar.gz"
-needs_real = pytest.mark.skipif(not REAL.is_file(), reason="the archive of MASSIVE 1.1 is not in ../shared/data")
+REAL = real_corpus("massive/amazon-massive-dataset-1.1.tar.gz")
+needs_real = needs_corpus(REAL)
 
 
 def utterance(text, tags, key="1", split="test", language="en", **changes):
@@ -373,7 +373,7 @@ def read(path, locale):
 @pytest.fixture(scope="module", params=["en-US", "de-DE", "ja-JP"])
 def published(request):
     if not REAL.is_file():
-        pytest.skip("the archive of MASSIVE 1.1 is not in ../shared/data")
+        pytest.skip(why_absent(REAL))
     language = request.param[:2]
     return language, read(REAL, request.param)
 

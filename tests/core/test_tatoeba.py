@@ -1,16 +1,15 @@
 """The Tatoeba test sets: the published files, and broken ones."""
 
-from pathlib import Path
-
 import pytest
+from places import needs_corpus, real_corpus
 
 from disent_core.corpora import pair_reader
 from disent_core.corpora.contract import PairReader
 from disent_core.corpora.tatoeba import content_hash, pairs, read_pairs
 from disent_core.errors import AlignmentError, CorpusError
 
-REAL = Path(__file__).parents[2].parent / "shared/data/tatoeba-v1"
-needs_real = pytest.mark.skipif(not REAL.is_dir(), reason="the Tatoeba test sets are not in ../shared/data")
+REAL = real_corpus("tatoeba-v1")
+needs_real = needs_corpus(REAL)
 
 
 def written(path, foreign="deu", texts="Hallo!\nJa.\n", english="Hello!\nYes.\n"):

@@ -1,9 +1,9 @@
 """xSID: the published files, later headers and dialects, and broken files."""
 
 import logging
-from pathlib import Path
 
 import pytest
+from places import needs_corpus, real_corpus
 
 from disent_core.corpora import reader
 from disent_core.corpora.contract import Reader
@@ -12,8 +12,8 @@ from disent_core.errors import CorpusError
 from disent_core.tables import SCHEMAS
 from disent_core.text import text_key, token_spans
 
-REAL = Path(__file__).parents[2].parent / "shared/data/xsid-0.4"
-needs_real = pytest.mark.skipif(not REAL.is_dir(), reason="xSID 0.4 is not in ../shared/data")
+REAL = real_corpus("xsid-0.4")
+needs_real = needs_corpus(REAL)
 
 TAGGED = {"weck": "O", "mich": "O", "um": "B-datetime", "7": "I-datetime"}
 ROWS = "\n".join(f"{i}\t{token}\talarm/set_alarm\t{tag}" for i, (token, tag) in enumerate(TAGGED.items(), start=1))

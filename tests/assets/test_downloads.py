@@ -1,0 +1,43 @@
+"""Corpora that are downloaded: where they are put, and which files are left alone."""
+
+import dagster as dg
+import pytest
+
+from disent_assets.corpora import downloads_asset
+from disent_assets.resources import Workspace
+
+CONFIG = """
+[[corpora]]
+name = "table"
+format = "intents"
+path = "real/table.csv"
+url = "{url}"
+languages = ["en", "de"]
+
+[[encoders]]
+name = "scratch"
+kind = "scratch"
+
+[experiment]
+pairs = ["en-de"]
+methods = ["raw"]
+"""
+
+
+@pytest.fixture
+def workspace(load, tmp_path) -> Workspace:
+    served = tmp_path / "served.csv"
+    served.write_text("from the server", encoding="utf-8")
+    return Workspace(load(CONFIG.format(url=served.as_uri())), tmp_path / "home")
+
+
+def test_a_corpus_with_path_and_url_is_downloaded_to_its_path(workspace, tmp_path):
+    assert dg.materialize([downloads_asset(workspace)]).success
+    assert (tmp_path / "real/table.csv").read_text(encoding="utf-8") == "from the server"
+
+
+def test_what_a_user_has_put_at_the_path_is_not_downloaded_again(workspace, tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real/table.csv").write_text("the user's own", encoding="utf-8")
+    assert dg.materialize([downloads_asset(workspace)]).success
+    assert (tmp_path / "real/table.csv").read_text(encoding="utf-8") == "the user's own"
