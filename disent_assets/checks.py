@@ -12,7 +12,7 @@ import dagster as dg
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from disent_core.tables import SCHEMAS, read_table
+from disent_core.storage.tables import SCHEMAS, read_table
 
 
 def check(key: Sequence[str], name: str, description: str, *, blocking: bool) -> dg.AssetCheckSpec:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import dagster as dg
     from tqdm import tqdm
 
-    from disent_assets.printing import Style
+    from disent_assets.table_text import Style
 
 from disent_core.errors import ConfigError, DisentError
 from disent_core.text import printable
@@ -210,8 +210,8 @@ def leaderboard(context: click.Context, task: str | None, show_all: bool, style:
 def report(context: click.Context, output: Path | None, title: str) -> None:
     """Write tables, pictures and case studies of the run as one HTML file that needs nothing else."""
     with _errors(context):
-        from disent_assets.html_report import write_report
         from disent_assets.resources import open_workspace
+        from disent_assets.run_report import write_report
 
         workspace = open_workspace()
         path = _new_file(output or workspace.home / "report.html")
@@ -231,8 +231,8 @@ def texts(context: click.Context, output: Path, encoder: str, missing: bool) -> 
     an encoder of kind "vectors" reads. The texts are made by `disent materialize '+group:targets'`.
     """
     with _errors(context):
-        from disent_assets.embeddings import texts_of, write_texts
         from disent_assets.resources import open_workspace
+        from disent_assets.stages.embeddings import texts_of, write_texts
 
         _new_file(output)
         found = texts_of(open_workspace(), encoder, only_missing=missing)
@@ -246,7 +246,7 @@ def texts(context: click.Context, output: Path, encoder: str, missing: bool) -> 
 def settings(context: click.Context, method: str | None) -> None:
     """Tell every key of the configuration, or those of METHOD and its presets, as Markdown."""
     with _errors(context):
-        from disent_core.config_reference import method_reference, reference
+        from disent_core.config.reference import method_reference, reference
 
         click.echo(method_reference(method) if method else reference(), nl=False)
 
@@ -265,9 +265,9 @@ BRIEF = (
 
 
 def _ask(query: str, style: "Style") -> None:
-    from disent_assets.database import query as ask
-    from disent_assets.printing import render
+    from disent_assets.duckdb_warehouse import query as ask
     from disent_assets.resources import home_folder
+    from disent_assets.table_text import render
 
     click.echo(render(ask(home_folder() / "warehouse.duckdb", query), style), nl=False)
 

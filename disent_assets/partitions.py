@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-from disent_core.config import Config, MethodConfig
+from disent_core.config.load import Config, MethodConfig
 from disent_core.evaluation.contract import Task
-from disent_core.evaluation.scopes import scopes
+from disent_core.experiment.scopes import scopes
 
 
 def languages(config: Config) -> dg.StaticPartitionsDefinition:

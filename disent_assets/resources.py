@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from disent_core.config import Config, load_config
+from disent_core.config.load import Config, load_config
 from disent_core.corpora.download import file_name
 from disent_core.errors import ConfigError
-from disent_core.tables import safe_part, table_path
+from disent_core.storage.tables import safe_part, table_path
 
 PROJECT = Path(__file__).resolve().parent.parent
 SQL = PROJECT / "sql"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from disent_core.config import Config
+    from disent_core.config.load import Config
 
 # Before torch is loaded, and for the processes that tests start.
 os.environ |= {"OMP_WAIT_POLICY": "PASSIVE", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
@@ -49,7 +49,7 @@ def root() -> Path:
 @pytest.fixture
 def load(tmp_path: Path) -> "Callable[[str], Config]":
     """Reads a configuration from its text, as the file `disent.toml` of the test's folder."""
-    from disent_core.config import load_config  # not before shapes are checked
+    from disent_core.config.load import load_config  # not before shapes are checked
 
     def load_text(text: str) -> "Config":
         path = tmp_path / "disent.toml"

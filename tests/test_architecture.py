@@ -13,18 +13,18 @@ import pytest
 from disent_assets import definitions
 from disent_assets.resources import open_workspace
 from disent_core import corpora, encoders, heads
-from disent_core.config_file import Locator
-from disent_core.config_reference import SECTIONS
+from disent_core.config.reference import SECTIONS
+from disent_core.config.toml_lines import Locator
 from disent_core.corpora.contract import PairReader, Reader
 from disent_core.errors import ConfigError
-from disent_core.evaluation import contract as tasks
+from disent_core.evaluation import contract
 from disent_core.heads.contract import EMBEDDINGS, Method
-from disent_core.targets import TemplatePairConfig
+from disent_core.targets.masking import TemplatePairConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 STAGES = ("corpora", "negatives", "targets", "embeddings", "heads", "evaluation", "warehouse")
 FACE = ("dagster", "duckdb", "polars")
-TRAINING = ("heads", "training", "embeddings", "encoders", "pairs", "losses", "arrays")
+TRAINING = ("heads", "training", "embeddings", "encoders", "losses", "storage")
 
 
 def module_name(path: Path) -> str:
@@ -175,7 +175,7 @@ def test_only_texts_and_safetensors_are_downloaded_from_the_hub():
 
 def test_only_pictures_are_markdown_in_the_ui():
     written = [name for name in SOURCES for called, _ in calls(name) if called.endswith("MetadataValue.md")]
-    assert written == ["disent_assets.report"]
+    assert written == ["disent_assets.asset_results"]
 
 
 def test_the_web_server_listens_on_this_machine_only():
@@ -226,10 +226,10 @@ def test_no_section_of_the_configuration_takes_unknown_keys():
             Locator(Path("x.toml"), "").validate(kind, {"no_such_key": 1}, (kind.__name__,))
 
 
-@pytest.mark.parametrize("name", tasks.TASKS)
+@pytest.mark.parametrize("name", contract.TASKS)
 def test_a_task_is_a_line_in_its_registry_and_a_module_that_keeps_the_contract(name):
-    task = tasks.task(name)
-    assert isinstance(task, tasks.Task)
+    task = contract.task(name)
+    assert isinstance(task, contract.Task)
     assert task.name == name
 
 

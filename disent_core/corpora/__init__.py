@@ -12,14 +12,14 @@ from disent_core.corpora.contract import KINDS, Format, PairReader, Reader
 from disent_core.errors import ConfigError
 
 READERS: dict[str, str] = {
-    "conll": "disent_core.corpora.conll",
-    "intents": "disent_core.corpora.intents",
-    "massive": "disent_core.corpora.massive",
-    "mlqe": "disent_core.corpora.mlqe",
-    "moses": "disent_core.corpora.moses",
-    "sts": "disent_core.corpora.sts",
-    "tatoeba": "disent_core.corpora.tatoeba",
-    "xsid": "disent_core.corpora.xsid",
+    "conll": "disent_core.corpora.formats.conll",
+    "intents": "disent_core.corpora.formats.intents",
+    "massive": "disent_core.corpora.formats.massive",
+    "mlqe": "disent_core.corpora.formats.mlqe",
+    "moses": "disent_core.corpora.formats.moses",
+    "sts": "disent_core.corpora.formats.sts",
+    "tatoeba": "disent_core.corpora.formats.tatoeba",
+    "xsid": "disent_core.corpora.formats.xsid",
 }
 """Module of each format, imported when a corpus asks for it."""
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from disent_core.errors import CorpusError, located
-from disent_core.files import locked, storage_errors
-from disent_core.tables import safe_part
+from disent_core.storage.files import locked, storage_errors
+from disent_core.storage.tables import safe_part
 
 _LOG = logging.getLogger(__name__)
 SCHEMES = ("http", "https", "file")

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from disent_core.corpora.paths import missing
 from disent_core.errors import AlignmentError, CorpusError, located
-from disent_core.schemas import SCHEMAS
-from disent_core.tables import conform
+from disent_core.storage.schemas import SCHEMAS
+from disent_core.storage.tables import conform
 from disent_core.text import MARKERS, MASK, normalise, text_keys
 
 REMEDY = "Correct this line, or take the file from the published corpus again"

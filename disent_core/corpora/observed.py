@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from disent_core.errors import CorpusError
-from disent_core.files import write_text
-from disent_core.tables import fingerprint
+from disent_core.storage.files import write_text
+from disent_core.storage.tables import fingerprint
 
 log = logging.getLogger(__name__)
 

@@ -5,8 +5,8 @@ from types import ModuleType
 
 ENCODER_KINDS: dict[str, str] = {
     "huggingface": "disent_core.encoders.huggingface",
-    "scratch": "disent_core.encoders.scratch",
-    "vectors": "disent_core.encoders.vectors",
+    "scratch": "disent_core.encoders.pretraining",
+    "vectors": "disent_core.encoders.imported",
 }
 """Kind, as the configuration names it -> module. Each module names its configuration `CONFIG`."""
 

@@ -21,8 +21,8 @@ from disent_core.encoders.checkpoint import (
 from disent_core.encoders.contract import Device, EncodedBatch, FloatName, Pooling
 from disent_core.encoders.tokens import TextTokeniser, TokenisedTexts
 from disent_core.errors import EncoderError, located
-from disent_core.linear import arithmetic
-from disent_core.tables import fingerprint
+from disent_core.matmul import arithmetic
+from disent_core.storage.tables import fingerprint
 from disent_core.text import text_key
 
 logger = logging.getLogger(__name__)

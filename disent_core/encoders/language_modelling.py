@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from disent_core.files import sealed_path
+from disent_core.storage.files import sealed_path
 
 Algorithm = Literal["unigram", "bpe"]
 SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")

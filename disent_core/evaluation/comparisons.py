@@ -19,11 +19,11 @@ from scipy.special import ndtri
 
 from disent_core.errors import TableError
 from disent_core.evaluation.contract import Statistic, mean_of_items
-from disent_core.evaluation.intervals import CONFIDENCE, resampled
-from disent_core.evaluation.significance import bootstrap_p, holm, mcnemar, mcnemar_exact, mean_intervals
-from disent_core.evaluation.statistics import statistic_of
+from disent_core.evaluation.metrics.intervals import CONFIDENCE, resampled
+from disent_core.evaluation.metrics.significance import bootstrap_p, holm, mcnemar, mcnemar_exact, mean_intervals
+from disent_core.evaluation.metrics.statistics import statistic_of
 from disent_core.progress import Progress
-from disent_core.tables import SCHEMAS, conform
+from disent_core.storage.tables import SCHEMAS, conform
 
 CODE_VERSION = "1"
 """Changes with every change that changes rows of `comparisons`."""

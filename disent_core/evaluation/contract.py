@@ -16,25 +16,25 @@ import pyarrow as pa
 from jaxtyping import Bool, Float, Float32, Int
 
 from disent_core.corpora.contract import KINDS, Kind
-from disent_core.tables import fingerprint
+from disent_core.storage.tables import fingerprint
 from disent_core.text import text_keys
 
 TASKS: Mapping[str, str] = {
-    "crosslingual_retrieval": "disent_core.evaluation.crosslingual_retrieval",
-    "template_retrieval": "disent_core.evaluation.template_retrieval",
-    "multi_target_template_retrieval": "disent_core.evaluation.multi_target_template_retrieval",
-    "intent_knn": "disent_core.evaluation.intent_knn",
-    "slot_labelling": "disent_core.evaluation.slot_labelling",
-    "tatoeba_retrieval": "disent_core.evaluation.tatoeba_retrieval",
-    "heldout_retrieval": "disent_core.evaluation.heldout_retrieval",
-    "sts": "disent_core.evaluation.sts",
-    "qe": "disent_core.evaluation.qe",
-    "code_switched_retrieval": "disent_core.evaluation.code_switched_retrieval",
-    "bitext_mining": "disent_core.evaluation.bitext_mining",
-    "ner": "disent_core.evaluation.ner",
-    "language_identification": "disent_core.evaluation.language_identification",
-    "intent_probe": "disent_core.evaluation.intent_probe",
-    "clustering": "disent_core.evaluation.clustering",
+    "crosslingual_retrieval": "disent_core.evaluation.tasks.crosslingual_retrieval",
+    "template_retrieval": "disent_core.evaluation.tasks.template_retrieval",
+    "multi_target_template_retrieval": "disent_core.evaluation.tasks.multi_target_template_retrieval",
+    "intent_knn": "disent_core.evaluation.tasks.intent_knn",
+    "slot_labelling": "disent_core.evaluation.tasks.slot_labelling",
+    "tatoeba_retrieval": "disent_core.evaluation.tasks.tatoeba_retrieval",
+    "heldout_retrieval": "disent_core.evaluation.tasks.heldout_retrieval",
+    "sts": "disent_core.evaluation.tasks.sts",
+    "qe": "disent_core.evaluation.tasks.qe",
+    "code_switched_retrieval": "disent_core.evaluation.tasks.code_switched_retrieval",
+    "bitext_mining": "disent_core.evaluation.tasks.bitext_mining",
+    "ner": "disent_core.evaluation.tasks.ner",
+    "language_identification": "disent_core.evaluation.tasks.language_identification",
+    "intent_probe": "disent_core.evaluation.tasks.intent_probe",
+    "clustering": "disent_core.evaluation.tasks.clustering",
 }
 """Module of each task by its name; imported when the task is asked for."""
 

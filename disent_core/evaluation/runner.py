@@ -21,11 +21,11 @@ from disent_core.evaluation.contract import (
     Setting,
     Texts,
 )
-from disent_core.evaluation.intervals import aggregate
-from disent_core.evaluation.retrieval import check_finite
-from disent_core.evaluation.statistics import statistic_of
+from disent_core.evaluation.metrics.intervals import aggregate
+from disent_core.evaluation.metrics.ranking import check_finite
+from disent_core.evaluation.metrics.statistics import statistic_of
 from disent_core.progress import Progress
-from disent_core.tables import SCHEMAS, conform, rows_table
+from disent_core.storage.tables import SCHEMAS, conform, rows_table
 
 Embed = Callable[[Texts, int | None], Mapping[str, Embedded]]
 """From texts and a seed (None: untrained) to one matrix, `texts dim`, for each embedding of the method; or to a

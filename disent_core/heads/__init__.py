@@ -28,10 +28,10 @@ METHODS: dict[str, str] = {
     "softmax": "disent_core.heads.intent_baselines:SOFTMAX",
     "contrastive": "disent_core.heads.intent_baselines:CONTRASTIVE",
     "npair": "disent_core.heads.intent_baselines:NPAIR",
-    "tuned": "disent_core.heads.tuned",
-    "twosl": "disent_core.heads.twosl",
-    "twosl_no_contrastive": "disent_core.heads.twosl:NO_CONTRASTIVE",
-    "twosl_no_filter": "disent_core.heads.twosl:NO_FILTER",
+    "tuned": "disent_core.heads.fine_tuned_encoder",
+    "twosl": "disent_core.heads.twosl.method",
+    "twosl_no_contrastive": "disent_core.heads.twosl.method:NO_CONTRASTIVE",
+    "twosl_no_filter": "disent_core.heads.twosl.method:NO_FILTER",
     "token_classification": "disent_core.heads.token_classification",
 }
 

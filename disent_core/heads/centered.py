@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Literal
 from jaxtyping import Float64
 from torch import Tensor
 
-from disent_core.heads.closed_form import ClosedFormMethod, Solution, mean_vector, part
-from disent_core.heads.data import TrainingData
+from disent_core.heads.families.closed_form import ClosedFormMethod, Solution, mean_vector, part
+from disent_core.training.data import TrainingData
 
 
 @dataclass(frozen=True, kw_only=True)

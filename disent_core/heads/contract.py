@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from disent_core.encoders.contract import EncoderFiles
-from disent_core.heads.data import TextFeatures, TrainingData
+from disent_core.training.data import TextFeatures, TrainingData
 
 EMBEDDINGS = ("sentence", "meaning", "template", "residual", "language")
 """Names that an embedding may have: those that the tasks, the warehouse and its readers know."""

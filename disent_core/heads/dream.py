@@ -9,12 +9,12 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from disent_core import losses
-from disent_core.heads.data import SIDES, Batch
-from disent_core.heads.frozen import FrozenHeadMethod, sum_of_means
-from disent_core.heads.linear import ROLES, LinearHead, both
-from disent_core.heads.sampling import Draw
-from disent_core.training import TrainConfig
+from disent_core.heads.families.frozen import FrozenHeadMethod, sum_of_means
+from disent_core.heads.modules.linear_split import ROLES, LinearHead, both
+from disent_core.losses import similarity
+from disent_core.training.data import SIDES, Batch
+from disent_core.training.sampling import Draw
+from disent_core.training.stacked import TrainConfig
 
 Partner = Literal["same_language", "next_in_batch", "random_batch_row", "half_batch"]
 
@@ -69,19 +69,19 @@ class DreamHead(LinearHead):
             pair, *partners = _cosines(encoded, "language")
             found["language_embedding"] = sum_of_means(1 - cosine for cosine in partners)
             logits = self.identity(both(encoded, "language_vectors"))
-            found["language_identification"] = 2 * losses.identification(logits, both(encoded, "language")).mean()
+            found["language_identification"] = 2 * similarity.identification(logits, both(encoded, "language")).mean()
             if self.config.language_repulsion:
                 found["language_repulsion"] = pair.clamp_min(0).mean()
         return found
 
     def _reconstruction(self, encoded: Batch, side: str) -> Tensor:
         total = encoded[f"{side}_meaning_vectors"] + encoded[f"{side}_language_vectors"]
-        return losses.squared_error(total, encoded[f"{side}_vectors"])
+        return similarity.squared_error(total, encoded[f"{side}_vectors"])
 
 
 def _cosines(encoded: Batch, name: str) -> tuple[Tensor, ...]:
     """Of source and target, and of each with its partner."""
-    return losses.cosines([encoded[f"{role}_{name}_vectors"] for role in ROLES], ((0, 1), (0, 2), (1, 3)))
+    return similarity.cosines([encoded[f"{role}_{name}_vectors"] for role in ROLES], ((0, 1), (0, 2), (1, 3)))
 
 
 def draws(config: DreamConfig) -> tuple[Draw, ...]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from disent_core.heads.dream import DreamConfig, DreamHead, draws
-from disent_core.heads.frozen import FrozenHeadMethod
+from disent_core.heads.families.frozen import FrozenHeadMethod
 from disent_core.heads.oracle import OracleConfig, over
 
 

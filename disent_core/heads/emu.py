@@ -14,14 +14,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from disent_core import losses
+from disent_core.encoders.fine_tunable_map import Source
 from disent_core.errors import TrainingError
-from disent_core.heads import intent_losses
-from disent_core.heads.data import Batch
-from disent_core.heads.intent import IntentConfig, IntentTrainee, Look, intent_method
-from disent_core.heads.intent_data import IntentData
-from disent_core.heads.tuning import adam
-from disent_core.heads.tuning_encoder import Source
+from disent_core.heads.families.intent import IntentConfig, IntentTrainee, Look, intent_method
+from disent_core.heads.families.intent_data import IntentData
+from disent_core.losses import contrastive, similarity
+from disent_core.training.data import Batch
+from disent_core.training.stepwise import adam
 
 _HIDDEN = 900
 _LEAK, _DROPOUT = 0.2, 0.2
@@ -188,8 +187,8 @@ class EmuTrainee(IntentTrainee):
         config, labels, count = self.config, self.labels(batch["rows"]), len(batch["rows"])
         others = batch["others"][:, -1] if "others" in batch else batch["rows"][:0]
         vectors, away = look(torch.cat([batch["rows"], others.clamp_min(0)])).split([count, len(others)])
-        logits = self.classifier(intent_losses.scaled_to(vectors, norm=config.alpha))
-        terms = {"classification": losses.identification(logits, labels).mean()}
+        logits = self.classifier(contrastive.scaled_to(vectors, norm=config.alpha))
+        terms = {"classification": similarity.identification(logits, labels).mean()}
         if config.center_weight:
             terms["center"] = config.center_weight * self.center_loss(vectors, labels)
         if len(others):
@@ -202,10 +201,10 @@ class EmuTrainee(IntentTrainee):
         """Distance to the own intent's center, over the batch."""
         config, centers = self.config, self.centers
         if config.centers == "batch":
-            centers, _ = intent_losses.class_means(vectors, labels, self.data.classes)
-        distance = intent_losses.center_distance(vectors, centers[labels])
+            centers, _ = contrastive.class_means(vectors, labels, self.data.classes)
+        distance = contrastive.center_distance(vectors, centers[labels])
         if config.centers == "running" and self.training:
-            self.centers = intent_losses.moved_centers(centers, vectors.detach(), labels, rate=config.center_rate)
+            self.centers = contrastive.moved_centers(centers, vectors.detach(), labels, rate=config.center_rate)
         return distance.sum() if config.center_reduction == "sum" else distance.mean()
 
     def discriminator_loss(
@@ -214,14 +213,14 @@ class EmuTrainee(IntentTrainee):
         """Mean over the rows that are `present`; the discriminator lowers it, the encoder raises it."""
         assert self.discriminator is not None
         logits = self.discriminator(torch.cat([own, other])).squeeze(1).chunk(2)
-        form = {"ce_clip": intent_losses.discrimination, "wgan": intent_losses.critic_difference}
+        form = {"ce_clip": contrastive.discrimination, "wgan": contrastive.critic_difference}
         values = form[self.config.disc_loss](*logits) * present
         return values.sum() / present.sum().clamp_min(1)
 
     def _discriminated(self, vectors: Tensor) -> Tensor:
         """What the discriminator reads of vectors."""
         is_raw = self.config.disc_input == "raw"
-        return vectors if is_raw else intent_losses.scaled_to(vectors, norm=self.config.alpha)
+        return vectors if is_raw else contrastive.scaled_to(vectors, norm=self.config.alpha)
 
 
 METHOD = intent_method("emu", EmuTrainee, EmuConfig)

@@ -15,15 +15,15 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from disent_core import losses
-from disent_core.heads.attention import of_role, state_groups
 from disent_core.heads.contract import Need
-from disent_core.heads.data import SIDES, Batch
-from disent_core.heads.frozen import FrozenHeadMethod
-from disent_core.heads.max_pooling import MaxLinear
-from disent_core.heads.sampling import Draw
-from disent_core.linear import affine
-from disent_core.training import Head, TrainConfig
+from disent_core.heads.families.frozen import FrozenHeadMethod
+from disent_core.heads.modules.attention import of_role, state_groups
+from disent_core.heads.modules.max_pooling import MaxLinear
+from disent_core.losses import similarity
+from disent_core.matmul import affine
+from disent_core.training.data import SIDES, Batch
+from disent_core.training.sampling import Draw
+from disent_core.training.stacked import Head, TrainConfig
 
 SOURCE, TARGET, SOURCE_MATE, TARGET_MATE = range(4)
 ROLES = (*SIDES, *(f"{side}_mate" for side in SIDES))
@@ -107,7 +107,7 @@ class FacetHead(Head):
         logits = self.language(encoded["role_vectors"][: len(SIDES)].flatten(0, 1))
         found = {
             "meaning_contrast": self.meaning_contrast(encoded),
-            "language_identification": losses.identification(logits, labels).mean(),
+            "language_identification": similarity.identification(logits, labels).mean(),
         }
         if "template_contrast" not in self.config.without:
             found["template_contrast"] = self.template_contrast(encoded)

@@ -13,13 +13,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from disent_core import losses
-from disent_core.heads.attention import AttentionConfig, TemplateAttention, feed_forward, mean_states, of_role
 from disent_core.heads.contract import Need
-from disent_core.heads.data import SIDES, Batch
-from disent_core.heads.frozen import FrozenHeadMethod
-from disent_core.heads.sampling import Draw
-from disent_core.training import Head
+from disent_core.heads.families.frozen import FrozenHeadMethod
+from disent_core.heads.modules.attention import AttentionConfig, TemplateAttention, feed_forward, mean_states, of_role
+from disent_core.losses import similarity
+from disent_core.training.data import SIDES, Batch
+from disent_core.training.sampling import Draw
+from disent_core.training.stacked import Head
 
 ROLES = (*SIDES, *(f"{side}_negative" for side in SIDES))
 Part = Literal["template", "residual"]
@@ -104,7 +104,7 @@ class FmdaHead(Head):
     def identification(self, encoded: Batch) -> Float[Tensor, ""]:
         """L_lang."""
         labels = torch.cat([encoded[f"{side}_language"] for side in SIDES])
-        return 2 * losses.identification(self.identity(encoded["language"].flatten(0, 1)), labels).mean()
+        return 2 * similarity.identification(self.identity(encoded["language"].flatten(0, 1)), labels).mean()
 
     def utterance_reconstruction(self, encoded: Batch) -> Float[Tensor, ""]:
         """L_utt: language, template and residual give the sentence vector."""
@@ -114,7 +114,7 @@ class FmdaHead(Head):
         target = encoded["role_vectors"][:2]
         if self.config.reconstruction_target == "mean":
             target = torch.stack([mean_states(of_role(encoded, side)) for side in SIDES])
-        return 2 * losses.squared_error(total.flatten(0, 1), target.flatten(0, 1)).mean()
+        return 2 * similarity.squared_error(total.flatten(0, 1), target.flatten(0, 1)).mean()
 
     def reconstruction(self, encoded: Batch, part: Part) -> Float[Tensor, ""]:
         """L_tp and L_rs: template (or residual) and language give the vector of the masked utterance."""
@@ -128,7 +128,7 @@ class FmdaHead(Head):
         if self.config.reconstruction_mlp == "all":
             total = self.template_target(total) if part == "template" else self.residual_target(total)
         target = torch.cat([encoded[f"{side}_{part}_vectors"] for side in sides])
-        error = losses.squared_error(total.flatten(0, 1), target)
+        error = similarity.squared_error(total.flatten(0, 1), target)
         if part == "residual":
             # An utterance without slots has no residual target: weight 0.
             error = error * torch.cat([encoded[f"{side}_has_residual"] for side in sides])
@@ -137,10 +137,10 @@ class FmdaHead(Head):
     def contrast(self, rows: Float[Tensor, "roles pairs dim"]) -> Float[Tensor, ""]:
         """L_con: pairs meet, and part from their negatives."""
         if self.config.contrast == "linear":
-            return losses.linear_contrast(*rows).mean()
+            return similarity.linear_contrast(*rows).mean()
         if self.config.contrast == "hinge":
-            return losses.hinged_contrast(*rows).mean()
-        return losses.info_nce_both_ways(*rows, temperature=self.config.temperature).mean()
+            return similarity.hinged_contrast(*rows).mean()
+        return similarity.info_nce_both_ways(*rows, temperature=self.config.temperature).mean()
 
 
 def draws(config: FmdaConfig) -> tuple[Draw, ...]:

@@ -12,15 +12,15 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from disent_core.files import remove_sealed
-from disent_core.heads.attention import of_role
 from disent_core.heads.contract import Epoch, Need
-from disent_core.heads.data import Batch, TrainingData
+from disent_core.heads.families.frozen import FrozenHeadMethod
 from disent_core.heads.fmda import METHOD as FMDA
 from disent_core.heads.fmda import ROLES, FmdaConfig, FmdaHead, draws
-from disent_core.heads.frozen import FrozenHeadMethod
-from disent_core.training import TrainConfig, best_parameters
-from disent_core.training_state import Parameters
+from disent_core.heads.modules.attention import of_role
+from disent_core.storage.files import remove_sealed
+from disent_core.training.data import Batch, TrainingData
+from disent_core.training.stacked import TrainConfig, best_parameters
+from disent_core.training.stacked_state import Parameters
 
 STAGE_1 = "stage_1_"
 """Before the names of stage 1's loss terms; those of stage 2 are FMDA's."""

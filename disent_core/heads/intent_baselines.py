@@ -6,11 +6,10 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from disent_core import losses
 from disent_core.errors import TrainingError
-from disent_core.heads import intent_losses
-from disent_core.heads.data import Batch
-from disent_core.heads.intent import IntentConfig, IntentTrainee, Look, intent_method
+from disent_core.heads.families.intent import IntentConfig, IntentTrainee, Look, intent_method
+from disent_core.losses import contrastive, similarity
+from disent_core.training.data import Batch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +27,7 @@ class SoftmaxTrainee(IntentTrainee):
     def terms(self, batch: Batch, look: Look) -> dict[str, Tensor]:
         """`classification`, in nats."""
         logits = self.classifier(look(batch["rows"]))
-        return {"classification": losses.identification(logits, self.labels(batch["rows"])).mean()}
+        return {"classification": similarity.identification(logits, self.labels(batch["rows"])).mean()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +56,7 @@ class ContrastiveTrainee(IntentTrainee):
         """`contrast`."""
         left, right = look(torch.cat([batch["rows"], batch["others"]])).chunk(2)
         same = self.labels(batch["rows"]) == self.labels(batch["others"])
-        return {"contrast": intent_losses.siamese(left, right, same, margin=self.config.margin).mean()}
+        return {"contrast": contrastive.siamese(left, right, same, margin=self.config.margin).mean()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +89,7 @@ class NPairTrainee(IntentTrainee):
         count = len(batch["rows"])
         anchors, positives, negatives = look(texts).split([count, count, len(texts) - 2 * count])
         negatives = negatives.view(*batch["negatives"].shape, -1)
-        return {"contrast": intent_losses.n_pair(anchors, positives, negatives).mean()}
+        return {"contrast": contrastive.n_pair(anchors, positives, negatives).mean()}
 
 
 class LabelPool:

@@ -9,11 +9,11 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from disent_core import losses
-from disent_core.heads.data import SIDES, Batch
-from disent_core.heads.frozen import FrozenHeadMethod, sum_of_means
-from disent_core.heads.linear import LinearHead, both
-from disent_core.training import ADVERSARIAL, TrainConfig
+from disent_core.heads.families.frozen import FrozenHeadMethod, sum_of_means
+from disent_core.heads.modules.linear_split import LinearHead, both
+from disent_core.losses import similarity
+from disent_core.training.data import SIDES, Batch
+from disent_core.training.stacked import ADVERSARIAL, TrainConfig
 
 OTHER = {"source": "target", "target": "source"}
 
@@ -55,7 +55,7 @@ class MeatHead(LinearHead):
         return {
             "reconstruction": sum_of_means(self._distance(encoded, side, side) for side in SIDES),
             "cross_reconstruction": sum_of_means(self._distance(encoded, side, OTHER[side]) for side in SIDES),
-            "language_repulsion": losses.hinged_cosine(
+            "language_repulsion": similarity.hinged_cosine(
                 encoded["source_language_vectors"], encoded["target_language_vectors"]
             ).mean(),
             ADVERSARIAL: 2 * self._adversarial(encoded).mean(),
@@ -68,19 +68,19 @@ class MeatHead(LinearHead):
     def _distance(self, encoded: Batch, side: str, whose: str) -> Tensor:
         """A side's meaning with the language of itself or its translation is to give the sentence of the latter."""
         found = encoded[f"{side}_meaning_vectors"] + encoded[f"{whose}_language_vectors"]
-        distance = losses.cosine_distance if self.config.reconstruction == "cosine" else losses.squared_error
+        distance = similarity.cosine_distance if self.config.reconstruction == "cosine" else similarity.squared_error
         return distance(found, encoded[f"{whose}_vectors"])
 
     def _adversarial(self, encoded: Batch) -> Tensor:
         meaning = both(encoded, "meaning_vectors")
         if self.config.adversarial == "uniform_ce":
-            return losses.confusion(self.discriminator(meaning))
+            return similarity.confusion(self.discriminator(meaning))
         if self.config.adversarial == "negative_ce":
             return -self._identified(encoded, meaning)
         return self._identified(encoded, _reversed(meaning))
 
     def _identified(self, encoded: Batch, meaning: Tensor) -> Tensor:
-        return losses.identification(self.discriminator(meaning), both(encoded, "language"))
+        return similarity.identification(self.discriminator(meaning), both(encoded, "language"))
 
 
 def _reversed(rows: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from disent_core.heads.frozen import FrozenHeadMethod
+from disent_core.heads.families.frozen import FrozenHeadMethod
 from disent_core.heads.meat import MeatConfig, MeatHead
 from disent_core.heads.oracle import OracleConfig, over
 

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from disent_core import losses
-from disent_core.heads.data import SIDES, Batch
-from disent_core.heads.frozen import FrozenHeadMethod, sum_of_means
-from disent_core.heads.linear import LinearHead
-from disent_core.training import Head, TrainConfig
+from disent_core.heads.families.frozen import FrozenHeadMethod, sum_of_means
+from disent_core.heads.modules.linear_split import LinearHead
+from disent_core.losses import similarity
+from disent_core.training.data import SIDES, Batch
+from disent_core.training.stacked import Head, TrainConfig
 
 Form = Literal["hinge", "abs", "square"]
 Variant = Literal[
@@ -122,7 +122,7 @@ class OracleHead(Head):
             found["intra_class"] = 2 - sum_of_means(self._similarity(encoded, side) for side in SIDES)
             if chosen.parallel:
                 translations = (_rows(encoded, side, "meaning_vectors") for side in SIDES)
-                found["intra_class"] = found["intra_class"] + losses.cosine_distance(*translations).mean()
+                found["intra_class"] = found["intra_class"] + similarity.cosine_distance(*translations).mean()
         if (chosen.leakage or chosen.languages) and "inter_class" not in self.config.without:
             found["inter_class"] = chosen.share * self._inter_class(chosen, encoded)
         return found
@@ -134,18 +134,18 @@ class OracleHead(Head):
             members = torch.ones_like(rows[:, :1])
         else:
             members = one_hot(labels, self.n_languages).to(rows.dtype)
-        return losses.mean_pairwise_cosine(rows, members, diagonal=self.config.intra_class_diagonal)
+        return similarity.mean_pairwise_cosine(rows, members, diagonal=self.config.intra_class_diagonal)
 
     def _inter_class(self, chosen: _Terms, encoded: Batch) -> Tensor:
         meaning, language = ([_rows(encoded, side, f"{name}_vectors") for side in SIDES] for name in EMBEDDINGS)
         held_down = []
         if chosen.leakage:
             form = self.config.separation or chosen.leakage
-            cosines = (losses.cosine(*both) for both in zip(meaning, language, strict=True))
-            held_down += [losses.separation(cosine, form=form) for cosine in cosines]
+            cosines = (similarity.cosine(*both) for both in zip(meaning, language, strict=True))
+            held_down += [similarity.separation(cosine, form=form) for cosine in cosines]
         if chosen.languages:
             form = self.config.separation or chosen.languages
-            held_down.append(losses.separation(losses.cosine(*language), form=form))
+            held_down.append(similarity.separation(similarity.cosine(*language), form=form))
         return sum_of_means(held_down)
 
 

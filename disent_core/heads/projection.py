@@ -12,9 +12,9 @@ from jaxtyping import Float64, Int
 from torch import Tensor
 
 from disent_core.errors import TrainingError
-from disent_core.heads.closed_form import BLOCK_ROWS, ClosedFormMethod, Solution, mean_vector, part
-from disent_core.heads.data import PairRows, TrainingData, VectorBank
+from disent_core.heads.families.closed_form import BLOCK_ROWS, ClosedFormMethod, Solution, mean_vector, part
 from disent_core.text import language_part
+from disent_core.training.data import PairRows, TrainingData, VectorBank
 
 
 @dataclass(frozen=True, kw_only=True)

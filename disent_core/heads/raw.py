@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from disent_core.heads.data import TextFeatures
-from disent_core.heads.untrained import UntrainedMethod
+from disent_core.heads.families.untrained import UntrainedMethod
+from disent_core.training.data import TextFeatures
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,8 @@
-"""Token classification: a tag for each word from its first sub-word, TWOSL's baseline; see `disent_core.slots`."""
+"""Token classification: a tag for each word from its first sub-word, the baseline of `disent_core.heads.twosl`."""
 
-from disent_core.heads.labelling import LabellingMethod
-from disent_core.slots.config import TOKEN_CLASSIFICATION_PRESETS
-from disent_core.slots.token_classification import TokenLabeller, start
+from disent_core.heads.families.tagger import LabellingMethod
+from disent_core.heads.twosl.config import TOKEN_CLASSIFICATION_PRESETS
+from disent_core.heads.twosl.token_labeller import TokenLabeller, start
 
 METHOD = LabellingMethod(
     name="token_classification", presets=TOKEN_CLASSIFICATION_PRESETS, start=start, open=TokenLabeller.load

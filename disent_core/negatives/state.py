@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from disent_core.negatives.config import BleuConfig
 from disent_core.negatives.nearest import Witnesses, update_max_bleu
-from disent_core.tables import SCHEMAS, conform
+from disent_core.storage.tables import SCHEMAS, conform
 
 _log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from disent_core.report import look
+from disent_core.report import style as look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -107,7 +107,7 @@ def _draw(
 
 def _components(rows: _Rows, most: int) -> tuple[Float[np.ndarray, "points kept"], Float[np.ndarray, " rank"]]:
     """Unit rows along their principal components, at most `most`, and the share of variance of each component."""
-    from disent_core.evaluation.retrieval import unit_rows
+    from disent_core.evaluation.metrics.ranking import unit_rows
 
     centred = unit_rows(rows, "points of a picture")
     centred = centred - centred.mean(axis=0)

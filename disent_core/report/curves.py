@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float
 
-from disent_core.report import look
+from disent_core.report import style as look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

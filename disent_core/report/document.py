@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from disent_core.report import curves, html, look, scores
+from disent_core.report import curves, html, scores, style
 from disent_core.report.cases import case_studies
 from disent_core.report.html import Html
 from disent_core.report.leaderboards import boards, heading
-from disent_core.report.look import Mark
 from disent_core.report.papers import claims, paper_tables
 from disent_core.report.scores import Row
+from disent_core.report.style import Mark
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -138,7 +138,7 @@ def _definitions(pairs: Iterable[tuple[str, str]]) -> Html:
 
 def _score_pictures(run: Run) -> Iterator[Html]:
     board = run.rows("leaderboard")
-    marks = look.method_marks((*run.methods, *sorted({row["method"] for row in board})))
+    marks = style.method_marks((*run.methods, *sorted({row["method"] for row in board})))
     seeds = scores.groups(run.rows("seed_values"))
     for place, (group, rows) in enumerate(scores.ordered_groups(board, run.tasks)):
         drawn = [each for each in _group_pictures(" ".join(group), rows, seeds.get(group, []), marks) if each]
@@ -165,7 +165,7 @@ def _group_pictures(name: str, rows: list[Row], seeds: Sequence[Row], marks: Map
 
 
 def _figure(drawn: "Figure | None", name: str, caption: str) -> Html:
-    return Html("") if drawn is None else html.figure(Html(look.svg(drawn, name)), html.text(caption))
+    return Html("") if drawn is None else html.figure(Html(style.svg(drawn, name)), html.text(caption))
 
 
 def _curve_pictures(rows: Sequence[Row]) -> Iterator[Html]:

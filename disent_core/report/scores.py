@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
-from disent_core.report import look
-from disent_core.report.look import Mark
+from disent_core.report import style as look
+from disent_core.report.style import Mark
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

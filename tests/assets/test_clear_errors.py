@@ -4,7 +4,7 @@ import dagster as dg
 import pytest
 import torch
 
-from disent_assets.report import clear_errors
+from disent_assets.asset_results import clear_errors
 from disent_core.errors import CorpusError
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from disent_assets.report import pictures
-from disent_core.report.look import figure, png_made_of
+from disent_assets.asset_results import pictures
+from disent_core.report.style import figure, png_made_of
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from statistics import median
 import numpy as np
 
 from disent_core import text
-from disent_core.embeddings import EmbeddingStore
+from disent_core.embeddings.store import EmbeddingStore
 from disent_core.encoders.huggingface import HuggingFaceConfig, HuggingFaceEncoder, load
 from tests.benchmarks.negatives import DEFAULT_MASSIVE
 

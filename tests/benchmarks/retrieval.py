@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from disent_core.evaluation.retrieval import nearest, unit_rows
-from disent_core.linear import product
+from disent_core.evaluation.metrics.ranking import nearest, unit_rows
+from disent_core.matmul import product
 
 ROWS, DIM, K, TURNS = 100_000, 384, 5, 4
 QUERIES, CANDIDATES = 512, 2_048  # of the bare product, whose scores then stay in the cache

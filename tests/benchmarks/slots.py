@@ -13,9 +13,9 @@ import torch
 from disent_core.corpora.annotation import bracketed_slots, tag_tokens
 from disent_core.encoders.checkpoint import model_folder
 from disent_core.encoders.contract import EncoderFiles
-from disent_core.slots.encode import encode_items
-from disent_core.slots.items import SpanItems, Tagged, span_items
-from disent_core.slots.tunable import TunableEncoder
+from disent_core.encoders.fine_tunable import TunableEncoder
+from disent_core.heads.twosl.features import encode_items
+from disent_core.heads.twosl.spans import SpanItems, Tagged, span_items
 from tests.benchmarks.encoding import MODEL, read_utterances, row
 from tests.benchmarks.negatives import DEFAULT_MASSIVE
 

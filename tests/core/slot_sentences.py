@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from disent_core.encoders.contract import EncoderFiles
-from disent_core.slots.items import Tagged
+from disent_core.heads.twosl.spans import Tagged
 
 SLOTS = {
     "time": ["nine", "ten", "half past nine", "quarter to ten"],

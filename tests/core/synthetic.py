@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from disent_core.arrays import KEY, StateTable, VectorTable
-from disent_core.heads.data import StateBank, TrainingData, VectorBank, grouped_states
-from disent_core.heads.join import training_data
-from disent_core.tables import SCHEMAS, rows_table
+from disent_core.embeddings.arrays import KEY, StateTable, VectorTable
+from disent_core.storage.tables import SCHEMAS, rows_table
 from disent_core.text import text_key, text_keys
+from disent_core.training.build_data import training_data
+from disent_core.training.data import StateBank, TrainingData, VectorBank, grouped_states
 
 DIM = 6
 

@@ -4,8 +4,8 @@ import numpy as np
 
 from disent_core.evaluation import EvaluationConfig, task
 from disent_core.evaluation.contract import Inputs
-from disent_core.schemas import SCHEMAS
-from disent_core.tables import rows_table
+from disent_core.storage.schemas import SCHEMAS
+from disent_core.storage.tables import rows_table
 from disent_core.text import text_key
 
 CONFIG = EvaluationConfig(bootstrap_samples=50)

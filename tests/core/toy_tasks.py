@@ -4,7 +4,7 @@ import numpy as np
 
 from disent_core.evaluation import EvaluationConfig, task
 from disent_core.evaluation.contract import Inputs
-from disent_core.tables import rows_table
+from disent_core.storage.tables import rows_table
 from disent_core.text import text_key
 
 ENGLISH = {"1": "good night", "2": "wake me", "3": "stop"}

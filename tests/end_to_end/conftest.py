@@ -16,10 +16,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from disent_assets.cli import main
-from disent_assets.database import query
 from disent_assets.definitions import build
+from disent_assets.duckdb_warehouse import query
 from disent_assets.resources import Workspace, open_workspace
-from disent_core.heads.train import describe_head
+from disent_core.heads.run import describe_head
 
 SAMPLE = Path(__file__).resolve().parents[2] / "data" / "corpora" / "sample" / "1.1" / "data"
 KEPT = {"train": 80, "dev": 20, "test": 20}

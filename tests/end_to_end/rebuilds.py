@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 from conftest import Project
 from safetensors import safe_open
 
-from disent_assets.database import query
-from disent_core.tables import content_fingerprint
+from disent_assets.duckdb_warehouse import query
+from disent_core.storage.tables import content_fingerprint
 
 Made = Mapping[str, object]
 """What is made, by its name; equal values are equal to the bit."""

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from disent_assets.cli import main
 from disent_core import heads
-from disent_core.config import load_config
+from disent_core.config.load import load_config
 from disent_core.errors import ConfigError
 
 MODULE = '''
@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from disent_core import losses
-from disent_core.heads.frozen import FrozenHeadMethod
-from disent_core.training import Head, TrainConfig
+from disent_core.losses import similarity
+from disent_core.heads.families.frozen import FrozenHeadMethod
+from disent_core.training.stacked import Head, TrainConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class RotationHead(Head):
 
     def forward(self, batch):
         source, target = (self.meaning(batch[f"{side}_vectors"]) for side in ("source", "target"))
-        return {"parallel": losses.cosine_distance(source, target).mean()}
+        return {"parallel": similarity.cosine_distance(source, target).mean()}
 
 
 METHOD = FrozenHeadMethod(

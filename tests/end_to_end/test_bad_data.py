@@ -11,7 +11,7 @@ import pytest
 from click.testing import Result
 from conftest import Project
 
-from disent_core.files import sealed_path
+from disent_core.storage.files import sealed_path
 
 pytestmark = pytest.mark.end_to_end
 

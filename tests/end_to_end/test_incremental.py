@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from conftest import Project
 
-from disent_core.tables import content_of
+from disent_core.storage.tables import content_of
 
 pytestmark = pytest.mark.end_to_end
 

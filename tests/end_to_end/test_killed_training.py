@@ -11,7 +11,7 @@ import dagster as dg
 import pytest
 from conftest import Project
 
-import disent_core.training
+import disent_core.training.stacked
 from disent_assets.instance import FACE
 
 pytestmark = pytest.mark.end_to_end
@@ -52,8 +52,10 @@ def test_a_killed_training_goes_on_to_the_weights_of_an_undisturbed_one(finished
     assert killed.weights() == earlier
 
     computed = []
-    one_epoch = disent_core.training._one_epoch
-    monkeypatch.setattr(disent_core.training, "_one_epoch", lambda *args: computed.append(1) or one_epoch(*args))
+    one_epoch = disent_core.training.stacked._one_epoch
+    monkeypatch.setattr(
+        disent_core.training.stacked, "_one_epoch", lambda *args: computed.append(1) or one_epoch(*args)
+    )
     killed.materialize(*HEAD[1:])
     assert 0 < len(computed) < EPOCHS
     undisturbed.materialize(*HEAD[1:])

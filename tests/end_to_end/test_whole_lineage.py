@@ -10,9 +10,9 @@ import dagster as dg
 import pytest
 from conftest import Events, rows
 
-from disent_assets.database import query as query_warehouse
-from disent_assets.evaluation import problems
-from disent_assets.printing import render
+from disent_assets.duckdb_warehouse import query as query_warehouse
+from disent_assets.stages.evaluation import problems
+from disent_assets.table_text import render
 from disent_core.evaluation.contract import TASKS, task
 
 pytestmark = pytest.mark.end_to_end

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from disent_assets.database import published_metrics
-from disent_core.code_switching import read_dictionary
-from disent_core.config import load_config
+from disent_assets.duckdb_warehouse import published_metrics
+from disent_core.config.load import load_config
 from disent_core.corpora import is_of_pairs, pair_reader, reader
-from disent_core.encoders.vectors import VectorsConfig, encoder_fingerprint, known_keys, load
+from disent_core.encoders.imported import VectorsConfig, encoder_fingerprint, known_keys, load
+from disent_core.targets.code_switching import read_dictionary
 
 from .mutate import Files, mutated
 

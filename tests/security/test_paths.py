@@ -6,14 +6,14 @@ from click.testing import CliRunner
 from disent_assets.cli import main
 from disent_assets.instance import plan
 from disent_assets.resources import Workspace, open_workspace
-from disent_core.config import load_config
-from disent_core.config_sections import CorpusConfig
+from disent_core.config.load import load_config
+from disent_core.config.sections import CorpusConfig
 from disent_core.corpora.download import file_name
 from disent_core.corpora.languages import split_codes
 from disent_core.encoders.checkpoint import model_folder
-from disent_core.encoders.vectors import VectorsConfig, vector_files
+from disent_core.encoders.imported import VectorsConfig, vector_files
 from disent_core.errors import ConfigError, EncoderError
-from disent_core.tables import safe_part, table_path
+from disent_core.storage.tables import safe_part, table_path
 
 CLIMBING = (
     "..", ".", "", "../x", "x/../y", "/etc/passwd", "a/b", "a\\b", "~", "~root", ".hidden", "-x", "a\x00b", "a\nb",

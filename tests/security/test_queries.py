@@ -8,8 +8,8 @@ import time
 import duckdb
 import pytest
 
-from disent_assets import database
-from disent_assets.database import query
+from disent_assets import duckdb_warehouse
+from disent_assets.duckdb_warehouse import query
 from disent_core.errors import DisentError
 
 
@@ -94,8 +94,10 @@ def test_questions_are_answered(warehouse, sql):
 
 
 def test_a_question_that_needs_too_much_memory_is_an_error_and_writes_nothing_to_disk(warehouse, monkeypatch):
-    assert "memory_limit = '4GB'" in database._ASKING
-    monkeypatch.setattr(database, "_ASKING", tuple(option.replace("4GB", "64MB") for option in database._ASKING))
+    assert "memory_limit = '4GB'" in duckdb_warehouse._ASKING
+    monkeypatch.setattr(
+        duckdb_warehouse, "_ASKING", tuple(option.replace("4GB", "64MB") for option in duckdb_warehouse._ASKING)
+    )
     with pytest.raises(DisentError, match="Out of Memory"):
         query(warehouse, "select list(range) from range(30_000_000)")
     assert [path.name for path in warehouse.parent.iterdir()] == [warehouse.name]
@@ -105,7 +107,7 @@ ENDLESS = "with recursive t as (select 1 as n union select (n + 1) % 1_000_000_0
 SCRIPT = """
 import signal, sys
 from pathlib import Path
-from disent_assets.database import query
+from disent_assets.duckdb_warehouse import query
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which a process in the background does not have
 print("asking", flush=True)
 query(Path(sys.argv[1]), sys.argv[2])

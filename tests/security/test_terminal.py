@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from disent_assets.cli import _Printable, main
-from disent_assets.printing import render
+from disent_assets.table_text import render
 from disent_core.text import printable
 
 ESCAPES = (

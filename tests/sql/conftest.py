@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from disent_assets.database import build_warehouse, query
-from disent_core.tables import SCHEMAS, rows_table, write_table
+from disent_assets.duckdb_warehouse import build_warehouse, query
+from disent_core.storage.tables import SCHEMAS, rows_table, write_table
 
 SQL = Path(__file__).parents[2] / "sql"
 

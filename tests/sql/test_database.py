@@ -8,10 +8,10 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from disent_assets.database import INPUTS, build_warehouse, query, references
-from disent_assets.printing import render
+from disent_assets.duckdb_warehouse import INPUTS, build_warehouse, query, references
+from disent_assets.table_text import render
 from disent_core.errors import DisentError, TableError
-from disent_core.tables import SCHEMAS, write_table
+from disent_core.storage.tables import SCHEMAS, write_table
 
 SQL = Path(__file__).parents[2] / "sql"
 
@@ -110,7 +110,7 @@ def test_readers_never_meet_half_a_warehouse(warehouse):
     warehouse.build(metrics=[{}])
     code = f"""
 from pathlib import Path
-from disent_assets.database import query
+from disent_assets.duckdb_warehouse import query
 for _ in range(40):
     rows = query(Path({str(warehouse.path)!r}), "select (select count(*) from metrics), count(*) from leaderboard")
     metrics, board = rows.to_pylist()[0].values()
@@ -288,5 +288,5 @@ def test_json_tells_time_as_text():
 
 
 def test_the_module_needs_neither_dagster_nor_torch():
-    code = "import sys, disent_assets.database; assert not {'dagster', 'torch'} & set(sys.modules)"
+    code = "import sys, disent_assets.duckdb_warehouse; assert not {'dagster', 'torch'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], cwd=SQL.parent, check=True)

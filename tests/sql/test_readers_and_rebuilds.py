@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from disent_assets.database import build_warehouse, query
+from disent_assets.duckdb_warehouse import build_warehouse, query
 from disent_assets.resources import SQL
-from disent_core.tables import SCHEMAS, rows_table, write_table
+from disent_core.storage.tables import SCHEMAS, rows_table, write_table
 
 ROWS = 40
 READERS = 10

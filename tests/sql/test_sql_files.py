@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from disent_assets.database import references
-from disent_core.tables import SCHEMAS
+from disent_assets.duckdb_warehouse import references
+from disent_core.storage.tables import SCHEMAS
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "sql").rglob("*.sql"))

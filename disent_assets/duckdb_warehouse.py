@@ -1,0 +1,352 @@
+"""The DuckDB warehouse as pure functions: build it, ask it. No Dagster here.
+
+`sql/tables` and `sql/views` hold one relation a file (`tables/corpora/utterances.sql` is `corpora.utterances`),
+`sql/checks` one check a file, `sql/published` the papers' figures. Tables read `inputs.NAME`; everything else is
+named `schema.relation`, and the order of building follows from these names.
+"""
+
+import errno
+import re
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import Any, Literal
+
+import duckdb
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+
+from disent_core.errors import DisentError, TableError, located
+from disent_core.storage.files import sealed_path
+from disent_core.storage.tables import SCHEMAS
+
+INPUTS = (
+    "metrics",
+    "rankings",
+    "comparisons",
+    "configured_methods",
+    "utterances",
+    "sentence_pairs",
+    "negative_pool",
+    "masked_utterances",
+    "template_pairs",
+    "training_template_pairs",
+    "code_switched_pairs",
+    "training_curve",
+)
+"""Tables that the warehouse is made from, by their names in `SCHEMAS`."""
+
+Severity = Literal["error", "warning"]
+
+SAMPLE = 5
+"""Offending rows of a check that its result carries."""
+
+_PUBLISHED = pa.schema(
+    [
+        *((name, pa.string()) for name in SCHEMAS["metrics"].names[:8]),
+        ("value", pa.float64()),
+        ("n", pa.int64()),
+        *((name, pa.string()) for name in ("settings", "paper", "table", "note")),
+    ]
+)
+_CLOSED: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+}
+_ASKING = (
+    "timezone = 'UTC'",
+    "temp_directory = ''",
+    "memory_limit = '4GB'",
+    "enable_external_access = false",
+    "lock_configuration = true",
+)
+_COMMENT = re.compile(r"--[^\n]*")
+_REFERENCE = re.compile(r"\b(?:from|join)\s+(\w+\.\w+)")
+_SEVERITY = re.compile(r"^-- severity: (error|warning)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckResult:
+    """What one check of `sql/checks` found.
+
+    Attributes:
+        name: of its file.
+        severity: `error` keeps the old warehouse in place, `warning` is only reported.
+        offending: rows that it returned.
+        sample: the first of them.
+    """
+
+    name: str
+    severity: Severity
+    offending: int
+    sample: tuple[Mapping[str, Any], ...]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.offending} rows, e.g. {dict(self.sample[0]) if self.sample else None}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarehouseReport:
+    """What a build wrote: rows of each relation (tables first), the checks, and how long it took."""
+
+    rows: Mapping[str, int]
+    checks: tuple[CheckResult, ...]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class _Relation:
+    """One file of `sql/tables` or `sql/views`."""
+
+    name: str
+    kind: Literal["table", "view"]
+    sql: str
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return references(self.sql)
+
+
+def references(sql: str) -> frozenset[str]:
+    """Relations that a query reads, as it names them: `schema.relation` after `from` or `join`."""
+    return frozenset(_REFERENCE.findall(_COMMENT.sub("", sql)))
+
+
+# --- building ---------------------------------------------------------------------------------------------
+
+
+def build_warehouse(inputs: Mapping[str, Sequence[Path]], sql_root: Path, destination: Path) -> WarehouseReport:
+    """Build the warehouse beside `destination` and swap it in, so that a reader sees the old one or the new.
+
+    Args:
+        inputs: by name from `INPUTS`, just the Parquet files to load; a name left out is an empty table.
+        sql_root: folder with `tables`, `views`, `checks` and `published`.
+        destination: the DuckDB file. It changes only if every check of severity `error` passes.
+
+    Raises:
+        TableError: if an input is missing, damaged or of another schema, or a check of severity `error` fails.
+        DisentError: if a file of `sql_root` can't be run; names the file.
+    """
+    started = time.monotonic()
+    if unknown := sorted(set(inputs) - set(INPUTS)):
+        raise TableError(f"{unknown} are no inputs of the warehouse; known are {list(INPUTS)}")
+    relations = _in_order(_relations(sql_root))
+    with _new_database(destination) as connection:
+        connection.execute("attach ':memory:' as inputs")  # never part of the file
+        for name in INPUTS:
+            _attach_input(connection, name, inputs.get(name, ()))
+        connection.register("published_rows", published_metrics(sql_root / "published"))
+        connection.execute("create table inputs.published_metrics as from published_rows")
+        connection.unregister("published_rows")
+        for relation in relations:
+            _create(connection, relation)
+        connection.execute("detach inputs")
+        rows = {relation.name: _count(connection, relation.name) for relation in relations}
+        checks = tuple(_check(connection, path) for path in sorted((sql_root / "checks").glob("*.sql")))
+        if failed := [str(check) for check in checks if check.offending and check.severity == "error"]:
+            found = f"{len(failed)} of {len(checks)} checks of the warehouse failed: {'; '.join(failed)}"
+            raise TableError(f"{found}. Mend what sql/checks/ names; the warehouse before this one stays")
+    return WarehouseReport(rows=rows, checks=checks, seconds=time.monotonic() - started)
+
+
+def published_metrics(folder: Path) -> pa.Table:
+    """The papers' figures, in the order of their files and lines.
+
+    Raises:
+        TableError: if a file has other columns, or text where a number must be.
+    """
+    options = pc.ConvertOptions(column_types=_PUBLISHED, include_columns=_PUBLISHED.names, strings_can_be_null=False)
+    parsing = pc.ParseOptions(newlines_in_values=True)
+    tables = [_PUBLISHED.empty_table()]
+    for path in sorted(folder.glob("*.csv")):
+        try:
+            tables.append(pc.read_csv(path, parse_options=parsing, convert_options=options))
+        except (pa.ArrowException, OSError) as error:
+            raise TableError(located(path, None, f"not as expected: {error}", "Correct the file")) from error
+    return pa.concat_tables(tables)
+
+
+@contextmanager
+def _new_database(destination: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection to a new file beside `destination`, which takes its place if nothing is raised."""
+    with sealed_path(destination) as beside:
+        connection = duckdb.connect(beside, config=_CLOSED)
+        try:
+            yield connection
+        finally:
+            with _one_line("the warehouse"):
+                connection.close()  # writes the log into the file
+            beside.with_name(beside.name + ".wal").unlink(missing_ok=True)
+            shutil.rmtree(beside.with_name(beside.name + ".tmp"), ignore_errors=True)
+
+
+def _relations(sql_root: Path) -> dict[str, _Relation]:
+    """Every table and view by its name, `main.` where its file lies at the top."""
+    found: dict[str, _Relation] = {}
+    for kind in ("table", "view"):
+        folder = sql_root / f"{kind}s"
+        for path in sorted(folder.rglob("*.sql")):
+            parts = path.relative_to(folder).with_suffix("").parts
+            name = ".".join(parts if len(parts) > 1 else ("main", *parts))
+            if name in found:
+                raise DisentError(located(path, None, f"{name} is defined twice", "Rename one of the files"))
+            found[name] = _Relation(name, kind, path.read_text(encoding="utf-8"))
+    if not found:
+        raise DisentError(located(sql_root, None, "no table or view is defined here", "Name the sql folder"))
+    return found
+
+
+def _in_order(relations: Mapping[str, _Relation]) -> list[_Relation]:
+    """Tables, then views, each after whatever it reads.
+
+    Raises:
+        DisentError: if relations read each other in a circle, or a view reads inputs, which are not kept.
+    """
+    for view in relations.values():
+        if view.kind == "view" and (kept_out := [name for name in view.reads if name.startswith("inputs.")]):
+            raise DisentError(f"view {view.name} reads {kept_out}; only tables may. Read the table of that name")
+    graph = {name: relation.reads & relations.keys() for name, relation in relations.items()}
+    try:
+        names = list(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        raise DisentError(f"relations read each other in a circle: {' -> '.join(error.args[1])}") from error
+    return sorted((relations[name] for name in names), key=lambda relation: relation.kind)
+
+
+def _attach_input(connection: duckdb.DuckDBPyConnection, name: str, paths: Sequence[Path]) -> None:
+    """Make `inputs.NAME`: a view over just these files, or an empty table where there are none."""
+    for path in paths:
+        _require_schema(path, name)
+    if paths:
+        files = ", ".join(_file_literal(path) for path in paths)
+        query = f"create view inputs.{name} as from read_parquet([{files}], hive_partitioning = false)"
+        connection.execute(query)
+        return
+    connection.register("no_rows", SCHEMAS[name].empty_table())
+    connection.execute(f"create table inputs.{name} as from no_rows")
+    connection.unregister("no_rows")
+
+
+def _require_schema(path: Path, name: str) -> None:
+    try:
+        schema = pq.read_schema(path)
+    except FileNotFoundError as error:
+        raise TableError(located(path, None, "this table does not exist", "Materialise its asset")) from error
+    except (pa.ArrowInvalid, OSError) as error:
+        remedy = "Delete the file and materialise its asset again"
+        raise TableError(located(path, None, f"this table is damaged ({error})", remedy)) from error
+    if not schema.equals(SCHEMAS[name]):
+        odd = sorted(str(field) for field in {*schema} ^ {*SCHEMAS[name]})
+        remedy = "Materialise its asset again"
+        raise TableError(located(path, None, f"the schema is not that of {name}, see {odd[:4]}", remedy))
+
+
+def _file_literal(path: Path) -> str:
+    """SQL text of one file's name: no quote ends it and no `*` makes it a pattern."""
+    exact = re.sub(r"[*?[]", r"[\g<0>]", str(path.absolute()))
+    return "'" + exact.replace("'", "''") + "'"
+
+
+def _create(connection: duckdb.DuckDBPyConnection, relation: _Relation) -> None:
+    schema, _ = relation.name.split(".")
+    connection.execute(f"create schema if not exists {schema}")
+    with _one_line(f"{relation.kind} {relation.name}"):
+        connection.execute(f"create {relation.kind} {relation.name} as {relation.sql}")
+
+
+def _count(connection: duckdb.DuckDBPyConnection, name: str) -> int:
+    with _one_line(f"relation {name}"):
+        return connection.sql(f"select count(*) from {name}").fetchall()[0][0]
+
+
+def _check(connection: duckdb.DuckDBPyConnection, path: Path) -> CheckResult:
+    sql = path.read_text(encoding="utf-8")
+    severity = _SEVERITY.search(sql)
+    if severity is None:
+        remedy = "Add the line `-- severity: error` or `-- severity: warning`"
+        raise DisentError(located(path, None, "this check has no severity", remedy))
+    level: Severity = "error" if severity[1] == "error" else "warning"
+    counted = f"select count(*) over () as offending_, * from (\n{sql}\n) as found limit {SAMPLE}"
+    with _one_line(f"check {path.stem}"):
+        found = connection.sql(counted).to_arrow_table().to_pylist()
+    offending = [row.pop("offending_") for row in found]
+    total = offending[0] if offending else 0
+    return CheckResult(name=path.stem, severity=level, offending=total, sample=tuple(found))
+
+
+@contextmanager
+def _one_line(what: str) -> Iterator[None]:
+    """DuckDB's errors as one line that tells where they come from."""
+    try:
+        yield
+    except duckdb.Error as error:
+        if "No space left on device" in str(error):
+            raise OSError(errno.ENOSPC, str(error)) from error
+        raise DisentError(f"{what}: {' '.join(str(error).split())}") from error
+
+
+# --- asking -----------------------------------------------------------------------------------------------
+
+
+def query(database: Path, sql: str) -> pa.Table:
+    """Answer of one query. It can change nothing in the warehouse, reach no other file and no network.
+
+    Only `select` (and `from`, `with`, `pivot`, `describe`) is run: even without access to files DuckDB lets
+    `attach` and `copy` write the database that is open, and its log. A query has 4 GB of memory.
+
+    Raises:
+        TableError: if the warehouse is missing or damaged.
+        DisentError: if the query can't be run, or is no query.
+    """
+    if not database.is_file():
+        raise TableError(located(database, None, "there is no warehouse", "Materialise it first"))
+    # DuckDB shares one open file among all connections of a process, even after a swap: attached to an instance
+    # of our own, it is opened anew.
+    with duckdb.connect(":memory:", config=_CLOSED) as connection:
+        try:
+            path = str(database.absolute()).replace("'", "''")
+            connection.execute(f"attach '{path}' as warehouse (read_only)")
+        except duckdb.Error as error:
+            remedy = "Delete the file and materialise it again"
+            raise TableError(located(database, None, f"can't be opened ({error})", remedy)) from error
+        connection.execute("use warehouse")
+        for option in _ASKING:
+            connection.execute(f"set {option}")
+        with _one_line("query"):
+            _require_select(connection, sql)
+            answer = _interruptible(connection, sql)
+        if answer is not None:
+            return answer
+    raise DisentError("query: this statement returns no rows. Ask with select")
+
+
+def _interruptible(connection: duckdb.DuckDBPyConnection, sql: str) -> pa.Table | None:
+    """Answer of a query that Ctrl-C ends: DuckDB itself waits deaf where its own threads do the work."""
+
+    def ask() -> pa.Table | None:
+        answer = connection.sql(sql)
+        return None if answer is None else answer.to_arrow_table()
+
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        asked = thread.submit(ask)
+        try:
+            return asked.result()
+        except KeyboardInterrupt:
+            while not asked.done():  # an interrupt before the query runs is lost
+                connection.interrupt()
+                wait([asked], timeout=0.1)
+            raise
+
+
+def _require_select(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+    """A pivot is several statements in one, so its first word has to say that it only asks."""
+    kinds = {duckdb.StatementType.SELECT: "", duckdb.StatementType.MULTI: r"\s*(pivot|from|\(|select|with)\b"}
+    for each in connection.extract_statements(sql):
+        if re.match(kinds.get(each.type, "(?!)"), _COMMENT.sub("", each.query), re.IGNORECASE) is None:
+            raise DisentError(f"query: {each.type.name.lower()} is not run here. Ask with select")

@@ -1,0 +1,1 @@
+"""One module for each stage of the lineage: its assets, and nothing that computes."""

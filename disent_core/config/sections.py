@@ -1,0 +1,145 @@
+"""The sections of the configuration that belong to no single stage: corpora, experiment and targets."""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from disent_core.config.toml_lines import nearest
+from disent_core.corpora import READERS, format_module, is_of_pairs
+from disent_core.corpora.contract import Shares
+from disent_core.corpora.download import file_name
+from disent_core.targets.code_switching import CodeSwitchingConfig
+from disent_core.targets.masking import MaskingConfig, TemplatePairConfig
+
+FORBID: dict[str, Any] = {"extra": "forbid"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusConfig:
+    """A published corpus: its reader, where it lies (`path`, `url` or both), and what is taken of it.
+
+    Attributes:
+        name: of the corpus in tables and metrics.
+        format: its reader's name, from `READERS`.
+        languages: locales, as published; of a corpus of sentence pairs the languages (`en`, `de`) whose pairs are
+            taken. Left out: all that lie at `path`.
+        pairs: of a corpus of sentence pairs, those that are taken: `en-de` reads source English, target German.
+        path: folder or archive, relative to the file.
+        url: of an archive, which is downloaded once: to `path` if that is given and nothing is there yet.
+        sha256: of the download, in hex; another file is refused.
+        size: of the download, in bytes.
+        train: whether heads train on it, or it only evaluates them; left out: what is usual for its format.
+        limit: rows of each split that are taken of a language or pair, the first ones.
+        splits: shares of train, dev and test, for formats that publish no splits.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID
+
+    name: str
+    format: str
+    languages: tuple[str, ...] = ()
+    pairs: tuple[str, ...] = ()
+    path: str | None = None
+    url: str | None = None
+    sha256: str | None = None
+    size: int | None = None
+    train: bool | None = None
+    limit: int | None = None
+    splits: Shares | None = None
+
+    def __post_init__(self) -> None:
+        if self.format not in READERS:
+            near = nearest(self.format, READERS)
+            raise ValueError(f"format {self.format!r} is unknown{near}; choose one of {', '.join(READERS)}")
+        if self.path is None and self.url is None:
+            raise ValueError("give path, url or both")
+        if self.url is not None:
+            file_name(self.url)
+        for name in ("languages", "pairs"):
+            if len(set(getattr(self, name))) < len(getattr(self, name)):
+                raise ValueError(f"{name} must be distinct: {list(getattr(self, name))}")
+        if self.pairs and not self.is_of_pairs:
+            raise ValueError(f"pairs are of corpora of sentence pairs, which format {self.format!r} is not")
+        if self.url is not None and not (self.pairs or (self.languages and not self.is_of_pairs)):
+            raise ValueError("what a download has is not known yet: name its languages or pairs")
+        if self.limit is not None and self.limit < 1:
+            raise ValueError(f"limit is {self.limit}; it must be at least 1")
+        if self.splits is not None:
+            if format_module(self.format).SHARES is None:
+                raise ValueError(f"splits are published with format {self.format!r}; leave splits out")
+            if min(self.splits) < 0 or abs(sum(self.splits) - 1) > 1e-6:
+                raise ValueError(f"splits must be shares of train, dev and test that sum to 1, not {self.splits}")
+
+    @property
+    def is_of_pairs(self) -> bool:
+        """Whether it is read into `sentence_pairs`, else into `utterances`."""
+        return is_of_pairs(self.format)
+
+    @property
+    def is_switchable(self) -> bool:
+        """Whether its pairs are translations, some of whose words may be replaced by their own."""
+        return format_module(self.format).KIND in ("translations", "bitext")
+
+    @property
+    def trains(self) -> bool:
+        """Whether heads train on it."""
+        return format_module(self.format).TRAINS if self.train is None else self.train
+
+    @property
+    def shares(self) -> Shares | None:
+        """Of the splits that are drawn; None: they are published."""
+        return self.splits or format_module(self.format).SHARES
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExperimentConfig:
+    """What is trained and compared. A pair `en-de+en-es` trains one model on the mixture of both.
+
+    Attributes:
+        pairs: of languages, in one direction only, or mixtures of such pairs.
+        methods: names from the registry, or of tables `[methods.NAME]`.
+        seeds: of every method in which something is random.
+        device: of encoding, training and evaluation; `auto` is the GPU where there is one.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID
+
+    pairs: tuple[str, ...]
+    methods: tuple[str, ...]
+    seeds: tuple[int, ...] = (0, 1, 2)
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+
+    def __post_init__(self) -> None:
+        for name in ("pairs", "methods", "seeds"):
+            values = getattr(self, name)
+            if not values or len(set(values)) < len(values):
+                raise ValueError(f"{name} must be distinct, and at least one: {list(values)}")
+        if odd := [seed for seed in self.seeds if not 0 <= seed < 2**63]:
+            raise ValueError(f"seeds must be from 0 to 2**63 - 1, not {odd}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetsConfig(MaskingConfig):
+    """How utterances are masked, and how template pairs are generated: those of tasks, and those of training.
+
+    Training never sees a slot value or a source of the test split.
+
+    Attributes:
+        template_pairs: those of tasks.
+        training_template_pairs: those of training; `values` must be "train", and `splits` of train and dev.
+        code_switching: sentences some of whose words are replaced by translations; none without dictionaries.
+    """
+
+    template_pairs: TemplatePairConfig = field(default_factory=TemplatePairConfig)
+    training_template_pairs: TemplatePairConfig = field(
+        default_factory=lambda: TemplatePairConfig(splits=("train", "dev"), values="train", n_targets=1)
+    )
+    code_switching: CodeSwitchingConfig = field(default_factory=CodeSwitchingConfig)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        training = self.training_template_pairs
+        if "test" in training.splits or training.values != "train":
+            raise ValueError(
+                f"training_template_pairs must have splits train and dev and values 'train', "
+                f"not {list(training.splits)} and {training.values!r}: nothing of test may be trained on"
+            )

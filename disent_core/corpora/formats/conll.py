@@ -1,0 +1,169 @@
+"""Named entities in CoNLL format: a token and its tag a line, a blank line between sentences.
+
+Tjong Kim Sang and De Meulder 2003, https://aclanthology.org/W03-0419; Adelani et al. 2021, MasakhaNER,
+https://aclanthology.org/2021.tacl-1.66. Files lie in a folder a language (`yor/train.txt`) or bear its name
+(`eng.testa`, `yor-dev.conll`). Columns are parted by tab or space; the first is the token, the last its tag in
+BIO, IOB1, IOBES or BILOU; `-DOCSTART-` lines are none.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from disent_core.corpora.annotation import OUTSIDE, bio_tags
+from disent_core.corpora.contract import Kind, Shares
+from disent_core.corpora.languages import is_language_code, language_code
+from disent_core.corpora.lines import REMEDY, files_hash, read_lines, stored_text
+from disent_core.corpora.paths import absent, check_folder
+from disent_core.errors import CorpusError, located
+from disent_core.storage.tables import rows_table
+from disent_core.text import normalise, separator_of, text_key
+
+KIND: Kind = "entities"
+TRAINS = True
+SHARES: Shares | None = None
+PARALLEL = "none"
+LOCALES = None
+
+_SPLITS = {
+    "train": "train", "dev": "dev", "valid": "dev", "validation": "dev", "testa": "dev", "test": "test",
+    "testb": "test",
+}  # fmt: skip
+_ENDINGS = frozenset({"txt", "conll", "tsv", "bio", "iob", "iob2", "ner"})
+_SEPARATOR = re.compile("[ \t]+")
+
+
+def language_of(locale: str) -> str:
+    """The language of a locale: `yor` -> `yo`."""
+    return language_code(locale)
+
+
+def locales(path: Path) -> list[str]:
+    """Languages that the folder or one below it has, as it names them, sorted.
+
+    Raises:
+        CorpusError: if the folder does not exist, or has none or one of them twice.
+    """
+    return sorted({files[0] for files in _files(path).values()})
+
+
+def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> pa.Table:
+    """Rows of one language in the schema `utterances`: train, dev, test, each in the order of its file.
+
+    A row's `utterance_id` is its split and number there; its text the tokens with spaces between them, or without
+    in scripts that have none; there is no intent. Tags are normalised to BIO. Lines with a tag `O` and no token
+    are left out.
+
+    Args:
+        path: folder with the folders or files of languages, or the folder of one.
+        locale: a language by any of its codes: `yor` or `yo`.
+        corpus: the name that the rows carry.
+        language: the language that the rows carry.
+
+    Raises:
+        CorpusError: if the language is absent; if a file is missing, empty or not UTF-8, or has no sentence; or if
+            a line has no token, no tag or an illegal one.
+    """
+    files = _files_of(path, locale)
+    rows = [row for split in dict.fromkeys(_SPLITS.values()) if split in files
+            for row in _sentences(files[split], split, language)]  # fmt: skip
+    return rows_table([{"corpus": corpus, "language": language, **row} for row in rows], "utterances")
+
+
+def content_hash(path: Path, locale: str) -> str:
+    """SHA-256, 64 hex digits, of the files of all splits of this language.
+
+    Raises:
+        CorpusError: as `read_utterances`, short of malformed lines.
+    """
+    files = _files_of(path, locale)
+    return files_hash(files[split] for split in sorted(files))
+
+
+# --- files ------------------------------------------------------------------------------------------------
+
+
+def _files_of(path: Path, locale: str) -> dict[str, Path]:
+    found = _files(path)
+    code = language_code(locale) if is_language_code(locale) else locale
+    files = {split: file for (language, split), (_, file) in found.items() if language == code}
+    if not files:
+        raise absent(path, repr(locale), {published for published, _ in found.values()})
+    return files
+
+
+def _files(path: Path) -> dict[tuple[str, str], tuple[str, Path]]:
+    """(Language, split) -> language as published, file."""
+    check_folder(path)
+    found: dict[tuple[str, str], tuple[str, Path]] = {}
+    for file in sorted(path.rglob("*")):
+        named = _language_and_split(file) if file.is_file() else None
+        if named is None:
+            continue
+        published, split = named
+        _, first = found.setdefault((language_code(published), split), (published, file))
+        if first != file:
+            twice = f"{file.relative_to(path)} and {first.relative_to(path)} are of one language and split"
+            raise CorpusError(located(path, None, twice, "Keep one of them in the folder"))
+    if not found:
+        remedy = "Files are named like yor/train.txt or eng.train; is this the right path?"
+        raise CorpusError(located(path, None, "it has no such files", remedy))
+    return found
+
+
+def _language_and_split(file: Path) -> tuple[str, str] | None:
+    """Of the parts of the file's name, else of its folder's name; None for other files."""
+    parts = [part for part in re.split("[._-]", file.name) if part.lower() not in _ENDINGS]
+    splits = [part for part in parts if part.lower() in _SPLITS]
+    others = [part for part in parts if part not in splits]
+    if len(splits) != 1 or len(others) > 1:
+        return None
+    published = others[0] if others else file.parent.name
+    return (published, _SPLITS[splits[0].lower()]) if is_language_code(published) else None
+
+
+# --- sentences --------------------------------------------------------------------------------------------
+
+
+def _sentences(path: Path, split: str, language: str) -> Iterator[dict[str, Any]]:
+    count = 0
+    for first, rows in _blocks(path):
+        count += 1
+        try:
+            tokens, tags = [normalise(token) for token, _ in rows], bio_tags([tag for _, tag in rows])
+            text = stored_text(separator_of(language).join(tokens))
+        except ValueError as error:
+            raise CorpusError(located(path, first, f"in this sentence, {error}", REMEDY)) from error
+        yield {
+            "utterance_id": f"{split}-{count}", "split": split, "domain": None, "intent": None, "text": text,
+            "tokens": tokens, "slot_tags": tags, "text_key": text_key(text),
+        }  # fmt: skip
+    if not count:
+        raise CorpusError(located(path, None, "this file has no sentence", "Take it from the published corpus again"))
+
+
+def _blocks(path: Path) -> Iterator[tuple[int, Sequence[tuple[str, str]]]]:
+    """Sentences as tokens with their tags, each with the number of its first line."""
+    rows: list[tuple[str, str]] = []
+    first = 1
+    for number, line in enumerate([*read_lines(path), ""], start=1):
+        if line.strip() and not line.startswith("-DOCSTART-"):
+            rows.extend(_token(path, number, line))
+            continue
+        if rows:
+            yield first, rows
+        rows, first = [], number + 1
+
+
+def _token(path: Path, number: int, line: str) -> list[tuple[str, str]]:
+    """Token and tag of a line; nothing of a line that has the tag `O` alone, behind a separator."""
+    columns = line.rstrip().split("\t") if "\t" in line else _SEPARATOR.split(line.rstrip())
+    token, tag = columns[0].strip(" "), columns[-1].strip(" ")
+    if len(columns) > 1 and not token.strip() and tag == OUTSIDE:
+        return []
+    if len(columns) < 2 or not token.strip() or not tag:
+        raise CorpusError(located(path, number, f"expected a token and its tag, found {line!r}", REMEDY))
+    return [(token, tag)]

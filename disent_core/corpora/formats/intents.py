@@ -1,0 +1,251 @@
+"""Any table of languages, intents and texts: a CSV, TSV, JSONL or Parquet file, or a folder of such files.
+
+Columns, by name: `language` (or `lang`, `locale`), `intent` (or `label`), `text` (or `utterance`, `sentence`), and if
+there are any `id`, `split`, `domain` (or `scenario`); others are ignored. Rows of equal `id` are translations. Without
+splits, by column or by the name of the file (`train.csv`), all rows are `test` until `SHARES` of them are drawn.
+"""
+
+import csv
+import hashlib
+import io
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from disent_core.corpora.annotation import OUTSIDE
+from disent_core.corpora.contract import Kind, Shares
+from disent_core.corpora.languages import is_language_code, language_code
+from disent_core.corpora.lines import REMEDY, read_bytes, read_lines, stored_text
+from disent_core.corpora.paths import absent, missing
+from disent_core.errors import CorpusError, located
+from disent_core.storage.tables import rows_table
+from disent_core.text import language_part, parsed_json, text_key, tokenize
+
+KIND: Kind = "utterances"
+TRAINS = True
+SHARES: Shares | None = (0.8, 0.1, 0.1)
+PARALLEL = "some"
+LOCALES = None
+
+_NAMES = {
+    "language": ("language", "lang", "locale"), "intent": ("intent", "label"), "id": ("id",), "split": ("split",),
+    "text": ("text", "utterance", "sentence"), "domain": ("domain", "scenario"),
+}  # fmt: skip
+_NEEDED = ("language", "intent", "text")
+_SPLITS = {"train": "train", "dev": "dev", "valid": "dev", "validation": "dev", "test": "test"}
+_SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
+
+
+class _Row(NamedTuple):
+    file: Path
+    number: int
+    fields: dict[str, str]
+    """Of the columns of `_NAMES` that the file has."""
+
+
+def language_of(locale: str) -> str:
+    """The language of a locale: `de-DE`, `deu` -> `de`."""
+    return language_code(language_part(locale))
+
+
+def locales(path: Path) -> list[str]:
+    """Languages that the table has, as it writes them, sorted.
+
+    Raises:
+        CorpusError: if the path does not exist, or a file is malformed.
+    """
+    return sorted({row.fields["language"] for row in _rows(path)})
+
+
+def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> pa.Table:
+    """Rows of one language in the schema `utterances`, in the order of files and rows; no token has a slot.
+
+    Without a column `id` a row is `LANGUAGE-NUMBER`, so that nothing is parallel by accident.
+
+    Args:
+        path: file, or folder of files.
+        locale: a language as the table writes it.
+        corpus: the name that the rows carry.
+        language: the language that the rows carry; it decides whether tokens are words or characters.
+
+    Raises:
+        CorpusError: if the language is absent; if a file is missing, empty, damaged or not UTF-8; if a column is
+            missing; or if a row lacks a value, or has an id that is taken, an unknown split or no code of a language.
+    """
+    rows: list[dict[str, Any]] = []
+    places: dict[str, str] = {}
+    for row in _rows_of(path, locale):
+        try:
+            stored = _utterance(row, language, len(rows) + 1)
+            place = f"{row.file.name}:{row.number}"
+            if (first := places.setdefault(stored["utterance_id"], place)) != place:
+                raise ValueError(f"id {stored['utterance_id']!r} of {locale} is already at {first}")
+        except ValueError as error:
+            raise CorpusError(located(row.file, row.number, str(error), REMEDY)) from error
+        rows.append({"corpus": corpus, "language": language, **stored})
+    return rows_table(rows, "utterances")
+
+
+def content_hash(path: Path, locale: str) -> str:
+    """SHA-256, 64 hex digits, of the rows of this language and of the splits that names of files tell.
+
+    Raises:
+        CorpusError: as `read_utterances`, short of malformed rows.
+    """
+    digest = hashlib.sha256()
+    for row in _rows_of(path, locale):
+        digest.update(f"{row.file.stem}\n{json.dumps(row.fields, sort_keys=True)}\n".encode())
+    return digest.hexdigest()
+
+
+def _rows_of(path: Path, locale: str) -> list[_Row]:
+    there: Counter[str] = Counter()
+    rows: list[_Row] = []
+    for row in _rows(path):
+        there[row.fields["language"]] += 1
+        if row.fields["language"] == locale:
+            rows.append(row)
+    if not rows:
+        raise absent(path, repr(locale), there)
+    return rows
+
+
+def _utterance(row: _Row, language: str, position: int) -> dict[str, Any]:
+    if empty := [name for name, value in row.fields.items() if not value.strip() and name != "domain"]:
+        raise ValueError(f"{empty} are empty")
+    text = stored_text(row.fields["text"])
+    published = row.fields.get("split", row.file.stem if row.file.stem in _SPLITS else "test")
+    if published not in _SPLITS:
+        raise ValueError(f"split {published!r} is none of {', '.join(_SPLITS)}")
+    tokens = tokenize(text, language)
+    return {
+        "utterance_id": row.fields.get("id", f"{language}-{position}"),
+        "split": _SPLITS[published],
+        "domain": row.fields.get("domain") or None,
+        "intent": row.fields["intent"],
+        "text": text,
+        "tokens": tokens,
+        "slot_tags": [OUTSIDE] * len(tokens),
+        "text_key": text_key(text),
+    }
+
+
+# --- files ------------------------------------------------------------------------------------------------
+
+
+def _rows(path: Path) -> Iterator[_Row]:
+    for file in _files(path):
+        count = 0
+        for number, record in _records(file):
+            count += 1
+            if not is_language_code(record["language"]):
+                found = f"language {record['language']!r} is not a code such as en, deu or zh-TW"
+                raise CorpusError(located(file, number, found, REMEDY))
+            yield _Row(file, number, record)
+        if not count:
+            raise CorpusError(located(file, None, "this file has no rows", "Take it from the published corpus again"))
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.exists():
+        raise missing(path)
+    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES)
+    if not files or files[0].suffix not in _SUFFIXES:
+        found = "it has no table" if path.is_dir() else "this is no table"
+        raise CorpusError(located(path, None, found, f"Tables are files named *{', *'.join(_SUFFIXES)}"))
+    return files
+
+
+def _records(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """Numbers of the lines, or of the rows of a Parquet file, with the fields of `_NAMES` that are there.
+
+    Raises:
+        CorpusError: if the file can't be parsed, lacks a column, or has a value that is neither text nor a number.
+    """
+    number = 0
+    columns: dict[str, str] | None = None
+    try:
+        for number, record in _PARSERS[file.suffix](file):
+            if columns is None or file.suffix == ".jsonl":
+                columns = _columns(record)
+            yield number, {name: _field(name, record[column]) for name, column in columns.items()}
+    except ValueError as error:
+        raise CorpusError(located(file, number, str(error), REMEDY)) from error
+
+
+def _columns(record: Mapping[str, object]) -> dict[str, str]:
+    """Column of each name of `_NAMES` that a table has."""
+    lower = {name.lower(): name for name in record}
+    found = {name: lower[alias] for name, aliases in _NAMES.items() for alias in reversed(aliases) if alias in lower}
+    if lacking := [name for name in _NEEDED if name not in found]:
+        raise ValueError(f"columns {lacking} are missing; it has {', '.join(record)}")
+    return found
+
+
+def _field(name: str, value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool) and name != "text":
+        return str(value)
+    if value is None and name == "domain":
+        return ""
+    raise ValueError(f"{name} is {value!r}, not text")
+
+
+def _separated(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """CSV as RFC 4180 has it; TSV without quotes."""
+    numbered = _quoted(file) if file.suffix == ".csv" else _unquoted(file)
+    _, header = next(numbered, (1, []))
+    if len(set(header)) < len(header):
+        found = f"columns are named twice: {', '.join(header)}"
+        raise CorpusError(located(file, 1, found, "Rename one of them"))
+    for number, row in numbered:
+        if len(row) != len(header) and any(row):
+            found = f"{len(header)} columns expected, {len(row)} found"
+            raise CorpusError(located(file, number, found, REMEDY))
+        if any(row):
+            yield number, dict(zip(header, row, strict=True))
+
+
+def _quoted(file: Path) -> Iterator[tuple[int, list[str]]]:
+    rows = csv.reader(io.StringIO("\n".join(read_lines(file))), strict=True)
+    try:
+        for row in rows:
+            yield rows.line_num, row
+    except csv.Error as error:
+        raise CorpusError(located(file, rows.line_num, str(error), REMEDY)) from error
+
+
+def _unquoted(file: Path) -> Iterator[tuple[int, list[str]]]:
+    for number, line in enumerate(read_lines(file), start=1):
+        yield number, line.split("\t")
+
+
+def _json_lines(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in enumerate(read_lines(file), start=1):
+        if line.strip():
+            try:
+                record = parsed_json(line)
+            except ValueError as error:
+                raise CorpusError(located(file, number, str(error), REMEDY)) from error
+            if not isinstance(record, dict):
+                found = f"a JSON object expected, {type(record).__name__} found"
+                raise CorpusError(located(file, number, found, REMEDY))
+            yield number, record
+
+
+def _parquet(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    try:
+        table = pq.read_table(io.BytesIO(read_bytes(file)))
+    except (pa.ArrowException, OSError) as error:
+        found = f"this is not a whole Parquet file ({' '.join(str(error).split())})"
+        raise CorpusError(located(file, None, found, "Take it from the published corpus again")) from error
+    yield from enumerate(table.to_pylist(), start=1)
+
+
+_PARSERS = {".csv": _separated, ".tsv": _separated, ".jsonl": _json_lines, ".parquet": _parquet}

@@ -1,0 +1,189 @@
+"""xSID as published, from version 0.4 on: `de.valid.conll`, `de.test.conll`, an utterance a block.
+
+van der Goot et al. 2021, From Masked Language Modeling to Translation: Non-English Auxiliary Tasks Improve
+Zero-shot Spoken Language Understanding, https://aclanthology.org/2021.naacl-main.197. A block has headers `# id`,
+`# text`, `# intent` (`:` or `=`), then a row a token: index, token, intent, tag, by tab. Utterances of equal id are
+translations; English has no ids and goes by the order of the file.
+"""
+
+import logging
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from disent_core.corpora.annotation import bio_tags
+from disent_core.corpora.contract import Kind, Shares
+from disent_core.corpora.languages import language_code
+from disent_core.corpora.lines import REMEDY, files_hash, read_lines, stored_text
+from disent_core.corpora.paths import check_folder, split_files
+from disent_core.errors import CorpusError, located
+from disent_core.storage.tables import rows_table
+from disent_core.text import normalise, separator_of, text_key, token_spans
+
+_LOG = logging.getLogger(__name__)
+
+KIND: Kind = "utterances"
+TRAINS = True
+SHARES: Shares | None = None
+PARALLEL = "some"
+LOCALES = None
+
+_SPLITS = {"train": "train", "valid": "dev", "test": "test"}
+_NAME = re.compile(rf"([a-z]{{2,3}}(?:-[a-z]{{2,4}})?)\.({'|'.join(_SPLITS)})\.conll")
+_HEADER = re.compile(r"#\s*([\w-]+)\s*[:=](.*)")
+_COLUMNS = 4
+
+
+class _Block(NamedTuple):
+    """One utterance as it stands in the file."""
+
+    line: int
+    headers: dict[str, str]
+    rows: list[list[str]]
+
+
+def language_of(locale: str) -> str:
+    """The language of a locale: dialects (`de-st`) are languages of their own."""
+    return language_code(locale)
+
+
+def locales(path: Path) -> list[str]:
+    """Languages that the folder or one below it has, sorted.
+
+    Raises:
+        CorpusError: if the folder does not exist, or has none or one of them twice.
+    """
+    return sorted(_files(path))
+
+
+def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> pa.Table:
+    """Rows of one language in the schema `utterances`: train, dev (`valid`), test, each in the order of its file.
+
+    Tokens and tags are those of the rows; the text is the header's, or the tokens between spaces where they are
+    not its words. Tags that begin with I- begin with B-. What had to be mended is logged by file.
+
+    Args:
+        path: the folder of a version, or one above it that has just one.
+        locale: as in the names of the files, `de-st`.
+        corpus: the name that the rows carry.
+        language: the language that the rows carry.
+
+    Raises:
+        CorpusError: if the language is absent; if a file is missing, empty or not UTF-8; if a row has another
+            number of columns or an illegal tag; or if an utterance has no tokens, no intent, or an id that is taken.
+    """
+    files = _files_of(path, locale)
+    rows = [row for split, file in files.items() for row in _utterances(file, _SPLITS[split], language)]
+    return rows_table([{"corpus": corpus, "language": language, **row} for row in rows], "utterances")
+
+
+def content_hash(path: Path, locale: str) -> str:
+    """SHA-256, 64 hex digits, of the files of all splits of this language.
+
+    Raises:
+        CorpusError: as `read_utterances`, short of malformed lines.
+    """
+    return files_hash(_files_of(path, locale).values())
+
+
+def _files_of(path: Path, locale: str) -> dict[str, Path]:
+    return split_files(path, repr(locale), locale, _files(path), _SPLITS)
+
+
+def _files(path: Path) -> dict[str, dict[str, Path]]:
+    """Locale -> split as published -> file."""
+    check_folder(path)
+    found: dict[str, dict[str, Path]] = {}
+    for file in sorted(path.glob("*.conll")) or sorted(path.rglob("*.conll")):
+        if match := _NAME.fullmatch(file.name):
+            first = found.setdefault(match[1], {}).setdefault(match[2], file)
+            if first != file:
+                twice = f"{file.relative_to(path)} and {first.relative_to(path)} are of one language and split"
+                raise CorpusError(located(path, None, twice, "Set the path to the folder of one version"))
+    if not found:
+        remedy = "Files are named like de.test.conll; is this the right path?"
+        raise CorpusError(located(path, None, "it has no such files", remedy))
+    return found
+
+
+# --- blocks -----------------------------------------------------------------------------------------------
+
+
+def _utterances(path: Path, split: str, language: str) -> Iterator[dict[str, Any]]:
+    mended: dict[str, list[int]] = defaultdict(list)
+    lines: dict[str, int] = {}
+    for position, block in enumerate(_blocks(path), start=1):
+        try:
+            row = _utterance(block, language, mended)
+            published = block.headers.get("id", str(position))
+            if (first := lines.setdefault(published, block.line)) != block.line:
+                raise ValueError(f"id {published!r} is already on line {first}")
+        except ValueError as error:
+            raise CorpusError(located(path, block.line, str(error), REMEDY)) from error
+        yield {"utterance_id": f"{split}-{published}", "split": split, **row}
+    for what, where in mended.items():
+        _LOG.warning("%s: %d utterances, the first on line %d: %s", path, len(where), where[0], what)
+
+
+def _blocks(path: Path) -> Iterator[_Block]:
+    """Utterances of the file, each with the number of its first line.
+
+    Raises:
+        CorpusError: if a row does not have four columns.
+    """
+    block = _Block(1, {}, [])
+    for number, line in enumerate([*read_lines(path), ""], start=1):
+        if not line.strip():
+            if block.headers or block.rows:
+                yield block
+            block = _Block(number + 1, {}, [])
+        elif header := _HEADER.match(line):
+            block.headers[header[1]] = header[2].strip()
+        else:
+            fields = [field.strip() for field in line.split("\t")]
+            if len(fields) != _COLUMNS:
+                found = f"expected index, token, intent and tag by tab, found {line!r}"
+                raise CorpusError(located(path, number, found, REMEDY))
+            block.rows.append(fields)
+
+
+def _utterance(block: _Block, language: str, mended: Mapping[str, list[int]]) -> dict[str, Any]:
+    rows = [fields for fields in block.rows if fields[1]]
+    if not rows:
+        raise ValueError("the utterance that begins here has no tokens")
+    if len(rows) < len(block.rows):
+        mended["a row has no token; it is left out"].append(block.line)
+    tokens, published = [normalise(token) for _, token, _, _ in rows], [tag for *_, tag in rows]
+    tags = bio_tags(published)
+    if tags != published:
+        mended["a tag I- goes on where nothing of its type is open; it is read as B-"].append(block.line)
+    intent = block.headers.get("intent") or rows[0][2]
+    if not intent:
+        raise ValueError("the utterance that begins here has no intent")
+    if any(own != intent for _, _, own, _ in rows):
+        mended["the intents of its rows differ from the header's, which holds"].append(block.line)
+    joined = separator_of(language).join(tokens)
+    text = stored_text(block.headers.get("text") or joined)
+    if not _covers(tokens, text):
+        mended["the tokens are not the words of the text; it is read as the tokens"].append(block.line)
+        text = stored_text(joined)
+    return {
+        "domain": intent.partition("/")[0],
+        "intent": intent,
+        "text": text,
+        "tokens": tokens,
+        "slot_tags": tags,
+        "text_key": text_key(text),
+    }
+
+
+def _covers(tokens: list[str], text: str) -> bool:
+    try:
+        token_spans(text, tokens)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,193 @@
+"""Embeddings as training reads them: flat arrays in memory-mapped files, rows sorted by key.
+
+They are made once from the Parquet parts of a table, beside their place, and named after the set of parts. No
+Python object is made for a row.
+"""
+
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from jaxtyping import Float, Int
+
+from disent_core.errors import TableError, located
+from disent_core.storage.files import atomic_path, is_sound_folder, seal_folder
+from disent_core.storage.tables import fingerprint, read_parquet
+
+KEY = np.dtype("S32")
+"""A text key as an array has it: 32 hex digits."""
+_STALE_SECONDS = 3_600.0
+
+
+def _rows(keys: np.ndarray, wanted: Sequence[str] | np.ndarray, name: str) -> Int[np.ndarray, " wanted"]:
+    asked = np.asarray(wanted, dtype=KEY)
+    if not len(asked):
+        return np.zeros(0, dtype=np.int64)
+    found = np.searchsorted(keys, asked)
+    absent = found == len(keys)
+    absent[~absent] = keys[found[~absent]] != asked[~absent]
+    if count := int(absent.sum()):
+        example = bytes(asked[np.flatnonzero(absent)[0]]).decode()
+        remedy = "Materialise the embeddings of this encoder and language again"
+        raise TableError(located(name, None, f"{count} of {len(asked)} texts are missing, e.g. {example}", remedy))
+    return found
+
+
+@dataclass(frozen=True)
+class VectorTable:
+    """Sentence vectors, mapped into memory: row i belongs to `keys[i]`; keys are sorted."""
+
+    name: str
+    keys: np.ndarray
+    matrix: Float[np.ndarray, "texts dim"]
+
+    def rows(self, keys: Sequence[str] | np.ndarray) -> Int[np.ndarray, " keys"]:
+        """Row of each key.
+
+        Raises:
+            TableError: if a key is not in the table.
+        """
+        return _rows(self.keys, keys, self.name)
+
+
+@dataclass(frozen=True)
+class StateTable:
+    """Token states, mapped into memory: text i, of `keys[i]`, has `values[offsets[i] : offsets[i + 1]]`."""
+
+    name: str
+    keys: np.ndarray
+    values: Float[np.ndarray, "tokens dim"]
+    offsets: Int[np.ndarray, " texts_and_one"]
+
+    def rows(self, keys: Sequence[str] | np.ndarray) -> Int[np.ndarray, " keys"]:
+        """Position of each key in `offsets`.
+
+        Raises:
+            TableError: if a key is not in the table.
+        """
+        return _rows(self.keys, keys, self.name)
+
+
+# --- parts ------------------------------------------------------------------------------------------------
+
+
+def read_part(part: Path, columns: list[str] | None = None) -> pa.Table:
+    """Rows of one Parquet part.
+
+    Raises:
+        TableError: if it is missing or damaged.
+    """
+    return read_parquet(part, "Materialise the embeddings again: only its texts are encoded", columns)
+
+
+def keys_array(column: pa.ChunkedArray) -> np.ndarray:
+    """Keys as 32 bytes each, without a Python object for each."""
+    array = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    joined = array.cast(pa.binary()).cast(pa.binary(KEY.itemsize))
+    return np.frombuffer(joined.buffers()[1], dtype=KEY, count=len(joined), offset=joined.offset * KEY.itemsize)
+
+
+# --- arrays -----------------------------------------------------------------------------------------------
+
+
+def open_arrays(cache: Path, table: str, parts: Sequence[Path], source: Path) -> dict[str, np.ndarray]:
+    """The arrays `keys`, `values` and, where a text has several rows, `offsets`; made first if need be.
+
+    Args:
+        cache: folder of the arrays.
+        table: name of the table.
+        parts: the Parquet parts that it consists of.
+        source: their folder, for the message.
+
+    Raises:
+        TableError: if there are no parts, or one of them is damaged. Damaged arrays are made anew.
+    """
+    if not parts:
+        remedy = "Materialise the embeddings of this encoder and language first"
+        raise TableError(located(source, None, "nothing is stored here", remedy))
+    folder = cache / f"{table}-{fingerprint([part.name for part in parts])[:16]}"
+    if not is_sound_folder(folder):
+        _publish(folder, partial(_build, parts=parts))
+        _forget_older(folder, table)
+    # Copy on write: torch takes no read-only memory, and the file stays as it is.
+    return {file.stem: np.load(file, mmap_mode="c", allow_pickle=False) for file in folder.glob("*.npy")}
+
+
+def _publish(folder: Path, build: Callable[[Path], None]) -> None:
+    """Build a folder beside its place and give it its name; another process may have been first."""
+    try:
+        with atomic_path(folder) as beside:
+            beside.mkdir()
+            build(beside)
+            seal_folder(beside)
+    except OSError:
+        if not folder.is_dir():
+            raise
+
+
+def _forget_older(folder: Path, table: str) -> None:
+    """Drop the arrays of earlier sets of parts, once nothing can be about to open them."""
+    for other in folder.parent.glob(f"{table}-*"):
+        if other != folder and time.time() - other.stat().st_mtime > _STALE_SECONDS:
+            shutil.rmtree(other, ignore_errors=True)
+
+
+def _build(folder: Path, *, parts: Sequence[Path]) -> None:
+    """Flat arrays with rows sorted by key, one part in memory at a time; of a text stored twice the first counts."""
+    stored, lengths = _keys_and_lengths(parts)
+    keys, first = np.unique(stored, return_index=True)
+    offsets = np.concatenate([[0], np.cumsum(lengths[first])])
+    starts = np.full(len(lengths), -1, dtype=np.int64)  # of each stored text in the new order
+    starts[first] = offsets[:-1]
+    kind = pq.read_schema(parts[0]).field(1).type
+    vector = kind.value_type if pa.types.is_list(kind) else kind
+    shape = (int(offsets[-1]), vector.list_size)
+    values = np.lib.format.open_memmap(folder / "values.npy", "w+", vector.value_type.to_pandas_dtype(), shape)
+    text = 0
+    for part in parts:
+        for column in read_part(part).column(1).chunks:
+            these = slice(text, text + len(column))
+            _scatter(_values(column), lengths[these], starts[these], values)
+            text += len(column)
+    values.flush()
+    np.save(folder / "keys.npy", keys)
+    if pa.types.is_list(kind):
+        np.save(folder / "offsets.npy", offsets)
+
+
+def _keys_and_lengths(parts: Sequence[Path]) -> tuple[np.ndarray, Int[np.ndarray, " texts"]]:
+    keys, lengths = [], []
+    for part in parts:
+        table = read_part(part)
+        keys.append(keys_array(table["text_key"]))
+        lengths += [_lengths(column) for column in table.column(1).chunks]
+    return np.concatenate(keys), np.concatenate(lengths)
+
+
+def _lengths(column: pa.Array) -> Int[np.ndarray, " texts"]:
+    if pa.types.is_fixed_size_list(column.type):
+        return np.ones(len(column), dtype=np.int64)
+    return column.value_lengths().to_numpy().astype(np.int64)
+
+
+def _values(column: pa.Array) -> Float[np.ndarray, "rows dim"]:
+    vectors = column if pa.types.is_fixed_size_list(column.type) else column.flatten()
+    return vectors.flatten().to_numpy(zero_copy_only=False).reshape(-1, vectors.type.list_size)
+
+
+def _scatter(
+    source: Float[np.ndarray, "rows dim"],
+    lengths: Int[np.ndarray, " texts"],
+    starts: Int[np.ndarray, " texts"],
+    target: Float[np.ndarray, "all_rows dim"],
+) -> None:
+    """Put the rows of each text where it starts in `target`; a text that starts at -1 goes nowhere."""
+    within = np.arange(len(source)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    start = np.repeat(starts, lengths)
+    target[(start + within)[start >= 0]] = source[start >= 0] if (start < 0).any() else source

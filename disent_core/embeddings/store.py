@@ -1,0 +1,284 @@
+"""Content-addressed embeddings: texts in, tables of vectors and token states out, and never the same text twice.
+
+    home/tables/embeddings/<table>/<encoder>/<fingerprint>/<language>/part-<hash>.parquet
+    home/cache/arrays/<encoder>/<fingerprint>/<language>/<table>-<hash>/{keys,values,offsets}.npy
+
+The Parquet parts are the truth: immutable, one for each chunk of texts, so a killed run loses the chunk under
+way only. The arrays are made from them, flat and sorted by key, for training to map into memory; they can be
+deleted at any time.
+"""
+
+import logging
+import shutil
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from jaxtyping import Float, Int
+
+from disent_core.embeddings.arrays import KEY, StateTable, VectorTable, keys_array, open_arrays, read_part
+from disent_core.encoders.contract import EncodedBatch, Encoder, FloatName
+from disent_core.errors import EncoderError
+from disent_core.progress import Progress
+from disent_core.storage.files import locked, remove_sealed, sealed_path, unless_damaged
+from disent_core.storage.tables import fingerprint, safe_part, states_schema, vectors_schema
+
+logger = logging.getLogger(__name__)
+
+VECTORS, STATES = "sentence_vectors", "token_states"
+CHUNK_TEXTS, CHUNK_SECONDS, CHUNK_BYTES = 20_000, 60.0, 1 << 29
+"""A part is written when any of these is reached."""
+
+
+# --- the store --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class EncodeReport:
+    """What one call of `encode_missing` did: `reused` texts were there already, `tokens` were run through."""
+
+    encoded: int
+    reused: int
+    seconds: float
+    tokens: int
+    truncated: int
+
+
+class EmbeddingStore:
+    """Embeddings of the texts of one language by one encoder.
+
+    Args:
+        home: where results go; tables lie below it, and the arrays in its cache.
+        encoder: name of the encoder.
+        fingerprint: of the encoder; another one is another place, so vectors never mix.
+        language: of the texts.
+    """
+
+    def __init__(self, home: Path, *, encoder: str, fingerprint: str, language: str) -> None:
+        self._place = Path(safe_part(encoder), safe_part(fingerprint[:12]), safe_part(language))
+        self._home = home
+        self._keys_of: dict[Path, np.ndarray] = {}
+
+    def folder(self, table: str) -> Path:
+        """Where the parts of `sentence_vectors` or `token_states` lie."""
+        return self._home / "tables" / "embeddings" / table / self._place
+
+    def parts(self, table: str) -> list[Path]:
+        """Parts of a table, in a fixed order."""
+        return sorted(self.folder(table).glob("part-*.parquet"))
+
+    def keys(self, table: str) -> set[str]:
+        """Keys of the texts that a table holds.
+
+        Raises:
+            DamagedError: if a part is damaged. It has been set aside.
+        """
+        return {key.decode() for part in self.parts(table) for key in self._part_keys(part).tolist()}
+
+    def set_damaged_aside(self) -> None:
+        """Check every part; the texts of damaged ones are missing then, and are encoded again."""
+        for part in (*self.parts(VECTORS), *self.parts(STATES)):
+            unless_damaged(lambda part=part: self._part_keys(part))
+
+    def missing(self, keys: Iterable[str], *, states: bool) -> list[str]:
+        """Keys, each once and in order, that have no vector yet (or no states, if `states`)."""
+        present = self.keys(STATES if states else VECTORS)
+        return [key for key in dict.fromkeys(keys) if key not in present]
+
+    def encode_missing(
+        self, encoder: Encoder, texts: Mapping[str, str], *, state_keys: Collection[str] = ()
+    ) -> EncodeReport:
+        """Encode what is not there yet: a vector for each text, and token states for `state_keys`.
+
+        A text that needs both is encoded once. Parts are written as they fill; run it again after a crash. Of two
+        runs at once one encodes and the other waits.
+
+        Args:
+            encoder: its fingerprint is that of this store.
+            texts: text by its key.
+            state_keys: keys, among those of `texts`, that need token states too.
+
+        Raises:
+            ValueError: if the encoder is another one, or a state key has no text.
+            EncoderError: if a text can't be encoded or a value is not finite.
+            TableError: if a stored part is damaged.
+        """
+        started, wanted = time.monotonic(), set(state_keys)
+        if encoder.fingerprint[:12] != self._place.parts[1]:
+            raise ValueError(f"encoder {encoder.fingerprint[:12]} is not that of store {self._place}")
+        if stray := wanted - texts.keys():
+            raise ValueError(f"{len(stray)} state keys have no text, e.g. {min(stray)!r}")
+        with locked(self.folder(VECTORS)):
+            with_states = self.missing((key for key in texts if key in wanted), states=True)
+            both = set(with_states)
+            vectors_only = [key for key in self.missing(texts, states=False) if key not in both]
+            total, what = len(with_states) + len(vectors_only), f"{encoder.name}, {self._place.name}"
+            counts = _Counts(Progress(logger, total, "texts", what=what))
+            for keys, states in ((with_states, True), (vectors_only, False)):
+                self._encode(encoder, keys, [texts[key] for key in keys], counts, states=states)
+        seconds = time.monotonic() - started
+        return EncodeReport(total, len(texts) - total, seconds, counts.tokens, counts.truncated)
+
+    def open_vectors(self, keys: Collection[str] = ()) -> VectorTable:
+        """All stored vectors as one matrix in memory-mapped files; made from the parts if these have changed.
+
+        Args:
+            keys: must all be there.
+
+        Raises:
+            TableError: if a key is missing or a part is damaged.
+        """
+        arrays = self._arrays(VECTORS)
+        table = VectorTable(str(self.folder(VECTORS)), arrays["keys"], arrays["values"])
+        table.rows(list(keys))
+        return table
+
+    def open_states(self, keys: Collection[str] = ()) -> StateTable:
+        """All stored token states; as `open_vectors`."""
+        arrays = self._arrays(STATES)
+        table = StateTable(str(self.folder(STATES)), arrays["keys"], arrays["values"], arrays["offsets"])
+        table.rows(list(keys))
+        return table
+
+    def compact(self, keep: Collection[str]) -> int:
+        """Drop every text that is not in `keep`, and all arrays; run it while nothing reads. Texts dropped."""
+        kept, dropped = np.unique(np.asarray(list(keep), dtype=KEY)), set()
+        for table in (VECTORS, STATES):
+            for part in self.parts(table):
+                keys = self._part_keys(part)
+                wanted = np.isin(keys, kept)
+                if not wanted.all():
+                    dropped.update(keys[~wanted].tolist())
+                    self._rewrite(part, read_part(part).filter(pa.array(wanted)))
+        shutil.rmtree(self._cache(), ignore_errors=True)
+        return len(dropped)
+
+    # --- writing ---
+
+    def _encode(
+        self, encoder: Encoder, keys: Sequence[str], texts: Sequence[str], counts: "_Counts", *, states: bool
+    ) -> None:
+        chunk = _Chunk()
+        for batch in encoder.encode(texts, states=states):
+            chunk.add(batch)
+            counts.add(batch)
+            if chunk.is_full():
+                self._write(encoder, keys, chunk)
+                chunk = _Chunk()
+        if chunk.batches:
+            self._write(encoder, keys, chunk)
+
+    def _write(self, encoder: Encoder, keys: Sequence[str], chunk: "_Chunk") -> None:
+        """States first: a run killed in between encodes these texts for their vectors again, and loses nothing."""
+        batches = chunk.batches
+        own = np.asarray([keys[index] for batch in batches for index in batch.indices], dtype=KEY)
+        if batches[0].states is not None:
+            values = np.concatenate([batch.states for batch in batches if batch.states is not None])
+            offsets = np.concatenate([[0], np.cumsum(np.concatenate([batch.lengths for batch in batches]))])
+            column = _states_column(_cast(values, encoder.states_dtype), offsets)
+            self._add(STATES, own, column, states_schema(encoder.dim, encoder.states_dtype))
+        vectors = np.concatenate([batch.vectors for batch in batches])
+        column = _vectors_column(_cast(vectors, encoder.vector_dtype))
+        self._add(VECTORS, own, column, vectors_schema(encoder.dim, encoder.vector_dtype))
+
+    def _add(self, table: str, keys: np.ndarray, column: pa.Array, schema: pa.Schema) -> None:
+        """One part with the rows that the table does not have yet."""
+        known = [self._part_keys(part) for part in self.parts(table)]
+        is_new = ~np.isin(keys, np.concatenate(known)) if known else np.ones(len(keys), dtype=bool)
+        if is_new.any():
+            columns = [pa.array(keys.astype(str), pa.string()), column.cast(schema.field(1).type)]
+            rows = pa.table(columns, schema=schema)
+            rows = rows if is_new.all() else rows.filter(pa.array(is_new))
+            _write_part(self.folder(table), rows)
+
+    def _rewrite(self, part: Path, rows: pa.Table) -> None:
+        if len(rows):
+            _write_part(part.parent, rows)
+        remove_sealed(part)
+
+    # --- reading ---
+
+    def _part_keys(self, part: Path) -> np.ndarray:
+        if part not in self._keys_of:
+            self._keys_of[part] = keys_array(read_part(part, ["text_key"])["text_key"])
+        return self._keys_of[part]
+
+    def _cache(self) -> Path:
+        return self._home / "cache" / "arrays" / self._place
+
+    def _arrays(self, table: str) -> dict[str, np.ndarray]:
+        return open_arrays(self._cache(), table, self.parts(table), self.folder(table))
+
+
+@dataclass
+class _Chunk:
+    """Batches that go into the next part."""
+
+    batches: list[EncodedBatch] = field(default_factory=list)
+    texts: int = 0
+    bytes: int = 0
+    started: float = field(default_factory=time.monotonic)
+
+    def add(self, batch: EncodedBatch) -> None:
+        self.batches.append(batch)
+        self.texts += len(batch.indices)
+        self.bytes += batch.vectors.nbytes + (0 if batch.states is None else batch.states.nbytes)
+
+    def is_full(self) -> bool:
+        late = time.monotonic() - self.started >= CHUNK_SECONDS
+        return late or self.texts >= CHUNK_TEXTS or self.bytes >= CHUNK_BYTES
+
+
+@dataclass
+class _Counts:
+    """What was encoded so far."""
+
+    progress: Progress
+    texts: int = 0
+    tokens: int = 0
+    truncated: int = 0
+
+    def add(self, batch: EncodedBatch) -> None:
+        self.texts += len(batch.indices)
+        self.tokens += int(batch.lengths.sum())
+        self.truncated += batch.truncated
+        self.progress.advance(self.texts)
+
+
+# --- parts ------------------------------------------------------------------------------------------------
+
+
+def _vectors_column(vectors: Float[np.ndarray, "texts dim"]) -> pa.Array:
+    return pa.FixedSizeListArray.from_arrays(_finite(vectors), vectors.shape[1])
+
+
+def _states_column(values: Float[np.ndarray, "tokens dim"], offsets: Int[np.ndarray, " texts_and_one"]) -> pa.Array:
+    states = pa.FixedSizeListArray.from_arrays(_finite(values), values.shape[1])
+    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), states)
+
+
+def _cast(values: np.ndarray, kind: FloatName) -> np.ndarray:
+    with np.errstate(over="ignore"):  # becomes infinite, which is refused
+        return values.astype(kind, copy=False)
+
+
+def _finite(values: np.ndarray) -> pa.Array:
+    flat = np.ascontiguousarray(values).reshape(-1)
+    if not bool(torch.isfinite(torch.from_numpy(flat)).all()):
+        raise EncoderError(
+            f"a value is not finite in {flat.dtype}: the encoder fails, or its values are beyond what the type "
+            "holds. Set vector_dtype and states_dtype to 'float32'"
+        )
+    return pa.array(flat)
+
+
+def _write_part(folder: Path, rows: pa.Table) -> None:
+    """Floats hardly compress, so the fastest level, and no dictionary."""
+    name = fingerprint(sorted(rows["text_key"].to_pylist()))[:16]
+    with sealed_path(folder / f"part-{name}.parquet", rows=len(rows)) as beside:
+        pq.write_table(rows, beside, compression="zstd", compression_level=1, use_dictionary=False)

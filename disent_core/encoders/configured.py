@@ -1,0 +1,144 @@
+"""An encoder that is known by its configuration and files, and loaded only when there is something to encode."""
+
+import json
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from disent_core.encoders import huggingface, imported, pretraining
+from disent_core.encoders.checkpoint import DENSE, files_fingerprint, model_folder
+from disent_core.encoders.contract import Device, Encoder, EncoderFiles, Pooling
+from disent_core.errors import EncoderError, located
+from disent_core.storage.files import is_sound_folder, locked, read_sealed, unless_damaged, write_sealed_text
+from disent_core.storage.tables import fingerprint
+
+log = logging.getLogger(__name__)
+_LOG_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class PretrainReport:
+    """What `LazyEncoder.pretrain` did: 0 steps where the encoder was there already."""
+
+    steps: int
+    loss: float
+    texts: int
+
+
+@dataclass(frozen=True)
+class LazyEncoder:
+    """One configured encoder.
+
+    `folder` is where its model lies if the lineage pretrains it; a Hugging Face model, and imported vectors, lie
+    where their own configuration says.
+    """
+
+    config: Any
+    folder: Path
+    device: Device = "auto"
+
+    @property
+    def is_pretrained_here(self) -> bool:
+        """Whether the model is made by the lineage itself."""
+        return isinstance(self.config, pretraining.ScratchConfig)
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the loaded encoder, from its files alone.
+
+        Raises:
+            EncoderError: if the model, or the vectors, are not there.
+        """
+        if isinstance(self.config, imported.VectorsConfig):
+            return imported.encoder_fingerprint(self.config)
+        config = self._frozen()
+        folder = model_folder(config.path, config.id, config.revision)
+        files = sorted([*folder.iterdir(), *folder.glob(f"{DENSE}/*")])
+        stamps = tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files)
+        return huggingface.encoder_fingerprint(config, _hashes(folder, config.pooling, stamps, self.is_pretrained_here))
+
+    @property
+    def files(self) -> EncoderFiles:
+        """The model on disk, for a method that tunes it.
+
+        Raises:
+            EncoderError: if the model is not there, or there is none.
+        """
+        if isinstance(self.config, imported.VectorsConfig):
+            raise EncoderError(f"encoder {self.config.name!r} is imported vectors: there is no model to tune")
+        config = self._frozen()
+        folder = model_folder(config.path, config.id, config.revision)
+        return EncoderFiles(folder, config.pooling, config.layer, config.max_length, self.fingerprint)
+
+    def load(self, language: str) -> Encoder:
+        """The encoder, ready to encode texts of this language.
+
+        Raises:
+            EncoderError: if it can't be loaded.
+        """
+        if isinstance(self.config, imported.VectorsConfig):
+            return imported.load(self.config, language)
+        return huggingface.load(self._frozen(), self.device)
+
+    def pretrain(
+        self, texts: Callable[[], Sequence[str]], pairs: Callable[[], Sequence[tuple[str, str]]]
+    ) -> PretrainReport:
+        """Pretrain and freeze the model, unless one of this configuration lies in `folder` already.
+
+        A frozen encoder stays as it is when texts change later: delete its folder to pretrain it anew.
+        """
+        with locked(self.folder):
+            return self._done() or self._pretrain(texts, pairs)
+
+    @property
+    def _record(self) -> Path:
+        return self.folder.with_suffix(".json")
+
+    def _done(self) -> PretrainReport | None:
+        record = unless_damaged(lambda: read_sealed(self._record))
+        if record is None or not is_sound_folder(self.folder):
+            return None
+        last = json.loads(record)
+        is_own = last["config"] == fingerprint(pretraining.identity(self.config))
+        return PretrainReport(0, last["loss"], last["texts"]) if is_own else None
+
+    def _pretrain(
+        self, texts: Callable[[], Sequence[str]], pairs: Callable[[], Sequence[tuple[str, str]]]
+    ) -> PretrainReport:
+        own = texts()
+        translations = pairs() if self.config.translation else ()
+        done, logged = 0, time.monotonic()
+        for step in pretraining.pretrain(own, self.config, self.folder, self.device, pairs=translations):
+            done += 1
+            if time.monotonic() - logged >= _LOG_SECONDS:
+                logged = time.monotonic()
+                left = (step.steps - step.step) * step.seconds / done
+                log.info("pretraining: step %d of %d, loss %.2f, %.0f s left", step.step, step.steps, step.loss, left)
+        identity, loss = fingerprint(pretraining.identity(self.config)), pretraining.final_loss(self.folder)
+        record = {"config": identity, "loss": loss, "texts": len(own)}
+        write_sealed_text(self._record, json.dumps(record) + "\n")
+        return PretrainReport(done, loss, len(own))
+
+    def _frozen(self) -> huggingface.HuggingFaceConfig:
+        if not self.is_pretrained_here:
+            return self.config
+        if not self.folder.is_dir():
+            remedy = f"Materialise the asset embeddings/{self.config.name}/pretrained_encoder first"
+            raise EncoderError(located(self.folder, None, f"{self.config.name!r} is not pretrained yet", remedy))
+        return pretraining.frozen(self.config, self.folder)
+
+
+@lru_cache(maxsize=16)
+def _hashes(
+    folder: Path, pooling: Pooling, stamps: tuple[tuple[str, int, int], ...], is_sealed: bool
+) -> dict[str, str]:
+    """Hashes of the model's files; they are read again when a file's time or size has changed."""
+    del stamps  # part of the key only
+    if is_sealed and not is_sound_folder(folder):
+        remedy = "It was set aside. Materialise it again: it is pretrained anew"
+        raise EncoderError(located(folder, None, "this model is not as it was written", remedy))
+    return files_fingerprint(folder, pooling)

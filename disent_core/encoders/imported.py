@@ -1,0 +1,310 @@
+"""Vectors that another program has made, as an encoder: LASER, LaBSE, an API, or anything else.
+
+`path` is a file, a folder, or a pattern in which `{language}` stands for the language. A `.parquet` or `.jsonl` file
+has a column `vector` and a column `text` or `text_key`, and may have one `language`. Beside `NAME.npy`, a matrix, lies
+`NAME.txt` with one text a line. Rows and lines are counted from 1.
+"""
+
+import glob
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from tokenize import TokenError
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+import pyarrow.parquet as pq
+from jaxtyping import Float32, Int
+
+from disent_core.encoders.contract import EncodedBatch, FloatName
+from disent_core.errors import EncoderError, located
+from disent_core.storage.tables import fingerprint
+from disent_core.text import parsed_json, text_key, text_keys
+
+CODE_VERSION = "1"
+"""Changes with every change of this code that changes vectors."""
+
+_LANGUAGE = "{language}"
+_BATCH_TEXTS = 8_192
+_SUFFIXES = (".parquet", ".jsonl", ".npy")
+_COLUMNS = {"text": pa.string(), "text_key": pa.string(), "language": pa.string(), "vector": pa.list_(pa.float64())}
+_BLOCK_BYTES = 1 << 24
+"""Of a file of JSON lines, read at once; no line may be longer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorsConfig:
+    """Where the vectors lie.
+
+    Attributes:
+        name: of the encoder in tables and metrics.
+        path: file, folder of files, or pattern of either with `{language}` in it.
+        vector_dtype: in which sentence vectors are stored.
+        lacks: what methods may need and files of vectors can't give, as `heads.contract.Need` has it and in words.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+    lacks: ClassVar[Mapping[str, str]] = {"token_states": "token states", "encoder": "a model to tune"}
+
+    name: str
+    path: str
+    vector_dtype: FloatName = "float32"
+
+
+CONFIG = VectorsConfig
+
+
+def load(config: VectorsConfig, language: str) -> "ImportedVectors":
+    """The vectors of one language.
+
+    Raises:
+        EncoderError: if there are none, or they are not one finite vector of one width for each text; names file
+            and row.
+    """
+    own = _open(config, language)
+    if own is None:
+        found = f"there are no vectors of {language!r} here"
+        raise EncoderError(located(_place(config, language), None, found, _remedy(config)))
+    return ImportedVectors(config, language, own)
+
+
+def known_keys(config: VectorsConfig, language: str) -> frozenset[str]:
+    """Keys of the texts of a language that have a vector.
+
+    Raises:
+        EncoderError: if what is there is malformed, as `load`.
+    """
+    own = _open(config, language)
+    return frozenset(() if own is None else own.keys)
+
+
+def vector_files(config: VectorsConfig, language: str | None = None) -> list[Path]:
+    """Files with vectors of a language, or of all; a column of theirs may still tell languages apart."""
+    pattern = glob.escape(config.path).replace(_LANGUAGE, "*" if language is None else glob.escape(language))
+    files: list[Path] = []
+    for found in sorted(map(Path, glob.glob(pattern))):  # noqa: PTH207 - Path.glob takes no absolute pattern
+        files += sorted(one for one in found.iterdir() if one.suffix in _SUFFIXES) if found.is_dir() else [found]
+    return files
+
+
+def encoder_fingerprint(config: VectorsConfig) -> str:
+    """Stands for the content of every file, and how it is stored.
+
+    Raises:
+        EncoderError: if there are no files.
+    """
+    files = vector_files(config)
+    if not files:
+        raise EncoderError(located(config.path, None, "there are no vectors here", _remedy(config)))
+    parts = [part for file in files for part in (file, *_texts_of(file)) if part.is_file()]
+    stamps = [part.stat() for part in parts]
+    hashes = [_sha256(part, stamp.st_mtime_ns, stamp.st_size) for part, stamp in zip(parts, stamps, strict=True)]
+    if _LANGUAGE in config.path:  # then a name says something: of which language the vectors are
+        base = Path(config.path.split(_LANGUAGE)[0] + "_").parent
+        hashes = [(part.relative_to(base).as_posix(), own) for part, own in zip(parts, hashes, strict=True)]
+    return fingerprint("vectors", CODE_VERSION, sorted(hashes), config.vector_dtype)
+
+
+@lru_cache(maxsize=1024)
+def _sha256(file: Path, modified: int, size: int) -> str:
+    """Hash of a file; it is read again when its time or size has changed."""
+    del modified, size  # part of the key only
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+class ImportedVectors:
+    """An `Encoder` of one language that looks its vectors up; make one with `load`."""
+
+    def __init__(self, config: VectorsConfig, language: str, own: "_Vectors") -> None:
+        self._config, self._language, self._matrix = config, language, own.matrix
+        self.rows: Mapping[str, int] = {key: row for row, key in enumerate(own.keys)}
+        self.name, self.dim = config.name, int(own.matrix.shape[1])
+        self.vector_dtype: FloatName = config.vector_dtype
+        self.states_dtype: FloatName = "float32"
+        self.fingerprint = encoder_fingerprint(config)
+
+    def encode(self, texts: Sequence[str], *, states: bool) -> Iterator[EncodedBatch]:
+        """See `Encoder.encode`.
+
+        Raises:
+            EncoderError: if a text has no vector, which is found before the first batch, or token states are asked
+                for.
+        """
+        if states and texts:
+            raise EncoderError(f"encoder {self.name!r} is imported vectors, which have no token states")
+        rows = np.array([self.rows.get(text_key(text), -1) for text in texts], dtype=np.int64)
+        if (missing := np.flatnonzero(rows < 0)).size:
+            found = f"{missing.size} of {len(texts)} texts of {self._language!r} have no vector"
+            example = f", e.g. {texts[int(missing[0])]!r}"
+            raise EncoderError(
+                located(_place(self._config, self._language), None, found + example, _remedy(self._config))
+            )
+        for start in range(0, len(rows), _BATCH_TEXTS):
+            block = rows[start : start + _BATCH_TEXTS]
+            indices = np.arange(start, start + len(block))
+            yield EncodedBatch(indices, self._matrix[block], None, np.zeros(len(block), dtype=np.int64))
+
+
+def _place(config: VectorsConfig, language: str) -> str:
+    return config.path.replace(_LANGUAGE, language)
+
+
+def _remedy(config: VectorsConfig) -> str:
+    commands = f"`disent materialize '+group:targets'`, then `disent texts FILE --encoder {config.name} --missing`"
+    return f"Run {commands}, embed the texts that it writes, and put their vectors here"
+
+
+# --- files ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Vectors:
+    """Vectors of one language in some files: row i is that of the text of `keys[i]`.
+
+    `places` are file and row, `names` what to call the text in a message.
+    """
+
+    keys: Sequence[str]
+    names: Sequence[str]
+    places: Sequence[tuple[Path, int]]
+    matrix: Float32[np.ndarray, "texts dim"]
+
+
+def _open(config: VectorsConfig, language: str) -> _Vectors | None:
+    """All vectors of a language, if they are of one width and no text comes twice; None where there are none."""
+    parts = [_read(file, language) for file in vector_files(config, language)]
+    parts = [part for part in parts if part.keys]
+    return _joined(parts) if parts else None
+
+
+def _joined(parts: Sequence[_Vectors]) -> _Vectors:
+    for part in parts[1:]:
+        widths = [one.matrix.shape[1] for one in (part, parts[0])]
+        if widths[0] != widths[1]:
+            found = f"vectors have {widths[0]} dimensions, and those of {parts[0].places[0][0]} have {widths[1]}"
+            raise EncoderError(located(part.places[0][0], None, found, "Make all with one model"))
+    places = [place for part in parts for place in part.places]
+    names = [name for part in parts for name in part.names]
+    keys = [key for part in parts for key in part.keys]
+    first: dict[str, int] = {}
+    for row, key in enumerate(keys):
+        if (other := first.setdefault(key, row)) != row:
+            found = f"text {names[row]!r} has a vector already, in {places[other][0]}:{places[other][1]}"
+            raise EncoderError(located(*places[row], found, "Keep one of them"))
+    return _Vectors(keys, names, places, np.concatenate([part.matrix for part in parts]))
+
+
+def _read(file: Path, language: str) -> _Vectors:
+    own = _read_matrix(file) if file.suffix == ".npy" else _of_table(_read_table(file), file, language)
+    odd = np.flatnonzero(~np.isfinite(own.matrix).all(axis=1))
+    if odd.size:
+        row = int(odd[0])
+        found = f"{odd.size} vectors are not finite (NaN, or beyond float32), first that of {own.names[row]!r}"
+        raise EncoderError(located(*own.places[row], found, "Embed these texts again"))
+    return own
+
+
+def _texts_of(file: Path) -> list[Path]:
+    """The file beside a matrix that has its texts."""
+    return [file.with_suffix(".txt")] if file.suffix == ".npy" else []
+
+
+def _read_matrix(file: Path) -> _Vectors:
+    """`NAME.npy` with `NAME.txt`."""
+    (beside,) = _texts_of(file)
+    try:
+        matrix = np.lib.format.open_memmap(file, mode="r")  # takes no memory for what a header claims; never unpickles
+        texts = beside.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    except (OSError, ValueError, EOFError, TypeError, SyntaxError, TokenError) as error:
+        remedy = f"Put a matrix there, and a line for each of its rows in {beside.name}"
+        raise EncoderError(located(file, None, f"this matrix and its texts can't be read ({error})", remedy)) from error
+    texts = [text.removesuffix("\r") for text in texts]
+    if matrix.ndim != 2 or not np.issubdtype(matrix.dtype, np.floating):
+        found = f"an array of shape {matrix.shape} and type {matrix.dtype}"
+        raise EncoderError(located(file, None, found, "Save a matrix of floats, one row a text"))
+    if len(texts) != len(matrix):
+        found = f"{len(texts)} lines in {beside.name}, and {len(matrix)} vectors"
+        raise EncoderError(located(file, None, found, "Give each text one line and one row"))
+    places = [(file, row) for row in range(1, len(texts) + 1)]
+    return _Vectors(text_keys(texts), texts, places, _float32(matrix))
+
+
+def _read_table(file: Path) -> pa.Table:
+    kind = "JSON lines" if file.suffix == ".jsonl" else "Parquet"
+    try:
+        return _read_lines(file) if file.suffix == ".jsonl" else pq.read_table(file)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise EncoderError(located(file, None, f"no {kind} can be read ({error})", "Write the file again")) from error
+
+
+def _read_lines(file: Path) -> pa.Table:
+    """JSON lines: the columns that its first line has, of the types that they must have."""
+    with file.open(encoding="utf-8") as lines:
+        first = parsed_json(next(lines, "{}"))
+    if not isinstance(first, dict):
+        raise ValueError("a line must be an object")
+    schema = pa.schema([(name, kind) for name, kind in _COLUMNS.items() if name in first])
+    return pyarrow.json.read_json(
+        file,
+        read_options=pyarrow.json.ReadOptions(block_size=_BLOCK_BYTES),
+        parse_options=pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+    )
+
+
+def _of_table(table: pa.Table, file: Path, language: str) -> _Vectors:
+    column = next((name for name in ("text", "text_key") if name in table.column_names), None)
+    if column is None or "vector" not in table.column_names:
+        remedy = "Name them vector, and text or text_key"
+        raise EncoderError(located(file, None, f"the columns are {table.column_names}", remedy))
+    rows = np.arange(1, len(table) + 1)
+    if "language" in table.column_names:
+        own = pc.equal(_strings(table, "language", file), language).fill_null(False)
+        rows, table = rows[own.to_numpy(False)], table.filter(own)
+    names = _strings(table, column, file).to_pylist()
+    if None in names:
+        raise EncoderError(
+            located(file, int(rows[names.index(None)]), f"{column} is null", "Write it, or drop the row")
+        )
+    keys = text_keys(names) if column == "text" else names
+    return _Vectors(keys, names, [(file, row) for row in rows.tolist()], _matrix(table["vector"], rows, file))
+
+
+def _strings(table: pa.Table, name: str, file: Path) -> pa.ChunkedArray:
+    kind = table[name].type
+    stored = kind.value_type if pa.types.is_dictionary(kind) else kind
+    try:
+        if not (pa.types.is_string(stored) or pa.types.is_large_string(stored)):
+            raise ValueError(f"type {kind}")
+        strings = table[name].cast(pa.string())
+        strings.validate(full=True)  # Parquet may hold text that is not UTF-8
+    except (pa.ArrowException, ValueError) as error:
+        raise EncoderError(located(file, None, f"{name} is no text ({error})", "Write text as UTF-8")) from error
+    return strings
+
+
+def _matrix(column: pa.ChunkedArray, rows: Int[np.ndarray, " rows"], file: Path) -> Float32[np.ndarray, "rows dim"]:
+    """A column of lists of one length."""
+    array = column.combine_chunks()
+    kind = array.type
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    if not is_list or not pa.types.is_floating(kind.value_type):
+        raise EncoderError(located(file, None, f"vector has type {kind}", "Write lists of floats"))
+    widths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(False)
+    odd = np.flatnonzero(widths != (widths[0] if len(widths) else 0))
+    if odd.size or (len(widths) and not widths[0]):
+        row = int(odd[0]) if odd.size else 0
+        found = f"a vector of {widths[row]} dimensions, where the first has {widths[0]}"
+        raise EncoderError(located(file, int(rows[row]), found, "Make all with one model"))
+    flat = pc.list_flatten(array).to_numpy(zero_copy_only=False)
+    return _float32(flat.reshape(len(array), -1) if len(array) else np.zeros((0, 0)))
+
+
+def _float32(matrix: np.ndarray) -> Float32[np.ndarray, "rows dim"]:
+    with np.errstate(over="ignore"):  # becomes infinite, which is refused
+        return np.ascontiguousarray(matrix, dtype=np.float32)

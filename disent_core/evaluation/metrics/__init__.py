@@ -1,0 +1,1 @@
+"""Arrays in, numbers out: ranking, statistics, intervals and paired tests."""

@@ -1,0 +1,151 @@
+"""95 % intervals of metrics, and the aggregate of one metric over seeds."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.special import ndtri
+
+from disent_core.evaluation.contract import Measurement, Statistic, mean_of_items
+from disent_core.evaluation.metrics.statistics import Weighted
+
+CONFIDENCE = 0.95
+_BLOCK_ITEMS = 1 << 19  # resampled items held at once: 4 MB a column, which a cache holds
+
+
+def wilson(successes: int, n: int, *, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Score interval of a proportion, without continuity correction.
+
+    Wilson 1927, https://doi.org/10.1080/01621459.1927.10502953.
+
+    Raises:
+        ValueError: unless 0 <= successes <= n and n > 0.
+    """
+    if not 0 <= successes <= n or n == 0:
+        raise ValueError(f"{successes} successes of {n} are no proportion")
+    z = float(ndtri(0.5 + confidence / 2))
+    centre = (successes + z**2 / 2) / (n + z**2)
+    half = z / (n + z**2) * np.sqrt(successes * (n - successes) / n + z**2 / 4)
+    low = 0.0 if successes == 0 else float(centre - half)
+    high = 1.0 if successes == n else float(centre + half)
+    return low, high
+
+
+def bootstrap(
+    items: Float[np.ndarray, "seeds n ..."],
+    *,
+    samples: int,
+    seed: int,
+    statistic: Statistic = mean_of_items,
+    confidence: float = CONFIDENCE,
+) -> tuple[float, float]:
+    """Percentile interval of the mean over seeds of a statistic; items are resampled alike for all seeds.
+
+    Efron 1979, https://doi.org/10.1214/aos/1176344552. It tells how far the number depends on which items
+    were drawn for the evaluation set, given these heads. Where every item is the same, so are both ends.
+
+    Args:
+        items: what the statistic needs of each item, under each seed.
+        samples: resamplings.
+        seed: of the resamplings.
+        statistic: from `samples n ...` to `samples`.
+        confidence: of the interval, 0 to 1.
+
+    Raises:
+        ValueError: if there are no seeds, items or samples.
+    """
+    values = resampled(items, samples=samples, seed=seed, statistic=statistic).mean(axis=0)
+    low, high = np.percentile(values, [50 * (1 - confidence), 50 * (1 + confidence)])
+    return float(low), float(high)
+
+
+def resampled(
+    items: Float[np.ndarray, "runs n ..."], *, samples: int, seed: int, statistic: Statistic = mean_of_items
+) -> Float[np.ndarray, "runs samples"]:
+    """The statistic of each run on resamplings of the items with replacement, the same ones for every run.
+
+    Args:
+        items: what the statistic needs of each item, under each run: a seed, or a seed of one of many methods.
+        samples: resamplings.
+        seed: of the resamplings.
+        statistic: from `samples n ...` to `samples`; quick if `Weighted`, or the mean.
+
+    Raises:
+        ValueError: if there are no runs, items or samples.
+    """
+    runs, n = items.shape[:2]
+    if not runs or not n or samples < 1:
+        raise ValueError(f"nothing to resample: {(runs, n)} runs and items, {samples} samples")
+    blocks = [_block(items, drawn, statistic) for drawn in _draws(n, samples, seed)]
+    return np.concatenate(blocks, axis=1)
+
+
+def _block(
+    items: Float[np.ndarray, "runs n ..."], drawn: Int[np.ndarray, "block n"], statistic: Statistic
+) -> Float[np.ndarray, "runs block"]:
+    if statistic is mean_of_items:
+        return items @ _weights(drawn).T / drawn.shape[1]
+    if isinstance(statistic, Weighted):
+        weights = _weights(drawn)
+        return np.stack([statistic.of(run, weights) for run in items])
+    return np.stack([statistic(run[drawn]) for run in items])
+
+
+def _draws(n: int, samples: int, seed: int) -> Iterator[Int[np.ndarray, "block n"]]:
+    rng = np.random.default_rng(seed)
+    step = max(1, _BLOCK_ITEMS // n)
+    for start in range(0, samples, step):
+        yield rng.integers(0, n, (min(step, samples - start), n))
+
+
+def _weights(drawn: Int[np.ndarray, "block n"]) -> Float[np.ndarray, "block n"]:
+    """How often each item is in each sample."""
+    block, n = drawn.shape
+    places = drawn + n * np.arange(block)[:, None]
+    return np.bincount(places.ravel(), minlength=block * n).reshape(block, n).astype(float)
+
+
+def is_proportion(measurement: Measurement) -> bool:
+    """Whether the value is the mean of items that are all 0 or 1."""
+    items = measurement.items
+    if items is None or measurement.statistic is not mean_of_items:
+        return False
+    return bool(np.isin(items, (0.0, 1.0)).all())
+
+
+def interval_kind(measurements: Sequence[Measurement]) -> str:
+    """How `aggregate` finds the interval: `wilson`, `bootstrap`, or `none` without items."""
+    if any(measurement.items is None for measurement in measurements):
+        return "none"
+    return "wilson" if len(measurements) == 1 and is_proportion(measurements[0]) else "bootstrap"
+
+
+def aggregate(measurements: Sequence[Measurement], *, samples: int, seed: int) -> Measurement:
+    """The mean over seeds of one metric, with its 95 % interval.
+
+    One seed whose items are 0 or 1 has the Wilson interval; everything else is resampled over the items,
+    which all seeds share.
+
+    Args:
+        measurements: of the same items, one for each seed.
+        samples: bootstrap samples.
+        seed: of the bootstrap.
+
+    Raises:
+        ValueError: if there is none, or they are of different metrics or numbers of items.
+    """
+    kinds = {(measurement.metric, measurement.n) for measurement in measurements}
+    if len(kinds) != 1:
+        raise ValueError(f"one metric over the same items is needed, found (metric, n) {sorted(kinds)}")
+    head = measurements[0]
+    low: float | None = None
+    high: float | None = None
+    kind = interval_kind(measurements)
+    if kind == "wilson" and head.items is not None:
+        low, high = wilson(int(head.items.sum()), head.n)
+    elif kind == "bootstrap":
+        items = np.stack([each.items for each in measurements if each.items is not None])
+        low, high = bootstrap(items, samples=samples, seed=seed, statistic=head.statistic)
+    value = float(np.mean([measurement.value for measurement in measurements]))
+    return replace(head, value=value, items=None, ci_low=low, ci_high=high, ranking=None)

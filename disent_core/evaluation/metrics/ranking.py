@@ -1,0 +1,275 @@
+"""Exact retrieval, by cosine or late interaction: nearest candidates, ranks of the gold ones, scores of both.
+
+A cosine is that of the two float32 rows of norm 1, rounded to multiples of 2^-26; it is computed without error and
+then rounded once to float32 (`search`). So equal vectors tie, and near ones are told apart by their scores, never by
+the rounding of a product: rankings depend neither on blocks nor on threads. Memory is bounded by blocks of queries.
+"""
+
+from collections.abc import Iterator
+from hashlib import blake2b
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float32, Int
+
+from disent_core.errors import EncoderError
+from disent_core.evaluation.contract import Embedded, LateInteraction, Ties
+from disent_core.evaluation.metrics.exact_search import best, blocks, exact_scores, nearest_rows, on_grid
+
+_BLOCK_SCORES = 1 << 23  # scores held at once: 32 MB
+
+
+def check_finite(matrix: Float[np.ndarray, "rows dim"], name: str) -> None:
+    """Raise EncoderError with name, row and count if a row has a value that is not finite."""
+    odd = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
+    if odd.size:
+        raise EncoderError(
+            f"{name}: {odd.size} of {len(matrix)} rows have values that are not finite, first row {odd[0]}. "
+            "Look at the training curve for divergence, or encode these texts again"
+        )
+
+
+def unit_rows(matrix: Float[np.ndarray, "rows dim"], name: str) -> Float32[np.ndarray, "rows dim"]:
+    """Rows of norm 1 in float32, on the grid of `search`, whatever their scale; a row of zeros stays zero.
+
+    Raises:
+        EncoderError: if a row has a value that is not finite; says which.
+    """
+    check_finite(matrix, name)
+    unit = np.empty(matrix.shape, dtype=np.float32)
+    for block in blocks(len(matrix), 1024):  # which stay in the cache
+        unit[block] = on_grid(_unit(matrix[block]))
+    return unit
+
+
+def _unit(matrix: Float[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "rows dim"]:
+    matrix = matrix.astype(np.float32 if matrix.dtype.itemsize < 8 else np.float64)
+    # By the largest value first, so that no square overflows or vanishes.
+    peak = np.abs(matrix).max(axis=1, keepdims=True, initial=0)
+    matrix /= np.where(peak > 0, peak, 1)
+    norm = np.linalg.norm(matrix, axis=1, keepdims=True)
+    matrix /= np.where(norm > 0, norm, 1)
+    return matrix.astype(np.float32, copy=False)
+
+
+def _distinct(pool: Embedded) -> tuple[Embedded, Int[np.ndarray, " pool"]]:
+    """The distinct candidates, by first index, and the place of every one among them."""
+    if isinstance(pool, np.ndarray):
+        digests = b"".join(blake2b(row, digest_size=16).digest() for row in pool)  # of 16 bytes, quicker to sort
+        identities = np.frombuffer(digests, dtype="V16")
+    else:
+        identities = pool.identities()
+    _, first, group = np.unique(identities, return_index=True, return_inverse=True)
+    if len(first) == len(pool):
+        return pool, np.arange(len(pool))
+    order = np.argsort(first)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    kept = first[order]
+    return pool[kept] if isinstance(pool, np.ndarray) else pool.take(kept), place[group]
+
+
+def _blocks(rows: int, width: int) -> Iterator[slice]:
+    return blocks(rows, max(1, _BLOCK_SCORES // width))
+
+
+def _checked(queries: Embedded, pool: Embedded) -> tuple[Embedded, Embedded]:
+    """Matrices with rows of norm 1; a late interaction as it is."""
+    if not (isinstance(queries, np.ndarray) and isinstance(pool, np.ndarray)):
+        if type(queries) is not type(pool):
+            raise ValueError(f"{type(queries).__name__} and {type(pool).__name__} can't be compared")
+        if not len(pool):
+            raise ValueError("nothing to search: 0 candidates")
+        return queries, pool
+    if queries.shape[1] != pool.shape[1]:
+        raise ValueError(f"queries have {queries.shape[1]} dimensions, candidates {pool.shape[1]}")
+    if 0 in pool.shape:
+        raise ValueError(f"nothing to search: {len(pool)} candidates of {pool.shape[1]} dimensions")
+    return unit_rows(queries, "queries"), unit_rows(pool, "pool")
+
+
+# --- nearest candidates -----------------------------------------------------------------------------------
+
+
+def nearest(
+    queries: Float[np.ndarray, "queries dim"] | LateInteraction,
+    pool: Float[np.ndarray, "pool dim"] | LateInteraction,
+    k: int,
+    *,
+    skip: Int[np.ndarray, " queries"] | None = None,
+) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
+    """Scores and indices of the best k candidates of each query: highest first, equal ones by index.
+
+    Args:
+        queries: one query per row, of any norm; or a late interaction.
+        pool: one candidate per row, of any norm; or one of the same class.
+        k: candidates a query; all of them where the pool has fewer.
+        skip: for each query the index of a candidate that it may not find (itself, for instance).
+
+    Raises:
+        EncoderError: if a row is not finite.
+        ValueError: if there is nothing to search.
+    """
+    if k < 1:
+        raise ValueError(f"k is {k}; it must be at least 1")
+    queries, pool = _checked(queries, pool)
+    wanted = min(k + (skip is not None), len(pool))
+    scores, indices = _search(queries, pool, wanted)
+    if skip is None:
+        return scores, indices
+    kept = np.argsort(indices == skip[:, None], axis=1, kind="stable")[:, : min(k, len(pool) - 1)]
+    return np.take_along_axis(scores, kept, 1), np.take_along_axis(indices, kept, 1)
+
+
+def _search(
+    queries: Embedded, pool: Embedded, wanted: int
+) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
+    distinct, group = _distinct(pool)
+    if not (isinstance(queries, np.ndarray) and isinstance(distinct, np.ndarray)):
+        return _search_all(queries, distinct, group, wanted)
+    found = nearest_rows(queries, distinct, min(wanted, len(distinct)))
+    return found if len(distinct) == len(group) else _expand(*found, group, wanted)
+
+
+def _expand(
+    scores: Float32[np.ndarray, "queries fetched"],
+    groups: Int[np.ndarray, "queries fetched"],
+    group: Int[np.ndarray, " pool"],
+    wanted: int,
+) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
+    """Candidates in place of their groups, at most `wanted` of each, by score and then by index."""
+    sizes = np.bincount(group)
+    starts = np.cumsum(sizes) - sizes
+    width = min(wanted, int(sizes.max()))
+    members = np.concatenate([np.argsort(group, kind="stable"), np.full(width, len(group))])
+    found = _empty(len(scores), wanted)
+    for block in _blocks(len(scores), groups.shape[1] * width):
+        own = groups[block][..., None]
+        real = np.arange(width) < sizes[own]
+        every = np.where(real, scores[block][..., None], np.float32(-np.inf))
+        _keep_best(found, block, every, members[starts[own] + np.arange(width)])
+    return found
+
+
+def _empty(queries: int, k: int) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
+    return np.empty((queries, k), dtype=np.float32), np.empty((queries, k), dtype=np.int64)
+
+
+def _keep_best(found: tuple[np.ndarray, np.ndarray], block: slice, scores: np.ndarray, columns: np.ndarray) -> None:
+    rows = (block.stop - block.start, -1)
+    k = found[0].shape[1]
+    top = best(torch.from_numpy(scores.reshape(rows)), torch.from_numpy(columns).flatten(1), k)
+    found[0][block], found[1][block] = (part.numpy() for part in top)
+
+
+def _search_all(
+    queries: Embedded, distinct: Embedded, group: Int[np.ndarray, " pool"], wanted: int
+) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
+    found = _empty(len(queries), wanted)
+    for block, every in _scored_blocks(queries, distinct, group):
+        _keep_best(found, block, every, np.arange(len(group))[None])
+    return found
+
+
+def _scored_blocks(
+    queries: Embedded, distinct: Embedded, group: Int[np.ndarray, " pool"]
+) -> Iterator[tuple[slice, Float32[np.ndarray, "queries pool"]]]:
+    """Blocks of queries with their scores against the whole pool."""
+    for block in _blocks(len(queries), len(group)):
+        if isinstance(queries, np.ndarray) and isinstance(distinct, np.ndarray):
+            scores = exact_scores(torch.from_numpy(queries[block]), torch.from_numpy(distinct)).numpy()
+        else:
+            scores = queries.take(np.arange(block.start, block.stop)).similarity(distinct)
+        yield block, scores[:, group]
+
+
+def first_is_gold(
+    scores: Float[np.ndarray, "queries k"],
+    indices: Int[np.ndarray, "queries k"],
+    gold: Int[np.ndarray, " queries"],
+    *,
+    ties: Ties,
+) -> Float[np.ndarray, " queries"]:
+    """1 where the nearest candidate is the gold one, else 0: the items of accuracy at 1.
+
+    Args:
+        scores: of `nearest`, k at least 2 where the pool has as many.
+        indices: of `nearest`.
+        gold: index of the right candidate.
+        ties: `lowest` trusts the order of `nearest`; under `worst` an equal runner-up makes an error.
+    """
+    right = indices[:, 0] == gold
+    if ties == "worst" and scores.shape[1] > 1:
+        right &= scores[:, 0] > scores[:, 1]
+    return right.astype(np.float64)
+
+
+# --- ranks of the gold candidates -------------------------------------------------------------------------
+
+
+def gold_ranks(
+    queries: Float[np.ndarray, "queries dim"] | LateInteraction,
+    pool: Float[np.ndarray, "pool dim"] | LateInteraction,
+    gold: Int[np.ndarray, "queries golds"],
+    *,
+    ties: Ties,
+    skip: Int[np.ndarray, " queries"] | None = None,
+) -> Int[np.ndarray, "queries golds"]:
+    """Rank (from 1) of each gold candidate among all candidates of its query.
+
+    Args:
+        queries: one query per row, of any norm; or a late interaction.
+        pool: one candidate per row, of any norm; or one of the same class.
+        gold: indices of the right candidates, -1 where a query has fewer; its rank is then 0.
+        ties: `lowest`: candidates of equal score rank by index; `worst`: gold ones rank behind their equals.
+        skip: for each query the index of a candidate that does not count.
+
+    Raises:
+        EncoderError: if a row is not finite.
+        ValueError: if there is nothing to search.
+    """
+    queries, pool = _checked(queries, pool)
+    distinct, group = _distinct(pool)
+    ranks = np.zeros(gold.shape, dtype=np.int64)
+    for block, scores in _scored_blocks(queries, distinct, group):
+        if skip is not None:
+            scores[np.arange(len(scores)), skip[block]] = -np.inf
+        ranks[block] = _ranks(scores, gold[block], ties)
+    return np.where(gold >= 0, ranks, 0)
+
+
+def _ranks(
+    scores: Float32[np.ndarray, "queries pool"], gold: Int[np.ndarray, "queries golds"], ties: Ties
+) -> Int[np.ndarray, "queries golds"]:
+    own = np.where(gold >= 0, np.take_along_axis(scores, np.maximum(gold, 0), axis=1), np.nan)
+    ranks = np.empty(gold.shape, dtype=np.int64)
+    for column in range(gold.shape[1]):
+        score, place = own[:, column, None], gold[:, column, None]
+        ahead = np.count_nonzero(scores > score, axis=1)
+        equal = scores == score
+        if ties == "lowest":
+            equal &= np.arange(scores.shape[1]) < place
+            behind = np.count_nonzero(equal, axis=1)
+        else:  # behind every equal candidate that is not gold, and behind equal gold ones of lower index
+            later = (own == score) & (gold >= place)
+            behind = np.count_nonzero(equal, axis=1) - np.count_nonzero(later, axis=1)
+        ranks[:, column] = 1 + ahead + behind
+    return ranks
+
+
+def average_precision(ranks: Int[np.ndarray, "queries golds"]) -> Float[np.ndarray, " queries"]:
+    """Mean over a query's gold candidates of the precision at their ranks: the items of MAP.
+
+    Manning, Raghavan and Schuetze 2008, section 8.4, https://nlp.stanford.edu/IR-book/.
+
+    Args:
+        ranks: of `gold_ranks`; 0 stands for no candidate.
+
+    Raises:
+        ValueError: if a query has no gold candidate.
+    """
+    counts = np.count_nonzero(ranks, axis=1)
+    if (counts == 0).any():
+        raise ValueError(f"{np.count_nonzero(counts == 0)} of {len(ranks)} queries have no gold candidate")
+    ordered = np.sort(np.where(ranks > 0, ranks, np.inf), axis=1)
+    return (np.arange(1, ranks.shape[1] + 1) / ordered).sum(axis=1) / counts

@@ -1,0 +1,233 @@
+"""Mine translations out of two lists of sentences of which only some have a partner, as BUCC asks.
+
+Artetxe and Schwenk 2019, https://aclanthology.org/P19-1309: a pair is scored by the ratio of its cosine to the mean
+cosine of both sentences with their k nearest neighbours on the other side, and mined where the ratio reaches a
+threshold, tuned for F1 on dev. A bitext has a partner for every sentence, so it is made a mining problem: by a hash
+of its id a pair loses its source (one in three) or its target (one in three), whose partner is then a distractor.
+Equal texts are one sentence; gold are all pairs of the bitext of which both sentences are there. The lists are those
+of the split `test`, whatever the split of the other tasks.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Bool, Float, Int
+
+from disent_core.evaluation.contract import (
+    Embedded,
+    EvaluationConfig,
+    Inputs,
+    Measurement,
+    Problem,
+    Task,
+    Texts,
+    measured,
+)
+from disent_core.evaluation.metrics.ranking import nearest
+from disent_core.evaluation.metrics.statistics import f1, precision, recall
+from disent_core.evaluation.tasks.parallel import pair_texts, sentence_pairs
+
+NAME = "bitext_mining"
+TUNED_ON, MEASURED_ON = "dev", "test"
+
+Pairs = set[tuple[int, int]]
+"""Places of a source and a target."""
+Retrieval = Literal["max", "intersection"]
+
+
+@dataclass(frozen=True)
+class Mined:
+    """Pairs of which no sentence is in two, the best first."""
+
+    pairs: list[tuple[int, int]]
+    margins: Float[np.ndarray, " pairs"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MiningProblem(Problem):
+    """Texts by role `dev source`, `dev target`, `test source` and `test target`.
+
+    Attributes:
+        gold: by split.
+        neighbours: k of the margin.
+        retrieval: see `mine`.
+    """
+
+    takes_late_interaction: ClassVar[bool] = True
+
+    gold: Mapping[str, Pairs]
+    neighbours: int
+    retrieval: Retrieval
+
+    def score(self, matrices: Mapping[str, Embedded]) -> list[Measurement]:
+        """F1, precision and recall on test, whose items are its sources, and the threshold."""
+        tuned, found = (
+            mine(
+                matrices[f"{split} source"],
+                matrices[f"{split} target"],
+                neighbours=self.neighbours,
+                retrieval=self.retrieval,
+            )
+            for split in (TUNED_ON, MEASURED_ON)
+        )
+        threshold = best_threshold(tuned, self.gold[TUNED_ON])
+        sources = len(self.texts[f"{MEASURED_ON} source"])
+        taken = [pair for pair, margin in zip(found.pairs, found.margins, strict=True) if margin >= threshold]
+        items = _counts(taken, self.gold[MEASURED_ON], sources)
+        return [
+            measured("f1", items, statistic=f1),
+            measured("precision", items, statistic=precision),
+            measured("recall", items, statistic=recall),
+            Measurement(metric="threshold", value=threshold, n=sources),
+        ]
+
+
+def _counts(mined: list[tuple[int, int]], gold: Pairs, sources: int) -> Float[np.ndarray, "sources counts"]:
+    """What is correct, predicted and gold of each source."""
+    counts = np.zeros((sources, 3))
+    for pair in mined:
+        counts[pair[0]] += (pair in gold, 1, 0)
+    for source, _ in gold:
+        counts[source, 2] += 1
+    return counts
+
+
+# --- mining -----------------------------------------------------------------------------------------------
+
+
+def mine(source: Embedded, target: Embedded, *, neighbours: int, retrieval: Retrieval) -> Mined:
+    """The best pairs by the ratio margin, equation 2 of the paper with `a / b`.
+
+    Args:
+        source: one sentence a row.
+        target: one sentence a row.
+        neighbours: k nearest ones of each sentence, over which the best partner is sought and the mean is taken.
+        retrieval: `max`: the best partners of sources and of targets, the highest margin first, each sentence in
+            one pair at most; `intersection`: pairs whose sentences are each other's best partner.
+
+    Raises:
+        EncoderError: if a row is not finite.
+        ValueError: if there is nothing to search.
+    """
+    forth, back = nearest(source, target, neighbours), nearest(target, source, neighbours)
+    means = [scores.mean(axis=1, dtype=float) for scores, _ in (forth, back)]
+    best_target, forth_margins = _best_partners(*forth, *means)
+    best_source, back_margins = _best_partners(*back, *means[::-1])
+    pairs = np.stack([np.arange(len(best_target)), best_target], axis=1)
+    if retrieval == "intersection":
+        is_mutual = best_source[best_target] == np.arange(len(best_target))
+        return _distinct(pairs[is_mutual], forth_margins[is_mutual])
+    of_targets = np.stack([best_source, np.arange(len(best_source))], axis=1)
+    return _distinct(np.concatenate([pairs, of_targets]), np.concatenate([forth_margins, back_margins]))
+
+
+def _best_partners(
+    scores: Float[np.ndarray, "n k"],
+    indices: Int[np.ndarray, "n k"],
+    own: Float[np.ndarray, " n"],
+    other: Float[np.ndarray, " m"],
+) -> tuple[Int[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    """The neighbour of the highest margin, and that margin; -inf where the neighbours' cosines are not positive."""
+    means = (own[:, None] + other[indices]) / 2
+    margins = np.where(means > 0, scores / np.where(means > 0, means, 1), -np.inf)
+    best = margins.argmax(axis=1)[:, None]
+    return np.take_along_axis(indices, best, 1)[:, 0], np.take_along_axis(margins, best, 1)[:, 0]
+
+
+def _distinct(pairs: Int[np.ndarray, "n 2"], margins: Float[np.ndarray, " n"]) -> Mined:
+    """Pairs by falling margin, without those of which a sentence is in a better one."""
+    sources, targets, kept = set(), set(), []
+    for place in np.argsort(-margins, kind="stable").tolist():
+        source, target = pairs[place].tolist()
+        if np.isfinite(margins[place]) and source not in sources and target not in targets:
+            sources.add(source)
+            targets.add(target)
+            kept.append(place)
+    return Mined([(source, target) for source, target in pairs[kept].tolist()], margins[kept])
+
+
+def best_threshold(mined: Mined, gold: Pairs) -> float:
+    """Margin above which F1 is highest, half way to the next pair's; 1 where nothing is mined.
+
+    As BUCC's own script tunes it; pairs of equal margin are taken together. Of equal F1 the highest threshold.
+    """
+    if not mined.pairs:
+        return 1.0
+    correct = np.cumsum([pair in gold for pair in mined.pairs])
+    found = 2 * correct / (np.arange(1, len(correct) + 1) + len(gold))
+    below = np.append(mined.margins[1:], mined.margins[-1])
+    is_cut = np.append(mined.margins[1:] < mined.margins[:-1], True)
+    cut = int(np.argmax(np.where(is_cut, found, -1)))
+    return float((mined.margins[cut] + below[cut]) / 2)
+
+
+# --- problems ---------------------------------------------------------------------------------------------
+
+
+def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
+    """The problem of one pair; none where dev or test has no pair to be found."""
+    texts, gold = {}, {}
+    for split in (TUNED_ON, MEASURED_ON):
+        source, target, gold[split] = _lists(inputs, sentence_pairs(inputs, split))
+        texts |= {f"{split} source": source, f"{split} target": target}
+    if not all(gold.values()):
+        return []
+    paired = [len({pair[side] for pair in gold[MEASURED_ON]}) for side in (0, 1)]
+    return [
+        MiningProblem(
+            task=NAME,
+            dataset=inputs.corpus,
+            evaluated_on=inputs.pair,
+            texts=texts,
+            settings={
+                "split": MEASURED_ON,
+                "tuned_on": TUNED_ON,
+                "margin": "ratio",
+                "neighbours": config.mining_neighbours,
+                "retrieval": config.mining_retrieval,
+                "source_distractors": len(texts[f"{MEASURED_ON} source"]) - paired[0],
+                "target_distractors": len(texts[f"{MEASURED_ON} target"]) - paired[1],
+            },
+            gold=gold,
+            neighbours=config.mining_neighbours,
+            retrieval=config.mining_retrieval,
+        )
+    ]
+
+
+def _lists(inputs: Inputs, pairs: pa.Table) -> tuple[Texts, Texts, Pairs]:
+    """Distinct sources and targets that are left, and the pairs of which both are."""
+    lost = np.array([lost_side(pair_id) for pair_id in pairs["pair_id"].to_pylist()], dtype=int)
+    (source, at_source), (target, at_target) = (
+        _left(texts, lost != side) for side, texts in enumerate(pair_texts(inputs, pairs))
+    )
+    keys = zip(pairs["source_key"].to_pylist(), pairs["target_key"].to_pylist(), strict=True)
+    return source, target, set(_gold(keys, at_source, at_target))
+
+
+def _left(texts: Texts, is_left: Bool[np.ndarray, " rows"]) -> tuple[Texts, dict[str, int]]:
+    """The distinct texts that are left, and the place of each."""
+    first: dict[str, int] = {}
+    for row in np.flatnonzero(is_left).tolist():
+        first.setdefault(texts.keys[row], row)
+    return texts.take(list(first.values())), {key: place for place, key in enumerate(first)}
+
+
+def _gold(
+    keys: Iterator[tuple[str, str]], at_source: Mapping[str, int], at_target: Mapping[str, int]
+) -> Iterator[tuple[int, int]]:
+    for source, target in keys:
+        if source in at_source and target in at_target:
+            yield at_source[source], at_target[target]
+
+
+def lost_side(pair_id: str) -> int:
+    """What a pair loses by the hash of its id: 0 the source, 1 the target, 2 nothing; each a third of all ids."""
+    return int.from_bytes(hashlib.sha256(pair_id.encode()).digest()[:8], "big") % 3
+
+
+TASK = Task(name=NAME, scope="pair", tables=("sentence_pairs",), problems=problems, kinds=("bitext",))

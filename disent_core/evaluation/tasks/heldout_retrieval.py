@@ -1,0 +1,21 @@
+"""Find the translation among the held-out pairs of the bitext that heads train on.
+
+ORACLE's table 8. Its pairs are those of the split `test`, whatever the split of the other tasks: those of `dev`
+have chosen the epoch. Accuracy at 1 by strict id in both directions; `en-de` reads query en, pool de.
+"""
+
+from dataclasses import replace
+
+from disent_core.evaluation.contract import EvaluationConfig, Inputs, Problem, Task
+from disent_core.evaluation.tasks.parallel import both_directions, pair_texts, sentence_pairs
+
+NAME = "heldout_retrieval"
+
+
+def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
+    """One problem for each direction of the pair; none where it has no test pairs."""
+    pairs, held_out = sentence_pairs(inputs, "test"), replace(config, split="test")
+    return both_directions(pair_texts(inputs, pairs), pairs["pair_id"], held_out, task=NAME, dataset=inputs.corpus)
+
+
+TASK = Task(name=NAME, scope="pair", tables=("sentence_pairs",), problems=problems, kinds=("bitext",))

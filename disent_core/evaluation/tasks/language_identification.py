@@ -1,0 +1,52 @@
+"""The language of a text, as a linear probe reads it off an embedding.
+
+The language embedding should tell the languages of a pair apart, the meaning embedding should not.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow.compute as pc
+
+from disent_core.evaluation.contract import EvaluationConfig, Inputs, Problem, Task, Texts
+from disent_core.evaluation.metrics.linear_probe import ProbeProblem, probe_settings, probed_splits
+from disent_core.evaluation.tasks.parallel import pair_texts, sentence_pairs, utterance_texts
+
+NAME = "language_identification"
+
+
+def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
+    """The problem of a pair of two languages; none where one has no texts to learn from or to be measured on."""
+    sides = {part: _sides(inputs, split) for part, split in probed_splits(config).items()}
+    if len(set(inputs.languages)) < 2 or not all(len(texts) for each in sides.values() for texts in each):
+        return []
+    roles = {f"{part} {texts.language}": texts for part, each in sides.items() for texts in each}
+    return [
+        ProbeProblem(
+            task=NAME,
+            dataset=inputs.corpus,
+            evaluated_on="-".join(inputs.languages),
+            texts=roles,
+            settings=probe_settings(config),
+            labels={role: np.full(len(texts), texts.language) for role, texts in roles.items()},
+        )
+    ]
+
+
+def _sides(inputs: Inputs, split: str) -> Sequence[Texts]:
+    """Texts of the split in each language."""
+    if inputs.kind == "bitext":
+        return pair_texts(inputs, sentence_pairs(inputs, split))
+    tables = [inputs.tables["utterances", language] for language in inputs.languages]
+    chosen = [table.filter(pc.field("split") == split) for table in tables]
+    return [utterance_texts(language, table) for language, table in zip(inputs.languages, chosen, strict=True)]
+
+
+TASK = Task(
+    name=NAME,
+    scope="pair",
+    tables=("utterances", "sentence_pairs"),
+    problems=problems,
+    kinds=("utterances", "bitext"),
+    ranked=("language", "sentence"),
+)

@@ -1,0 +1,101 @@
+"""What is parallel: utterances of two languages by their ids, sentences of a pair by their row."""
+
+from collections.abc import Sequence
+from itertools import permutations
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from disent_core.errors import AlignmentError
+from disent_core.evaluation.contract import EvaluationConfig, Inputs, Problem, Texts
+from disent_core.evaluation.tasks.retrieval_problem import Pool, retrieval_problem
+from disent_core.storage.schemas import SCHEMAS
+
+
+def same_order(
+    tables: Sequence[pa.Table], where: str, parallel: Literal["all", "some", "none"] = "all"
+) -> list[pa.Table]:
+    """Utterances of one or more languages, all in the order of the first.
+
+    Args:
+        tables: of one language each, with the column `utterance_id`.
+        where: what errors begin with.
+        parallel: with `some` the ids that all tables share are kept, with `none` no row is.
+
+    Raises:
+        AlignmentError: if an id is there twice; with `all` if an utterance of one language is missing in another.
+    """
+    for table in tables:
+        _require_distinct(table["utterance_id"], where)
+    if parallel == "none" and len(tables) > 1:
+        return [table.slice(0, 0) for table in tables]
+    first = tables[0]
+    for other in tables[1:]:
+        if parallel == "all":
+            _require_equal(first["utterance_id"], other["utterance_id"], where)
+        first = first.filter(pc.is_in(first["utterance_id"], value_set=other["utterance_id"]))
+    return [first, *(each.take(pc.index_in(first["utterance_id"], each["utterance_id"])) for each in tables[1:])]
+
+
+def _require_distinct(ids: pa.ChunkedArray, where: str) -> None:
+    if repeated := len(ids) - len(ids.unique()):
+        raise AlignmentError(f"{where}: {repeated} of {len(ids)} utterance ids are there more than once")
+
+
+def _require_equal(left: pa.ChunkedArray, right: pa.ChunkedArray, where: str) -> None:
+    if odd := set(left.to_pylist()) ^ set(right.to_pylist()):
+        raise AlignmentError(
+            f"{where}: {len(odd)} of {len(left) + len(right)} utterances have no partner, e.g. "
+            f"{sorted(odd)[:3]}. This task needs a corpus whose languages share their utterance ids"
+        )
+
+
+def utterance_texts(language: str, utterances: pa.Table) -> Texts:
+    """Texts of rows of `utterances`."""
+    return Texts(language, utterances["text_key"].to_pylist(), utterances["text"].to_pylist())
+
+
+def sentence_pairs(inputs: Inputs, split: str) -> pa.Table:
+    """Rows of the pair in that split; none where the corpus is not one of sentence pairs.
+
+    Raises:
+        AlignmentError: if the id of a pair is there twice.
+    """
+    pairs = inputs.tables.get(("sentence_pairs", inputs.pair), SCHEMAS["sentence_pairs"].empty_table())
+    chosen = pairs.filter(pc.field("split") == split)
+    if repeated := chosen.num_rows - len(chosen["pair_id"].unique()):
+        where = f"{inputs.corpus} {inputs.pair} {split}"
+        raise AlignmentError(f"{where}: {repeated} of {chosen.num_rows} pair ids are there more than once")
+    return chosen
+
+
+def pair_texts(inputs: Inputs, pairs: pa.Table) -> tuple[Texts, Texts]:
+    """Source and target texts of rows of `sentence_pairs`."""
+    source, target = (
+        Texts(language, pairs[f"{side}_key"].to_pylist(), pairs[side].to_pylist())
+        for language, side in zip(inputs.languages, ("source", "target"), strict=True)
+    )
+    return source, target
+
+
+def both_directions(
+    sides: tuple[Texts, Texts], ids: pa.ChunkedArray, config: EvaluationConfig, *, task: str, dataset: str
+) -> list[Problem]:
+    """Retrieval of each side's translations, row by row, in the other; none where there is no row."""
+    if not len(ids):
+        return []
+    names, gold = ids.combine_chunks(), np.arange(len(ids))[:, None]
+    return [
+        retrieval_problem(
+            queries,
+            names,
+            Pool(texts=candidates, ids=names, gold=gold),
+            config,
+            task=task,
+            dataset=dataset,
+            evaluated_on=f"{queries.language}-{candidates.language}",
+        )
+        for queries, candidates in permutations(sides)
+    ]

@@ -1,0 +1,138 @@
+"""A retrieval as a problem: queries, pool, gold candidates. What every task that retrieves builds on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float, Int
+
+from disent_core.evaluation.contract import (
+    Embedded,
+    EvaluationConfig,
+    Measurement,
+    Problem,
+    Ranking,
+    Setting,
+    Texts,
+    Ties,
+    measured,
+)
+from disent_core.evaluation.metrics.ranking import average_precision, first_is_gold, gold_ranks, nearest
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RetrievalProblem(Problem):
+    """Texts by role `query` and `pool`; the score is a mean over queries.
+
+    Attributes:
+        metric: `accuracy_at_1` (of the first gold candidate) or `map` (over all gold candidates).
+        query_ids: one for each query.
+        candidate_ids: one for each candidate.
+        gold: indices of the right candidates, -1 where a query has fewer.
+        skip: for each query the candidate that it may not find, None: it may find all.
+        ties: see `EvaluationConfig`.
+        top_k: candidates a query in the ranking.
+    """
+
+    takes_late_interaction: ClassVar[bool] = True
+
+    metric: Literal["accuracy_at_1", "map"]
+    query_ids: pa.Array
+    candidate_ids: pa.Array
+    gold: Int[np.ndarray, "queries golds"]
+    skip: Int[np.ndarray, " queries"] | None = None
+    ties: Ties
+    top_k: int
+
+    def score(self, matrices: Mapping[str, Embedded]) -> list[Measurement]:
+        """The metric over all queries, with the top of their rankings."""
+        queries, pool = matrices["query"], matrices["pool"]
+        scores, indices = nearest(queries, pool, max(self.top_k, 2), skip=self.skip)
+        if self.metric == "map":
+            ranks = gold_ranks(queries, pool, self.gold, ties=self.ties, skip=self.skip)
+            items = average_precision(ranks)
+        else:
+            items = first_is_gold(scores, indices, self.gold[:, 0], ties=self.ties)
+        return [measured(self.metric, items, ranking=self._ranking(scores, indices))]
+
+    def _ranking(self, scores: Float[np.ndarray, "queries k"], indices: Int[np.ndarray, "queries k"]) -> Ranking:
+        top = indices[:, : self.top_k]
+        return Ranking(
+            query_ids=self.query_ids,
+            candidate_ids=self.candidate_ids,
+            indices=top,
+            scores=scores[:, : self.top_k],
+            is_gold=(top[:, :, None] == self.gold[:, None, :]).any(axis=2),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Pool:
+    """Candidates and the gold ones among them; `gold` and `skip` as in `RetrievalProblem`."""
+
+    texts: Texts
+    ids: pa.Array
+    gold: Int[np.ndarray, "queries golds"]
+    skip: Int[np.ndarray, " queries"] | None = None
+
+
+def one_per_text(pool: Pool) -> Pool:
+    """The pool with the first candidate of each distinct text; gold candidates stand for their copies."""
+    keys = np.asarray(pool.texts.keys)
+    _, first, copy = np.unique(keys, return_index=True, return_inverse=True)
+    kept = np.sort(first)
+    place = np.searchsorted(kept, first)[copy]  # of every candidate, among those kept
+    gold = np.where(pool.gold >= 0, place[pool.gold], -1)
+    gold = -np.sort(-gold, axis=1)
+    gold[:, 1:][gold[:, 1:] == gold[:, :-1]] = -1  # two gold candidates of one text are one
+    texts = pool.texts.take(kept.tolist())
+    skip = None if pool.skip is None else place[pool.skip]
+    return Pool(texts=texts, ids=pool.ids.take(pa.array(kept)), gold=gold, skip=skip)
+
+
+def retrieval_problem(
+    queries: Texts,
+    query_ids: pa.Array,
+    pool: Pool,
+    config: EvaluationConfig,
+    *,
+    task: str,
+    dataset: str,
+    evaluated_on: str,
+    metric: Literal["accuracy_at_1", "map"] = "accuracy_at_1",
+    settings: Mapping[str, Setting] | None = None,
+) -> RetrievalProblem:
+    """The problem under this config: its tie rule, its rule for equal texts, its settings.
+
+    Raises:
+        ValueError: if queries, ids and gold candidates are not of the same number.
+    """
+    sizes = {"queries": len(queries), "query ids": len(query_ids), "gold": len(pool.gold)}
+    if len(set(sizes.values())) > 1 or len(pool.texts) != len(pool.ids):
+        raise ValueError(f"{sizes}, {len(pool.texts)} candidates, {len(pool.ids)} candidate ids do not match")
+    duplicates = len(pool.texts) - len(set(pool.texts.keys))
+    if config.equal_text_counts and duplicates:
+        pool = one_per_text(pool)
+    return RetrievalProblem(
+        task=task,
+        dataset=dataset,
+        evaluated_on=evaluated_on,
+        texts={"query": queries, "pool": pool.texts},
+        settings={
+            "split": config.split,
+            "ties": config.ties,
+            "equal_text_counts": config.equal_text_counts,
+            "pool_size": len(pool.texts),
+            "pool_duplicates": duplicates,
+            **(settings or {}),
+        },
+        metric=metric,
+        query_ids=query_ids,
+        candidate_ids=pool.ids,
+        gold=pool.gold,
+        skip=pool.skip,
+        ties=config.ties,
+        top_k=config.top_k,
+    )

@@ -1,0 +1,99 @@
+"""Semantic textual similarity: does the cosine of two sentences rise with the similarity that people gave them?
+
+SemEval-2017 task 1 (Cer et al. 2017, https://aclanthology.org/S17-2001): pairs of sentences of one language or of
+two, gold scores 0 to 5. DREAM reports Pearson's correlation, ORACLE Spearman's. Every embedding is measured: what
+the language embedding has of either is a leak. An embedding whose cosines are all the same has correlation 0.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow.compute as pc
+from jaxtyping import Float
+
+from disent_core.evaluation.contract import (
+    Embedded,
+    EvaluationConfig,
+    Inputs,
+    LateInteraction,
+    Measurement,
+    Problem,
+    Task,
+    measured,
+)
+from disent_core.evaluation.metrics.ranking import unit_rows
+from disent_core.evaluation.metrics.statistics import pearson, spearman
+from disent_core.evaluation.tasks.parallel import pair_texts, sentence_pairs
+
+NAME = "sts"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CorrelationProblem(Problem):
+    """Texts by role `source` and `target`, row by row; `gold` is the score of each pair."""
+
+    takes_late_interaction: ClassVar[bool] = True
+
+    gold: Float[np.ndarray, " pairs"]
+
+    def score(self, matrices: Mapping[str, Embedded]) -> list[Measurement]:
+        """Correlations of similarity and gold; pairs of both are the items."""
+        items = np.stack([paired_similarity(matrices["source"], matrices["target"]), self.gold], axis=1)
+        return [
+            measured("pearson", items, statistic=pearson),
+            measured("spearman", items, statistic=spearman),
+        ]
+
+
+def paired_similarity(source: Embedded, target: Embedded) -> Float[np.ndarray, " pairs"]:
+    """Cosine of each row with that of the same place; of a late interaction its own score.
+
+    Raises:
+        EncoderError: if a row is not finite.
+        ValueError: if one side is a matrix and the other is not.
+    """
+    if isinstance(source, np.ndarray) and isinstance(target, np.ndarray):
+        left, right = (unit_rows(side, name).astype(float) for side, name in ((source, "source"), (target, "target")))
+        return np.einsum("nd,nd->n", left, right)
+    if isinstance(source, LateInteraction) and type(source) is type(target):
+        return source.paired(target).astype(float)
+    raise ValueError(f"{type(source).__name__} and {type(target).__name__} can't be compared")
+
+
+def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
+    """The problem of one pair; none where fewer than two pairs have a gold score."""
+    return correlation_problems(inputs, config, task=NAME, column="score")
+
+
+def correlation_problems(
+    inputs: Inputs, config: EvaluationConfig, *, task: str, column: str, gold: str | None = None
+) -> list[Problem]:
+    """Correlation with a column of `sentence_pairs`; rows without a value there are left out.
+
+    Args:
+        inputs: of one pair.
+        config: whose split is read.
+        task: its name.
+        column: the gold score.
+        gold: its name in the settings, where a task has several.
+    """
+    pairs = sentence_pairs(inputs, config.split)
+    pairs = pairs.filter(pc.field(column).is_valid())
+    if pairs.num_rows < 2:
+        return []
+    source, target = pair_texts(inputs, pairs)
+    return [
+        CorrelationProblem(
+            task=task,
+            dataset=inputs.corpus,
+            evaluated_on=inputs.pair,
+            texts={"source": source, "target": target},
+            settings={"split": config.split, **({"gold": gold} if gold else {})},
+            gold=pairs[column].to_numpy().astype(float),
+        )
+    ]
+
+
+TASK = Task(name=NAME, scope="pair", tables=("sentence_pairs",), problems=problems, kinds=("similarity",))

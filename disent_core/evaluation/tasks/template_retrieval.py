@@ -1,0 +1,121 @@
+"""Find the utterance with the same template: the query's own text with every slot value replaced.
+
+FMDA's protocol: query is the source text, candidates are the generated targets of all sources, gold is the
+query's own target, accuracy at 1. A query's id is `source_utterance_id`, a candidate's
+`source_utterance_id#target_index`.
+"""
+
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from jaxtyping import Int
+
+from disent_core.errors import TableError
+from disent_core.evaluation.contract import EvaluationConfig, Inputs, Problem, Task, Texts
+from disent_core.evaluation.tasks.retrieval_problem import Pool, retrieval_problem
+
+NAME = "template_retrieval"
+
+
+def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
+    """The problem of one language; none where no source of the split has a target."""
+    return template_problems(inputs, config, task=NAME, targets=1, metric="accuracy_at_1")
+
+
+def template_problems(
+    inputs: Inputs,
+    config: EvaluationConfig,
+    *,
+    task: str,
+    targets: int,
+    metric: Literal["accuracy_at_1", "map"],
+) -> list[Problem]:
+    """Template retrieval with the first `targets` targets of each source.
+
+    Sources with fewer are left out, or have fewer gold candidates (`config.multi_target_few`).
+
+    Raises:
+        TableError: if a source has one target index twice.
+    """
+    (language,) = inputs.languages
+    pairs = _pairs(inputs.tables["template_pairs", language], config, targets)
+    if not pairs.num_rows:
+        return []
+    source, gold = _group(pairs.column("source_utterance_id"), targets, f"{inputs.corpus} {language}")
+    first = pa.array(np.unique(source, return_index=True)[1])
+    ids = pairs.column("source_utterance_id").combine_chunks()
+    queries = Texts.of(language, pairs.column("source_text").take(first).to_pylist())
+    indices = pairs.column("target_index").combine_chunks().cast(pa.string())
+    pool = Pool(
+        texts=Texts.of(language, pairs.column("target_text").to_pylist()),
+        ids=pc.call_function("binary_join_element_wise", [ids, indices, "#"]),
+        gold=gold,
+    )
+    query_ids = ids.take(first)
+    if config.template_pool == "targets+sources":
+        pool = _with_sources(pool, queries, query_ids)
+    return [
+        retrieval_problem(
+            queries,
+            query_ids,
+            pool,
+            config,
+            task=task,
+            dataset=inputs.corpus,
+            evaluated_on=language,
+            metric=metric,
+            settings={"pool": config.template_pool, "targets": targets, "few": config.multi_target_few},
+        )
+    ]
+
+
+def _pairs(pairs: pa.Table, config: EvaluationConfig, targets: int) -> pa.Table:
+    """Rows of the split with the wanted targets, without sources that have too few of them."""
+    chosen = pairs.filter((pc.field("split") == config.split) & (pc.field("target_index") < targets))
+    if config.multi_target_few == "fewer" or not chosen.num_rows:
+        return chosen
+    source = _codes(chosen.column("source_utterance_id"))
+    return chosen.filter(pa.array(np.bincount(source)[source] >= targets))
+
+
+def _codes(ids: pa.ChunkedArray) -> Int[np.ndarray, " rows"]:
+    """Number of each id, in order of first appearance."""
+    return ids.combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64)
+
+
+def _group(
+    ids: pa.ChunkedArray, targets: int, where: str
+) -> tuple[Int[np.ndarray, " rows"], Int[np.ndarray, "sources targets"]]:
+    """Number of the source of each row, and the rows of each source, -1 where it has fewer."""
+    source = _codes(ids)
+    counts = np.bincount(source)
+    if counts.max() > targets:
+        name = ids[int(np.argmax(counts[source] > targets))]
+        raise TableError(f"{where}: source utterance {name} of template_pairs repeats a target index")
+    order = np.argsort(source, kind="stable")
+    place = np.arange(len(source)) - np.repeat(np.cumsum(counts) - counts, counts)
+    gold = np.full((len(counts), targets), -1)
+    gold[source[order], place] = order
+    return source, gold
+
+
+def _with_sources(pool: Pool, queries: Texts, query_ids: pa.Array) -> Pool:
+    """The pool with every distinct source text added; a query may not find its own text."""
+    _, first, copy = np.unique(np.asarray(queries.keys), return_index=True, return_inverse=True)
+    return Pool(
+        texts=pool.texts.then(queries.take(first.tolist())),
+        ids=pa.concat_arrays([pool.ids, query_ids.take(pa.array(first))]),
+        gold=pool.gold,
+        skip=len(pool.texts) + copy,
+    )
+
+
+TASK = Task(
+    name=NAME,
+    scope="language",
+    tables=("template_pairs",),
+    problems=problems,
+    ranked=("template", "meaning", "sentence"),
+)

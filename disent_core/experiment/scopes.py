@@ -1,0 +1,90 @@
+"""What a method is measured on with one of its entries: which corpora, and which of their languages and pairs."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+
+from disent_core.config.load import Config, MethodConfig
+from disent_core.corpora import format_module, reader
+from disent_core.corpora.contract import Kind
+from disent_core.evaluation.contract import Inputs, Task
+
+
+@dataclass(frozen=True)
+class Scope:
+    """A language, or a pair of languages, of a corpus."""
+
+    corpus: str
+    kind: Kind
+    parallel: Literal["all", "some", "none"]
+    languages: tuple[str, ...]
+    is_of_sentence_pairs: bool = False
+
+    def has(self, task: Task) -> bool:
+        """Whether the task is for it."""
+        own = "pair" if len(self.languages) == 2 else "language"
+        return self.kind in task.kinds and (self.is_of_sentence_pairs or task.scope in (own, "both"))
+
+    def partitions(self, tasks: Sequence[Task]) -> list[tuple[str, str]]:
+        """Table and partition of everything that those of the tasks read that are for it."""
+        parts = (part for task in tasks if self.has(task) for part in task.partitions(self.kind, self.languages))
+        return list(dict.fromkeys(parts))
+
+    def inputs(self, tables: Mapping[tuple[str, str], pa.Table]) -> Inputs:
+        """What a task is given of it."""
+        return Inputs(
+            corpus=self.corpus, languages=self.languages, tables=tables, kind=self.kind, parallel=self.parallel
+        )
+
+
+def scopes(config: Config, method: MethodConfig, entry: str) -> list[Scope]:
+    """What the method is measured on with the entry.
+
+    A trained method is measured on the languages and pairs that the entry has, and on all others too where
+    `evaluation.unseen` says so. An untrained one is the same for every entry: each scope is measured once, with
+    the first entry that has it, or with the first of all.
+    """
+    seen = list(_seen(config, entry))
+    everything = list(dict.fromkeys((*seen, *_everything(config))))
+    if method.method.is_trained:
+        return everything if config.evaluation.unseen else seen
+    entries = config.pairs_of(method)
+    first = {scope: own for own in reversed(entries) for scope in _seen(config, own)}
+    return [scope for scope in everything if first.get(scope, entries[0]) == entry]
+
+
+def _seen(config: Config, entry: str) -> Iterator[Scope]:
+    languages = config.languages_of(entry)
+    for pair in config.pair_languages[entry]:
+        yield from _of_pair(config, *pair)
+    for language in languages:
+        yield from _of_language(config, language)
+    yield from (scope for scope in _of_sentence_pairs(config) if set(scope.languages) <= set(languages))
+
+
+def _everything(config: Config) -> Iterator[Scope]:
+    for pair in dict.fromkeys(pair for pairs in config.pair_languages.values() for pair in pairs):
+        yield from _of_pair(config, *pair)
+    for language in config.utterance_languages:
+        yield from _of_language(config, language)
+    yield from _of_sentence_pairs(config)
+
+
+def _of_pair(config: Config, left: str, right: str) -> Iterator[Scope]:
+    for corpus in config.corpora_of_pair(left, right):
+        form = reader(corpus.format)
+        yield Scope(corpus.name, form.KIND, form.PARALLEL, (left, right))
+
+
+def _of_language(config: Config, language: str) -> Iterator[Scope]:
+    for corpus in config.corpora_of(language):
+        form = reader(corpus.format)
+        yield Scope(corpus.name, form.KIND, form.PARALLEL, (language,))
+
+
+def _of_sentence_pairs(config: Config) -> Iterator[Scope]:
+    for corpus in config.corpora:
+        for pair in config.sentence_pairs.get(corpus.name, ()):
+            yield Scope(corpus.name, format_module(corpus.format).KIND, "all", pair, is_of_sentence_pairs=True)

@@ -1,0 +1,1 @@
+"""What methods of one kind share: how they are fitted, saved and loaded."""

@@ -1,0 +1,146 @@
+"""Methods that are solved once, without seeds or steps: a fit is one formula over the training pairs."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float64, Int
+from safetensors.torch import load_file
+from torch import Tensor
+from torch.nn import functional as F
+
+from disent_core.encoders.contract import EncoderFiles
+from disent_core.errors import TrainingError
+from disent_core.heads.contract import Epoch, Need
+from disent_core.storage.checkpoints import read_checkpoint, write_checkpoint
+from disent_core.storage.tables import fingerprint
+from disent_core.storage.weights import save_weights
+from disent_core.training.data import TextFeatures, TrainingData, VectorBank
+from disent_core.training.stacked import accuracy_at_1
+
+Solution = Mapping[str, Tensor]
+"""What was solved for, in float64, by name: `<what>.<language>`."""
+
+BLOCK_ROWS = 1 << 16
+"""Vectors that are held in float64 at once while solving."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClosedFormMethod:
+    """A `Method` of one embedding, `sentence`, whose weights are the solution of a formula.
+
+    `solve(data, config)` finds them, `apply(solution, vectors, language, config)` embeds vectors of one language.
+    """
+
+    name: str
+    presets: Mapping[str, Any]
+    solve: Callable[[TrainingData, Any], Solution]
+    apply: Callable[[Solution, Float64[Tensor, "texts dim"], str, Any], Float64[Tensor, "texts dim"]]
+    embeddings: tuple[str, ...] = ("sentence",)
+    needs: frozenset[Need] = frozenset()
+    code_version: str = "1"
+    labels: bool = False
+    is_trained: bool = True
+    is_seeded: bool = False
+
+    def fit(
+        self, data: TrainingData, config: Any, seeds: Sequence[int], *, checkpoint: Path, device: str, run: str
+    ) -> Iterator[Epoch]:
+        """One epoch: `total` is the mean cosine distance of the dev pairs, `accuracy_at_1` their retrieval.
+
+        Raises:
+            TrainingError: if there are no dev pairs, or the formula has no solution.
+        """
+        own = fingerprint(run, self.name, self.code_version)
+        if (replayed := _resume(checkpoint, own)) is not None:
+            yield replace(replayed, seeds=tuple(seeds))
+            return
+        started = time.monotonic()
+        solution = self.solve(data, config)
+        dev = {name: (value,) * len(seeds) for name, value in self._dev_terms(solution, data, config).items()}
+        seconds = time.monotonic() - started
+        write_checkpoint(checkpoint, own, {"dev": dev, "seconds": seconds}, solution)
+        yield Epoch(1, tuple(seeds), {"dev": dev}, (True,) * len(seeds), 1, seconds)
+
+    def save(self, checkpoint: Path, path: Path, description: Mapping[str, object]) -> str:
+        """Write the solution of a finished `checkpoint`, with what it is; returns its hash."""
+        return save_weights(path, dict(sorted(load_file(checkpoint).items())), {**description, "method": self.name})
+
+    def load(self, path: Path, config: Any, device: str, encoder: EncoderFiles | None = None) -> "Solved":
+        """The solution that `save` wrote; it is applied on the CPU."""
+        return Solved(self, load_file(path), config)
+
+    def _dev_terms(self, solution: Solution, data: TrainingData, config: Any) -> dict[str, float]:
+        pairs = data.splits["dev"]
+        if not len(pairs):
+            raise TrainingError(f"{self.name}: there are no dev pairs to measure it on. Give the corpus a dev split")
+        sides = []
+        for side in ("source", "target"):
+            vectors = data.vectors.take(pairs.text[side]).double()
+            for label, language in enumerate(data.languages):
+                own = pairs.language[side] == label
+                if own.any():
+                    vectors[own] = self.apply(solution, vectors[own], language, config)
+            sides.append(F.normalize(vectors, dim=1))
+        source, target = sides
+        return {
+            "total": float(1 - (source * target).sum(1).mean()),
+            "accuracy_at_1": (accuracy_at_1(source, target) + accuracy_at_1(target, source)) / 2,
+        }
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A closed-form method after its fit."""
+
+    method: ClosedFormMethod
+    solution: Solution
+    config: Any
+
+    @property
+    def languages(self) -> frozenset[str]:
+        """Languages that something was solved for, the only ones that it can embed."""
+        return frozenset(name.partition(".")[2] for name in self.solution)
+
+    def embed(self, features: TextFeatures, seed: int | None) -> dict[str, np.ndarray]:
+        """The `sentence` embedding, float32; there is no seed to choose.
+
+        Raises:
+            TrainingError: if the texts are in a language that the fit has not seen.
+        """
+        vectors = torch.cat([batch["vectors"] for batch in features.batches(BLOCK_ROWS, "cpu")]).double()
+        embedded = self.method.apply(self.solution, vectors, features.language, self.config)
+        return {"sentence": embedded.float().numpy()}
+
+
+def part(solution: Solution, what: str, language: str) -> Tensor:
+    """What was solved for this language.
+
+    Raises:
+        TrainingError: if there is nothing.
+    """
+    if (name := f"{what}.{language}") not in solution:
+        known = sorted(other.removeprefix(f"{what}.") for other in solution if other.startswith(f"{what}."))
+        remedy = "Train it on a pair that has this language"
+        raise TrainingError(f"this head has no {what} of {language!r}, only of {', '.join(known)}. {remedy}")
+    return solution[name]
+
+
+def mean_vector(bank: VectorBank, rows: Int[Tensor, " rows"]) -> Float64[Tensor, " dim"]:
+    """Mean of some vectors, summed in float64."""
+    total = sum(bank.take(block).double().sum(0) for block in rows.split(BLOCK_ROWS))
+    return torch.as_tensor(total / len(rows))
+
+
+def _resume(checkpoint: Path, run: str) -> Epoch | None:
+    """The epoch of a checkpoint of the same run."""
+    found = read_checkpoint(checkpoint, run)
+    if found is None:
+        return None
+    dev = {name: tuple(values) for name, values in found[0]["dev"].items()}
+    seeds = len(dev["total"])
+    return Epoch(1, tuple(range(seeds)), {"dev": dev}, (True,) * seeds, 1, found[0]["seconds"], is_replayed=True)

@@ -1,0 +1,125 @@
+"""Methods that train a head on frozen embeddings: what DREAM, FMDA and their kin share."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from safetensors import safe_open
+from torch import Tensor
+
+from disent_core.encoders.contract import EncoderFiles
+from disent_core.heads.contract import Epoch, Need
+from disent_core.storage.tables import fingerprint
+from disent_core.storage.weights import save_weights
+from disent_core.training.data import TextFeatures, TrainingData
+from disent_core.training.sampling import Draw, PairSampler
+from disent_core.training.stacked import Head, TrainConfig, best_parameters, fit
+from disent_core.training.stacked_state import Parameters
+
+_EMBED_BATCH = 1024
+
+
+def sum_of_means(rows: Iterable[Float[Tensor, " _"]]) -> Float[Tensor, ""]:
+    """Mean over the pairs of each side's values, summed over the sides."""
+    return torch.stack([values.mean() for values in rows]).sum()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrozenHeadMethod:
+    """A `Method` whose head is a small module over the vectors (and token states) of a frozen encoder.
+
+    `head(dim, n_languages, config)` makes one with fresh parameters; `draws` are the random texts it trains on,
+    which may depend on the config.
+    """
+
+    name: str
+    presets: Mapping[str, TrainConfig]
+    head: Callable[[int, int, Any], Head]
+    embeddings: tuple[str, ...]
+    needs: frozenset[Need]
+    draws: tuple[Draw, ...] | Callable[[Any], tuple[Draw, ...]] = ()
+    code_version: str = "1"
+    labels: bool = False
+    is_trained: bool = True
+    is_seeded: bool = True
+
+    def fit(
+        self,
+        data: TrainingData,
+        config: TrainConfig,
+        seeds: Sequence[int],
+        *,
+        checkpoint: Path,
+        device: str,
+        run: str,
+        initial: Mapping[int, Parameters] | None = None,
+    ) -> Iterator[Epoch]:
+        """Train every seed at once; see `disent_core.training.stacked.fit`."""
+        sampler = PairSampler(
+            data,
+            states=Need.TOKEN_STATES in self.needs,
+            masked=Need.MASKED_TARGETS in self.needs,
+            draws=self.draws(config) if callable(self.draws) else self.draws,
+        )
+        return fit(
+            lambda: self.head(data.dim, len(data.languages), config),
+            sampler,
+            config,
+            seeds,
+            checkpoint=checkpoint,
+            device=device,
+            run=fingerprint(run, self.name, self.code_version, data.dim, data.languages),
+            initial=initial,
+        )
+
+    def save(self, checkpoint: Path, path: Path, description: Mapping[str, object]) -> str:
+        """Write the best weights of every seed, as safetensors that say what they are; returns their hash."""
+        by_seed = best_parameters(checkpoint)
+        tensors = {f"{seed}.{name}": value for seed, own in by_seed.items() for name, value in sorted(own.items())}
+        return save_weights(path, tensors, {**description, "method": self.name})
+
+    def initial(self, path: Path) -> dict[int, Parameters]:
+        """Weights of every seed that `save` wrote, for `fit` to begin with."""
+        return _weights(path, "cpu")[1]
+
+    def load(self, path: Path, config: TrainConfig, device: str, encoder: EncoderFiles | None = None) -> "TrainedHead":
+        """The heads of all seeds that `save` wrote."""
+        description, by_seed = _weights(path, device)
+        heads: dict[int, Head] = {}
+        for seed, own in by_seed.items():
+            head = self.head(description["dim"], len(description["languages"]), config).to(device)
+            head.load_state_dict(own)
+            heads[seed] = head.eval()
+        return TrainedHead(heads, device)
+
+
+def _weights(path: Path, device: str) -> tuple[dict[str, Any], dict[int, Parameters]]:
+    """What a file says of itself, and the weights of each seed."""
+    with safe_open(path, framework="pt", device=device) as file:
+        description = json.loads(file.metadata()["disent"])
+        by_seed: dict[int, Parameters] = {seed: {} for seed in description["seeds"]}
+        for key in file.keys():
+            seed, name = key.split(".", 1)
+            by_seed[int(seed)][name] = file.get_tensor(key)
+    return description, by_seed
+
+
+@dataclass(frozen=True)
+class TrainedHead:
+    """The heads of all seeds."""
+
+    heads: Mapping[int, Head]
+    device: str
+
+    def embed(self, features: TextFeatures, seed: int | None) -> dict[str, np.ndarray]:
+        """One float32 matrix per embedding name, a row per text, in order."""
+        if seed is None:
+            raise ValueError("a trained head embeds with one of its seeds, not None")
+        with torch.inference_mode():
+            blocks = [self.heads[seed].embed(batch) for batch in features.batches(_EMBED_BATCH, self.device)]
+        return {name: torch.cat([block[name] for block in blocks]).cpu().numpy() for name in blocks[0]}

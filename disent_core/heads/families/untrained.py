@@ -1,0 +1,55 @@
+"""Methods with nothing to fit: what the frozen encoder gives, compared in one way or another."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from disent_core.encoders.contract import EncoderFiles
+from disent_core.heads.contract import Epoch, Need
+from disent_core.training.data import TextFeatures, TrainingData
+
+
+@dataclass(frozen=True, kw_only=True)
+class UntrainedMethod:
+    """A `Method` without weights: `sentence(features, config)` makes its one embedding, `sentence`."""
+
+    name: str
+    presets: Mapping[str, Any]
+    sentence: Callable[[TextFeatures, Any], Any]
+    embeddings: tuple[str, ...] = ("sentence",)
+    needs: frozenset[Need] = frozenset()
+    code_version: str = "1"
+    labels: bool = False
+    is_trained: bool = False
+    is_seeded: bool = False
+
+    def fit(
+        self, data: TrainingData, config: Any, seeds: Sequence[int], *, checkpoint: Path, device: str, run: str
+    ) -> Iterator[Epoch]:
+        """No epochs."""
+        return iter(())
+
+    def save(self, checkpoint: Path, path: Path, description: Mapping[str, object]) -> str:
+        """There are no weights.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError(f"{self.name} has no weights to save")
+
+    def load(self, path: Path, config: Any, device: str, encoder: EncoderFiles | None = None) -> "Untrained":
+        """The method under its settings; nothing is read."""
+        return Untrained(self, config)
+
+
+@dataclass(frozen=True)
+class Untrained:
+    """An untrained method, ready to embed."""
+
+    method: UntrainedMethod
+    config: Any
+
+    def embed(self, features: TextFeatures, seed: int | None) -> dict[str, Any]:
+        """Its embedding of the texts; there is no seed to choose."""
+        return {"sentence": self.method.sentence(features, self.config)}

@@ -1,0 +1,147 @@
+"""`tuned`: the encoder itself, fine-tuned on the parallel training pairs. An upper reference, no method of a paper.
+
+Symmetric in-batch softmax over cosine / temperature, so translations find one another. Every weight of the
+encoder is free, so its numbers say what the pairs hold, and do not compare with those of frozen heads, which
+have a thousandth of the parameters and no second look at the words.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from disent_core.encoders.fine_tunable_map import Source, embed_all
+from disent_core.errors import TrainingError
+from disent_core.heads.contract import Need
+from disent_core.heads.families.fine_tuned import TuningMethod, open_encoder
+from disent_core.losses.contrastive import symmetric_softmax
+from disent_core.training.data import SIDES, Batch, TrainingData, no_pairs
+from disent_core.training.stepwise import Trainee, TuningConfig, adam
+from disent_core.training.stepwise_state import generator
+
+
+@dataclass(frozen=True, kw_only=True)
+class TunedConfig(TuningConfig):
+    """Two learning rates are worth a try: 2e-5 for a large encoder, 5e-5 for a small one."""
+
+    learning_rate: float = 5e-5
+    weight_decay: float = 0.01
+    batch_size: int = 64
+    epochs: int = 5
+    monitor: Literal["last", "loss", "dev_accuracy"] = "dev_accuracy"
+    temperature: float = 0.05
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.temperature > 0:
+            raise ValueError(f"temperature must be positive, not {self.temperature}")
+
+
+@dataclass(frozen=True)
+class PairTexts:
+    """Texts of the training and dev pairs, each text once; `pairs[split]` has the rows of both sides."""
+
+    texts: Sequence[str]
+    pairs: Mapping[str, Int[Tensor, "pairs 2"]]
+
+
+def pair_texts(data: TrainingData) -> PairTexts:
+    """The texts of all pairs, found among utterances and sentence pairs by their rows in the vectors.
+
+    Raises:
+        TrainingError: if there is no pair to train or to validate on.
+    """
+    if not len(data.splits["train"]):
+        raise no_pairs(data.languages)
+    if not len(data.splits["dev"]):
+        raise TrainingError("there are no dev pairs. Give the corpus a dev split")
+    known = dict(data.texts)
+    for by_language in data.utterances.values():
+        for own in by_language.values():
+            known |= dict(zip(own.rows.tolist(), own.texts, strict=True))
+    sides = {split: torch.stack([data.splits[split].text[side] for side in SIDES], dim=1) for split in data.splits}
+    bank, rows = torch.cat(list(sides.values())).unique(return_inverse=True)
+    pairs = dict(zip(sides, rows.split([len(one) for one in sides.values()]), strict=True))
+    return PairTexts([known[row] for row in bank.tolist()], pairs)
+
+
+class TunedTrainee(Trainee):
+    """One seed: the encoder, and the pairs that it reads."""
+
+    def __init__(self, data: PairTexts, source: Source, inputs: Any, config: TunedConfig, seed: int) -> None:
+        super().__init__()
+        self.data, self.source, self.inputs, self.config, self.seed = data, source, inputs, config, seed
+        self.optimisers = {"main": adam(list(source.parameters()), config.learning_rate, config.weight_decay)}
+
+    def batches(self, epoch: int) -> Sequence[Batch]:
+        """All training pairs, shuffled; a single pair at the end has nothing to be told from and is left out."""
+        pairs = self.data.pairs["train"]
+        rows = torch.randperm(len(pairs), generator=generator(self.seed, "epoch", epoch))
+        return [{"rows": own, "texts": pairs[own]} for own in rows.split(self.config.batch_size) if len(own) > 1]
+
+    def step(self, batch: Batch) -> Mapping[str, Tensor]:
+        """One step on the `contrast`, in nats."""
+        texts = batch["texts"]
+        loss = self._loss(texts, self.source(self.inputs, texts.T.flatten())).mean()
+        self.optimisers["main"].zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimisers["main"].step()
+        return {"contrast": loss, "total": loss}
+
+    def _loss(self, texts: Int[Tensor, "pairs 2"], vectors: Float[Tensor, "texts dim"]) -> Float[Tensor, " pairs"]:
+        left, right = vectors.chunk(2)
+        equal = shares_a_text(texts).to(vectors.device)
+        return symmetric_softmax(left, right, equal, temperature=self.config.temperature)
+
+    @torch.no_grad()
+    def validate(self) -> Mapping[str, float]:
+        """The loss on dev pairs, in order, and accuracy@1 of finding the translation, mean of both ways."""
+        pairs = self.data.pairs["dev"]
+        vectors = embed_all(self.source, self.inputs, pairs.T.flatten()).view(2, len(pairs), -1)
+        losses = [
+            self._loss(texts, torch.cat(list(own.unbind()))).sum()
+            for texts, own in zip(
+                pairs.split(self.config.batch_size), vectors.split(self.config.batch_size, dim=1), strict=True
+            )
+        ]
+        loss = float(torch.stack(losses).sum()) / len(pairs)
+        return {"contrast": loss, "total": loss, "accuracy_at_1": translation_accuracy(vectors[0], vectors[1])}
+
+
+def shares_a_text(texts: Int[Tensor, "pairs 2"]) -> Bool[Tensor, "pairs pairs"]:
+    """Which pairs have the source or the target in common."""
+    return (texts.unsqueeze(1) == texts.unsqueeze(0)).any(dim=2)
+
+
+def translation_accuracy(left: Float[Tensor, "pairs dim"], right: Float[Tensor, "pairs dim"]) -> float:
+    """Share of texts whose nearest one of the other side is their translation, mean of both ways."""
+    similarity = F.normalize(left, dim=-1) @ F.normalize(right, dim=-1).T
+    own = torch.arange(len(left), device=left.device)
+    found = [(similarity.argmax(dim=dim) == own).double().mean() for dim in (0, 1)]
+    return float(torch.stack(found).mean())
+
+
+def _trainees(data: TrainingData, config: TunedConfig, device: str) -> Callable[[int], Trainee]:
+    own = pair_texts(data)
+    prepared: list[Any] = []
+
+    def build(seed: int) -> TunedTrainee:
+        source = open_encoder(config, data.encoder, device)
+        if not prepared:
+            prepared.append(source.prepare(own.texts))
+        return TunedTrainee(own, source, prepared[0], config, seed)
+
+    return build
+
+
+METHOD = TuningMethod(
+    name="tuned",
+    presets={"paper": TunedConfig(), "bfloat16": TunedConfig(precision="bfloat16")},
+    trainees=_trainees,
+    embeddings=("meaning",),
+    needs=frozenset({Need.UTTERANCES, Need.ENCODER}),
+)

@@ -1,0 +1,157 @@
+"""Attention of a sentence vector over its tokens, and over what that leaves: template and residual (FMDA, Section 3).
+
+With linear maps, sum_j a_j V(h_j) = V(sum_j a_j h_j) for weights that sum to 1, and (Q c).(K h_j) =
+(K^T Q c).h_j + const: an utterance of L tokens costs O(L D + D^2) and not O(L D^2), with the same result.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from disent_core.matmul import Linear, affine
+from disent_core.training.data import Batch
+from disent_core.training.stacked import TrainConfig
+
+ResidualAttention = Literal["softmax", "renorm"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionConfig(TrainConfig):
+    """Switches of maps and attention that the paper leaves open; the defaults are its letter.
+
+    `ffn`: maps of one layer without activation, or of two with `activation` between. `attention_scale` divides
+    scores by the root of the width. `attention_special`: whether the first and the last token are attended to.
+    `residual_attention`: see `residual_weights`.
+    """
+
+    ffn: Literal["linear", "mlp2"] = "linear"
+    activation: Literal["gelu", "relu", "tanh"] = "gelu"
+    attention_scale: Literal["none", "sqrt_d"] = "none"
+    attention_special: Literal["keep", "drop"] = "keep"
+    residual_attention: ResidualAttention = "softmax"
+
+
+def feed_forward(dim: int, config: AttentionConfig) -> nn.Module:
+    """A map dim -> dim with bias."""
+    if config.ffn == "linear":
+        return Linear(dim, dim)
+    activation = {"gelu": nn.GELU, "relu": nn.ReLU, "tanh": nn.Tanh}[config.activation]
+    return nn.Sequential(Linear(dim, dim), activation(), Linear(dim, dim))
+
+
+class TemplateAttention(nn.Module):
+    """Values under the attention of the sentence vector (template), and under its complement (residual)."""
+
+    def __init__(self, dim: int, config: AttentionConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.query, self.key = feed_forward(dim, config), feed_forward(dim, config)
+        self.template_value, self.residual_value = feed_forward(dim, config), feed_forward(dim, config)
+        self.scale = dim**-0.5 if config.attention_scale == "sqrt_d" else 1.0
+
+    def forward(
+        self, vectors: Float[Tensor, "roles texts dim"], texts: Sequence[Batch]
+    ) -> tuple[Float[Tensor, "roles texts dim"], Float[Tensor, "roles texts dim"]]:
+        """Template and residual of texts that come in several roles.
+
+        Args:
+            vectors: their sentence vectors.
+            texts: their `grouped_states`, by role.
+        """
+        groups = [group for text in texts for group in state_groups(text)]
+        order, place = (_within_all([text[name] for text in texts]) for name in ("order", "place"))
+        asked = self._asked(vectors).flatten(0, 1)[order].split([len(mask) for _, mask in groups])
+        found = [self._of_group(own, *group) for own, group in zip(asked, groups, strict=True)]
+        template, residual = (torch.cat(parts)[place].view_as(vectors) for parts in zip(*found, strict=True))
+        if self.config.ffn == "linear":
+            return self.template_value(template), self.residual_value(residual)
+        return template, residual
+
+    def _asked(self, vectors: Tensor) -> Tensor:
+        """What a token's state (or key) is multiplied with: one product for Q and K if they are linear."""
+        if not (isinstance(self.query, Linear) and isinstance(self.key, Linear)):
+            return self.query(vectors)
+        # The bias of K is left out: it adds the same to every token of an utterance.
+        precision, key = self.key.precision, self.key.weight.T
+        both = affine(key, self.query.weight.T, torch.zeros_like(self.query.bias), precision)
+        return affine(vectors, both, key @ self.query.bias, precision)
+
+    def _of_group(
+        self,
+        asked: Float[Tensor, "group dim"],
+        states: Float[Tensor, "group length dim"],
+        mask: Bool[Tensor, "group length"],
+    ) -> tuple[Float[Tensor, "group dim"], Float[Tensor, "group dim"]]:
+        """With linear maps what the values are of: their maps follow, for all groups at once."""
+        keys = template = residual = states
+        if self.config.ffn != "linear":
+            keys, template, residual = self.key(states), self.template_value(states), self.residual_value(states)
+        if self.config.attention_special == "drop":
+            mask = without_special_tokens(mask)
+        scores = torch.einsum("td,tld->tl", asked, keys) * self.scale
+        attention = scores.masked_fill(~mask, float("-inf")).softmax(dim=-1)
+        rest = residual_weights(attention, mask, self.config.residual_attention)
+        return weighted_sum(attention, template), weighted_sum(rest, residual)
+
+
+def _within_all(rows: Sequence[Int[Tensor, " texts"]]) -> Int[Tensor, " all"]:
+    """Row numbers within each role as row numbers within all roles, one after the other."""
+    stacked = torch.stack(list(rows))
+    return (stacked + stacked.shape[1] * torch.arange(len(rows), device=stacked.device).unsqueeze(1)).flatten()
+
+
+def weighted_sum(
+    weights: Float[Tensor, "texts length"], values: Float[Tensor, "texts length dim"]
+) -> Float[Tensor, "texts dim"]:
+    """Sum of each text's values, by weight."""
+    return torch.einsum("tl,tld->td", weights, values)
+
+
+def residual_weights(
+    attention: Float[Tensor, "texts length"], mask: Bool[Tensor, "texts length"], form: ResidualAttention
+) -> Float[Tensor, "texts length"]:
+    """Attention to what the template leaves: softmax(1 - a), as published, or (1 - a) / (L - 1).
+
+    Either sums to 1, and a text's only token has all of it: 0 / 0 is read as 1, which is what softmax gives. In
+    the published form no token gets more than e times another's weight: it is close to a plain mean.
+    """
+    rest = 1 - attention
+    if form == "softmax":
+        return rest.masked_fill(~mask, float("-inf")).softmax(dim=-1)
+    others = mask.sum(dim=-1, keepdim=True) - 1
+    return torch.where(others > 0, rest / others.clamp_min(1), 1.0) * mask
+
+
+def without_special_tokens(mask: Bool[Tensor, "texts length"]) -> Bool[Tensor, "texts length"]:
+    """The mask without the first and the last token of each text; a text of special tokens only keeps them."""
+    following = torch.nn.functional.pad(mask[:, 1:], (0, 1), value=False)
+    inner = mask & following
+    inner = torch.cat([torch.zeros_like(inner[:, :1]), inner[:, 1:]], dim=1)
+    return torch.where(inner.any(dim=1, keepdim=True), inner, mask)
+
+
+def state_groups(batch: Batch) -> Iterator[tuple[Tensor, Tensor]]:
+    """States and mask of each group of similar length, in the batch's `order`."""
+    group = 0
+    while f"states_{group}" in batch:
+        yield batch[f"states_{group}"], batch[f"mask_{group}"]
+        group += 1
+
+
+def mean_states(batch: Batch) -> Float[Tensor, "texts dim"]:
+    """Mean of each text's token states."""
+    means = [
+        weighted_sum(mask.to(states.dtype) / mask.sum(dim=1, keepdim=True), states)
+        for states, mask in state_groups(batch)
+    ]
+    return torch.cat(means)[batch["place"]]
+
+
+def of_role(batch: Batch, role: str) -> Batch:
+    """What the batch has of one role, without the role's name."""
+    prefix = f"{role}_"
+    return {name.removeprefix(prefix): value for name, value in batch.items() if name.startswith(prefix)}

@@ -1,0 +1,46 @@
+"""What DREAM, MEAT and ORACLE share: two linear maps split a frozen sentence embedding, e = meaning + language."""
+
+import torch
+from torch import Tensor
+
+from disent_core.matmul import Linear
+from disent_core.training.data import SIDES, Batch
+from disent_core.training.stacked import Head
+
+
+class LinearHead(Head):
+    """`meaning`, `language`: dim -> dim with bias, no activation. It has no loss of its own."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.meaning = Linear(dim, dim)
+        self.language = Linear(dim, dim)
+
+    def embed(self, batch: Batch) -> Batch:
+        """`meaning` and `language`, each [texts, dim]."""
+        return {"meaning": self.meaning(batch["vectors"]), "language": self.language(batch["vectors"])}
+
+    def encode(self, batch: Batch) -> Batch:
+        """`source_meaning_vectors`, `source_language_vectors`, and so on."""
+        return batch | self.split(batch["role_vectors"], batch["role_vectors"])
+
+    def split(self, for_meaning: Tensor, for_language: Tensor) -> Batch:
+        """Each map in one product: its rows are sources, targets and, if there are any, the partners of both."""
+        meaning, language = self.meaning(for_meaning).unbind(0), self.language(for_language).unbind(0)
+        return {
+            f"{role}_{name}_vectors": rows
+            for name, found in (("meaning", meaning), ("language", language))
+            for role, rows in zip(ROLES, found, strict=False)
+        }
+
+    def terms(self, encoded: Batch) -> Batch:
+        """None."""
+        return {}
+
+
+ROLES = (*SIDES, *(f"{side}_partner" for side in SIDES))
+
+
+def both(encoded: Batch, name: str) -> Tensor:
+    """What sources have, then what targets have: [2 pairs, ...]."""
+    return torch.cat([encoded[f"{side}_{name}"] for side in SIDES])

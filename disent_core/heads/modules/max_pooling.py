@@ -1,0 +1,87 @@
+"""The strongest answer that any token of a text gives to each of many learned questions."""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from disent_core.matmul import Linear, Precision
+
+
+class MaxLinear(Linear):
+    """`Linear` on each token's state, then the maximum over the tokens: one value a text and unit.
+
+    A unit's gradient goes to the token that gave its maximum (to each, where several do). What padding holds
+    never matters. Products are as precise as `precision` says; what comes in, out and back is float32.
+    """
+
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride] - a text is states and a mask
+        self, states: Float[Tensor, "texts length inner"], mask: Bool[Tensor, "texts length"]
+    ) -> Float[Tensor, "texts outer"]:
+        """Maxima of W h + b over each text's real tokens, of which there is one at least."""
+        maxima, *_ = _MaxProduct.apply(states.unsqueeze(0), mask.unsqueeze(0), self.weight.unsqueeze(0), self.precision)
+        return maxima.squeeze(0) + self.bias  # b is the same for every token
+
+
+class _MaxProduct(torch.autograd.Function):
+    """max_j W h_j of each seed of a stack: h is [seeds, texts, length, inner], W [seeds, outer, inner].
+
+    The products themselves are an output only because backward needs them.
+    """
+
+    @staticmethod
+    def forward(states: Tensor, mask: Tensor, weight: Tensor, precision: Precision) -> tuple[Tensor, Tensor]:
+        inner = _rounded(states, precision)
+        seeds = zip(inner.expand(len(weight), *inner.shape[1:]), _rounded(weight, precision), strict=True)
+        products = _stack([F.linear(own, matrix) for own, matrix in seeds])
+        padding = (~mask).expand(len(weight), *mask.shape[1:]).flatten().nonzero().squeeze(1)
+        products.view(-1, products.shape[-1]).index_fill_(0, padding, float("-inf"))
+        return products.amax(dim=2).to(weight.dtype), products
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        states, _, weight, ctx.precision = inputs
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(states, weight, *output)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        states, weight, maxima, products = ctx.saved_tensors
+        upstream, maxima = (_rounded(value, ctx.precision).unsqueeze(2) for value in (gradients[0], maxima))
+        routed = _where_equal(products, maxima, upstream)
+        to_states = to_weight = None
+        if ctx.needs_input_grad[0]:
+            to_states = (routed @ _rounded(weight, ctx.precision).unsqueeze(1)).to(weight.dtype)
+            to_states = to_states if len(states) == len(weight) else to_states.sum(dim=0, keepdim=True)
+        if ctx.needs_input_grad[2]:
+            tokens = _rounded(states, ctx.precision).flatten(1, 2).expand(len(weight), -1, -1)
+            seeds = zip(routed.flatten(1, 2), tokens, strict=True)
+            to_weight = _stack([F.linear(own.T, rows.T) for own, rows in seeds]).to(weight.dtype)
+        return to_states, None, to_weight, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+        """The stack is in front of each tensor's own dimension of length 1, or the tensor is the same for all."""
+        states, mask, weight = (
+            value if dim is None else value.movedim(dim, 0).squeeze(1)
+            for value, dim in zip(inputs[:3], in_dims[:3], strict=True)
+        )
+        weight = weight.expand(info.batch_size, *weight.shape[1:])
+        maxima, products = _MaxProduct.apply(states, mask, weight, inputs[3])
+        return (maxima.unsqueeze(1), products.unsqueeze(1)), (0, 0)
+
+
+def _rounded(values: Tensor, precision: Precision) -> Tensor:
+    return values.bfloat16() if precision == "bfloat16" else values
+
+
+def _stack(parts: list[Tensor]) -> Tensor:
+    return parts[0].unsqueeze(0) if len(parts) == 1 else torch.stack(parts)
+
+
+def _where_equal(left: Tensor, right: Tensor, values: Tensor) -> Tensor:
+    """`values` where left equals right to the bit, else 0: on bits as integers, which takes a quarter of the time."""
+    bits = {2: torch.int16, 4: torch.int32, 8: torch.int64}[left.element_size()]
+    return ((left.view(bits) == right.view(bits)).to(bits) * values.view(bits)).view(left.dtype)

@@ -1,0 +1,67 @@
+"""Stage 2 of TWOSL: perceptrons on the features of spans: is it a slot, and which."""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from disent_core.heads.twosl.features import ItemFeatures
+from disent_core.training.loop import Pass, Recipe, Run, derived_seed, optimise
+
+_BLOCK = 4096
+
+
+def perceptron(sizes: Sequence[int], seed: int, what: str, device: str) -> nn.Sequential:
+    """Linear layers of these sizes with ReLU in between; equal weights for equal `seed` and `what`."""
+    layers: list[nn.Module] = []
+    with torch.random.fork_rng([]):
+        torch.manual_seed(derived_seed(seed, "initial", what))
+        for inputs, outputs in pairwise(sizes):
+            layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+    return nn.Sequential(*layers[:-1]).to(device)
+
+
+def train_classifier(
+    network: nn.Sequential,
+    features: Callable[[], ItemFeatures],
+    items: Int[Tensor, " chosen"],
+    classes: Int[Tensor, " chosen"],
+    recipe: Recipe,
+    run: Run,
+) -> Iterator[Pass]:
+    """Train with cross-entropy on these items; see `optimise`.
+
+    Args:
+        network: from `perceptron`.
+        features: of all items; not called where a finished checkpoint has the weights.
+        items: rows of the items to train on.
+        classes: class of each of them.
+        recipe: optimisation.
+        run: seed, checkpoint and identity.
+    """
+
+    def loss(rows: Int[Tensor, " rows"]) -> Float[Tensor, " rows"]:
+        logits = network(features().take(items[rows]))
+        return F.cross_entropy(logits, classes[rows].to(logits.device), reduction="none")
+
+    return optimise(network, loss, len(items), recipe, run)
+
+
+@torch.no_grad()
+def probabilities(
+    network: nn.Sequential, features: ItemFeatures, items: Int[Tensor, " chosen"]
+) -> Float[Tensor, "chosen classes"]:
+    """Probability of each class for these items, on the CPU."""
+    network.eval()
+    blocks = [network(features.take(block)).softmax(dim=-1).cpu() for block in items.split(_BLOCK)]
+    return torch.cat(blocks)
+
+
+def recall_threshold(slot_probability: Float[Tensor, " slots"], recall: float) -> float:
+    """Largest threshold that lets this share (0 to 1) of the slots pass, given how probable the filter finds each."""
+    ordered = slot_probability.sort(descending=True).values
+    passing = max(-int(-recall * len(ordered) // 1), 1)
+    return float(ordered[passing - 1])

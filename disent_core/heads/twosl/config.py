@@ -1,0 +1,183 @@
+"""Settings of TWOSL and of token classification, with a switch for everything that the paper leaves open."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+from disent_core.errors import TrainingError
+from disent_core.heads.twosl.contrastive import Form, Hard, LonePair
+from disent_core.heads.twosl.decode import Overlap
+from disent_core.heads.twosl.features import ConcatNorm
+from disent_core.heads.twosl.spans import Mask, Tagged, sample_sentences
+from disent_core.matmul import Precision
+from disent_core.training.loop import Recipe
+
+
+@dataclass(frozen=True, kw_only=True)
+class FewShotConfig:
+    """What a labeller trains on.
+
+    `examples` is the number of training sentences of the target language, 0 for all of them; `sample` draws
+    them at random, or so that every slot type is among them. They come from `split`: a corpus such as xSID, which
+    has no training sentences in most languages, is trained on its dev split, as in TWOSL's paper. With `transfer`
+    sequential, training goes first over all sentences of the source language. `precision` is that of the
+    encoder's products: `bfloat16` makes them several times faster where the processor can; weights stay float32.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+
+    examples: int = 100
+    split: Literal["train", "dev"] = "train"
+    sample: Literal["random", "cover_types"] = "random"
+    transfer: Literal["none", "sequential"] = "none"
+    batch_size: int = 32
+    precision: Precision = "float32"
+    checkpoint_seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        for name in ("examples", "checkpoint_seconds"):
+            if not getattr(self, name) >= 0:  # nan is not either
+                raise ValueError(f"{name} must not be negative, not {getattr(self, name)}")
+        _positive(self, "batch_size")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoSlConfig(FewShotConfig):
+    """TWOSL. The defaults are the paper's letter, but for the warm-up of stage 1.
+
+    `warmup` is a share of stage 1's steps where it is below 1, else a number of steps; the paper's default of
+    10,000 is more than few examples give, so that its learning rate never leaves the warm-up. An item is None
+    where it is no slot: `none_sampling` takes all of a sentence for training, or a number. The filter's
+    `filter_threshold` gives way to `filter_recall`, where that is set: the share of training slots that pass.
+    `negatives_per_positive` is the paper's 2K. See `span_contrast`, `span_items`, `decode` for the rest.
+    """
+
+    max_span: int = 5
+    mask: Mask = "word"
+    none_sampling: Literal["all"] | int = "all"
+    concat_norm: ConcatNorm = "none"
+
+    contrastive: bool = True
+    loss: Form = "sbert"
+    hard: Hard = "sbert"
+    lone_pair: LonePair = "mean"
+    margin: float = 0.5
+    negatives_per_positive: int = 2
+    max_positive_pairs: int = 50_000
+    contrastive_epochs: int = 10
+    contrastive_learning_rate: float = 2e-5
+    weight_decay: float = 0.01
+    warmup: float = 0.1
+    clip: float = 1.0
+
+    filter: bool = True
+    filter_hidden: tuple[int, ...] = (2500, 1500)
+    filter_epochs: int = 30
+    filter_threshold: float = 0.5
+    filter_recall: float | None = None
+    type_hidden: tuple[int, ...] = (3600, 2400, 800)
+    type_epochs: int = 100
+    classifier_learning_rate: float = 1e-5
+    overlap: Overlap = "greedy"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _positive(self, "max_span", "max_positive_pairs", "contrastive_epochs", "contrastive_learning_rate", "clip",
+                  "filter_epochs", "type_epochs", "classifier_learning_rate", "margin")  # fmt: skip
+        for name in ("weight_decay", "warmup"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} must not be negative, not {getattr(self, name)}")
+        if self.negatives_per_positive < 1 or (self.negatives_per_positive % 2 and self.negatives_per_positive != 1):
+            raise ValueError(f"negatives_per_positive must be 1 or even, not {self.negatives_per_positive}")
+        if self.none_sampling != "all" and self.none_sampling < 1:
+            raise ValueError(f"none_sampling must be 'all' or positive, not {self.none_sampling}")
+        if self.filter_recall is not None and not 0 < self.filter_recall <= 1:
+            raise ValueError(f"filter_recall must be above 0 and at most 1, not {self.filter_recall}")
+        if not 0 <= self.filter_threshold < 1:
+            raise ValueError(f"filter_threshold must be at least 0 and below 1, not {self.filter_threshold}")
+        for name in ("filter_hidden", "type_hidden"):
+            if any(size < 1 for size in getattr(self, name)):
+                raise ValueError(f"{name} must be positive sizes, not {getattr(self, name)}")
+
+    @property
+    def contrastive_recipe(self) -> Recipe:
+        """AdamW with a linear schedule and clipped gradients, as sentence-transformers trains."""
+        return Recipe(
+            epochs=self.contrastive_epochs,
+            learning_rate=self.contrastive_learning_rate,
+            batch_size=self.batch_size,
+            weight_decay=self.weight_decay,
+            warmup=self.warmup,
+            falls=True,
+            clip=self.clip,
+            summed=True,
+        )
+
+    def classifier_recipe(self, epochs: int) -> Recipe:
+        """Plain Adam."""
+        return Recipe(epochs=epochs, learning_rate=self.classifier_learning_rate, batch_size=self.batch_size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenClassificationConfig(FewShotConfig):
+    """A linear layer on the state of each word's first sub-word, all weights of the encoder tuned.
+
+    The paper says Adam with weight decay: `decay` l2 is that of Adam, `decoupled` that of AdamW.
+    """
+
+    epochs: int = 50
+    learning_rate: float = 1e-5
+    weight_decay: float = 0.01
+    decay: Literal["l2", "decoupled"] = "l2"
+    dropout: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _positive(self, "epochs", "learning_rate")
+        if not self.weight_decay >= 0:
+            raise ValueError(f"weight_decay must not be negative, not {self.weight_decay}")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout must be at least 0 and below 1, not {self.dropout}")
+
+    @property
+    def recipe(self) -> Recipe:
+        """Adam at a constant learning rate."""
+        return Recipe(
+            epochs=self.epochs,
+            learning_rate=self.learning_rate,
+            batch_size=self.batch_size,
+            weight_decay=self.weight_decay,
+            decoupled=self.decay == "decoupled",
+        )
+
+
+def _positive(config: object, *names: str) -> None:
+    for name in names:
+        if not getattr(config, name) > 0:
+            raise ValueError(f"{name} must be positive, not {getattr(config, name)}")
+
+
+TWOSL = TwoSlConfig()
+TWOSL_PRESETS = {
+    "paper": TWOSL,
+    "official_code": replace(TWOSL, warmup=10_000.0),
+    "no_contrastive": replace(TWOSL, contrastive=False),
+    "no_filter": replace(TWOSL, filter=False),
+}
+TOKEN_CLASSIFICATION_PRESETS = {"paper": TokenClassificationConfig()}
+
+
+def training_phases(
+    train: Sequence[Tagged], config: FewShotConfig, seed: int, source: Sequence[Tagged]
+) -> dict[str, Sequence[Tagged]]:
+    """Sentences to train on by phase: `source`, if transfer is sequential, then the sample of the target language.
+
+    Raises:
+        TrainingError: if there is no source for the transfer, or there are fewer sentences than examples.
+    """
+    target = sample_sentences(train, config.examples, seed, config.sample) if config.examples else list(train)
+    if config.transfer == "none":
+        return {"target": target}
+    if not source:
+        raise TrainingError("transfer is 'sequential' and there is no sentence of a source language. Set it to 'none'")
+    return {"source": source, "target": target}

@@ -1,0 +1,1 @@
+"""Loss functions: tensors in, one value a pair or a batch out; no weights and no state."""

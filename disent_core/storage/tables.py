@@ -1,0 +1,229 @@
+"""The tables: where they lie, how they are written, read and fingerprinted.
+
+A table is a Parquet file (zstd) per partition, with a manifest (see `disent_core.storage.files`) that has two hashes:
+
+* `inputs`: of everything the content was made from. Equal inputs: nothing to recompute.
+* `content`: of the rows themselves, whatever wrote the bytes. Equal content: nothing downstream is stale.
+
+Both stand in the file's footer as well, for who has nothing but the file.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from disent_core.errors import TableError, located
+from disent_core.storage.files import check_seal, locked, read_sealed, sealed_path, unless_damaged
+from disent_core.storage.schemas import SCHEMAS, states_schema, vectors_schema
+
+__all__ = [
+    "SCHEMAS", "Refreshed", "TableInfo", "conform", "content_fingerprint", "content_of", "fingerprint", "read_info",
+    "read_parquet", "read_table", "refresh_table", "rows_of", "rows_table", "safe_part", "states_schema", "table_path",
+    "vectors_schema", "write_table",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TableInfo:
+    """What the manifest of a stored table says of it."""
+
+    rows: int
+    inputs: str
+    content: str
+
+
+# --- where tables lie -------------------------------------------------------------------------------------
+
+_SAFE_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+@-]*")
+
+
+def safe_part(name: str) -> str:
+    """The name itself, if it can be one component of a path and nothing else.
+
+    Raises:
+        ValueError: if the name could leave its folder or is not portable.
+    """
+    if not _SAFE_PART.fullmatch(name) or ".." in name:
+        raise ValueError(f"{name!r} can't be part of a path: use letters, digits and _ . + @ -")
+    return name
+
+
+def table_path(home: Path, stage: str, table: str, *partition: str) -> Path:
+    """`home/tables/corpora/utterances/massive/en.parquet`: the last part of the partition names the file."""
+    *folders, last = [safe_part(part) for part in (stage, table, *partition)]
+    return home.joinpath("tables", *folders) / f"{last}.parquet"
+
+
+# --- fingerprints -----------------------------------------------------------------------------------------
+
+
+def fingerprint(*parts: object) -> str:
+    """32 hex digits that stand for the parts: equal parts, equal fingerprint, in every process and version."""
+    canonical = json.dumps(parts, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:32]
+
+
+def content_fingerprint(table: pa.Table) -> str:
+    """Fingerprint of the rows in their order: names, types, values and nulls, not how they are laid out."""
+    digest = hashlib.sha256()
+    for field in table.schema:
+        digest.update(f"{field.name}:{field.type};{table.num_rows};".encode())
+        _hash_column(table.column(field.name).combine_chunks(), digest)
+    return digest.hexdigest()[:32]
+
+
+def _hash_column(column: pa.Array | pa.ChunkedArray, digest: "hashlib._Hash") -> None:
+    if isinstance(column, pa.ChunkedArray):  # combine_chunks of a column without chunks
+        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    digest.update(np.packbits(column.is_null().to_numpy(zero_copy_only=False)).tobytes())
+    if pa.types.is_struct(column.type):
+        for part in column.flatten():
+            _hash_column(part, digest)
+    elif pa.types.is_list(column.type):
+        lengths = column.value_lengths().fill_null(0)
+        digest.update(lengths.to_numpy(zero_copy_only=False).astype("<i8").tobytes())
+        _hash_column(column.flatten(), digest)
+    elif pa.types.is_fixed_size_list(column.type):
+        _hash_column(column.flatten(), digest)
+    elif pa.types.is_string(column.type):
+        encoded = column.fill_null("").cast(pa.binary())
+        lengths = pa.compute.binary_length(encoded).to_numpy(zero_copy_only=False)
+        digest.update(lengths.astype("<i8").tobytes())
+        digest.update(b"".join(encoded.to_pylist()))
+    else:
+        values = column.drop_null().to_numpy(zero_copy_only=False)
+        digest.update(np.ascontiguousarray(values).tobytes())
+
+
+# --- tables -----------------------------------------------------------------------------------------------
+
+_INPUTS, _CONTENT = b"disent.inputs", b"disent.content"
+
+
+def conform(table: pa.Table, schema: pa.Schema, name: str) -> pa.Table:
+    """The table with just this schema.
+
+    Raises:
+        TableError: if a column is missing or more, has a value of another type, or a null where none may be.
+    """
+    if sorted(table.column_names) != sorted(schema.names):
+        odd = sorted(set(table.column_names) ^ set(schema.names))
+        raise TableError(f"{name}: columns {odd} are missing or unknown; expected {schema.names}")
+    for field in schema:
+        if not field.nullable and (count := table.column(field.name).null_count):
+            raise TableError(f"{name}: column {field.name!r} has {count} nulls and may have none")
+    try:
+        return table.select(schema.names).cast(schema)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
+        raise TableError(f"{name}: a column has values of another type: {error}") from error
+
+
+_BLOCK = 16_384
+"""Rows that are Python objects at a time: those take several times the memory of a table."""
+
+
+def rows_table(rows: Iterable[Mapping[str, Any]], name: str) -> pa.Table:
+    """Rows (mappings) as the table of that name in `SCHEMAS`."""
+    schema, left = SCHEMAS[name], iter(rows)
+    # Inferred without nullability, so that `conform` names the column that has a null.
+    relaxed = pa.schema([field.with_nullable(True) for field in schema])
+    blocks = [schema.empty_table()]
+    while block := list(islice(left, _BLOCK)):
+        blocks.append(conform(pa.Table.from_pylist(block, schema=relaxed), schema, name))
+    return pa.concat_tables(blocks)
+
+
+def rows_of(table: pa.Table) -> Iterator[dict[str, Any]]:
+    """The rows as mappings, some of them in memory at a time."""
+    for batch in table.to_batches(max_chunksize=_BLOCK):
+        yield from batch.to_pylist()
+
+
+def write_table(path: Path, table: pa.Table, schema: pa.Schema, *, inputs: str) -> TableInfo:
+    """Write one partition atomically, with its manifest, and return what that says.
+
+    Args:
+        path: where the partition lies.
+        table: its rows; they are cast to `schema` and checked.
+        schema: of the table, from `SCHEMAS`.
+        inputs: fingerprint of everything that the rows were made from.
+    """
+    table = conform(table, schema, path.stem)
+    content = content_fingerprint(table)
+    stamped = table.replace_schema_metadata({_INPUTS: inputs.encode(), _CONTENT: content.encode()})
+    with sealed_path(path, rows=table.num_rows, inputs=inputs, content=content) as beside:
+        pq.write_table(stamped, beside, compression="zstd")
+    return TableInfo(rows=table.num_rows, inputs=inputs, content=content)
+
+
+@dataclass(frozen=True)
+class Refreshed:
+    """A table after `refresh_table`; `is_reused` where its inputs had not changed and nothing was computed."""
+
+    info: TableInfo
+    is_reused: bool
+
+
+def refresh_table(path: Path, schema: pa.Schema, *, inputs: str, make: Callable[[], pa.Table]) -> Refreshed:
+    """Make and write the partition, unless one made from equal inputs lies there already.
+
+    A damaged one is set aside and made anew. Of two runs that want the same one makes it and the other waits.
+    """
+    if (info := unless_damaged(lambda: read_info(path))) is not None and info.inputs == inputs:
+        return Refreshed(info, is_reused=True)
+    with locked(path):
+        if (info := unless_damaged(lambda: read_info(path))) is not None and info.inputs == inputs:
+            return Refreshed(info, is_reused=True)
+        return Refreshed(write_table(path, make(), schema, inputs=inputs), is_reused=False)
+
+
+def read_info(path: Path) -> TableInfo | None:
+    """What the manifest says, once the file was found to be as it says; None where there is no such table.
+
+    Raises:
+        DamagedError: if the file is not as it was written. It has been set aside.
+    """
+    seal = check_seal(path)
+    return None if seal is None else TableInfo(**seal.facts)
+
+
+def content_of(path: Path) -> str | None:
+    """Content fingerprint of a stored table, None where there is none."""
+    info = read_info(path)
+    return info and info.content
+
+
+def read_table(path: Path, schema: pa.Schema, columns: Sequence[str] | None = None) -> pa.Table:
+    """Rows of one partition.
+
+    Raises:
+        TableError: if the table is missing, damaged, or has another schema.
+    """
+    names = list(columns or schema.names)
+    table = read_parquet(path, "Materialise its asset first", names)
+    return conform(table, pa.schema([schema.field(name) for name in names]), str(path))
+
+
+def read_parquet(path: Path, remedy: str, columns: list[str] | None = None) -> pa.Table:
+    """Some or all columns of a sealed Parquet file.
+
+    Raises:
+        TableError: if it is missing (for which there is the remedy), lacks a column, or is damaged.
+    """
+    data = read_sealed(path)
+    if data is None:
+        raise TableError(located(path, None, "this table does not exist", remedy))
+    file = pq.ParquetFile(pa.BufferReader(data))
+    if lacking := [name for name in columns or () if name not in file.schema_arrow.names]:
+        again = "Delete the file and materialise its asset again"
+        raise TableError(located(path, None, f"columns {lacking} are missing", again))
+    return file.read(columns=columns)

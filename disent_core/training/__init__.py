@@ -1,0 +1,1 @@
+"""How anything is trained, whatever its method: data, batches, and loops that can be resumed."""

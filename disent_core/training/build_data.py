@@ -1,0 +1,257 @@
+"""From tables to `TrainingData`: the texts that tables address by key become rows of the frozen embeddings."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from disent_core.corpora.languages import split_pair
+from disent_core.embeddings.store import StateTable, VectorTable
+from disent_core.encoders.contract import EncoderFiles
+from disent_core.errors import TableError, TrainingError
+from disent_core.storage.tables import SCHEMAS
+from disent_core.text import text_keys
+from disent_core.training.data import (
+    SIDES,
+    TRAINING_SPLITS,
+    PairRows,
+    TrainingData,
+    Utterances,
+    no_pairs,
+    state_bank,
+    vector_bank,
+)
+
+
+def training_data(
+    aligned: Sequence[pa.Table],
+    vectors: Mapping[str, VectorTable],
+    states: Mapping[str, StateTable] | None = None,
+    *,
+    masked: bool = True,
+    paired: bool = True,
+    templates: Sequence[pa.Table] = (),
+    utterances: Sequence[pa.Table] | None = None,
+    sentences: Sequence[pa.Table] = (),
+    encoder: EncoderFiles | None = None,
+) -> TrainingData:
+    """Join the `aligned_pairs` of one or more language pairs with the frozen embeddings of their languages.
+
+    Args:
+        aligned: `aligned_pairs` tables, one a language pair.
+        vectors: sentence vectors by language.
+        states: token states by language, for methods that attend over tokens.
+        masked: look up the masked texts, for methods that have them as targets; otherwise there are none.
+        paired: two languages without training pairs are an error: False for methods that tag, which read none.
+        templates: `training_template_pairs` of every corpus and language, for methods that train on them.
+        utterances: `utterances` of every corpus and language, for methods that read texts and annotations; there
+            may be none.
+        sentences: `sentence_pairs` of every corpus and pair, for the same methods.
+        encoder: for methods that tune it.
+
+    Raises:
+        TableError: if a text has not been encoded.
+        TrainingError: if there is no training pair, unless it is for annotated utterances of one language.
+    """
+    languages = tuple(vectors)
+    pairs = training_rows(pa.concat_tables(aligned), masked=masked)
+    bank = vector_bank([vectors[language] for language in languages])
+    rows = _Rows(pairs, languages, vectors, bank.starts, masked=masked)
+    split = np.asarray(pairs["split"].to_pylist())
+    splits = {name: rows.pairs(split == name) for name in TRAINING_SPLITS}
+    if paired and not len(splits["train"]) and not (utterances and len(languages) == 1):
+        raise no_pairs(languages)
+    data = TrainingData(
+        languages=languages,
+        vectors=bank,
+        states=None if states is None else state_bank([states[language] for language in languages]),
+        state_rows=None if states is None else _state_rows(languages, vectors, states),
+        splits=splits,
+        negatives=rows.by_language(split == "train", only_negatives=True),
+        sentences=rows.by_language(split == "train", only_negatives=False),
+        template_pairs={name: rows.template_pairs(templates, name) for name in TRAINING_SPLITS} if templates else {},
+        utterances={} if utterances is None else {name: rows.utterances(utterances, name) for name in TRAINING_SPLITS},
+        texts=rows.texts(sentences),
+        encoder=encoder,
+    )
+    _check_states(data)
+    return data
+
+
+def training_rows(aligned: pa.Table, *, masked: bool) -> pa.Table:
+    """Rows of `aligned_pairs` that heads train on; if `masked`, those that have template targets.
+
+    Sentence pairs have none: their slots are not known.
+
+    Raises:
+        TrainingError: if there are rows to train on, but none with template targets.
+    """
+    rows = aligned.filter(pc.is_in(aligned["split"], value_set=pa.array(TRAINING_SPLITS)))
+    if not masked:
+        return rows
+    source, target = (rows[f"{side}_template_key"].is_valid() for side in SIDES)
+    chosen = rows.filter(pc.and_(source, target))
+    if len(rows) and not len(chosen):
+        raise TrainingError(
+            f"none of {len(rows)} training pairs has masked texts, which this method has as targets. "
+            "Give its languages a corpus of utterances with slots"
+        )
+    return chosen
+
+
+def _check_states(data: TrainingData) -> None:
+    if data.state_rows is None:
+        return
+    every = [*data.splits.values(), *data.template_pairs.values()]
+    read = torch.cat([rows for pairs in every for rows in pairs.text.values()]).unique()
+    if count := int((data.state_rows[read] < 0).sum()):
+        remedy = "Materialise the embeddings of this encoder again"
+        raise TableError(f"the token states of {count} of {len(read)} texts are missing. {remedy}")
+
+
+class _Rows:
+    """Bank rows of the texts that tables address by key."""
+
+    def __init__(
+        self,
+        pairs: pa.Table,
+        languages: Sequence[str],
+        vectors: Mapping[str, VectorTable],
+        starts: Tensor,
+        *,
+        masked: bool,
+    ) -> None:
+        self.pairs_table, self.languages = pairs, languages
+        self.vectors, self.starts = vectors, starts.numpy()
+        known = pa.array(languages)
+        self.language = {side: pc.index_in(pairs[f"{side}_language"], value_set=known).to_numpy() for side in SIDES}
+        self.text = {side: self._rows(f"{side}_key", side) for side in SIDES}
+        none = {side: np.full(len(pairs), -1) for side in SIDES}
+        self.template = {side: self._rows(f"{side}_template_key", side) for side in SIDES} if masked else none
+        self.residual = {side: self._rows(f"{side}_residual_key", side) for side in SIDES} if masked else none
+
+    def _rows(self, column: str, side: str) -> np.ndarray:
+        keys = self.pairs_table[column]
+        present = keys.is_valid().to_numpy()
+        rows = np.full(len(keys), -1, dtype=np.int64)
+        for label in range(len(self.languages)):
+            here = present & (self.language[side] == label)
+            if here.any():
+                rows[here] = self.of_language(keys.filter(pa.array(here)).to_pylist(), label)
+        return rows
+
+    def of_language(self, keys: Sequence[str], label: int) -> np.ndarray:
+        """Bank rows of texts of one language, by key."""
+        return self.vectors[self.languages[label]].rows(keys) + self.starts[label]
+
+    def pairs(self, where: np.ndarray) -> PairRows:
+        """The pairs of one split."""
+
+        def part(rows: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
+            return {side: _tensor(rows[side][where]) for side in SIDES}
+
+        return PairRows(part(self.text), part(self.language), part(self.template), part(self.residual))
+
+    def by_language(self, where: np.ndarray, *, only_negatives: bool) -> list[Tensor]:
+        """Distinct texts of each language, sorted."""
+        found: list[list[np.ndarray]] = [[] for _ in self.languages]
+        for side in SIDES:
+            chosen = where.copy()
+            if only_negatives:
+                chosen &= self.pairs_table[f"{side}_is_negative"].to_numpy()
+            for label in range(len(self.languages)):
+                found[label].append(self.text[side][chosen & (self.language[side] == label)])
+        return [torch.from_numpy(np.unique(np.concatenate(rows))) for rows in found]
+
+    def template_pairs(self, tables: Sequence[pa.Table], split: str) -> PairRows:
+        """Pairs of one language of one split; those whose source is in no language pair are left out."""
+        template = self._templates()
+        text: dict[str, list[np.ndarray]] = {side: [] for side in SIDES}
+        own_template, labels = [], []
+        for table in tables:
+            rows = table.filter(pc.equal(table["split"], split))
+            place = pc.index_in(_sources(rows, "source_utterance_id"), value_set=template["source"]).to_numpy(False)
+            rows, place = rows.filter(pa.array(~np.isnan(place))), place[~np.isnan(place)].astype(np.int64)
+            if not len(rows):
+                continue
+            label = self.languages.index(rows["language"][0].as_py())
+            for side in SIDES:
+                text[side].append(self.of_language(text_keys(rows[f"{side}_text"].to_pylist()), label))
+            own_template.append(template["row"][place])
+            labels.append(np.full(len(rows), label))
+        if not labels:
+            raise TrainingError(f"there is no template pair in {split}. Slots need another value of their type")
+        language, rows_of_template = _tensor(np.concatenate(labels)), _tensor(np.concatenate(own_template))
+        return PairRows(
+            {side: _tensor(np.concatenate(text[side])) for side in SIDES},
+            dict.fromkeys(SIDES, language),
+            dict.fromkeys(SIDES, rows_of_template),
+            dict.fromkeys(SIDES, torch.full_like(language, -1)),
+        )
+
+    def _templates(self) -> dict[str, Any]:
+        """Template row of each utterance of the pairs, by corpus, language and id."""
+        sources = [_sources(self.pairs_table, "utterance_id", f"{side}_language") for side in SIDES]
+        rows = np.concatenate([self.template[side] for side in SIDES])
+        return {"source": pa.concat_arrays(sources), "row": rows}
+
+    def utterances(self, tables: Sequence[pa.Table], split: str) -> dict[str, Utterances]:
+        """Utterances of one split, by language."""
+        found = {}
+        for label, language in enumerate(self.languages):
+            own = [
+                SCHEMAS["utterances"].empty_table(),
+                *(table for table in tables if len(table) and table["language"][0].as_py() == language),
+            ]
+            rows = pa.concat_tables([table.filter(pc.equal(table["split"], split)) for table in own])
+            found[language] = Utterances(
+                **{
+                    field: rows[column].to_pylist()
+                    for field, column in (
+                        ("ids", "utterance_id"), ("texts", "text"), ("tokens", "tokens"),
+                        ("slot_tags", "slot_tags"), ("intents", "intent"),
+                    )
+                },
+                rows=_tensor(self.of_language(rows["text_key"].to_pylist(), label)),
+            )  # fmt: skip
+        return found
+
+    def texts(self, tables: Sequence[pa.Table]) -> dict[int, str]:
+        """Texts of sentence pairs of the training splits, by bank row."""
+        found: dict[int, str] = {}
+        for table in tables:
+            trained = table.filter(pc.is_in(table["split"], value_set=pa.array(TRAINING_SPLITS)))
+            if not len(trained):
+                continue
+            for side, language in zip(SIDES, split_pair(trained["pair"][0].as_py(), self.languages), strict=True):
+                rows = self.of_language(trained[f"{side}_key"].to_pylist(), self.languages.index(language))
+                found |= dict(zip(rows.tolist(), trained[side].to_pylist(), strict=True))
+        return found
+
+
+def _sources(table: pa.Table, utterance: str, language: str = "language") -> pa.Array:
+    parts = [table[name].combine_chunks() for name in ("corpus", language, utterance)]
+    return pc.binary_join_element_wise(*parts, "\0")
+
+
+def _tensor(rows: np.ndarray) -> Tensor:
+    return torch.from_numpy(rows.astype(np.int64))
+
+
+def _state_rows(
+    languages: Sequence[str], vectors: Mapping[str, VectorTable], states: Mapping[str, StateTable]
+) -> Int[Tensor, " texts"]:
+    start, rows = 0, []
+    for language in languages:
+        table = states[language]
+        position = np.searchsorted(table.keys, vectors[language].keys)
+        position = np.minimum(position, len(table.keys) - 1)
+        found = table.keys[position] == vectors[language].keys
+        rows.append(np.where(found, position + start, -1))
+        start += len(table.keys)
+    return torch.from_numpy(np.concatenate(rows).astype(np.int64))

@@ -1,0 +1,240 @@
+"""What methods train on: memory-mapped matrices, addressed by row.
+
+A text's row counts through the vector tables of all languages, one after the other, so a batch of a mixture
+of language pairs is one gather. Nothing here makes a Python object per text.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from disent_core.embeddings.store import StateTable, VectorTable
+from disent_core.encoders.contract import EncoderFiles
+from disent_core.errors import TrainingError
+
+Batch = dict[str, Tensor]
+"""Tensors by name, `source_vectors`, `target_states`, ...: every one has a row per pair (or per text)."""
+
+SIDES = ("source", "target")
+TRAINING_SPLITS = ("train", "dev")
+
+
+def no_pairs(languages: Sequence[str]) -> TrainingError:
+    """What is wrong where a method that trains on pairs of languages finds none."""
+    if len(languages) == 1:
+        remedy = "Give the method pairs of its own, without this one"
+        return TrainingError(f"{languages[0]} is one language, and the method trains on pairs of two. {remedy}")
+    return TrainingError(f"there is no training pair of {'+'.join(languages)}. Check the partitions of the corpus")
+
+
+class VectorBank:
+    """Matrices under one another, without copying them together unless they move to another device."""
+
+    def __init__(self, parts: Sequence[Float[Tensor, "_ dim"]]) -> None:
+        self.parts = list(parts)
+        self.starts = torch.tensor([0, *accumulate(len(part) for part in parts)])
+
+    @property
+    def dim(self) -> int:
+        """Columns."""
+        return self.parts[0].shape[1]
+
+    def to(self, device: str) -> "VectorBank":
+        """The same rows on a device, where one matrix is faster than several."""
+        if device == "cpu":
+            return self
+        return VectorBank([torch.cat([part.to(device) for part in self.parts])])
+
+    def take(self, rows: Int[Tensor, " rows"]) -> Float[Tensor, "rows dim"]:
+        """Rows as float32."""
+        if len(self.parts) == 1:
+            return self.parts[0].index_select(0, rows).float()
+        taken = torch.empty(len(rows), self.dim)
+        part_of = torch.bucketize(rows, self.starts[1:], right=True)
+        for index, part in enumerate(self.parts):
+            where = (part_of == index).nonzero().squeeze(1)
+            if len(where):
+                taken[where] = part.index_select(0, rows[where] - self.starts[index]).float()
+        return taken
+
+
+@dataclass(frozen=True)
+class StateBank:
+    """Token states of texts, ragged: text i has the rows `begin[i]` to `begin[i] + length[i]` of `values`."""
+
+    values: VectorBank
+    begin: Int[Tensor, " texts"]
+    length: Int[Tensor, " texts"]
+
+    def to(self, device: str) -> "StateBank":
+        """The same states on a device."""
+        return StateBank(self.values.to(device), self.begin.to(device), self.length.to(device))
+
+    def take(self, rows: Int[Tensor, " rows"]) -> tuple[Float[Tensor, "rows length dim"], Bool[Tensor, "rows length"]]:
+        """States padded to the longest of these texts, and where they are real.
+
+        Padding repeats a text's first state, which costs nothing: whoever attends must mask.
+        """
+        length = self.length[rows]
+        steps = torch.arange(int(length.max()) if len(rows) else 0, device=length.device)
+        mask = steps < length.unsqueeze(1)
+        positions = self.begin[rows].unsqueeze(1) + torch.where(mask, steps, 0)
+        return self.values.take(positions.flatten()).view(*mask.shape, self.values.dim), mask
+
+
+LENGTH_GROUPS = 4
+"""Groups of about equal length into which the texts of a batch are padded: a batch has a few long texts."""
+
+
+def grouped_states(bank: StateBank, rows: Int[Tensor, "seeds texts"]) -> Batch:
+    """Token states of a batch, padded in groups of similar length.
+
+    Returns:
+        `order`: texts from the shortest to the longest; `place`: where each text is in that order; and for each
+        group g of that order `states_g` [seeds, group, length, dim] with `mask_g`.
+    """
+    order = bank.length[rows].argsort(dim=1, stable=True)
+    batch = {"order": order, "place": order.argsort(dim=1)}
+    for group, chosen in enumerate(rows.gather(1, order).chunk(LENGTH_GROUPS, dim=1)):
+        states, mask = bank.take(chosen.flatten())
+        batch[f"states_{group}"] = states.view(*chosen.shape, *states.shape[1:])
+        batch[f"mask_{group}"] = mask.view(*chosen.shape, mask.shape[1])
+    return batch
+
+
+def vector_bank(tables: Sequence[VectorTable]) -> VectorBank:
+    """Bank over the tables' memory maps."""
+    return VectorBank([torch.from_numpy(table.matrix) for table in tables])
+
+
+def state_bank(tables: Sequence[StateTable]) -> StateBank:
+    """Bank over the tables' memory maps; only the offsets are read."""
+    tokens = [0, *accumulate(len(table.values) for table in tables)]
+    begin = [table.offsets[:-1] + start for table, start in zip(tables, tokens, strict=False)]
+    length = [np.diff(table.offsets) for table in tables]
+    return StateBank(
+        VectorBank([torch.from_numpy(table.values) for table in tables]),
+        torch.from_numpy(np.concatenate(begin)),
+        torch.from_numpy(np.concatenate(length)),
+    )
+
+
+@dataclass(frozen=True)
+class TextFeatures:
+    """Texts of one language with what the frozen encoder gives for each; `texts` for methods that tune it."""
+
+    vectors: VectorBank
+    rows: Int[Tensor, " texts"]
+    states: StateBank | None = None
+    state_rows: Int[Tensor, " texts"] | None = None
+    language: str = ""
+    texts: Sequence[str] | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def batches(self, size: int, device: str) -> Iterator[Batch]:
+        """Blocks of at most `size` texts, in order: `vectors`, and their `grouped_states` where there are any."""
+        for start in range(0, len(self), size):
+            block = slice(start, start + size)
+            batch = {"vectors": self.vectors.take(self.rows[block])}
+            if self.states is not None and self.state_rows is not None:
+                grouped = grouped_states(self.states, self.state_rows[block].unsqueeze(0))
+                batch |= {name: value.squeeze(0) for name, value in grouped.items()}
+            yield {name: value.to(device) for name, value in batch.items()}
+
+
+def text_features(
+    keys: Sequence[str],
+    vectors: VectorTable,
+    states: StateTable | None = None,
+    *,
+    language: str = "",
+    texts: Sequence[str] | None = None,
+) -> TextFeatures:
+    """Features of the texts with these keys, in order.
+
+    Raises:
+        TableError: if a text has not been encoded.
+    """
+    return TextFeatures(
+        vector_bank([vectors]),
+        torch.from_numpy(vectors.rows(keys)),
+        None if states is None else state_bank([states]),
+        None if states is None else torch.from_numpy(states.rows(keys)),
+        language,
+        texts,
+    )
+
+
+@dataclass(frozen=True)
+class PairRows:
+    """Parallel utterances of one split. A text's row is -1 where there is no such text (no slot, no residual).
+
+    `text`, `language`, `template` and `residual` are by side, `source` and `target`, one entry a pair.
+    """
+
+    text: Mapping[str, Int[Tensor, " pairs"]]
+    language: Mapping[str, Int[Tensor, " pairs"]]
+    template: Mapping[str, Int[Tensor, " pairs"]]
+    residual: Mapping[str, Int[Tensor, " pairs"]]
+
+    def __len__(self) -> int:
+        return len(self.text["source"])
+
+    def select(self, index: Int[Tensor, " chosen"]) -> "PairRows":
+        """Some of the pairs, in the order of `index`."""
+
+        def part(rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
+            return {side: rows[side][index] for side in SIDES}
+
+        return PairRows(part(self.text), part(self.language), part(self.template), part(self.residual))
+
+
+@dataclass(frozen=True)
+class Utterances:
+    """Utterances of one language and split: annotations as the corpus has them, `rows` of their texts in the bank."""
+
+    ids: Sequence[str]
+    texts: Sequence[str]
+    tokens: Sequence[Sequence[str]]
+    slot_tags: Sequence[Sequence[str]]
+    intents: Sequence[str | None]
+    rows: Int[Tensor, " utterances"]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Everything that a method trains on: a language pair, or a mixture of several.
+
+    `state_rows[text]` is the row of a text in `states`, -1 where its states are not stored. `negatives` has,
+    per language, the distinct texts of the negative pool; `sentences` those of all training utterances.
+    The rest is there for methods that need it: `template_pairs` by split, pairs of one language whose target
+    has other slot values (both sides have the source's template target, and no residual); `utterances` by
+    split and language; `texts` of sentence pairs by their rows; the `encoder` to tune.
+    """
+
+    languages: tuple[str, ...]
+    vectors: VectorBank
+    states: StateBank | None
+    state_rows: Int[Tensor, " texts"] | None
+    splits: Mapping[str, PairRows]
+    negatives: Sequence[Int[Tensor, " _"]]
+    sentences: Sequence[Int[Tensor, " _"]] = field(repr=False)
+    template_pairs: Mapping[str, PairRows] = field(default_factory=dict)
+    utterances: Mapping[str, Mapping[str, Utterances]] = field(default_factory=dict)
+    texts: Mapping[int, str] = field(default_factory=dict, repr=False)
+    encoder: EncoderFiles | None = None
+
+    @property
+    def dim(self) -> int:
+        """Width of the encoder."""
+        return self.vectors.dim

@@ -1,0 +1,378 @@
+"""Training on frozen embeddings: `fit` yields epochs, the caller decides what to do with them.
+
+All seeds of a configuration train at once, as one stack of parameters, and each stops by itself. What a step
+draws depends on seed and epoch alone, so a run that was cut off and goes on from its checkpoint takes the
+same steps, to the bit on CPU.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import pyarrow as pa
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from disent_core.errors import TrainingError
+from disent_core.heads.contract import Epoch
+from disent_core.matmul import Precision, set_precision
+from disent_core.storage.tables import fingerprint, rows_table
+from disent_core.training.data import Batch
+from disent_core.training.sampling import BatchPlan, PairSampler
+from disent_core.training.stacked_state import Parameters, TrainingState, best_parameters, resume, save, start
+
+__all__ = ["Head", "TrainConfig", "accuracy_at_1", "best_parameters", "curve_table", "fit"]
+
+ADVERSARIAL = "adversarial"
+"""The loss term that a head owes its adversary: it moves with the adversary, not only with the head."""
+
+_CACHED = 1_000_000
+"""Numbers in a batch that a step on the CPU goes through at once: with more of them it waits for memory."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """How a head is trained. Two runs with equal configs, data and seeds are the same run.
+
+    `weights` are factors of loss terms in the total, by name, 1 where none is given; terms are logged without.
+    `monitor` chooses the epoch to keep: the dev `loss`, with or without its adversarial term, or `dev_retrieval`,
+    the mean over both directions of accuracy@1 of the meaning embedding. `validation` says what dev is: the
+    corpus's own `dev` split, or a `train_fraction`, held out of the training pairs by `split_seed`; what is drawn
+    for it is `fixed`, or drawn anew in `each_epoch`, which makes its loss noisy. `precision` is that of products:
+    parameters, losses and moments are float32. `drop_last` leaves out pairs of an epoch that fill no batch. With
+    `warm_start` training begins with the weights that are there from other texts, if nothing but these has changed:
+    it ends sooner, but the result depends on what was trained before, and no rebuild gives it again.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+
+    learning_rate: float
+    adversary_learning_rate: float | None = None
+    weight_decay: float = 0.0
+    batch_size: int = 512
+    drop_last: bool = False
+    max_epochs: int = 1000
+    patience: int = 15
+    weights: dict[str, float] = field(default_factory=dict)
+    monitor: Literal["loss", "loss_without_adversarial", "dev_retrieval"] = "loss"
+    validation: Literal["dev", "train_fraction"] = "dev"
+    validation_fraction: float = 0.1
+    validation_draws: Literal["fixed", "each_epoch"] = "fixed"
+    split_seed: int = 42
+    precision: Precision = "float32"
+    warm_start: bool = False
+    checkpoint_seconds: float = 10.0
+
+    def __post_init__(self) -> None:
+        for name in ("learning_rate", "adversary_learning_rate", "batch_size", "max_epochs", "patience"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:  # nan is not either
+                raise ValueError(f"{name} must be positive, not {value}")
+        if not self.weight_decay >= 0:
+            raise ValueError(f"weight_decay must not be negative, not {self.weight_decay}")
+        if not 0 < self.validation_fraction < 1:
+            raise ValueError(f"validation_fraction must be between 0 and 1, not {self.validation_fraction}")
+
+    def in_epoch(self, epoch: int) -> "TrainConfig":
+        """What holds in one epoch, of which the first is 0: the same, unless a method has a schedule."""
+        return self
+
+
+class Head(nn.Module):
+    """A trainable head: `forward` gives its loss terms on a batch of pairs, `embed` its embeddings of texts.
+
+    Every loss term is a scalar, a mean over the rows, and their weighted sum is minimised. All methods are
+    written for one seed; `fit` stacks seeds with `torch.vmap`, so none may draw random numbers or change state.
+
+    A head with an `adversary` names the submodule that each step trains first, on `adversary_terms`, with all
+    else frozen; the other parameters follow on `terms`, with the adversary frozen. Both read what `encode` makes
+    of the batch without the adversary, once. Parameters that require no gradient are left as they are.
+    `monitored` names the embedding whose dev retrieval is measured.
+    """
+
+    adversary: str = ""
+    monitored: str = "meaning"
+
+    def embed(self, batch: Batch) -> Batch:
+        """One matrix per embedding name, from `vectors` (and `grouped_states`)."""
+        raise NotImplementedError
+
+    def encode(self, batch: Batch) -> Batch:
+        """The batch, with everything that its loss terms share."""
+        return batch
+
+    def terms(self, encoded: Batch) -> Batch:
+        """Loss terms on an encoded batch."""
+        raise NotImplementedError
+
+    def adversary_terms(self, encoded: Batch) -> Batch:
+        """What the adversary minimises."""
+        raise NotImplementedError
+
+    def forward(self, batch: Batch) -> Batch:
+        """Loss terms on a batch."""
+        return self.terms(self.encode(batch))
+
+
+def fit(
+    build: Callable[[], Head],
+    sampler: PairSampler,
+    config: TrainConfig,
+    seeds: Sequence[int],
+    *,
+    checkpoint: Path,
+    device: str,
+    run: str,
+    initial: Mapping[int, Parameters] | None = None,
+) -> Iterator[Epoch]:
+    """Train one head per seed, all at once, with Adam and early stopping; yields every epoch's terms.
+
+    Epochs that an earlier, cut-off call has done are yielded again from the checkpoint, not computed.
+
+    Args:
+        build: makes a head with fresh random parameters.
+        sampler: draws batches from the training data.
+        config: optimisation and stopping.
+        seeds: of initialisation and batches.
+        checkpoint: safetensors file that holds the run's state; it outlives the run, `best_parameters` reads it.
+        device: `cpu` or `cuda`.
+        run: fingerprint of data, method and configuration: a checkpoint of another run is not used.
+        initial: parameters to begin with, by seed, instead of random ones.
+
+    Raises:
+        TrainingError: if a loss is not finite, or there is nothing to validate on.
+        ValueError: if `config.weights` names a term that the head does not have.
+    """
+    run = fingerprint(run, asdict(replace(config, checkpoint_seconds=0.0)), list(seeds))
+    head = build().to(device)
+    set_precision(head, config.precision)
+    state = resume(checkpoint, run, device) or start(build, seeds, device, initial)
+    yield from (replace(_epoch(entry), is_replayed=True) for entry in state.history)
+    plan = sampler.plan(config.validation, config.validation_fraction, config.split_seed, device)
+    saved = time.monotonic()
+    while state.active and state.epoch < config.max_epochs:
+        entry = _one_epoch(head, state, plan, config)
+        state.history.append(entry)
+        finished = not state.active or state.epoch == config.max_epochs
+        if finished or time.monotonic() - saved >= config.checkpoint_seconds:
+            save(checkpoint, run, state)
+            saved = time.monotonic()
+        yield _epoch(entry)
+
+
+def curve_table(epochs: Sequence[Epoch], *, method: str, encoder: str, trained_on: str) -> pa.Table:
+    """The `training_curve` table: one term of one epoch of one seed a row."""
+    rows = [
+        {
+            "method": method,
+            "encoder": encoder,
+            "trained_on": trained_on,
+            "seed": seed,
+            "epoch": epoch.number,
+            "split": split,
+            "term": term,
+            "value": values[index],
+            "is_best": epoch.is_best[index],
+        }
+        for epoch in epochs
+        for split, terms in epoch.terms.items()
+        for term, values in terms.items()
+        for index, seed in enumerate(epoch.seeds)
+    ]
+    return rows_table(rows, "training_curve")
+
+
+# --- one epoch --------------------------------------------------------------------------------------------
+
+
+def _one_epoch(head: Head, state: TrainingState, plan: BatchPlan, config: TrainConfig) -> dict[str, Any]:
+    started = time.monotonic()
+    seeds = [state.seeds[index] for index in state.active]
+    batches = plan.training_batches(seeds, state.epoch, config.batch_size, drop_last=config.drop_last)
+    paced = config.in_epoch(state.epoch)
+    terms = {"train": _means([(rows, _steps(head, state, batch, paced)) for rows, batch in batches])}
+    with torch.inference_mode():
+        redrawn = state.epoch if config.validation_draws == "each_epoch" else None
+        batches = plan.validation_batches(config.batch_size, redrawn)
+        terms["dev"] = _means([(rows, _dev_terms(head, state.parameters, batch, config)) for rows, batch in batches])
+        if config.monitor == "dev_retrieval":
+            terms["dev"]["accuracy_at_1"] = _dev_retrieval(head, state.parameters, plan, len(seeds))
+    state.epoch += 1
+    return {
+        "number": state.epoch,
+        "seeds": seeds,
+        "terms": terms,
+        "is_best": state.keep(_scores(terms["dev"], config), config.patience),
+        "steps": state.steps,
+        "seconds": time.monotonic() - started,
+    }
+
+
+def _steps(head: Head, state: TrainingState, batch: Batch, config: TrainConfig) -> Batch:
+    """One step of every seed: of as many at a time as keep the processor's cache, on a GPU of all at once."""
+    seeds = len(state.active)
+    a_seed = sum(value[0].numel() for value in batch.values())
+    together = seeds if state.is_on_gpu else max(1, _CACHED // max(1, a_seed))
+    found = [
+        _step(
+            head,
+            state.part(seed, seed + together),
+            {name: value[seed : seed + together] for name, value in batch.items()},
+            config,
+        )
+        for seed in range(0, seeds, together)
+    ]
+    state.steps += 1
+    return {name: torch.cat([terms[name] for terms in found]) for name in found[0]}
+
+
+def _step(head: Head, state: TrainingState, batch: Batch, config: TrainConfig) -> Batch:
+    """The adversary's update, if there is one, then that of everything else; returns all loss terms."""
+    trained = {name for name, own in head.named_parameters() if own.requires_grad}
+    theirs = {name for name in trained if head.adversary and name.startswith(f"{head.adversary}.")}
+    leaves = _leaves(state, trained - theirs)
+    logged: Batch = {}
+    if theirs:
+        encoded = _stacked(head, head.encode, leaves, batch)
+        logged = _adversary_step(head, state, theirs, encoded, config)
+        terms = _stacked(head, head.terms, leaves, encoded)
+    else:
+        terms = _stacked(head, head.forward, leaves, batch)
+    total = _total(terms, config)
+    state.update(_gradients(total, leaves), learning_rate=config.learning_rate, weight_decay=config.weight_decay)
+    return {name: value.detach() for name, value in (terms | logged | {"total": total}).items()}
+
+
+def _adversary_step(head: Head, state: TrainingState, theirs: Set[str], encoded: Batch, config: TrainConfig) -> Batch:
+    leaves = _leaves(state, theirs)
+    terms = _stacked(head, head.adversary_terms, leaves, {name: value.detach() for name, value in encoded.items()})
+    gradients = _gradients(torch.stack(list(terms.values())).sum(dim=0), leaves)
+    rate = config.adversary_learning_rate or config.learning_rate
+    state.update(gradients, learning_rate=rate, weight_decay=config.weight_decay)
+    return terms
+
+
+def _leaves(state: TrainingState, trained: Set[str]) -> Parameters:
+    """The parameters, which share their memory with the state's, and of which some are trained."""
+    return {name: stack.detach().requires_grad_(name in trained) for name, stack in state.parameters.items()}
+
+
+def _gradients(losses: Float[Tensor, " seeds"], leaves: Parameters) -> dict[str, Tensor | None]:
+    trained = {name: leaf for name, leaf in leaves.items() if leaf.requires_grad}
+    gradients = torch.autograd.grad(losses.sum(), list(trained.values()), allow_unused=True)
+    return dict(zip(trained, gradients, strict=True))
+
+
+def _dev_terms(head: Head, parameters: Parameters, batch: Batch, config: TrainConfig) -> Batch:
+    """All terms on pairs that are the same for every seed."""
+    if not head.adversary:
+        terms = _stacked(head, head.forward, parameters, batch, seeds=None)
+        return terms | {"total": _total(terms, config)}
+    encoded = _stacked(head, head.encode, parameters, batch, seeds=None)
+    terms = _stacked(head, head.terms, parameters, encoded)
+    return terms | _stacked(head, head.adversary_terms, parameters, encoded) | {"total": _total(terms, config)}
+
+
+def _stacked(
+    head: Head, call: Callable[[Batch], Batch], parameters: Parameters, batch: Batch, *, seeds: int | None = 0
+) -> Batch:
+    """A method of the head for every seed at once; `seeds` is the batch's dimension that counts them, if it has one."""
+    bound = _Bound(head, call)
+
+    def of_one_seed(own: Parameters, rows: Batch) -> Batch:
+        return functional_call(bound, {f"head.{name}": value for name, value in own.items()}, (rows,))
+
+    if all(len(stack) == 1 for stack in parameters.values()):
+        alone = batch if seeds is None else {name: value.squeeze(0) for name, value in batch.items()}
+        found = of_one_seed({name: stack.squeeze(0) for name, stack in parameters.items()}, alone)
+        return {name: value.unsqueeze(0) for name, value in found.items()}
+    return vmap(of_one_seed, in_dims=(0, seeds))(parameters, batch)
+
+
+class _Bound(nn.Module):
+    """`functional_call` calls `forward` only: this one's is any method of the head."""
+
+    def __init__(self, head: Head, call: Callable[[Batch], Batch]) -> None:
+        super().__init__()
+        self.head, self.call = head, call
+
+    def forward(self, batch: Batch) -> Batch:
+        return self.call(batch)
+
+
+def _total(terms: Batch, config: TrainConfig) -> Float[Tensor, " seeds"]:
+    if not terms:
+        raise ValueError("no loss term is left. Take something out of `without`")
+    if unknown := config.weights.keys() - terms.keys():
+        raise ValueError(f"weights names {sorted(unknown)}, but the loss terms are {sorted(terms)}")
+    return torch.stack([value * config.weights.get(name, 1.0) for name, value in terms.items()]).sum(dim=0)
+
+
+def _scores(dev: Mapping[str, list[float]], config: TrainConfig) -> list[float]:
+    """What each active seed is judged by, larger is better."""
+    if config.monitor == "dev_retrieval":
+        return dev["accuracy_at_1"]
+    if config.monitor == "loss" or ADVERSARIAL not in dev:
+        return [-loss for loss in dev["total"]]
+    weight = config.weights.get(ADVERSARIAL, 1.0)
+    return [weight * own - loss for own, loss in zip(dev[ADVERSARIAL], dev["total"], strict=True)]
+
+
+def _means(terms: Sequence[tuple[int, Mapping[str, Tensor]]]) -> dict[str, list[float]]:
+    """Mean over the rows of an epoch, of each term and seed."""
+    total = sum(rows for rows, _ in terms)
+    names = terms[0][1] if terms else ()
+    means = {
+        name: (torch.stack([rows * values[name].double() for rows, values in terms]).sum(dim=0) / total)
+        for name in names
+    }
+    for name, values in means.items():
+        if not torch.isfinite(values).all():
+            raise TrainingError(
+                f"the loss term {name!r} is not finite ({values.tolist()}). "
+                "Lower the learning rate, or look for degenerate vectors in the embeddings"
+            )
+    return {name: values.tolist() for name, values in means.items()}
+
+
+def _dev_retrieval(head: Head, parameters: Parameters, plan: BatchPlan, seeds: int) -> list[float]:
+    accuracies = []
+    for index in range(seeds):
+        own = {name: stack[index] for name, stack in parameters.items()}
+        source, target = (
+            torch.cat([_monitored(head, own, batch) for batch in plan.validation_texts(side)])
+            for side in ("source", "target")
+        )
+        accuracies.append((accuracy_at_1(source, target) + accuracy_at_1(target, source)) / 2)
+    return accuracies
+
+
+def _monitored(head: Head, own: Parameters, batch: Batch) -> Tensor:
+    embedded = functional_call(_Bound(head, head.embed), {f"head.{name}": value for name, value in own.items()}, batch)
+    return nn.functional.normalize(embedded[head.monitored], dim=-1)
+
+
+def accuracy_at_1(queries: Float[Tensor, "n dim"], pool: Float[Tensor, "n dim"]) -> float:
+    """Share of the queries whose nearest candidate is the one of their row; rows have unit norm."""
+    hits = [
+        (block @ pool.T).argmax(dim=1).eq(torch.arange(start, start + len(block), device=pool.device)).sum()
+        for start, block in zip(range(0, len(queries), 4096), queries.split(4096), strict=True)
+    ]
+    return int(sum(hits)) / len(queries)
+
+
+def _epoch(entry: Mapping[str, Any]) -> Epoch:
+    return Epoch(
+        number=entry["number"],
+        seeds=tuple(entry["seeds"]),
+        terms={
+            split: {name: tuple(values) for name, values in terms.items()} for split, terms in entry["terms"].items()
+        },
+        is_best=tuple(entry["is_best"]),
+        steps=entry["steps"],
+        seconds=entry["seconds"],
+    )

@@ -1,0 +1,180 @@
+"""The state of a training run: every seed's parameters and moments, and the checkpoint that holds them."""
+
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from torch import Tensor, nn
+from torch.optim.adam import adam
+
+from disent_core.storage.checkpoints import read_checkpoint, write_checkpoint
+
+log = logging.getLogger(__name__)
+
+Parameters = dict[str, Tensor]
+"""Parameters of all active seeds: one more dimension, in front."""
+
+
+@dataclass
+class TrainingState:
+    """Everything that a checkpoint holds. Lists have an entry for each seed, stacks one for each active seed."""
+
+    seeds: list[int]
+    active: list[int]
+    parameters: Parameters
+    first_moment: Parameters
+    second_moment: Parameters
+    best: Parameters  # of all seeds, in the order of `seeds`
+    best_score: list[float]
+    waited: list[int]
+    epoch: int = 0
+    steps: int = 0
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+    def update(self, gradients: Mapping[str, Tensor | None], *, learning_rate: float, weight_decay: float) -> None:
+        """One step of Adam (Kingma and Ba 2015), weight decay decoupled (Loshchilov and Hutter 2019), in place.
+
+        Parameters without a gradient stay. `steps` counts the steps before this one.
+        """
+        names = [name for name, gradient in gradients.items() if gradient is not None]
+        steps = torch.full((len(names),), float(self.steps), device=self.parameters[names[0]].device)
+        with torch.no_grad():
+            adam(
+                [self.parameters[name] for name in names],
+                # The fused kernel goes through memory in order, whatever the strides.
+                [gradient.contiguous() for gradient in gradients.values() if gradient is not None],
+                [self.first_moment[name] for name in names],
+                [self.second_moment[name] for name in names],
+                [],
+                list(steps.unbind()),
+                fused=True,
+                decoupled_weight_decay=True,
+                amsgrad=False,
+                beta1=0.9,
+                beta2=0.999,
+                lr=learning_rate,
+                weight_decay=weight_decay,
+                eps=1e-8,
+                maximize=False,
+            )
+
+    @property
+    def is_on_gpu(self) -> bool:
+        """Where the parameters are."""
+        return any(stack.is_cuda for stack in self.parameters.values())
+
+    def part(self, begin: int, end: int) -> "TrainingState":
+        """Some of the active seeds, whose stacks are views of these."""
+
+        def views(stacks: Parameters) -> Parameters:
+            return {name: stack[begin:end] for name, stack in stacks.items()}
+
+        return replace(
+            self,
+            active=self.active[begin:end],
+            parameters=views(self.parameters),
+            first_moment=views(self.first_moment),
+            second_moment=views(self.second_moment),
+        )
+
+    def keep(self, scores: Sequence[float], patience: int) -> list[bool]:
+        """Keep what is best so far, and take seeds that have waited long enough out of the stack.
+
+        Args:
+            scores: of the active seeds, larger is better.
+            patience: epochs without a better score after which a seed stops.
+
+        Returns:
+            Whether each was better than ever before.
+        """
+        is_best, stay = [], []
+        for row, (seed, score) in enumerate(zip(self.active, scores, strict=True)):
+            better = score > self.best_score[seed]
+            is_best.append(better)
+            self.waited[seed] = 0 if better else self.waited[seed] + 1
+            if better:
+                self.best_score[seed] = score
+                for name, stack in self.parameters.items():
+                    self.best[name][seed] = stack[row]
+            if self.waited[seed] < patience:
+                stay.append(row)
+        if len(stay) < len(self.active):
+            self._select(stay)
+        return is_best
+
+    def _select(self, rows: Sequence[int]) -> None:
+        self.active = [self.active[row] for row in rows]
+        for stacks in (self.parameters, self.first_moment, self.second_moment):
+            for name in stacks:
+                stacks[name] = stacks[name][list(rows)].clone()
+
+
+def start(
+    build: Callable[[], nn.Module],
+    seeds: Sequence[int],
+    device: str,
+    initial: Mapping[int, Parameters] | None = None,
+) -> TrainingState:
+    """Parameters drawn from each seed, or the `initial` ones of each seed."""
+    modules = []
+    for seed in seeds:
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            modules.append(build())
+        if initial is not None:
+            modules[-1].load_state_dict(initial[seed])
+    names = [name for name, _ in modules[0].named_parameters()]
+    parameters = {name: torch.stack([one.get_parameter(name).detach() for one in modules]).to(device) for name in names}
+    return TrainingState(
+        seeds=list(seeds),
+        active=list(range(len(seeds))),
+        parameters=parameters,
+        first_moment={name: torch.zeros_like(stack) for name, stack in parameters.items()},
+        second_moment={name: torch.zeros_like(stack) for name, stack in parameters.items()},
+        best={name: stack.clone() for name, stack in parameters.items()},
+        best_score=[float("-inf")] * len(seeds),
+        waited=[0] * len(seeds),
+    )
+
+
+_STACKS = {"now": "parameters", "first": "first_moment", "second": "second_moment", "best": "best"}
+_PLAIN = ("seeds", "active", "best_score", "waited", "epoch", "steps", "history")
+
+
+def save(checkpoint: Path, run: str, state: TrainingState) -> None:
+    """Write the state of a run; `run` is its fingerprint."""
+    tensors = {
+        f"{prefix}.{name}": stack
+        for prefix, attribute in _STACKS.items()
+        for name, stack in getattr(state, attribute).items()
+    }
+    write_checkpoint(checkpoint, run, {name: getattr(state, name) for name in _PLAIN}, tensors)
+
+
+def resume(checkpoint: Path, run: str, device: str) -> TrainingState | None:
+    """The state that `save` wrote, or None where there is none of this run."""
+    found = read_checkpoint(checkpoint, run, device)
+    if found is None:
+        return None
+    plain, tensors = found
+    stacks: dict[str, Parameters] = {attribute: {} for attribute in _STACKS.values()}
+    for key, tensor in tensors.items():
+        prefix, name = key.split(".", 1)
+        stacks[_STACKS[prefix]][name] = tensor
+    state = TrainingState(**plain, **stacks)  # pyright: ignore[reportArgumentType] - the names of both are its own
+    training = [state.seeds[index] for index in state.active]
+    log.info("resuming after epoch %d, seeds %s still train", state.epoch, training)
+    return state
+
+
+def best_parameters(checkpoint: Path) -> dict[int, Parameters]:
+    """Parameters of each seed's best epoch, by seed, on the CPU."""
+    with safe_open(checkpoint, framework="pt") as file:
+        seeds = json.loads(file.metadata()["state"])["seeds"]
+        stacks = {key.removeprefix("best."): file.get_tensor(key) for key in file.keys() if key.startswith("best.")}
+    return {seed: {name: stack[i].clone() for name, stack in stacks.items()} for i, seed in enumerate(seeds)}

@@ -1,0 +1,392 @@
+"""Every mistake in a configuration is one line that names file, line and key."""
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from places import PROJECT
+
+from disent_core.config.load import load_config
+from disent_core.corpora.languages import split_pair
+from disent_core.errors import ConfigError
+from disent_core.heads.contract import Need
+
+ROOT = PROJECT
+GOOD = """\
+[[corpora]]
+name = "one"
+format = "massive"
+path = "corpora/one"
+languages = ["en-US", "de-DE"]
+
+[[corpora]]
+name = "two"
+format = "massive"
+path = "/absolute/two"
+languages = ["en-US", "zh-CN", "zh-TW"]
+
+[[encoders]]
+name = "toy"
+kind = "scratch"
+
+[[encoders]]
+name = "real"
+kind = "huggingface"
+path = "models/real"
+
+[experiment]
+pairs = ["en-de", "en-zh-TW"]
+methods = ["raw", "dream", "mine"]
+
+[methods.dream]
+patience = 7
+
+[methods.mine]
+method = "fmda"
+preset = "softmax"
+contrast = "hinge"
+encoders = ["real"]
+"""
+
+
+def changed(old, new):
+    assert GOOD.count(old) == 1, old
+    return GOOD.replace(old, new)
+
+
+MISTAKES = {
+    # what it is: (text to replace, replacement, line and key, message)
+    "unknown key at the top": (
+        '[[corpora]]\nname = "one"',
+        'odd = 1\n[[corpora]]\nname = "one"',
+        "1: odd",
+        "unknown key",
+    ),
+    "unknown key in the second corpus": ('name = "two"', 'name = "two"\nodd = 1', "9: corpora[1].odd", "unknown key"),
+    "unknown key in the second encoder": (
+        'name = "real"',
+        'odd = 1\nname = "real"',
+        "18: encoders[1].odd",
+        "unknown key",
+    ),
+    "unknown key of a method": ("patience = 7", "patients = 7", "27: methods.dream.patients", "unknown key"),
+    "unknown key of the experiment": ("methods = [", "odd = 1\nmethods = [", "24: experiment.odd", "unknown key"),
+    "unknown section": ("[methods.dream]", "[odd]\nx = 1\n[methods.dream]", "26: odd", "unknown key"),
+    "unknown key of a nested section": (
+        "[methods.dream]",
+        "[targets.template_pairs]\nodd = 1\n[methods.dream]",
+        "27: targets.template_pairs.odd",
+        "unknown key",
+    ),
+    "missing key": (
+        'kind = "huggingface"\n',
+        "",
+        "17: encoders[1].kind",
+        "kind is None; choose one of huggingface, scratch",
+    ),
+    "missing name": ('name = "two"\n', "", "7: corpora[1].name", "this key is missing"),
+    "text for a whole number": (
+        "patience = 7",
+        'patience = "7"',
+        "27: methods.dream.patience",
+        "valid integer (found '7')",
+    ),
+    "fraction for a whole number": (
+        "patience = 7",
+        "patience = 7.5",
+        "27: methods.dream.patience",
+        "valid integer (found 7.5)",
+    ),
+    "text for a list": ('["en-US", "de-DE"]', '"en-US"', "5: corpora[0].languages", "valid array (found 'en-US')"),
+    "number for a text": ('"corpora/one"', "3", "4: corpora[0].path", "valid string (found 3)"),
+    "number for a table": ("[methods.dream]\npatience = 7", "[methods]\ndream = 7", "27: methods.dream", "(found 7)"),
+    "truth for a seed": (
+        "methods = [",
+        "seeds = [true]\nmethods = [",
+        "24: experiment.seeds[0]",
+        "valid integer (found True)",
+    ),
+    "seed of more than 64 bits": (
+        "methods = [",
+        f"seeds = [{2**63}]\nmethods = [",
+        "24: experiment.seeds",
+        f"not [{2**63}]",
+    ),
+    "seed given twice": ("methods = [", "seeds = [1, 1]\nmethods = [", "24: experiment.seeds", "must be distinct"),
+    "value out of range": ("patience = 7", "patience = 0", "27: methods.dream.patience", "must be positive, not 0"),
+    "learning rate that is no number": (
+        "patience = 7",
+        "learning_rate = nan",
+        "27: methods.dream.learning_rate",
+        "not nan",
+    ),
+    "unknown choice": (
+        'contrast = "hinge"',
+        'contrast = "hing"',
+        "32: methods.mine.contrast",
+        "'linear', 'hinge' or 'softmax'",
+    ),
+    "unknown group of losses": ("patience = 7", 'without = ["all"]', "27: methods.dream.without[0]", "(found 'all')"),
+    "unknown locale": (
+        '"de-DE"',
+        '"de-AT"',
+        "5: corpora[0].languages",
+        "massive has no 'de-AT'; did you mean 'de-DE'?",
+    ),
+    "locale given twice": ('"de-DE"', '"en-US"', "5: corpora[0].languages", "must be distinct"),
+    "unknown method": (
+        '"dream", "mine"',
+        '"dreem", "mine"',
+        "24: experiment.methods",
+        "unknown method 'dreem'; did you mean 'dream'?; choose one of raw",
+    ),
+    "unknown method of a variant": (
+        'method = "fmda"',
+        'method = "fmba"',
+        "30: methods.mine.method",
+        "unknown method 'fmba'",
+    ),
+    "variant without a method": ('method = "fmda"\n', "", "29: methods.mine.method", "unknown method 'mine'"),
+    "method that is a list": ('method = "fmda"', 'method = ["fmda"]', "30: methods.mine.method", "valid string"),
+    "unknown preset": (
+        'preset = "softmax"',
+        'preset = "sofmax"',
+        "31: methods.mine.preset",
+        "choose one of paper, softmax",
+    ),
+    "preset that is a list": ('preset = "softmax"', 'preset = ["paper"]', "31: methods.mine.preset", "valid string"),
+    "method given twice": ('"raw", "dream"', '"raw", "raw"', "24: experiment.methods", "must be distinct"),
+    "unknown encoder of a method": ('["real"]', '["reel"]', "33: methods.mine.encoders", "there is no encoder 'reel'"),
+    "encoders that are a text": ('["real"]', '"real"', "33: methods.mine.encoders", "valid array"),
+    "encoders that are a number": ('["real"]', "3", "33: methods.mine.encoders", "valid array (found 3)"),
+    "unknown format": (
+        '"one"\nformat = "massive"',
+        '"one"\nformat = "masive"',
+        "3: corpora[0].format",
+        "did you mean 'massive'?; choose one of conll",
+    ),
+    "unknown kind": ('"scratch"', '"scrach"', "15: encoders[0].kind", "choose one of huggingface, scratch"),
+    "kind that is a list": ('"scratch"', '["scratch"]', "15: encoders[0].kind", "choose one of huggingface, scratch"),
+    "unknown task": (
+        "[methods.dream]",
+        '[evaluation]\ntasks = ["odd"]\n[methods.dream]',
+        "27: evaluation.tasks",
+        "['odd'] are unknown",
+    ),
+    "unknown device": (
+        "methods = [",
+        'device = "gpu"\nmethods = [',
+        "24: experiment.device",
+        "'auto', 'cpu' or 'cuda' (found 'gpu')",
+    ),
+    "pair of an unknown language": (
+        '["en-de",',
+        '["en-fr",',
+        "23: experiment.pairs",
+        "two of the languages en, de, zh-CN, zh-TW",
+    ),
+    "pair of one language": ('["en-de",', '["en-en",', "23: experiment.pairs", "'en-en' is not a pair"),
+    "pair that no corpus has": (
+        '["en-de",',
+        '["de-zh-CN",',
+        "23: experiment.pairs",
+        "no corpus has both languages of 'de-zh-CN'",
+    ),
+    "language part that two locales share": ('["en-de",', '["en-zh",', "23: experiment.pairs", "'en-zh' is not a pair"),
+    "mixture with a pair twice": (
+        '["en-de",',
+        '["en-de+de-en",',
+        "23: experiment.pairs",
+        "names a pair of languages twice",
+    ),
+    "mixture with an unknown language": (
+        '["en-de",',
+        '["en-de+en-fr",',
+        "23: experiment.pairs",
+        "'en-fr' is not a pair",
+    ),
+    "no pairs": ('["en-de", "en-zh-TW"]', "[]", "23: experiment.pairs", "at least one"),
+    "corpora of one name": ('"two"\n', '"one"\n', "1: corpora", "two corpora share a name"),
+    "encoders of one name": ('"real"\nkind', '"toy"\nkind', "18: encoders[1].name", "two encoders are named 'toy'"),
+    "neither path nor url": ('path = "corpora/one"\n', "", "1: corpora[0]", "give path, url or both"),
+    "corpus name that leaves its folder": ('"one"', '"../one"', "2: corpora[0].name", "can't be part of a path"),
+    "encoder name that leaves its folder": ('"toy"', '"a/b"', "14: encoders[0].name", "can't be part of a path"),
+    "method name that leaves its folder": (
+        "[methods.dream]",
+        '[methods."../x"]\nmethod = "raw"\n[methods.dream]',
+        "26: methods",
+        "can't be",
+    ),
+    "home folder of nobody": ('"models/real"', '"~nobody-of-this-name/x"', "20: encoders[1].path", "is no path"),
+    "token states of imported vectors": (
+        'kind = "huggingface"\npath = "models/real"',
+        'kind = "vectors"\npath = "real.parquet"',
+        "33: methods.mine.encoders",
+        "mine needs token states, which encoder 'real' does not have; name those that it runs on",
+    ),
+    "broken syntax": ("[experiment]", "[experiment", "22", "Mend the TOML syntax"),
+    "key given twice": ('name = "two"', 'name = "two"\nname = "x"', "9", "Mend the TOML syntax"),
+    "text that does not end": ('encoders = ["real"]\n', 'encoders = """', "33", "Mend the TOML syntax"),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "place", "message"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_shown_with_file_line_and_key(load, tmp_path, old, new, place, message):
+    with pytest.raises(ConfigError) as caught:
+        load(changed(old, new))
+    assert f"{tmp_path}/disent.toml:{place}" in str(caught.value)
+    assert message in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_all_mistakes_of_a_file_are_shown_at_once(load):
+    with pytest.raises(ConfigError) as caught:
+        load(changed('path = "corpora/one"', "path = 3\nodd = 1").replace('"/absolute/two"', "4"))
+    assert [line.split(": ")[1] for line in str(caught.value).splitlines()] == [
+        "corpora[0].path", "corpora[0].odd", "corpora[1].path",
+    ]  # fmt: skip
+
+
+def test_errors_of_whole_sections_do_not_repeat_the_section(load):
+    with pytest.raises(ConfigError) as caught:
+        load(changed("patience = 7", "patience = 0"))
+    assert "learning_rate" not in str(caught.value)
+
+
+def test_a_missing_file_is_named_with_a_remedy(tmp_path):
+    with pytest.raises(ConfigError, match=r"nothing\.toml: there is no such file\. Set DISENT_CONFIG"):
+        load_config(tmp_path / "nothing.toml")
+
+
+def test_a_file_that_is_not_utf_8_is_named(tmp_path):
+    path = tmp_path / "latin.toml"
+    path.write_bytes(GOOD.replace("one", "\xe4").encode("latin-1"))
+    with pytest.raises(ConfigError, match=r"latin\.toml: not UTF-8 .*Save the file as UTF-8"):
+        load_config(path)
+
+
+# --- what a good file means -------------------------------------------------------------------------------
+
+
+def test_the_demos_configuration_is_valid():
+    assert load_config(ROOT / "disent.toml").experiment.pairs
+
+
+@pytest.mark.parametrize("name", [path.name for path in (ROOT / "configs").glob("*.toml")])
+def test_a_configuration_for_real_corpora_is_valid_in_an_empty_folder(name, tmp_path):
+    copied = tmp_path / name
+    copied.write_text((ROOT / "configs" / name).read_text(encoding="utf-8"), encoding="utf-8")
+    assert load_config(copied).experiment.pairs
+
+
+def test_languages_are_the_language_part_unless_two_locales_of_a_corpus_share_it(load):
+    config = load(GOOD)
+    assert config.languages == ("en", "de", "zh-CN", "zh-TW")
+    assert config.locales["two"] == {"en": "en-US", "zh-CN": "zh-CN", "zh-TW": "zh-TW"}
+    assert config.pair_languages == {"en-de": (("en", "de"),), "en-zh-TW": (("en", "zh-TW"),)}
+
+
+def test_a_mixture_has_several_pairs(load):
+    config = load(changed('"en-de", "en-zh-TW"', '"en-de+en-zh-TW"'))
+    assert config.pair_languages == {"en-de+en-zh-TW": (("en", "de"), ("en", "zh-TW"))}
+
+
+@pytest.mark.parametrize(
+    ("pair", "expected"),
+    [
+        ("en-de", ("en", "de")),
+        ("en-zh-TW", ("en", "zh-TW")),
+        ("zh-CN-en", ("zh-CN", "en")),
+        ("zh-CN-zh-TW", ("zh-CN", "zh-TW")),
+    ],
+)
+def test_a_pair_is_split_at_the_hyphen_between_its_languages(pair, expected):
+    assert split_pair(pair, ("en", "de", "zh-CN", "zh-TW")) == expected
+
+
+def test_paths_are_relative_to_the_file(load, tmp_path):
+    config = load(GOOD)
+    assert config.resolve(config.corpora[0].path) == tmp_path / "corpora/one"
+    assert config.resolve(config.corpora[1].path) == Path("/absolute/two")
+    assert config.encoders["real"].path == str(tmp_path / "models/real")
+
+
+def test_a_path_inside_a_package_stays_as_it_is(load):
+    assert load(changed('"models/real"', '"package:some/model"')).encoders["real"].path == "package:some/model"
+
+
+def test_a_method_takes_its_preset_and_what_the_file_overrides(load):
+    methods = load(GOOD).methods
+    assert (methods["dream"].settings.patience, methods["dream"].settings.learning_rate) == (7, 1e-4)
+    assert methods["dream"].settings.validation == "train_fraction"
+    mine = methods["mine"]
+    assert (mine.method.name, mine.settings.contrast, mine.settings.learning_rate) == ("fmda", "hinge", 1e-3)
+
+
+def test_an_encoder_is_asked_only_for_what_its_methods_need(load):
+    config = load(GOOD)
+    assert [method.name for method in config.methods_of("toy")] == ["raw", "dream"]
+    assert config.needs("toy") == frozenset()
+    assert config.needs("real") == {Need.TOKEN_STATES, Need.MASKED_TARGETS, Need.NEGATIVE_POOL}
+
+
+def test_corpora_of_a_pair_are_those_that_have_both_languages(load):
+    config = load(GOOD)
+    assert [corpus.name for corpus in config.corpora_of("en")] == ["one", "two"]
+    assert [corpus.name for corpus in config.corpora_of_pair("en", "zh-TW")] == ["two"]
+
+
+# --- whatever the file says -------------------------------------------------------------------------------
+
+LINES = GOOD.splitlines()
+PIECES = [
+    "3",
+    "-1",
+    "nan",
+    "true",
+    '""',
+    "[]",
+    "[[]]",
+    "{}",
+    '"x"',
+    '"~x"',
+    "2020-01-01",
+    "[1, 2]",
+    '["en-US"]',
+    '"\\u0000"',
+]
+
+
+@st.composite
+def mutated(draw):
+    lines = list(LINES)
+    for _ in range(draw(st.integers(1, 3))):
+        place, kind = (
+            draw(st.integers(0, len(lines) - 1)),
+            draw(st.sampled_from(["value", "drop", "twice", "cut", "insert"])),
+        )
+        if kind == "value" and "=" in lines[place]:
+            lines[place] = f"{lines[place].split('=')[0]}= {draw(st.sampled_from(PIECES))}"
+        elif kind == "twice":
+            lines.insert(place, lines[draw(st.integers(0, len(lines) - 1))])
+        elif kind == "cut":
+            lines[place] = lines[place][: draw(st.integers(0, len(lines[place])))]
+        elif kind == "insert":
+            lines.insert(place, draw(st.text(max_size=12)))
+        elif len(lines) > 1:
+            del lines[place]
+    return "\n".join(lines)
+
+
+@settings(max_examples=200, deadline=None)
+@example(GOOD.replace('"scratch"', "{}"))
+@example(GOOD.replace('"fmda"', "[]"))
+@example(GOOD.replace('["real"]', "3"))
+@given(mutated())
+def test_a_mutated_file_is_valid_or_a_config_error(tmp_path_factory, text):
+    path = tmp_path_factory.getbasetemp() / "mutated.toml"
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    with contextlib.suppress(ConfigError):
+        load_config(path)

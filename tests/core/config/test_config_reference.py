@@ -1,0 +1,46 @@
+"""The pages that tell every key are what the dataclasses say."""
+
+from dataclasses import fields
+
+import pytest
+from places import PROJECT
+
+from disent_core import heads
+from disent_core.config.reference import method_reference, reference
+from disent_core.encoders import ENCODER_KINDS, encoder_module
+from disent_core.errors import ConfigError
+
+PAGE = PROJECT / "docs" / "configuration.md"
+
+
+def test_the_page_is_fresh():
+    assert PAGE.read_text(encoding="utf-8") == reference(), "run: disent settings > docs/configuration.md"
+
+
+@pytest.mark.parametrize("name", heads.METHODS)
+def test_every_key_and_preset_of_a_method_is_told(name):
+    told, presets = method_reference(name), heads.method(name).presets
+    assert [field.name for field in fields(presets["paper"]) if f"\n| `{field.name}` | " not in told] == []
+    assert [preset for preset in presets if f"- `{name}`, preset `{preset}`: " not in told] == []
+    assert [preset for preset in presets if f"- `{name}`, preset `{preset}`: " not in reference()] == []
+
+
+def test_every_encoder_kind_is_told():
+    for kind in ENCODER_KINDS:
+        _, _, told = reference().partition(f'## `[[encoders]], kind = "{kind}"`')
+        own = told.partition("\n## ")[0]
+        assert [field.name for field in fields(encoder_module(kind).CONFIG) if f"| `{field.name}` | " not in own] == []
+
+
+def test_a_preset_says_what_it_has_instead():
+    assert '- `emu_parallel`, preset `head`: `tune = "head"`, `adversary = "translation"`' in reference()
+
+
+def test_nothing_but_words_stands_for_a_type():
+    assert "<class" not in reference()
+    assert "typing." not in reference()
+
+
+def test_an_unknown_method_is_refused():
+    with pytest.raises(ConfigError, match="unknown method 'drem'"):
+        method_reference("drem")

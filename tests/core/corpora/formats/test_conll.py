@@ -1,0 +1,195 @@
+"""Named entities in CoNLL format: the published files, all tag schemes, and broken files."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from places import needs_corpus, real_corpus
+
+from disent_core.corpora import reader
+from disent_core.corpora.annotation import Slot, bio_tags, tagged_slots
+from disent_core.corpora.contract import Reader
+from disent_core.corpora.formats.conll import content_hash, language_of, locales, read_utterances
+from disent_core.errors import CorpusError
+from disent_core.storage.tables import SCHEMAS
+
+REAL = real_corpus("ner")
+needs_real = needs_corpus(REAL)
+
+SENTENCE = "Ada B-PER\nlives O\nin O\nLagos B-LOC\n\n"
+
+
+def written(tmp_path, content=SENTENCE, name="yor/train.txt"):
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return tmp_path
+
+
+def read(path, locale="yor"):
+    return read_utterances(path, locale, corpus="toy", language=language_of(locale)).to_pylist()
+
+
+def test_a_block_is_a_sentence_without_intent(tmp_path):
+    table = read_utterances(written(tmp_path, SENTENCE * 2), "yor", corpus="toy", language="yo")
+    assert table.schema == SCHEMAS["utterances"]
+    row = table.to_pylist()[1]
+    assert (row["utterance_id"], row["split"], row["language"]) == ("train-2", "train", "yo")
+    assert (row["domain"], row["intent"], row["text"]) == (None, None, "Ada lives in Lagos")
+    assert row["tokens"] == ["Ada", "lives", "in", "Lagos"]
+    assert row["slot_tags"] == ["B-PER", "O", "O", "B-LOC"]
+
+
+def test_the_module_is_a_reader():
+    assert isinstance(reader("conll"), Reader)
+
+
+@pytest.mark.parametrize(
+    ("name", "locale", "split"),
+    [
+        ("yor/train.txt", "yor", "train"), ("deep/er/yor/dev.txt", "yor", "dev"), ("yor/valid.tsv", "yor", "dev"),
+        ("eng.testa", "eng", "dev"), ("eng.testb", "eng", "test"), ("yor-test.conll", "yor", "test"),
+        ("train_yo.bio", "yo", "train"), ("hau/test", "hau", "test"),
+    ],
+)  # fmt: skip
+def test_language_and_split_are_told_by_names(tmp_path, name, locale, split):
+    written(tmp_path, name=name)
+    written(tmp_path, "no table", name="README.md")
+    assert locales(tmp_path) == [locale]
+    assert [row["split"] for row in read(tmp_path, locale)] == [split]
+
+
+def test_the_folder_of_a_language_is_read_itself_and_by_any_code(tmp_path):
+    written(tmp_path)
+    assert locales(tmp_path / "yor") == ["yor"]
+    assert read(tmp_path / "yor", "yo") == read(tmp_path, "yor")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        SENTENCE.replace(" ", "\t"), SENTENCE.replace("\n", "\r\n"), SENTENCE.rstrip("\n"), "\n\n" + SENTENCE + "\n",
+        SENTENCE.replace(" ", " NNP I-NP "), "-DOCSTART- -X- O O\n\n" + SENTENCE, SENTENCE.replace("in O", "in O\n O"),
+        SENTENCE.replace(" ", "  "), SENTENCE.replace("\n", " \n"),
+    ],
+)  # fmt: skip
+def test_separators_columns_and_documents_make_no_difference(tmp_path, content):
+    assert read(written(tmp_path / "a", content)) == read(written(tmp_path / "b"))
+
+
+def test_tokens_of_unspaced_scripts_are_joined_without_spaces(tmp_path):
+    (row,) = read(written(tmp_path, "東京 B-LOC\nに O\n", name="jpn/test.txt"), "jpn")
+    assert (row["text"], row["tokens"]) == ("東京に", ["東京", "に"])
+
+
+def test_white_space_that_separates_nothing_stays_in_its_token(tmp_path):
+    (row,) = read(written(tmp_path, "30\u00a0000 B-DATE\nx O\n"))
+    assert row["tokens"] == ["30\u00a0000", "x"]
+
+
+def test_the_hash_is_that_of_the_language_alone(tmp_path):
+    before = content_hash(written(tmp_path), "yor")
+    assert content_hash(written(tmp_path, name="hau/train.txt"), "yor") == before == content_hash(tmp_path, "yo")
+    assert content_hash(written(tmp_path, name="yor/dev.txt"), "yor") != before
+
+
+# --- tags ---
+
+
+@pytest.mark.parametrize(
+    ("published", "bio"),
+    [
+        ("I-A I-A O I-A B-A", "B-A I-A O B-A B-A"),
+        ("B-A I-A E-A S-A O", "B-A I-A I-A B-A O"),
+        ("B-A I-A L-A U-A U-B", "B-A I-A I-A B-A B-B"),
+        ("B-A M-A E-A", "B-A I-A I-A"),
+        ("S-A I-A", "B-A B-A"),
+        ("B-A I-B", "B-A B-B"),
+        ("B-a-b I-a-b", "B-a-b I-a-b"),
+    ],
+)
+def test_tags_of_every_scheme_become_bio(published, bio):
+    assert bio_tags(published.split()) == bio.split()
+
+
+SPANS = st.lists(st.tuples(st.sampled_from(["O", "A", "B"]), st.integers(1, 3)), max_size=6)
+
+
+def schemes(spans):
+    """The same spans in IOB1, IOBES and BILOU, with the spans themselves."""
+    iob1, iobes, bilou, slots, before = [], [], [], [], "O"
+    for kind, length in spans:
+        if kind == "O":
+            for tags in (iob1, iobes, bilou):
+                tags.extend(["O"] * length)
+        else:
+            slots.append(Slot(kind, len(iob1), len(iob1) + length))
+            iob1.extend([f"{'B' if before == kind else 'I'}-{kind}", *[f"I-{kind}"] * (length - 1)])
+            for tags, last, only in ((iobes, "E", "S"), (bilou, "L", "U")):
+                inner = [f"B-{kind}", *[f"I-{kind}"] * (length - 2), f"{last}-{kind}"]
+                tags.extend([f"{only}-{kind}"] if length == 1 else inner)
+        before = kind
+    return slots, (iob1, iobes, bilou)
+
+
+@settings(deadline=None)
+@given(SPANS)
+def test_the_spans_survive_every_scheme(spans):
+    slots, tagged = schemes(spans)
+    assert all(tagged_slots(bio_tags(tags)) == slots for tags in tagged)
+    assert all(bio_tags(bio_tags(tags)) == bio_tags(tags) for tags in tagged)
+
+
+# --- errors ---
+
+
+@pytest.mark.parametrize(
+    ("bad", "line", "found"),
+    [
+        ("Lag", 6, "expected a token and its tag, found 'Lag'"),
+        (" B-LOC", 6, "expected a token and its tag"),
+        ("Lagos X-LOC", 6, "'X-LOC' is not a tag such as O"),
+        ("Lagos B-", 6, "'B-' is not a tag"),
+        ("Lagos LOC", 6, "'LOC' is not a tag"),
+        ("<mask> O", 6, "stand for masked words"),
+        (b"caf\xe9 O", 6, "not UTF-8"),
+    ],
+)
+def test_a_broken_line_is_named(tmp_path, bad, line, found):
+    content = SENTENCE.encode() + (bad if isinstance(bad, bytes) else bad.encode())
+    with pytest.raises(CorpusError, match=rf"train.txt:{line}: .*{found}.*Correct this line"):
+        read(written(tmp_path, content))
+
+
+def test_missing_and_empty_files_are_named(tmp_path):
+    with pytest.raises(CorpusError, match="this folder does not exist"):
+        locales(tmp_path / "nowhere")
+    with pytest.raises(CorpusError, match="it has no such files"):
+        locales(tmp_path)
+    with pytest.raises(CorpusError, match=r"'hau' is not in it. It has yor"):
+        read(written(tmp_path), "hau")
+    for content, found in (("", "this file is empty"), ("\n\n", "has no sentence")):
+        with pytest.raises(CorpusError, match=found):
+            read(written(tmp_path, content))
+
+
+def test_two_files_of_one_split_are_an_error(tmp_path):
+    written(tmp_path, name="yor/dev.txt")
+    with pytest.raises(CorpusError, match=r"yor.valid.txt and yor.dev.txt are of one language and split"):
+        locales(written(tmp_path, name="yor/valid.txt"))
+
+
+# --- the published files ---
+
+
+@needs_real
+def test_published_sentences_and_tags_are_read_whole():
+    rows = read(REAL)
+    for split, name in (("train", "train.txt"), ("dev", "dev.txt"), ("test", "test.txt")):
+        lines = (REAL / "yor" / name).read_text(encoding="utf-8").split("\n")
+        own = [row for row in rows if row["split"] == split]
+        published = [line.split(" ")[-1] for line in lines if line]
+        tags = [tag for row in own for tag in row["slot_tags"]]
+        assert [tag[2:] for tag in tags] == [tag[2:] for tag in published]
+        assert sum(map(str.__ne__, tags, published)) <= 1  # two sentences begin with I-
+        assert len(own) == len("\n".join(lines).strip().split("\n\n"))
+    assert {tag[2:] for row in rows for tag in row["slot_tags"]} == {"", "PER", "ORG", "LOC", "DATE"}

@@ -1,0 +1,195 @@
+"""Tables of languages, intents and texts: every kind of file, columns by name, and broken files."""
+
+import csv
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from disent_core.corpora import reader
+from disent_core.corpora.contract import Reader
+from disent_core.corpora.formats.intents import content_hash, language_of, locales, read_utterances
+from disent_core.corpora.splits import draw_splits
+from disent_core.errors import CorpusError
+from disent_core.storage.tables import SCHEMAS
+from disent_core.text import MASK, text_key
+
+ROWS = [
+    {"language": "en", "intent": "light", "text": 'dim "it", now', "id": "1"},
+    {"language": "de", "intent": "light", "text": "dimm es", "id": "1"},
+    {"language": "en", "intent": "music", "text": "play", "id": "2"},
+]
+
+
+def written(tmp_path, rows=ROWS, name="table.csv"):
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    elif path.suffix == ".tsv":
+        path.write_text("".join("\t".join(row) + "\n" for row in [list(rows[0]), *(row.values() for row in rows)]))
+    else:
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    return path
+
+
+def read(path, locale="en"):
+    return read_utterances(path, locale, corpus="toy", language=language_of(locale)).to_pylist()
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet"])
+def test_every_kind_of_file_gives_the_rows_of_a_language(tmp_path, suffix):
+    path = written(tmp_path, name=f"table.{suffix}")
+    assert locales(path) == ["de", "en"]
+    table = read_utterances(path, "en", corpus="toy", language="en")
+    assert table.schema == SCHEMAS["utterances"]
+    assert table.num_rows == 2
+    assert table.to_pylist()[0] == {
+        "corpus": "toy",
+        "language": "en",
+        "utterance_id": "1",
+        "split": "test",
+        "domain": None,
+        "intent": "light",
+        "text": 'dim "it", now',
+        "tokens": ["dim", '"it",', "now"],
+        "slot_tags": ["O", "O", "O"],
+        "text_key": text_key('dim "it", now'),
+    }
+
+
+def test_the_module_is_a_reader():
+    assert isinstance(reader("intents"), Reader)
+
+
+def test_columns_go_by_name_in_any_order_and_others_are_ignored(tmp_path):
+    row = {"note": "x", "Utterance": "play", "LABEL": "music", "lang": "deu", "scenario": "media", "id": "7"}
+    (found,) = read(written(tmp_path, [row]), "deu")
+    assert (found["text"], found["intent"], found["domain"], found["language"]) == ("play", "music", "media", "de")
+
+
+def test_ids_and_labels_may_be_numbers(tmp_path):
+    row = {"language": "en", "intent": 3, "text": "play", "id": 12}
+    for suffix in ("jsonl", "parquet"):
+        (found,) = read(written(tmp_path, [row], f"t.{suffix}"))
+        assert (found["utterance_id"], found["intent"]) == ("12", "3")
+
+
+def test_rows_without_ids_are_parallel_to_nothing(tmp_path):
+    path = written(tmp_path, [{name: row[name] for name in ("language", "intent", "text")} for row in ROWS])
+    assert [row["utterance_id"] for row in read(path)] == ["en-1", "en-2"]
+    assert [row["utterance_id"] for row in read(path, "de")] == ["de-1"]
+
+
+def test_a_folder_is_read_file_by_file(tmp_path):
+    written(tmp_path, ROWS[:2], "a.csv")
+    written(tmp_path, ROWS[2:], "more/b.jsonl")
+    (tmp_path / "README.md").write_text("about")
+    assert [row["utterance_id"] for row in read(tmp_path)] == ["1", "2"]
+
+
+def test_splits_are_those_of_a_column_or_else_of_file_names(tmp_path):
+    splits = [{**row, "split": split} for row, split in zip(ROWS, ("train", "test", "validation"), strict=True)]
+    assert [row["split"] for row in read(written(tmp_path, splits))] == ["train", "dev"]
+    written(tmp_path / "files", ROWS[:2], "train.csv"), written(tmp_path / "files", ROWS[2:], "valid.csv")
+    assert [row["split"] for row in read(tmp_path / "files")] == ["train", "dev"]
+
+
+def test_published_splits_are_kept_when_splits_are_drawn(tmp_path):
+    splits = [{**row, "split": "dev"} for row in ROWS]
+    table = read_utterances(written(tmp_path, splits), "en", corpus="toy", language="en")
+    assert draw_splits(table, (1.0, 0.0, 0.0))["split"].to_pylist() == ["dev", "dev"]
+
+
+def test_regions_are_told_apart(tmp_path):
+    path = written(tmp_path, [{**ROWS[0], "language": "zh-TW", "text": "點燈"}, {**ROWS[0], "language": "zh-CN"}])
+    assert locales(path) == ["zh-CN", "zh-TW"]
+    (row,) = read(path, "zh-TW")
+    assert row["tokens"] == ["點", "燈"]
+
+
+def test_the_hash_is_that_of_the_rows_of_the_language(tmp_path):
+    before = content_hash(written(tmp_path), "en")
+    other = [ROWS[0], {**ROWS[1], "text": "mach es aus"}, ROWS[2]]
+    assert content_hash(written(tmp_path, other), "en") == before
+    assert content_hash(written(tmp_path, [{**ROWS[0], "intent": "lights"}, *ROWS[1:]]), "en") != before
+
+
+TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Co", "Cs"]), min_size=1, max_size=8)
+
+
+def stored(text):
+    return bool(text.strip()) and MASK not in text
+
+
+@settings(deadline=None)
+@given(st.lists(TEXTS.filter(stored), min_size=1, max_size=4), st.sampled_from(["csv", "jsonl", "parquet"]))
+def test_any_text_comes_back(tmp_path_factory, texts, suffix):
+    rows = [{"language": "en", "intent": "i", "text": text} for text in texts]
+    path = written(tmp_path_factory.mktemp("intents"), rows, f"t.{suffix}")
+    assert [row["text_key"] for row in read(path)] == [text_key(text) for text in texts]
+
+
+# --- errors ---
+
+GOOD = '{"language": "en", "intent": "i", "text": "a", "id": "1"}\n'
+BROKEN = {
+    "cut off": ('{"language": "en", "intent"', "Expecting|delimiter"),
+    "no object": ("[1]", "a JSON object expected, list found"),
+    "no text": ('{"language": "en", "intent": "i"}', r"columns \['text'\] are missing; it has language, intent"),
+    "empty text": ('{"language": "en", "intent": "i", "text": " ", "id": "2"}', r"\['text'\] are empty"),
+    "null intent": ('{"language": "en", "intent": null, "text": "b"}', "intent is None, not text"),
+    "number as text": ('{"language": "en", "intent": "i", "text": 5}', "text is 5, not text"),
+    "duplicate id": (GOOD.strip(), "id '1' of en is already at t.jsonl:1"),
+    "mask": ('{"language": "en", "intent": "i", "text": "<mask>", "id": "2"}', "stand for masked words"),
+    "no code": ('{"language": "English", "intent": "i", "text": "b"}', "language 'English' is not a code such as"),
+    "split": ('{"language": "en", "intent": "i", "text": "b", "id": "2", "split": "eval"}', "split 'eval' is none of"),
+    "not UTF-8": (b'{"text": "caf\xe9"}', "not UTF-8"),
+}
+
+
+@pytest.mark.parametrize(("bad", "found"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_line_is_named(tmp_path, bad, found):
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(GOOD.encode() + (bad if isinstance(bad, bytes) else bad.encode()))
+    with pytest.raises(CorpusError, match=rf"t.jsonl:2: .*({found}).*Correct this line"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "found"),
+    [
+        ("t.csv", "language,intent,text\nen,i,a\nen,i\n", r"t.csv:3: 3 columns expected, 2 found"),
+        ("t.csv", 'language,intent,text\nen,i,"a\n', r"t.csv:2: unexpected end of data"),
+        ("t.csv", "language,intent,intent\nen,i,a\n", "t.csv:1: columns are named twice"),
+        ("t.csv", "lingua,intent,text\nen,i,a\n", r"columns \['language'\] are missing; it has lingua"),
+        ("t.csv", "language,intent,text\n", "this file has no rows"),
+        ("t.tsv", "language\tintent\ttext\nen\ti\ta\tb\n", r"t.tsv:2: 3 columns expected, 4 found"),
+        ("t.csv", "", "this file is empty"),
+        ("t.csv", "\n", "this file has no rows"),
+        ("t.tsv", "\n\n", "this file has no rows"),
+        ("t.parquet", "PAR1 no more", "not a whole Parquet file"),
+        ("t.xlsx", "x", r"this is no table. Tables are files named \*.csv, \*.tsv"),
+    ],
+)
+def test_a_broken_file_is_named(tmp_path, name, content, found):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(CorpusError, match=found):
+        read(tmp_path / name)
+
+
+def test_missing_files_and_languages_are_named(tmp_path):
+    with pytest.raises(CorpusError, match="this file or folder does not exist"):
+        locales(tmp_path / "nowhere.csv")
+    with pytest.raises(CorpusError, match="it has no table"):
+        locales(tmp_path)
+    with pytest.raises(CorpusError, match=r"'fr' is not in it. It has de, en"):
+        read(written(tmp_path), "fr")

@@ -1,0 +1,155 @@
+"""Quality estimation: the published files, and broken ones."""
+
+import pytest
+from places import needs_corpus, real_corpus
+
+from disent_core.corpora import pair_reader
+from disent_core.corpora.contract import PairReader
+from disent_core.corpora.formats.mlqe import content_hash, pairs, read_pairs
+from disent_core.errors import CorpusError
+
+REAL = real_corpus("mlqe")
+needs_real = needs_corpus(REAL)
+
+HEADER = "index\toriginal\ttranslation\tscores\tmean\tz_scores\tz_mean\tmodel_scores"
+
+
+def line(index=0, original='A "dog.', translation="Ein Hund.", mean="64.5", z_mean="-0.25"):
+    return f"{index}\t{original}\t{translation}\t[60, 69]\t{mean}\t[0.1, -0.6]\t{z_mean}\t-0.5"
+
+
+def written(path, *lines, header=HEADER):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = [part if isinstance(part, bytes) else part.encode() for part in (header, *lines)]
+    path.write_bytes(b"\n".join(content) + b"\n")
+    return path
+
+
+def corpus(tmp_path, *lines, **how):
+    written(tmp_path / "en-de/test20.ende.df.short.tsv", *lines, **how)
+    return tmp_path
+
+
+def rows(path, pair="en-de"):
+    return read_pairs(path, pair, corpus="toy").to_pylist()
+
+
+def test_a_line_is_a_translation_with_its_standardised_and_its_plain_score(tmp_path):
+    (row,) = rows(corpus(tmp_path, line(7)))
+    assert row | {"source_key": "", "target_key": ""} == {
+        "corpus": "toy",
+        "pair": "en-de",
+        "pair_id": "test-7",
+        "split": "test",
+        "source": 'A "dog.',
+        "target": "Ein Hund.",
+        "score": -0.25,
+        "mean_score": 64.5,
+        "source_key": "",
+        "target_key": "",
+    }
+
+
+def test_the_module_is_a_reader_of_pairs():
+    assert isinstance(pair_reader("mlqe"), PairReader)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "en-de/train.ende.df.short.tsv",
+        "train.ende.df.short.tsv",
+        "direct-assessments/train/en-de-train/train.ende.df.short.tsv",
+        "en-de/train.tsv",
+        "en-de/train.df.short.tsv",
+        "train.en-de.tsv",
+    ],
+)
+def test_pair_and_split_are_told_by_the_file_or_its_folder(tmp_path, name):
+    written(tmp_path / name, line())
+    assert pairs(tmp_path) == ["en-de"]
+    assert [row["split"] for row in rows(tmp_path)] == ["train"]
+
+
+def test_splits_come_in_their_order_and_may_have_equal_indices(tmp_path):
+    for split in ("test20", "dev", "train"):
+        written(tmp_path / f"en-de/{split}.ende.df.short.tsv", line(0), line(1))
+    assert [row["pair_id"] for row in rows(tmp_path)] == ["train-0", "train-1", "dev-0", "dev-1", "test-0", "test-1"]
+
+
+@pytest.mark.parametrize(
+    ("names", "first"), [(("test", "test20", "test21"), "test20"), (("test21", "test22"), "test21")]
+)
+def test_of_several_test_sets_that_of_2020_counts_else_the_earliest(tmp_path, names, first):
+    for name in names:
+        written(tmp_path / f"en-de/{name}.ende.tsv", line(original=name))
+    assert [row["source"] for row in rows(tmp_path)] == [first]
+
+
+def test_rows_without_an_index_are_numbered(tmp_path):
+    path = written(tmp_path / "en-de/dev.tsv", "A\tB\t1\t2", "C\tD\t3\t4", header="original\ttranslation\tmean\tz_mean")
+    assert [row["pair_id"] for row in rows(path.parents[1])] == ["dev-0", "dev-1"]
+
+
+def test_the_hash_is_that_of_the_pair_alone(tmp_path):
+    before = content_hash(corpus(tmp_path, line()), "en-de")
+    written(tmp_path / "ro-en/train.roen.df.short.tsv", line())
+    assert content_hash(tmp_path, "en-de") == before
+    written(tmp_path / "en-de/dev.ende.df.short.tsv", line())
+    assert content_hash(tmp_path, "en-de") != before
+
+
+# --- errors ---
+
+
+@pytest.mark.parametrize(
+    ("bad", "found"),
+    [
+        (line(1)[:30], "expected 8 columns, found"),
+        (line(1) + "\tmore", "expected 8 columns, found 9"),
+        ("", "expected 8 columns, found 1"),
+        (line(1, z_mean="good"), "z_mean is 'good', not a number"),
+        (line(1, z_mean="nan"), "z_mean is 'nan', not a number"),
+        (line(1, mean=""), "mean is '', not a number"),
+        (line(1, original=" "), "the sentence is empty"),
+        (line(1, translation="ein <mask>"), "stand for masked words"),
+        (line(0), "index '0' is already on line 2"),
+        (b"1\tcaf\xe9", "not UTF-8"),
+    ],
+)
+def test_a_broken_line_is_named_with_file_and_remedy(tmp_path, bad, found):
+    with pytest.raises(CorpusError, match=rf"test20.ende.df.short.tsv:3: .*{found}.*Correct this line"):
+        rows(corpus(tmp_path, line(), bad))
+
+
+def test_files_without_scores_are_refused(tmp_path):
+    with pytest.raises(CorpusError, match=r"tsv:1: columns \['z_mean', 'mean'\] are missing. It has index, original"):
+        rows(corpus(tmp_path, "0\tA\tB", header="index\toriginal\ttranslation"))
+
+
+def test_files_without_rows_are_refused(tmp_path):
+    with pytest.raises(CorpusError, match="has a header only"):
+        rows(corpus(tmp_path))
+    (tmp_path / "en-de/test20.ende.df.short.tsv").write_bytes(b"")
+    with pytest.raises(CorpusError, match="this file is empty"):
+        rows(tmp_path)
+
+
+def test_missing_folders_and_pairs_are_named(tmp_path):
+    with pytest.raises(CorpusError, match="this folder does not exist"):
+        pairs(tmp_path / "nowhere")
+    with pytest.raises(CorpusError, match="it has no such files"):
+        pairs(tmp_path)
+    with pytest.raises(CorpusError, match=r"the pair 'de-en' is not in it. It has en-de"):
+        rows(corpus(tmp_path, line()), "de-en")
+
+
+# --- the published files ---
+
+
+@needs_real
+def test_every_published_pair_has_its_splits_whole():
+    for pair in pairs(REAL):
+        splits = read_pairs(REAL, pair, corpus="mlqe")["split"].to_pylist()
+        assert {name: splits.count(name) for name in set(splits)} == {"train": 7_000, "dev": 1_000, "test": 1_000}
+    assert {"en-de", "en-zh", "et-en", "ne-en"} <= set(pairs(REAL))

@@ -1,0 +1,154 @@
+"""Moses bitext: every way to name its files, the published ones, and broken ones."""
+
+import pytest
+from places import needs_corpus, real_corpus
+
+from disent_core.corpora import pair_reader
+from disent_core.corpora.contract import PairReader
+from disent_core.corpora.formats.moses import content_hash, pairs, read_pairs
+from disent_core.errors import AlignmentError, CorpusError
+from disent_core.storage.tables import SCHEMAS
+from disent_core.text import text_key
+
+REAL = real_corpus("bitext")
+needs_real = needs_corpus(REAL)
+
+
+def named(tmp_path, *names):
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"{name.rpartition('.')[2]} 1\n")
+    return tmp_path
+
+
+def two(tmp_path, english="a cat\na dog\n", german="eine Katze\nein Hund\n"):
+    (tmp_path / "en-de.en").write_bytes(english if isinstance(english, bytes) else english.encode())
+    (tmp_path / "en-de.de").write_bytes(german if isinstance(german, bytes) else german.encode())
+    return tmp_path
+
+
+def test_line_i_of_one_file_translates_line_i_of_the_other(tmp_path):
+    table = read_pairs(two(tmp_path), "en-de", corpus="toy")
+    assert table.schema == SCHEMAS["sentence_pairs"]
+    assert table.to_pylist()[1] == {
+        "corpus": "toy",
+        "pair": "en-de",
+        "pair_id": "2",
+        "split": "test",
+        "source": "a dog",
+        "target": "ein Hund",
+        "score": None,
+        "mean_score": None,
+        "source_key": text_key("a dog"),
+        "target_key": text_key("ein Hund"),
+    }
+
+
+def test_the_module_is_a_reader_of_pairs():
+    assert isinstance(pair_reader("moses"), PairReader)
+
+
+def test_the_id_of_a_pair_is_its_line_whatever_is_blank_before_it(tmp_path):
+    table = read_pairs(two(tmp_path, "a\n\nb\n", "x\n\ny\n"), "en-de", corpus="toy")
+    assert table["pair_id"].to_pylist() == ["1", "3"]
+
+
+@pytest.mark.parametrize(
+    ("names", "pair"),
+    [
+        (("en-de.en", "en-de.de"), "en-de"),
+        (("corpus.de-en.en", "corpus.de-en.de"), "de-en"),
+        (("Europarl.v8.en-de.en", "Europarl.v8.en-de.de"), "en-de"),
+        (("deep/er/en-de.en", "deep/er/en-de.de"), "en-de"),
+        (("eng-deu.eng", "eng-deu.deu"), "en-de"),
+        (("x.en-zh_TW.en", "x.en-zh_TW.zh_TW"), "en-zh-TW"),
+        (("en-zh-TW.en", "en-zh-TW.zh-TW"), "en-zh-TW"),
+        (("zh-TW-en.en", "zh-TW-en.zh-TW"), "zh-TW-en"),
+        (("train.fr", "train.en"), "en-fr"),
+        (("train.fr", "train.de"), "de-fr"),
+        (("train-en-fr.fr", "train-en-fr.en"), "en-fr"),
+        (("en-de.en", "en-de.de", "README.md", "x.json", "LICENSE", "en-de.ids"), "en-de"),
+    ],
+)
+def test_a_pair_is_found_by_the_names_of_its_files(tmp_path, names, pair):
+    path = named(tmp_path, *names)
+    assert pairs(path) == [pair]
+    assert read_pairs(path, pair, corpus="toy")["pair"].to_pylist() == [pair]
+
+
+def test_the_source_is_the_language_that_the_pair_names_first(tmp_path):
+    path = named(tmp_path, "zh-TW-en.en", "zh-TW-en.zh-TW")
+    assert read_pairs(path, "zh-TW-en", corpus="toy")["source"].to_pylist() == ["zh-TW 1"]
+
+
+def test_a_pair_may_be_asked_for_in_either_direction(tmp_path):
+    there, back = (read_pairs(two(tmp_path), pair, corpus="toy") for pair in ("en-de", "de-en"))
+    assert back["source_key"] == there["target_key"]
+    assert back["target"] == there["source"]
+    assert back["pair"].unique().to_pylist() == ["de-en"]
+
+
+def test_the_hash_is_that_of_the_pair_alone(tmp_path):
+    path = two(tmp_path)
+    before = content_hash(path, "en-de")
+    named(path, "en-fr.en", "en-fr.fr")
+    assert content_hash(path, "en-de") == before != content_hash(path, "en-fr")
+    for changed in (path / "en-de.en", path / "en-de.de"):
+        changed.write_text("other\n")
+        assert content_hash(path, "en-de") != before
+
+
+# --- errors ---
+
+
+def test_a_missing_folder_is_named(tmp_path):
+    with pytest.raises(CorpusError, match="nowhere: this folder does not exist"):
+        pairs(tmp_path / "nowhere")
+
+
+def test_a_folder_without_pairs_says_how_files_are_named(tmp_path):
+    with pytest.raises(CorpusError, match=r"no two aligned files.*en-de.en and en-de.de"):
+        pairs(named(tmp_path, "README.md", "only.en"))
+
+
+def test_an_absent_pair_lists_those_that_are_there(tmp_path):
+    with pytest.raises(CorpusError, match=r"the pair 'en-fr' is not in it. It has en-de"):
+        read_pairs(two(tmp_path), "en-fr", corpus="toy")
+
+
+def test_a_missing_partner_is_named(tmp_path):
+    with pytest.raises(CorpusError, match=r"en-de.de: this file does not exist"):
+        read_pairs(named(tmp_path, "en-de.en"), "en-de", corpus="toy")
+
+
+def test_two_corpora_of_one_pair_in_a_folder_are_an_error(tmp_path):
+    with pytest.raises(CorpusError, match=r"A.en-de.en and B.en-de.en are both the pair en-de. Put each"):
+        pairs(named(tmp_path, "A.en-de.en", "A.en-de.de", "B.en-de.en", "B.en-de.de"))
+
+
+@pytest.mark.parametrize(
+    ("german", "error", "found"),
+    [
+        ("eine Katze\n", AlignmentError, r"en-de.en:2: en-de.en has 2 lines and en-de.de has 1"),
+        ("eine Katze\nein Hund\nein Ha", AlignmentError, r"en-de.de:3: "),
+        ("eine Katze\n\n", AlignmentError, r"en-de.de:2: this line is blank"),
+        (b"eine Katze\nein H\xfcnd\n", CorpusError, r"en-de.de:2: not UTF-8"),
+        ("", CorpusError, r"en-de.de: this file is empty"),
+        ("eine <mask>\nein Hund\n", CorpusError, r"en-de.de:1: .*stand for masked words"),
+    ],
+)
+def test_a_broken_file_is_named_with_its_line(tmp_path, german, error, found):
+    with pytest.raises(error, match=found):
+        read_pairs(two(tmp_path, german=german), "en-de", corpus="toy")
+
+
+# --- the published files ---
+
+
+@needs_real
+def test_published_pairs_are_read_whole():
+    of_size = sorted(pairs(REAL), key=lambda pair: (REAL / f"{pair}.en").stat().st_size)
+    for pair in of_size[:3]:
+        lines = (REAL / f"{pair}.en").read_bytes().count(b"\n")
+        assert read_pairs(REAL, pair, corpus="bitext").num_rows == lines >= 5_183
+    assert {"en-ro", "en-zh", "en-ja"} <= set(of_size)

@@ -1,0 +1,174 @@
+"""STS 2017: names of tracks and of the extension, columns in either order, broken files."""
+
+import pytest
+from places import needs_corpus, real_corpus
+
+from disent_core.corpora import pair_reader
+from disent_core.corpora.contract import PairReader
+from disent_core.corpora.formats.sts import PUBLISHED_PAIRS, content_hash, pairs, read_pairs
+from disent_core.errors import AlignmentError, CorpusError
+
+REAL = real_corpus("sts2017")
+needs_real = needs_corpus(REAL)
+
+SENTENCES = {
+    "ar": ("رجل يقرأ كتابا", "امرأة في السوق"),
+    "de": ("Ein Mann liest ein Buch.", "Eine Frau auf dem Markt."),
+    "en": ("A man is reading the book.", "A woman at the market."),
+    "es": ("Un hombre lee un libro.", "Una mujer en el mercado."),
+    "tr": ("Bir adam kitap okuyor.", "Pazarda bir kadın."),
+    "zh-TW": ("男人在看書", "市場上的女人"),
+}
+
+
+def track(tmp_path, name, *columns, gold="2.5\n0\n", end="\n"):
+    rows = zip(*(SENTENCES[column] for column in columns), strict=True)
+    tmp_path.mkdir(exist_ok=True)
+    (tmp_path / f"STS.input.{name}.txt").write_text("".join("\t".join(row) + end for row in rows))
+    (tmp_path / f"STS.gs.{name}.txt").write_text(gold)
+    return tmp_path
+
+
+def rows(path, pair):
+    return read_pairs(path, pair, corpus="toy").to_pylist()
+
+
+def test_a_line_is_a_pair_with_its_gold_similarity(tmp_path):
+    first, second = rows(track(tmp_path, "track5.en-en", "en", "en"), "en-en")
+    assert (first["source"], first["score"], first["mean_score"]) == (SENTENCES["en"][0], 2.5, None)
+    assert (second["pair_id"], second["split"], second["score"]) == ("2", "test", 0.0)
+
+
+def test_the_module_is_a_reader_of_pairs():
+    assert isinstance(pair_reader("sts"), PairReader)
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "pair"),
+    [
+        ("track1.ar-ar", ("ar", "ar"), "ar-ar"),
+        ("track2.ar-en", ("en", "ar"), "en-ar"),
+        ("track2.ar-en", ("ar", "en"), "en-ar"),
+        ("track4a.es-en", ("es", "en"), "es-en"),
+        ("track4a.es-en", ("en", "es"), "es-en"),
+        ("track6.tr-en", ("en", "tr"), "en-tr"),
+        ("track6.tr-en", ("tr", "en"), "en-tr"),
+        ("en-de", ("en", "de"), "en-de"),
+        ("en-tr", ("tr", "en"), "en-tr"),
+        ("en-zh-TW", ("zh-TW", "en"), "en-zh-TW"),
+        ("es-de", ("es", "de"), "es-de"),
+    ],
+)
+def test_the_source_is_in_the_first_language_of_the_published_name(tmp_path, name, columns, pair):
+    path = track(tmp_path, name, *columns)
+    source = next(language for language in sorted(SENTENCES) if pair.startswith(f"{language}-"))
+    assert pairs(path) == [pair]
+    assert [row["source"] for row in rows(path, pair)] == list(SENTENCES[source])
+
+
+def test_a_pair_may_be_asked_for_in_either_direction(tmp_path):
+    path = track(tmp_path, "track2.ar-en", "en", "ar")
+    there, back = rows(path, "en-ar"), rows(path, "ar-en")
+    assert [row["source_key"] for row in there] == [row["target_key"] for row in back]
+    assert back[0]["pair"] == "ar-en"
+
+
+def test_the_extension_has_the_similarity_in_the_third_column(tmp_path):
+    (tmp_path / "STS.en-de.txt").write_text("A dog.\tEin Hund.\t4.8\nA cat.\tEin Haus.\t0.2\n")
+    assert [row["score"] for row in rows(tmp_path, "en-de")] == [4.8, 0.2]
+
+
+def test_the_extension_may_have_the_similarity_beside_it(tmp_path):
+    (tmp_path / "STS.nl-en.txt").write_text("Een hond.\tA dog.\n")
+    (tmp_path / "STS.gs.nl-en.txt").write_text("3\n")
+    assert [row["score"] for row in rows(tmp_path, "nl-en")] == [3.0]
+
+
+def test_further_columns_are_ignored(tmp_path):
+    path = track(tmp_path, "track5.en-en", "en", "en", end="\tsource\tmore\n")
+    assert [row["score"] for row in rows(path, "en-en")] == [2.5, 0.0]
+
+
+def test_of_two_tracks_of_one_pair_the_first_is_read(tmp_path):
+    track(tmp_path, "track4b.es-en", "es", "en", gold="1\n1\n")
+    path = track(tmp_path, "track4a.es-en", "es", "en")
+    assert [row["score"] for row in rows(path, "es-en")] == [2.5, 0.0]
+
+
+def test_the_hash_is_that_of_sentences_and_similarities_of_the_pair(tmp_path):
+    path = track(tmp_path, "track5.en-en", "en", "en")
+    before = content_hash(path, "en-en")
+    assert content_hash(track(path, "en-de", "en", "de"), "en-en") == before
+    assert content_hash(track(path, "track5.en-en", "en", "en", gold="1\n2\n"), "en-en") != before
+
+
+# --- errors ---
+
+
+def test_columns_in_other_scripts_than_named_are_an_error(tmp_path):
+    path = track(tmp_path, "track2.ar-en", "ar", "ar")
+    with pytest.raises(CorpusError, match=r"most rows are in arabic and arabic script, which is not en and ar"):
+        rows(path, "en-ar")
+
+
+@pytest.mark.parametrize(("gold", "place"), [("1\n", "STS.input.en-de.txt:2"), ("1\n2\n3\n", "STS.gs.en-de.txt:3")])
+def test_similarities_too_few_or_too_many_are_an_error(tmp_path, gold, place):
+    with pytest.raises(AlignmentError, match=rf"{place}: .*has 2 lines and .* this one has no partner"):
+        rows(track(tmp_path, "en-de", "en", "de", gold=gold), "en-de")
+
+
+@pytest.mark.parametrize("odd", ["", "five", "5.1", "-0.1", "nan", "inf", "1,5"])
+def test_a_similarity_that_is_none_is_named(tmp_path, odd):
+    with pytest.raises(CorpusError, match=r"STS.gs.en-de.txt:2: the similarity .* is not a number from 0 to 5"):
+        rows(track(tmp_path, "en-de", "en", "de", gold=f"1\n{odd}\n"), "en-de")
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [("A dog.", "found one column"), ("A dog.\t \t1", "the sentence is empty"), ("A <mask>\tb\t1", "masked words"),
+     ("A dog.\tEin Hund.", "the similarity '' is not")],
+)  # fmt: skip
+def test_a_broken_line_is_named(tmp_path, line, found):
+    (tmp_path / "STS.en-de.txt").write_text(f"A dog.\tEin Hund.\t4.8\n{line}\n")
+    with pytest.raises(CorpusError, match=rf"STS.en-de.txt:2: .*{found}.*Correct this line"):
+        rows(tmp_path, "en-de")
+
+
+@pytest.mark.parametrize("content", [b"", b"caf\xe9\tb\t1\n"])
+def test_a_file_that_is_empty_or_not_utf_8_is_an_error(tmp_path, content):
+    (tmp_path / "STS.en-de.txt").write_bytes(content)
+    with pytest.raises(CorpusError, match=r"STS.en-de.txt.*(empty|not UTF-8)"):
+        rows(tmp_path, "en-de")
+
+
+def test_missing_files_and_pairs_are_named(tmp_path):
+    with pytest.raises(CorpusError, match="this folder does not exist"):
+        pairs(tmp_path / "nowhere")
+    with pytest.raises(CorpusError, match="it has no such files of sentences"):
+        pairs(tmp_path)
+    path = track(tmp_path, "track5.en-en", "en", "en")
+    with pytest.raises(CorpusError, match=r"'en-de' is not in it. It has en-en"):
+        rows(path, "en-de")
+    (path / "STS.gs.track5.en-en.txt").unlink()
+    with pytest.raises(CorpusError, match=r"STS.gs.track5.en-en.txt: this file does not exist"):
+        rows(path, "en-en")
+
+
+# --- the published files ---
+
+
+@needs_real
+def test_every_published_track_has_its_250_pairs():
+    found = pairs(REAL)
+    assert {"ar-ar", "en-ar", "en-en", "es-es"} <= set(found)
+    for pair in set(found) & set(PUBLISHED_PAIRS):
+        table = read_pairs(REAL, pair, corpus="sts2017")
+        assert table.num_rows == 250
+        assert 0 <= min(table["score"].to_pylist()) < max(table["score"].to_pylist()) <= 5
+
+
+@needs_real
+def test_the_published_arabic_english_track_has_english_sources():
+    table = read_pairs(REAL, "en-ar", corpus="sts2017")
+    assert sum(text.isascii() for text in table["source"].to_pylist()) > 240
+    assert not any(text.isascii() for text in table["target"].to_pylist())

@@ -1,0 +1,141 @@
+"""Splits that are drawn, and rows that are limited."""
+
+from collections import Counter, defaultdict
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from disent_core.corpora.lines import sentence_pairs_table
+from disent_core.corpora.splits import draw_splits, limited
+from disent_core.storage.tables import SCHEMAS, rows_table
+
+SHARES = (0.9, 0.05, 0.05)
+SOME = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=30)
+
+
+def pairs(sentences, split="test"):
+    return sentence_pairs_table(
+        "toy", "en-de",
+        pair_ids=[str(row) for row in range(len(sentences))],
+        splits=[split] * len(sentences),
+        sources=[f"s{source}" for source, _ in sentences],
+        targets=[f"t{target}" for _, target in sentences],
+    )  # fmt: skip
+
+
+def utterances(language, ids):
+    row = {"corpus": "toy", "domain": None, "intent": "i", "tokens": ["a"], "slot_tags": ["O"], "text_key": "k"}
+    rows = [row | {"language": language, "utterance_id": i, "split": "test", "text": f"a {i}"} for i in ids]
+    return rows_table(rows, "utterances")
+
+
+def drawn(sentences, shares=(0.4, 0.3, 0.3), seed=0):
+    return draw_splits(pairs(sentences), shares, seed)["split"].to_pylist()
+
+
+@settings(deadline=None)
+@given(SOME, st.integers(0, 5))
+def test_pairs_that_share_a_sentence_share_a_split(sentences, seed):
+    splits = defaultdict(set)
+    for (source, target), split in zip(sentences, drawn(sentences, seed=seed), strict=True):
+        splits["source", source].add(split)
+        splits["target", target].add(split)
+    assert all(len(own) == 1 for own in splits.values())
+
+
+def loop_components(sentences):
+    """Smallest members by spreading labels until nothing changes."""
+    label = {("s", s): {("s", s), ("t", t)} for s, t in sentences}
+    groups = [{("s", s), ("t", t)} for s, t in sentences]
+    for _ in sentences:
+        groups = [set().union(*(other for other in groups if other & group)) for group in groups]
+    return label and [frozenset(group) for group in groups]
+
+
+@settings(deadline=None)
+@given(SOME)
+def test_rows_are_bound_as_a_loop_over_all_pairs_of_rows_binds_them(sentences):
+    groups = loop_components(sentences) or []
+    for seed in range(3):
+        of_group = defaultdict(set)
+        for group, split in zip(groups, drawn(sentences, seed=seed), strict=True):
+            of_group[group].add(split)
+        assert all(len(own) == 1 for own in of_group.values())
+    assert len({tuple(drawn([(i, i) for i in range(20)], seed=seed)) for seed in range(5)}) == 5
+
+
+@settings(deadline=None)
+@given(SOME, st.randoms(use_true_random=False))
+def test_the_order_of_rows_makes_no_difference(sentences, random):
+    shuffled = random.sample(range(len(sentences)), len(sentences))
+    again = drawn([sentences[row] for row in shuffled])
+    assert [drawn(sentences)[row] for row in shuffled] == again
+
+
+@settings(deadline=None)
+@given(SOME, st.tuples(st.integers(0, 12), st.integers(0, 12)))
+def test_a_new_pair_moves_only_the_rows_that_it_binds(sentences, new):
+    before, after = drawn(sentences), drawn([*sentences, new])
+    groups = loop_components([*sentences, new])
+    moved = [row for row, split in enumerate(before) if split != after[row]]
+    assert all(groups[row] == groups[-1] for row in moved)
+
+
+def test_a_sentence_that_is_source_and_target_binds_too():
+    texts = {"pair_ids": ["1", "2"], "splits": ["test"] * 2, "sources": ["Tom!", "So."], "targets": ["Ja.", "Tom!"]}
+    table = sentence_pairs_table("toy", "en-de", **texts)
+    for seed in range(30):
+        assert len(set(draw_splits(table, (0.5, 0.0, 0.5), seed)["split"].to_pylist())) == 1
+
+
+def test_the_shares_hold_on_average():
+    counts = Counter(drawn([(i, i) for i in range(20_000)], SHARES))
+    assert counts["train"] == pytest.approx(18_000, abs=200)
+    assert counts["dev"] == pytest.approx(1_000, abs=150)
+    assert counts["test"] == pytest.approx(1_000, abs=150)
+
+
+@pytest.mark.parametrize("split", ["train", "dev", "test"])
+def test_a_share_of_one_takes_all(split):
+    shares = tuple(float(split == name) for name in ("train", "dev", "test"))
+    assert set(drawn([(i, i) for i in range(50)], shares)) == {split}
+
+
+def test_only_the_split_changes():
+    table = pairs([(i, i) for i in range(9)])
+    after = draw_splits(table, SHARES)
+    assert after.schema == table.schema == SCHEMAS["sentence_pairs"]
+    assert after.drop(["split"]) == table.drop(["split"])
+
+
+def test_published_splits_are_kept():
+    table = pairs([(i, i) for i in range(9)], split="dev")
+    assert draw_splits(table, SHARES) == table
+
+
+def test_an_empty_table_stays_empty():
+    assert draw_splits(pairs([]), SHARES).num_rows == limited(pairs([]), 3).num_rows == 0
+
+
+@settings(deadline=None)
+@given(st.sets(st.integers(0, 60)), st.sets(st.integers(0, 60)))
+def test_utterances_of_equal_id_share_a_split_in_every_language(left, right):
+    found = {}
+    for language, ids in (("en", left), ("de", right)):
+        table = draw_splits(utterances(language, [str(i) for i in ids]), (0.4, 0.3, 0.3))
+        for key, split in zip(table["utterance_id"].to_pylist(), table["split"].to_pylist(), strict=True):
+            assert found.setdefault(key, split) == split
+
+
+@settings(deadline=None)
+@given(SOME, st.integers(1, 5))
+def test_a_limit_keeps_the_first_rows_of_each_split(sentences, limit):
+    table = draw_splits(pairs(sentences), (0.4, 0.3, 0.3))
+    seen, expected = Counter(), []
+    for row in table.to_pylist():
+        seen[row["split"]] += 1
+        if seen[row["split"]] <= limit:
+            expected.append(row)
+    assert limited(table, limit).to_pylist() == expected
+    assert limited(table, None) == table

@@ -1,0 +1,290 @@
+"""The content-addressed store: nothing is encoded twice, and what comes back is what was encoded."""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from word_bert import config, encode, save_model
+
+from disent_core.embeddings import store as embeddings
+from disent_core.embeddings.store import STATES, VECTORS, EmbeddingStore
+from disent_core.encoders.contract import EncodedBatch
+from disent_core.errors import DamagedError, EncoderError, TableError
+from disent_core.storage.files import sealed_path
+from disent_core.text import text_key
+
+DIM = 6
+
+
+class CountingEncoder:
+    """Vectors that are a function of the text; remembers what it was asked for."""
+
+    name, dim, fingerprint = "counting", DIM, "f" * 32
+
+    def __init__(self, batch=2, states_dtype="float32", vector_dtype="float32"):
+        self.batch, self.states_dtype, self.vector_dtype = batch, states_dtype, vector_dtype
+        self.asked, self.before_batch = [], lambda number: None
+
+    @staticmethod
+    def states_of(one):
+        codes = np.frombuffer(one.encode(), np.uint8).astype(np.float32)
+        return np.sin(codes[:, None] * np.arange(1, DIM + 1)).astype(np.float32)
+
+    def encode(self, texts, *, states):
+        self.asked += texts
+        order = np.arange(len(texts))[::-1]
+        for number, rows in enumerate(np.array_split(order, -(-len(texts) // self.batch)) if texts else []):
+            self.before_batch(number)
+            own = [self.states_of(texts[row]) for row in rows]
+            yield EncodedBatch(
+                indices=rows,
+                vectors=np.stack([one.mean(0) for one in own]),
+                states=np.concatenate(own).astype(self.states_dtype) if states else None,
+                lengths=np.array([len(one) for one in own]),
+                truncated=sum(len(texts[row]) > 8 for row in rows),
+            )
+
+
+def by_key(*texts):
+    return {text_key(one): one for one in texts}
+
+
+@pytest.fixture
+def encoder():
+    return CountingEncoder()
+
+
+@pytest.fixture
+def store(tmp_path):
+    return EmbeddingStore(tmp_path, encoder="counting", fingerprint="f" * 32, language="en")
+
+
+def vectors_of(store, texts):
+    table = store.open_vectors(texts)
+    return table.matrix[table.rows(list(texts))]
+
+
+# --- what is encoded --------------------------------------------------------------------------------------
+
+
+def test_a_second_run_encodes_nothing(store, encoder):
+    texts = by_key("play", "stop", "pause")
+    first = store.encode_missing(encoder, texts, state_keys=texts)
+    encoder.asked.clear()
+    second = store.encode_missing(encoder, texts, state_keys=texts)
+    assert (first.encoded, first.reused, second.encoded, second.reused) == (3, 0, 0, 3)
+    assert encoder.asked == []
+
+
+def test_only_new_texts_are_encoded(store, encoder):
+    store.encode_missing(encoder, by_key("play", "stop"))
+    encoder.asked.clear()
+    report = store.encode_missing(encoder, by_key("play", "louder", "stop"))
+    assert (encoder.asked, report.encoded, report.reused) == (["louder"], 1, 2)
+
+
+def test_a_text_that_needs_vector_and_states_is_encoded_once(store, encoder):
+    report = store.encode_missing(encoder, by_key("play", "stop"), state_keys=[text_key("stop")])
+    assert sorted(encoder.asked) == ["play", "stop"]
+    assert (report.tokens, report.truncated) == (8, 0)
+    assert store.keys(VECTORS) == set(by_key("play", "stop"))
+    assert store.keys(STATES) == set(by_key("stop"))
+
+
+def test_states_that_are_asked_for_later_leave_the_vector_as_it_is(store, encoder):
+    texts = by_key("play", "stop")
+    store.encode_missing(encoder, texts)
+    before = store.parts(VECTORS)
+    report = store.encode_missing(encoder, texts, state_keys=[text_key("stop")])
+    assert (report.encoded, store.parts(VECTORS)) == (1, before)
+
+
+def test_missing_keeps_the_order_and_names_a_key_once(store, encoder):
+    store.encode_missing(encoder, by_key("b"))
+    keys = [text_key(one) for one in ("c", "b", "a", "c")]
+    assert store.missing(keys, states=False) == [keys[0], keys[2]]
+    assert store.missing(keys[1:2], states=True) == [keys[1]]
+
+
+def test_a_run_killed_between_chunks_keeps_the_finished_chunks(store, encoder, monkeypatch):
+    monkeypatch.setattr(embeddings, "CHUNK_TEXTS", 4)
+    texts = by_key(*(f"text {number}" for number in range(12)))
+
+    def kill(number):
+        if number == 5:
+            raise KeyboardInterrupt
+
+    encoder.before_batch = kill
+    with pytest.raises(KeyboardInterrupt):
+        store.encode_missing(encoder, texts, state_keys=texts)
+    encoder.before_batch = lambda number: None
+    report = store.encode_missing(encoder, texts, state_keys=texts)
+    assert (report.encoded, report.reused) == (4, 8)
+    assert len(store.parts(VECTORS)) == len(store.parts(STATES)) == 3
+
+
+def test_a_run_killed_between_states_and_vectors_stores_no_state_twice(store, encoder):
+    texts = by_key("play", "stop")
+    store.encode_missing(encoder, texts, state_keys=texts)
+    (part,) = store.parts(VECTORS)
+    part.unlink()
+    store.encode_missing(encoder, texts, state_keys=texts)
+    assert len(store.parts(STATES)) == 1
+    np.testing.assert_array_equal(vectors_of(store, texts)[0], encoder.states_of("play").mean(0))
+
+
+def test_languages_and_encoders_share_nothing(tmp_path, encoder):
+    for language, fingerprint in (("en", "f" * 32), ("de", "f" * 32)):
+        store = EmbeddingStore(tmp_path, encoder="counting", fingerprint=fingerprint, language=language)
+        assert store.encode_missing(encoder, by_key("taxi")).encoded == 1
+    other = EmbeddingStore(tmp_path, encoder="counting", fingerprint="0" * 32, language="en")
+    with pytest.raises(ValueError, match="is not that of store"):
+        other.encode_missing(encoder, by_key("taxi"))
+
+
+def test_a_state_key_without_a_text_is_refused(store, encoder):
+    with pytest.raises(ValueError, match="1 state keys have no text"):
+        store.encode_missing(encoder, by_key("play"), state_keys=["0" * 32])
+
+
+# --- what comes back --------------------------------------------------------------------------------------
+
+
+@settings(max_examples=25, deadline=None)
+@given(texts=st.lists(st.text("abc", min_size=1, max_size=9), min_size=1, max_size=20, unique=True),
+       cut=st.integers(0, 20), kind=st.sampled_from(["float16", "float32"]))  # fmt: skip
+def test_what_is_read_is_what_was_encoded(texts, cut, kind):
+    encoder = CountingEncoder(batch=3, states_dtype=kind, vector_dtype=kind)
+    with tempfile.TemporaryDirectory() as home:
+        store = EmbeddingStore(Path(home), encoder="counting", fingerprint="f" * 32, language="en")
+        store.encode_missing(encoder, by_key(*texts[:cut]), state_keys=by_key(*texts[:cut]))
+        store.encode_missing(encoder, by_key(*texts), state_keys=by_key(*texts))
+        keys = list(by_key(*texts))
+        vectors, states = store.open_vectors(keys), store.open_states(keys)
+        rows, state_rows = vectors.rows(keys), states.rows(keys)
+        assert vectors.matrix.dtype == states.values.dtype == kind
+        for one, row, state_row in zip(texts, rows, state_rows, strict=True):
+            expected = encoder.states_of(one)
+            np.testing.assert_array_equal(vectors.matrix[row], expected.mean(0).astype(kind))
+            own = states.values[states.offsets[state_row] : states.offsets[state_row + 1]]
+            np.testing.assert_array_equal(own, expected.astype(kind))
+
+
+def test_a_round_trip_through_a_real_model_equals_encoding_directly(tmp_path):
+    from disent_core.encoders.huggingface import load
+
+    texts = ["wake me up at nine", "play jazz", "up", "play some jazz on friday"]
+    real = load(config(save_model(tmp_path / "model"), pooling="mean"), "cpu")
+    store = EmbeddingStore(tmp_path, encoder="tiny", fingerprint=real.fingerprint, language="en")
+    store.encode_missing(real, by_key(*texts), state_keys=by_key(*texts))
+    vectors, states = encode(real, texts)
+    np.testing.assert_array_equal(vectors_of(store, by_key(*texts)), vectors)
+    table = store.open_states()
+    row = table.rows([text_key("up")])[0]
+    np.testing.assert_array_equal(table.values[table.offsets[row] : table.offsets[row + 1]], states[2])
+
+
+def test_tables_are_memory_maps_sorted_by_key_that_torch_takes(store, encoder):
+    store.encode_missing(encoder, by_key("play", "stop", "pause"))
+    table = store.open_vectors()
+    assert isinstance(table.matrix, np.memmap)
+    assert (table.keys[:-1] < table.keys[1:]).all()
+    torch.from_numpy(table.matrix)[0] = 1.0  # in memory only
+    assert not (store.open_vectors().matrix[0] == 1.0).all()
+
+
+def test_the_arrays_are_made_again_only_when_the_parts_changed(store, encoder, monkeypatch):
+    from disent_core.embeddings import arrays
+
+    built, build = [], arrays._build
+    monkeypatch.setattr(arrays, "_build", lambda folder, parts: built.append(parts) or build(folder, parts=parts))
+    store.encode_missing(encoder, by_key("play"))
+    store.open_vectors(), store.open_vectors()
+    store.encode_missing(encoder, by_key("stop"))
+    assert len(store.open_vectors().keys) == 2
+    assert [len(parts) for parts in built] == [1, 2]
+
+
+def test_a_text_that_two_runs_stored_at_once_counts_once(store, encoder):
+    store.encode_missing(encoder, by_key("play", "stop"), state_keys=by_key("play", "stop"))
+    for table in (VECTORS, STATES):
+        (part,) = store.parts(table)
+        with sealed_path(part.with_name("part-copy.parquet")) as copy:
+            pq.write_table(pq.read_table(part, partitioning=None).slice(0, 1), copy)
+    assert len(store.open_vectors().keys) == 2
+    states = store.open_states()
+    row = states.rows([text_key("stop")])[0]
+    np.testing.assert_array_equal(
+        states.values[states.offsets[row] : states.offsets[row + 1]], encoder.states_of("stop")
+    )
+
+
+def test_a_missing_key_is_named(store, encoder):
+    store.encode_missing(encoder, by_key("play"))
+    key = text_key("stop")
+    with pytest.raises(TableError, match=f"1 of 2 texts are missing, e.g. {key}"):
+        store.open_vectors([text_key("play"), key])
+    with pytest.raises(TableError, match="nothing is stored here"):
+        store.open_states()
+
+
+def test_a_damaged_part_is_named_with_a_remedy(store, encoder):
+    store.encode_missing(encoder, by_key("play"))
+    (part,) = store.parts(VECTORS)
+    part.write_bytes(part.read_bytes()[:-20])
+    fresh = EmbeddingStore(store._home, encoder="counting", fingerprint="f" * 32, language="en")
+    with pytest.raises(DamagedError, match=rf"{part.name}: this file is not as it was written.*set aside"):
+        fresh.missing(by_key("play"), states=False)
+
+
+def test_texts_of_a_damaged_part_are_encoded_again_and_those_of_others_not(store, encoder):
+    store.encode_missing(encoder, by_key("play"))
+    (damaged,) = store.parts(VECTORS)
+    store.encode_missing(encoder, by_key("play", "stop"))
+    before = vectors_of(store, by_key("play", "stop"))
+    damaged.write_bytes(b"x" + damaged.read_bytes()[1:])
+    again = EmbeddingStore(store._home, encoder="counting", fingerprint="f" * 32, language="en")
+    again.set_damaged_aside()
+    assert again.encode_missing(encoder, by_key("play", "stop")).encoded == 1
+    np.testing.assert_array_equal(vectors_of(again, by_key("play", "stop")), before)
+
+
+@pytest.mark.parametrize("name", ["keys", "values"])
+def test_damaged_arrays_are_made_again_from_the_parts(store, encoder, name):
+    store.encode_missing(encoder, by_key("play"))
+    before = np.array(store.open_vectors().matrix)
+    (file,) = store._home.glob(f"cache/arrays/**/{name}.npy")
+    file.write_bytes(file.read_bytes()[:-1] + b"?")
+    np.testing.assert_array_equal(store.open_vectors().matrix, before)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e6])
+def test_values_that_the_stored_type_does_not_hold_are_refused(store, value):
+    encoder = CountingEncoder(vector_dtype="float16")
+    encoder.states_of = lambda one: np.full((len(one), DIM), value, np.float32)
+    with pytest.raises(EncoderError, match="a value is not finite in float16"):
+        store.encode_missing(encoder, by_key("play"))
+    assert store.parts(VECTORS) == []
+
+
+# --- compaction -------------------------------------------------------------------------------------------
+
+
+def test_compaction_drops_what_is_not_kept_and_nothing_else(store, encoder):
+    texts = by_key("play", "stop", "pause")
+    store.encode_missing(encoder, texts, state_keys=texts)
+    assert store.compact([text_key("stop"), text_key("never stored")]) == 2
+    assert store.keys(VECTORS) == store.keys(STATES) == {text_key("stop")}
+    np.testing.assert_array_equal(vectors_of(store, by_key("stop"))[0], encoder.states_of("stop").mean(0))
+    assert store.encode_missing(encoder, texts).encoded == 2
+
+
+def test_compaction_to_nothing_leaves_no_part(store, encoder):
+    store.encode_missing(encoder, by_key("play"))
+    assert store.compact([]) == 1
+    assert store.parts(VECTORS) == []

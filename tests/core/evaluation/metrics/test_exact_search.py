@@ -1,0 +1,210 @@
+"""Exact search among rows of norm 1 against sorting the exact scores of all pairs."""
+
+import logging
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from disent_core import progress
+from disent_core.evaluation.metrics import exact_search
+from disent_core.evaluation.metrics.exact_search import best, exact_scores, nearest_rows, on_grid
+from disent_core.evaluation.metrics.ranking import gold_ranks, nearest, unit_rows
+from disent_core.matmul import product
+
+DIM = 6
+few, many = settings(max_examples=25, deadline=None), settings(max_examples=60, deadline=None)
+seeds = st.integers(0, 10_000)
+sizes = st.fixed_dictionaries(
+    {
+        "_QUERIES": st.integers(2, 12),
+        "_CANDIDATES": st.integers(9, 90),
+        "_FOLD": st.integers(1, 20),
+        "_SCORES": st.integers(100, 3_000),
+    }
+)
+
+
+def normal(seed, rows, dim=DIM):
+    return np.random.default_rng(seed).normal(size=(rows, dim))
+
+
+def alike(seed, rows):
+    """Rows whose cosines differ in the last digits of float32 or not at all."""
+    return 1 + 1e-6 * normal(seed, rows)
+
+
+def on_axes(seed, rows):
+    """Rows of few directions: most scores are equal, not all of them of equal rows."""
+    return np.random.default_rng(seed).integers(-1, 2, (rows, DIM)).astype(float)
+
+
+kinds = st.sampled_from([normal, alike, on_axes])
+
+
+def by_sorting(queries, pool, k):
+    """Each pair's products added up as fractions, and the sum rounded to float32."""
+    left, right = unit_rows(queries, "queries"), unit_rows(pool, "pool")
+    exact = np.array([[np.float32(float(dot(one, other))) for other in right] for one in left])
+    order = np.argsort(-exact, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(exact, order, 1), order
+
+
+def dot(one, other):
+    return sum((Fraction(float(a)) * Fraction(float(b)) for a, b in zip(one, other, strict=True)), Fraction())
+
+
+def same(found, expected):
+    return all((one == other).all() for one, other in zip(found, expected, strict=True))
+
+
+def with_sizes(sizes, width, run):
+    with pytest.MonkeyPatch.context() as patch:
+        for name, size in sizes.items():
+            patch.setattr(exact_search, name, size)
+        if width:
+            patch.setattr(exact_search, "_chunk_width", lambda pool, fetched: width)
+        return run()
+
+
+@few
+@given(kinds, seeds, st.integers(100, 160), st.integers(1, 4))
+def test_nearest_equals_sorting_exact_scores_to_the_bit(kind, seed, pool, k):
+    queries, pool = kind(seed, 3), kind(seed + 1, pool)
+    assert same(with_sizes({}, 2, lambda: nearest(queries, pool, k)), by_sorting(queries, pool, k))
+
+
+@many
+@given(kinds, seeds, st.integers(1, 300), st.integers(1, 12), sizes, st.integers(0, 7))
+def test_nearest_does_not_depend_on_the_size_of_blocks(kind, seed, pool, k, sizes, width):
+    queries, pool = kind(seed, 11), kind(seed + 1, pool)
+    assert same(with_sizes(sizes, width, lambda: nearest(queries, pool, k)), nearest(queries, pool, k))
+
+
+@many
+@given(kinds, seeds, st.integers(1, 5))
+def test_scores_are_blind_to_the_order_of_the_pool_and_indices_follow_it(kind, seed, k):
+    queries, pool = kind(seed, 5), np.unique(unit_rows(kind(seed + 1, 200), "pool"), axis=0)
+    order = np.random.default_rng(seed).permutation(len(pool))
+    scores, indices = nearest(queries, pool, k)
+    shuffled, places = nearest(queries, pool[order], k)
+    assert (scores == shuffled).all()
+    above = scores > scores[:, -1:]  # what scores as the last one does may be another in another order
+    for row in range(len(queries)):
+        assert set(indices[row][above[row]]) == set(order[places[row]][above[row]])
+
+
+@many
+@given(kinds, seeds, st.integers(1, 6))
+def test_a_doubled_pool_gives_every_candidate_and_its_copy(kind, seed, k):
+    queries, pool = kind(seed, 5), normal(seed + 1, 150)
+    scores, indices = nearest(queries, pool, k)
+    twice, places = nearest(queries, np.concatenate([pool, pool]), 2 * k)
+    assert (twice == scores.repeat(2, axis=1)).all()
+    assert np.array_equal(places[:, ::2] % 150, places[:, 1::2] % 150)
+    assert np.array_equal(places[:, ::2], indices)
+
+
+@many
+@given(kinds, seeds)
+def test_a_pair_scores_the_same_from_both_sides(kind, seed):
+    left, right = kind(seed, 40), kind(seed + 1, 90)
+    forward, there = nearest(left, right, 90)
+    backward, back = nearest(right, left, 40)
+    whole, other = np.empty((40, 90)), np.empty((90, 40))
+    np.put_along_axis(whole, there, forward, 1)
+    np.put_along_axis(other, back, backward, 1)
+    assert (whole == other.T).all()
+
+
+@many
+@given(kinds, seeds)
+def test_the_nearest_candidates_have_the_first_ranks(kind, seed):
+    queries, pool = kind(seed, 5), kind(seed + 1, 200)
+    _, indices = nearest(queries, pool, 3)
+    assert (gold_ranks(queries, pool, indices, ties="lowest") == [1, 2, 3]).all()
+
+
+@many
+@given(seeds, st.integers(1, 50))
+def test_a_score_is_the_exact_sum_rounded_once(seed, dim):
+    left, right = (unit_rows(normal(seed + side, 2, dim), "rows") for side in (0, 1))
+    scores = exact_scores(torch.from_numpy(left), torch.from_numpy(right)).numpy()
+    assert scores.tolist() == [[float(np.float32(float(dot(one, other)))) for other in right] for one in left]
+
+
+def test_a_sum_of_entries_on_the_grid_has_no_rounding_in_float64_in_any_order():
+    row = unit_rows(np.abs(normal(0, 1, 4_000)), "rows")[0].astype(np.float64)
+    products = row * row
+    forward, backward = np.add.accumulate(products)[-1], np.add.accumulate(products[::-1])[-1]
+    assert forward == backward == np.sort(products).sum()
+
+
+def test_rounding_to_the_grid_moves_a_cosine_less_than_float32_does():
+    rows = normal(0, 300, 384)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    moved = on_grid(rows.astype(np.float32)).astype(np.float64)
+    assert np.abs(moved @ moved.T - rows @ rows.T).max() < 2.0**-24
+
+
+@pytest.mark.parametrize("dim", [8, 384, 3_000])
+def test_the_margin_holds_twice_the_error_of_the_float32_product(dim):
+    rows = unit_rows(1 + normal(0, 200, dim), "rows")  # of one sign: errors don't cancel
+    left = torch.from_numpy(rows)
+    error = (product(left, left, "float32").double() - left.double() @ left.double().T).abs().max()
+    assert 2 * error < exact_search._margin(dim)
+
+
+@many
+@given(st.integers(1, 2_000), st.integers(1, 9), st.integers(1, 300))
+def test_every_candidate_is_in_one_chunk(pool, width, candidates):
+    chunks = torch.arange(-(-pool // width)).unsqueeze(0)
+    members = with_sizes({"_CANDIDATES": candidates}, None, lambda: exact_search._members(chunks, width, pool))
+    assert sorted(members[members < pool].tolist()) == list(range(pool))
+
+
+@many
+@given(seeds, st.integers(1, 40), st.integers(1, 6), st.integers(1, 5))
+def test_the_highest_of_each_column_are_those_of_topk(seed, groups, fold, k):
+    values = torch.from_numpy(normal(seed, groups * fold, 3).astype(np.float32))
+    k = min(k, len(values))
+    assert same(with_sizes({"_FOLD": fold}, None, lambda: exact_search._highest(values, k)), values.T.topk(k, dim=1))
+
+
+@many
+@given(
+    st.lists(st.sampled_from([-1.0, -(2.0**-52), -0.0, 0.0, 2.0**-52, 0.5, 1.0]), min_size=1, max_size=30), st.data()
+)
+def test_the_best_are_by_score_and_then_by_column(scores, data):
+    k = data.draw(st.integers(1, len(scores)))
+    columns = data.draw(st.permutations(range(len(scores))))
+    found, places = best(torch.tensor([scores]), torch.tensor([columns]), k)
+    expected = sorted(zip(scores, columns, strict=True), key=lambda one: (-one[0], one[1]))[:k]
+    assert list(zip(found[0].tolist(), places[0].tolist(), strict=True)) == expected
+
+
+def test_only_crowded_queries_are_compared_exactly_with_the_whole_pool(monkeypatch):
+    crowd, rest = alike(0, 50), normal(1, 2_000)
+    compared = []
+    whole = exact_search._nearest_of_all
+    monkeypatch.setattr(
+        exact_search, "_nearest_of_all", lambda queries, *rest: compared.append(len(queries)) or whole(queries, *rest)
+    )
+    pool = np.concatenate([crowd, rest])
+    queries = np.concatenate([crowd[:1], rest[:9]])
+    expected = by_sorting(queries[:1], pool, 2)
+    found = nearest(queries, pool, 2)
+    assert compared == [1]
+    assert same([part[:1] for part in found], expected)
+
+
+def test_a_long_search_says_how_fast_it_is_and_how_long_it_takes(monkeypatch, caplog):
+    monkeypatch.setattr(progress, "SECONDS", 0.0)
+    rows = unit_rows(normal(0, 1_000), "rows")
+    with caplog.at_level(logging.INFO, "disent_core.evaluation.metrics.exact_search"):
+        nearest_rows(rows, rows, 1)
+    assert caplog.messages[0].startswith("nearest of 1000 candidates: 256 of 1000 queries, ")
+    assert caplog.messages[-1].endswith("0 s left")

@@ -1,0 +1,111 @@
+"""Intervals against scipy's on the same inputs."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from disent_core.evaluation.contract import Measurement, measured
+from disent_core.evaluation.metrics import intervals
+from disent_core.evaluation.metrics.intervals import aggregate, bootstrap, wilson
+
+
+@given(st.integers(1, 5_000), st.floats(0, 1), st.sampled_from([0.9, 0.95, 0.99]))
+def test_wilson_equals_scipy(n, share, confidence):
+    successes = round(share * n)
+    expected = stats.binomtest(successes, n).proportion_ci(confidence, method="wilson")
+    np.testing.assert_allclose(wilson(successes, n, confidence=confidence), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(("successes", "n"), [(0, 0), (-1, 5), (6, 5)])
+def test_wilson_rejects_what_is_no_proportion(successes, n):
+    with pytest.raises(ValueError, match=f"{successes} successes of {n}"):
+        wilson(successes, n)
+
+
+def test_bootstrap_equals_scipy_on_the_same_draws():
+    items = np.random.default_rng(3).gamma(2, size=300)
+    expected = stats.bootstrap(
+        (items,), np.mean, n_resamples=500, method="percentile", rng=np.random.default_rng(7)
+    ).confidence_interval
+    np.testing.assert_allclose(bootstrap(items[None], samples=500, seed=7), expected, rtol=1e-12)
+
+
+def correlation(samples):
+    centred = samples - samples.mean(axis=1, keepdims=True)
+    return (centred[..., 0] * centred[..., 1]).sum(1) / np.sqrt((centred**2).sum(1).prod(axis=1))
+
+
+def test_bootstrap_of_a_correlation_equals_scipy_on_the_same_draws():
+    items = np.random.default_rng(3).multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], size=200)
+    expected = stats.bootstrap(
+        (items[:, 0], items[:, 1]),
+        lambda x, y: stats.pearsonr(x, y).statistic,
+        paired=True,
+        vectorized=False,
+        n_resamples=200,
+        method="percentile",
+        rng=np.random.default_rng(7),
+    ).confidence_interval
+    low, high = bootstrap(items[None], samples=200, seed=7, statistic=correlation)
+    np.testing.assert_allclose((low, high), expected, atol=1e-9)
+
+
+def test_bootstrap_over_seeds_equals_a_loop_that_resamples_queries_for_all_seeds():
+    items = np.random.default_rng(0).random((3, 40))
+    rng = np.random.default_rng(5)
+    means = []
+    for _ in range(100):
+        drawn = rng.integers(0, 40, 40)
+        means.append(np.mean([seed[drawn].mean() for seed in items]))
+    expected = np.percentile(means, [2.5, 97.5])
+    np.testing.assert_allclose(bootstrap(items, samples=100, seed=5), expected)
+
+
+def test_bootstrap_does_not_depend_on_the_size_of_blocks(monkeypatch):
+    items = np.random.default_rng(0).random((1, 50))
+    whole = bootstrap(items, samples=200, seed=1)
+    monkeypatch.setattr(intervals, "_BLOCK_ITEMS", 170)
+    assert bootstrap(items, samples=200, seed=1) == whole
+
+
+def test_bootstrap_of_general_statistics_agrees_with_that_of_means():
+    items = np.random.default_rng(0).random((3, 50))
+    general = bootstrap(items, samples=99, seed=1, statistic=lambda samples: samples.mean(axis=1))
+    np.testing.assert_allclose(general, bootstrap(items, samples=99, seed=1))
+
+
+@given(st.integers(0, 1_000), st.integers(1, 3))
+def test_a_bootstrap_interval_of_many_items_holds_the_value(seed, seeds):
+    items = np.random.default_rng(seed).random((seeds, 400))
+    low, high = bootstrap(items, samples=200, seed=0)
+    assert low <= items.mean() <= high
+
+
+def test_bootstrap_rejects_no_items():
+    with pytest.raises(ValueError, match="nothing to resample"):
+        bootstrap(np.zeros((1, 0)), samples=10, seed=0)
+
+
+def test_one_seed_of_hits_and_misses_has_the_wilson_interval():
+    whole = aggregate([measured("accuracy_at_1", np.array([1.0, 0.0, 1.0, 1.0]))], samples=10, seed=0)
+    assert (whole.value, whole.n, whole.ci_low, whole.ci_high) == (0.75, 4, *wilson(3, 4))
+
+
+def test_several_seeds_have_the_mean_over_seeds_and_the_bootstrap_interval():
+    items = np.random.default_rng(0).integers(0, 2, (3, 60)).astype(float)
+    whole = aggregate([measured("accuracy_at_1", row) for row in items], samples=50, seed=4)
+    assert whole.value == pytest.approx(items.mean())
+    assert (whole.ci_low, whole.ci_high) == bootstrap(items, samples=50, seed=4)
+
+
+def test_a_metric_without_items_has_no_interval():
+    whole = aggregate([Measurement(metric="silhouette", value=v, n=9) for v in (0.1, 0.3)], samples=9, seed=0)
+    assert (whole.value, whole.ci_low, whole.ci_high) == (pytest.approx(0.2), None, None)
+
+
+def test_seeds_of_different_items_are_not_aggregated():
+    odd = [measured("map", np.ones(3)), measured("map", np.ones(4))]
+    with pytest.raises(ValueError, match="same items"):
+        aggregate(odd, samples=10, seed=0)

@@ -1,0 +1,239 @@
+"""Exact retrieval against loops that compare one score at a time."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jaxtyping import TypeCheckError
+
+from disent_core.errors import DisentError
+from disent_core.evaluation.metrics import ranking
+from disent_core.evaluation.metrics.ranking import average_precision, first_is_gold, gold_ranks, nearest
+
+QUERIES, POOL, DIM = 7, 12, 5
+
+
+def cosine(left, right):
+    norms = np.linalg.norm(left) * np.linalg.norm(right)
+    return float(left @ right / norms) if norms else 0.0
+
+
+def ordered_by_loop(query, pool):
+    return sorted(range(len(pool)), key=lambda place: (-round(cosine(query, pool[place]), 5), place))
+
+
+def grid(rng, rows, dim=3):
+    """Few distinct directions, so that ties abound; directions differ by more than rounding."""
+    return rng.integers(-1, 2, (rows, dim)).astype(np.float32)
+
+
+seeds = st.integers(0, 10_000)
+
+
+@given(seeds)
+def test_nearest_equals_a_loop_over_candidates_where_many_tie(seed):
+    rng = np.random.default_rng(seed)
+    queries, pool = grid(rng, QUERIES), grid(rng, POOL)
+    scores, indices = nearest(queries, pool, 4)
+    # Exactly equal directions tie; unlike ones may have equal cosines up to rounding, so compare by score.
+    for query, row, found in zip(queries, indices, scores, strict=True):
+        expected = [cosine(query, pool[place]) for place in ordered_by_loop(query, pool)[:4]]
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+        np.testing.assert_allclose([cosine(query, pool[place]) for place in row], expected, atol=1e-5)
+
+
+@given(seeds, st.integers(1, POOL + 3))
+def test_equal_rows_of_the_pool_come_in_index_order(seed, k):
+    rng = np.random.default_rng(seed)
+    distinct = rng.normal(size=(4, DIM))
+    owner = rng.integers(0, 4, POOL)
+    queries = rng.normal(size=(QUERIES, DIM))
+    _, indices = nearest(queries, distinct[owner], k)
+    for query, row in zip(queries, indices, strict=True):
+        assert row.tolist() == ordered_by_loop(query, distinct[owner])[:k]
+
+
+def copies(rng):
+    """Queries and a pool of copies, of a shape at which one matrix product gives copies unlike scores."""
+    return rng.normal(size=(333, 400)), np.repeat(rng.normal(size=(1, 400)), 110, axis=0)
+
+
+def test_copies_in_a_large_pool_tie_to_the_bit():
+    queries, pool = copies(np.random.default_rng(0))
+    scores, indices = nearest(queries, pool, 3)
+    assert (indices == [0, 1, 2]).all()
+    assert (np.ptp(scores, axis=1) == 0).all()
+
+
+def test_ranks_of_copies_in_a_large_pool_follow_their_index():
+    queries, pool = copies(np.random.default_rng(0))
+    gold = np.arange(333)[:, None] % 110
+    assert (gold_ranks(queries, pool, gold, ties="lowest") == gold + 1).all()
+
+
+def star(spokes):
+    """Different rows that are equally near to the first axis, and a nearer one at the end."""
+    sides = np.concatenate([np.eye(spokes), -np.eye(spokes)])
+    rows = np.column_stack([np.full(2 * spokes, 0.75), sides])
+    return np.concatenate([rows, np.eye(1, spokes + 1)])
+
+
+@pytest.mark.parametrize("spokes", [6, 60])
+@pytest.mark.parametrize("k", [1, 2, 5, 12])
+def test_a_tie_at_the_cut_is_won_by_the_lowest_index(k, spokes):
+    query = np.eye(1, spokes + 1)
+    assert nearest(query, star(spokes), k)[1].tolist() == [[2 * spokes, *range(k - 1)]]
+
+
+def test_a_query_of_zeros_scores_zero_everywhere_and_finds_the_first_candidates():
+    pool = np.random.default_rng(0).normal(size=(POOL, DIM))
+    scores, indices = nearest(np.zeros((1, DIM)), pool, 3)
+    assert (scores.tolist(), indices.tolist()) == ([[0, 0, 0]], [[0, 1, 2]])
+
+
+def test_a_candidate_of_zeros_scores_zero():
+    scores, indices = nearest(np.ones((1, 2)), np.array([[-1.0, -1.0], [0.0, 0.0], [1.0, 1.0]]), 3)
+    assert indices.tolist() == [[2, 1, 0]]
+    np.testing.assert_allclose(scores, [[1, 0, -1]], atol=1e-6)
+
+
+@given(seeds, st.integers(1, POOL))
+def test_a_skipped_candidate_is_never_found(seed, k):
+    rng = np.random.default_rng(seed)
+    queries, pool = rng.normal(size=(QUERIES, DIM)), rng.normal(size=(4, DIM))[rng.integers(0, 4, POOL)]
+    skip = rng.integers(0, POOL, QUERIES)
+    _, everything = nearest(queries, pool, POOL)
+    _, found = nearest(queries, pool, k, skip=skip)
+    for row, full, skipped in zip(found, everything, skip, strict=True):
+        assert row.tolist() == [place for place in full if place != skipped][:k]
+
+
+@given(seeds, st.floats(1e-20, 1e20))
+def test_accuracy_is_blind_to_row_norms(seed, scale):
+    rng = np.random.default_rng(seed)
+    queries, pool = rng.normal(size=(QUERIES, DIM)), rng.normal(size=(QUERIES, DIM))
+    norms = rng.uniform(0.1, 10, (QUERIES, 1)) * scale
+    assert accuracy(queries, pool) == accuracy(queries * norms, pool / norms)
+
+
+def test_norms_whose_squares_leave_single_precision_are_harmless():
+    rows = np.eye(4, dtype=np.float32)
+    assert accuracy(rows * np.float32(1e-30), rows * np.float32(1e30)) == 1
+
+
+@given(seeds)
+def test_accuracy_is_blind_to_rotation(seed):
+    rng = np.random.default_rng(seed)
+    queries, pool = rng.normal(size=(QUERIES, DIM)), rng.normal(size=(QUERIES, DIM))
+    rotation, _ = np.linalg.qr(rng.normal(size=(DIM, DIM)))
+    assert accuracy(queries, pool) == accuracy(queries @ rotation, pool @ rotation)
+
+
+@given(seeds)
+def test_accuracy_is_blind_to_the_order_of_the_pool(seed):
+    rng = np.random.default_rng(seed)
+    queries, pool = rng.normal(size=(QUERIES, DIM)), rng.normal(size=(QUERIES, DIM))
+    order = rng.permutation(QUERIES)
+    assert accuracy(queries, pool) == accuracy(queries, pool[order], gold=np.argsort(order))
+
+
+@given(seeds)
+def test_worst_ties_never_beat_lowest_ties(seed):
+    rng = np.random.default_rng(seed)
+    queries, pool = grid(rng, QUERIES), grid(rng, QUERIES)
+    assert accuracy(queries, pool, ties="worst") <= accuracy(queries, pool, ties="lowest")
+
+
+def test_worst_and_lowest_ties_differ_where_the_gold_has_a_copy_behind_it():
+    rows = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    assert accuracy(rows, rows, ties="lowest") == pytest.approx(2 / 3)
+    assert accuracy(rows, rows, ties="worst") == pytest.approx(1 / 3)
+
+
+def accuracy(queries, pool, *, gold=None, ties="lowest"):
+    gold = np.arange(len(queries)) if gold is None else gold
+    return first_is_gold(*nearest(queries, pool, 2), gold, ties=ties).mean()
+
+
+def ranks_by_loop(query, pool, gold, ties, skip):
+    """Rank of each gold candidate in the order that the tie rule asks for."""
+    last = {place: ties == "worst" and place in gold for place in range(len(pool))}
+    order = sorted(
+        (place for place in range(len(pool)) if place != skip),
+        key=lambda place: (-round(cosine(query, pool[place]), 5), last[place], place),
+    )
+    return [order.index(place) + 1 if place >= 0 else 0 for place in gold]
+
+
+@pytest.mark.parametrize("ties", ["lowest", "worst"])
+@given(seed=seeds, skipping=st.booleans())
+def test_gold_ranks_equal_a_sort_of_all_candidates(ties, seed, skipping):
+    rng = np.random.default_rng(seed)
+    distinct = rng.normal(size=(5, DIM))  # no two of them score alike, but most candidates have copies
+    queries, pool = rng.normal(size=(QUERIES, DIM)), distinct[rng.integers(0, 5, POOL)]
+    gold = np.array([rng.permutation(POOL)[:4] for _ in range(QUERIES)])
+    skip = np.array([gold_row[3] for gold_row in gold]) if skipping else None
+    gold[:, 3] = -1
+    ranks = gold_ranks(queries, pool, gold, ties=ties, skip=skip)
+    for number, query in enumerate(queries):
+        skipped = skip[number] if skipping else -1
+        assert ranks[number].tolist() == ranks_by_loop(query, pool, gold[number].tolist(), ties, skipped)
+
+
+def test_gold_ranks_do_not_depend_on_the_size_of_blocks(monkeypatch):
+    rng = np.random.default_rng(1)
+    queries, pool = rng.normal(size=(40, DIM)), rng.normal(size=(30, DIM))
+    gold = rng.integers(0, 30, (40, 2))
+    whole = gold_ranks(queries, pool, gold, ties="lowest")
+    monkeypatch.setattr(ranking, "_BLOCK_SCORES", 64)
+    assert (gold_ranks(queries, pool, gold, ties="lowest") == whole).all()
+
+
+def test_average_precision_equals_a_loop_over_ranks():
+    ranks = np.array([[3, 1, 0], [2, 5, 9]])
+    by_loop = [(1 / 1 + 2 / 3) / 2, (1 / 2 + 2 / 5 + 3 / 9) / 3]
+    np.testing.assert_allclose(average_precision(ranks), by_loop)
+
+
+def test_average_precision_of_gold_candidates_on_top_is_one():
+    assert average_precision(np.array([[2, 3, 1]])).tolist() == [1.0]
+
+
+def test_average_precision_rejects_queries_without_gold():
+    with pytest.raises(ValueError, match="1 of 2 queries"):
+        average_precision(np.array([[1, 2], [0, 0]]))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_value_that_is_not_finite_is_named_by_its_row(value):
+    pool = np.ones((4, DIM))
+    pool[2, 1] = value
+    with pytest.raises(DisentError, match=r"pool: 1 of 4 rows .* first row 2"):
+        nearest(np.ones((1, DIM)), pool, 1)
+
+
+def test_dimensions_that_differ_are_rejected():
+    with pytest.raises((ValueError, TypeCheckError), match="dim"):  # jaxtyping is first where it is on
+        nearest(np.ones((1, 2)), np.ones((4, 3)), 1)
+
+
+def test_an_empty_pool_is_rejected():
+    with pytest.raises(ValueError, match="nothing to search"):
+        gold_ranks(np.ones((1, 2)), np.ones((0, 2)), np.zeros((1, 1), int), ties="lowest")
+
+
+def test_half_precision_rows_are_found_as_well():
+    rows = np.eye(6, dtype=np.float16)
+    assert nearest(rows, rows, 1)[1].ravel().tolist() == list(range(6))
+
+
+def test_gold_ranks_hold_a_block_of_scores_and_never_the_whole_matrix():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(6_000, 8)).astype(np.float32)
+    tracemalloc.start()
+    gold_ranks(rows, rows, np.arange(6_000)[:, None], ties="lowest")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * ranking._BLOCK_SCORES * 4 < 6_000**2 * 4

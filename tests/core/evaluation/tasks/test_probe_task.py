@@ -1,0 +1,139 @@
+"""The linear probe against scikit-learn, and what it is trained and tested on."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import RidgeClassifier
+from sklearn.preprocessing import StandardScaler
+from task_inputs import CONFIG, pair_inputs, problems, scored, utterance_inputs, utterances
+
+from disent_core.errors import EncoderError
+from disent_core.evaluation.metrics.linear_probe import PENALTY, linear_probe
+
+NAME = "language_identification"
+
+
+@settings(deadline=None)
+@given(st.integers(0, 999), st.integers(2, 5), st.integers(6, 40), st.integers(1, 30))
+def test_the_probe_is_the_ridge_classifier_of_scikit_learn(seed, classes, n, dim):
+    rng = np.random.default_rng(seed)
+    names = np.array(["e", "d", "c", "b", "a"])
+    labels = names[np.concatenate([np.arange(classes), rng.integers(0, classes, n - classes)])]
+    rows = rng.normal(size=(n + 20, dim)).astype(np.float32) * rng.uniform(0.01, 100, dim) + rng.normal(size=dim)
+    rows[:, 0] = 0.1  # tells nothing
+    train, test = rows[:n], rows[n:]
+    scaler = StandardScaler().fit(train)
+    by_sklearn = RidgeClassifier(alpha=PENALTY).fit(scaler.transform(train), labels)
+    found = linear_probe(train, labels, test)
+    if dim > 1:
+        assert found.tolist() == by_sklearn.predict(scaler.transform(test)).tolist()
+
+
+def test_the_probe_is_blind_to_scale_and_place_of_a_dimension():
+    rng = np.random.default_rng(0)
+    train, test, labels = rng.normal(size=(50, 4)), rng.normal(size=(30, 4)), rng.integers(0, 3, 50)
+    scale, place = rng.uniform(0.1, 10, 4), rng.normal(size=4)
+    assert (
+        linear_probe(train * scale + place, labels, test * scale + place).tolist()
+        == linear_probe(train, labels, test).tolist()
+    )
+
+
+def test_rows_that_are_not_finite_are_refused():
+    with pytest.raises(EncoderError, match="probe, test: 1 of 2 rows"):
+        linear_probe(np.eye(2), np.array(["a", "b"]), np.array([[0, 1], [np.nan, 1]]))
+
+
+def rows_of(split, intents, start=0):
+    return {f"{split}{start + place}": (intent, f"{split} {place}") for place, intent in enumerate(intents)}
+
+
+def both(dev="abab", test="ba", name="dev"):
+    tables = {
+        language: pa.concat_tables(
+            [utterances(language, rows_of("d", dev), name), utterances(language, rows_of("t", test))]
+        )
+        for language in ("en", "de")
+    }
+    return utterance_inputs(tables)
+
+
+def test_it_learns_from_dev_and_is_measured_on_test_of_both_languages():
+    (problem,) = problems(NAME, both())
+    assert problem.evaluated_on == "en-de"
+    assert {role: texts.texts for role, texts in problem.texts.items()} == {
+        "train en": ["d 0", "d 1", "d 2", "d 3"],
+        "train de": ["d 0", "d 1", "d 2", "d 3"],
+        "test en": ["t 0", "t 1"],
+        "test de": ["t 0", "t 1"],
+    }
+    assert problem.settings == {"split": "test", "learned_on": "dev", "probe": "ridge", "penalty": PENALTY}
+
+
+def matrices(problem, knows):
+    """One dimension that knows the label, or not."""
+    noise = np.random.default_rng(0)
+    names = sorted({label for labels in problem.labels.values() for label in labels})
+    return {
+        role: noise.normal(size=(len(labels), 1)) + 20 * knows * np.array([[names.index(label)] for label in labels])
+        for role, labels in problem.labels.items()
+    }
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_a_language_that_the_embedding_knows_is_found(knows):
+    (problem,) = problems(NAME, both("abab" * 20, "ba" * 20))
+    found = scored(problem, **matrices(problem, knows))["accuracy"]
+    assert found.n == 80
+    assert (found.value == 1) if knows else (found.value < 0.75)
+
+
+def intents_of(dev, test):
+    table = pa.concat_tables([utterances("en", rows_of("d", dev), "dev"), utterances("en", rows_of("t", test))])
+    return problems("intent_probe", utterance_inputs({"en": table}))
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_an_intent_that_the_embedding_knows_is_found(knows):
+    (problem,) = intents_of("abab" * 20, "ba" * 20)
+    assert problem.evaluated_on == "en"
+    found = scored(problem, **matrices(problem, knows))["accuracy"]
+    assert found.n == 40
+    assert (found.value == 1) if knows else (found.value < 0.75)
+
+
+def test_utterances_without_intent_are_not_in_the_probe_of_intents():
+    (problem,) = intents_of(["a", "b", None, None], ["b", None])
+    assert {role: len(texts) for role, texts in problem.texts.items()} == {"train en": 2, "test en": 1}
+
+
+@pytest.mark.parametrize(("dev", "test"), [([None] * 4, "ab"), ("aaaa", "ab"), ("ab", [None])])
+def test_fewer_than_two_intents_to_learn_or_none_to_find_are_no_problem(dev, test):
+    assert intents_of(dev, test) == []
+
+
+def test_dev_is_measured_with_what_train_teaches():
+    config = replace(CONFIG, split="dev")
+    inputs = both(name="train")
+    assert problems(NAME, inputs, config) == []
+    dev = {key: pa.concat_tables([table, utterances(key[1], {"x": ("a", "x")}, "dev")]) for key, table in
+           inputs.tables.items()}  # fmt: skip
+    (problem,) = problems(NAME, replace(inputs, tables=dev), config)
+    assert (problem.texts["test en"].texts, len(problem.texts["train en"])) == (["x"], 4)
+
+
+def test_bitext_has_a_probe_of_the_language_alone():
+    rows = {"1": ("eins", "one", {"split": "dev"}), "2": ("zwei", "two")}
+    (problem,) = problems(NAME, pair_inputs(("de", "en"), rows, "bitext"))
+    assert (problem.evaluated_on, problem.texts["train de"].texts) == ("de-en", ["eins"])
+    found = scored(problem, **{role: [[float(role.endswith("de"))]] for role in problem.texts})
+    assert {metric: each.value for metric, each in found.items()} == {"accuracy": 1}
+
+
+def test_no_texts_to_learn_from_are_no_problem():
+    assert problems(NAME, both("")) == []
+    assert problems(NAME, pair_inputs(("de", "en"), {"2": ("zwei", "two")}, "bitext")) == []

@@ -1,0 +1,78 @@
+"""Slots and entities: what the three measures of F1 count, against seqeval and a loop."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from seqeval.metrics import f1_score
+from task_inputs import problems, utterance_inputs, utterances
+
+from disent_core.evaluation.metrics.tagging import opened_slots
+
+TAGS = ["O", "B-a", "I-a", "B-b", "I-b"]
+TAGGINGS = st.lists(st.lists(st.tuples(*[st.sampled_from(TAGS)] * 2), min_size=1, max_size=6), min_size=1, max_size=5)
+
+
+def problem(gold, name="slot_labelling"):
+    rows = {str(place): (None, " ".join(f"w{i}" for i in tags), " ".join(tags)) for place, tags in enumerate(gold)}
+    found = problems(name, utterance_inputs({"en": utterances("en", rows)}))
+    return found[0] if found else None
+
+
+def measures(gold, tags):
+    return {each.metric: each for each in problem(gold).score(tags)}
+
+
+def strict_spans(tags):
+    """(type, start, end) as xSID's script reads them: a B- and all I- that follow."""
+    spans = set()
+    for start, tag in enumerate(tags):
+        if tag[0] == "B":
+            end = start + 1
+            while end < len(tags) and tags[end][0] == "I":
+                end += 1
+            spans.add((tag[2:], start, end))
+    return spans
+
+
+@settings(deadline=None)
+@given(TAGGINGS)
+def test_the_measures_are_those_of_seqeval_and_of_loops(pairs):
+    gold, tags = ([[pair[side] for pair in sentence] for sentence in pairs] for side in (0, 1))
+    if all(tag == "O" for sentence in gold for tag in sentence):
+        assert problem(gold) is None
+        return
+    found = measures(gold, tags)
+    assert found["seqeval_f1"].value == pytest.approx(f1_score(gold, tags))
+    spans = [(strict_spans(own), strict_spans(guess)) for own, guess in zip(gold, tags, strict=True)]
+    hits, sizes = sum(len(own & guess) for own, guess in spans), sum(len(own) + len(guess) for own, guess in spans)
+    assert found["span_f1"].value == pytest.approx(2 * hits / sizes if sizes else 0)
+    words = [pair for sentence in pairs for pair in sentence]
+    hits, sizes = sum(a == b != "O" for a, b in words), sum((a != "O") + (b != "O") for a, b in words)
+    assert found["micro_f1"].value == pytest.approx(2 * hits / sizes)
+    assert {each.n for each in found.values()} == {len(gold)}
+
+
+def test_a_stray_inside_tag_is_a_span_for_seqeval_alone():
+    found = measures([["B-a", "O"]], [["I-a", "O"]])
+    values = {metric: each.value for metric, each in found.items()}
+    assert values == {"micro_f1": 0, "span_f1": 0, "seqeval_f1": 1}
+
+
+def test_a_strict_span_goes_on_whatever_type_its_inside_tags_have():
+    assert [tuple(slot) for slot in opened_slots(["I-a", "B-a", "I-b", "O", "I-a", "B-b", "O"])] == [
+        ("a", 1, 3),
+        ("b", 5, 6),
+    ]
+
+
+def test_a_tag_too_few_is_an_error():
+    with pytest.raises(ValueError, match="has 2 gold tags and 1 predicted"):
+        problem([["B-a", "O"]]).score([["O"]])
+
+
+def test_entities_are_measured_as_slots_are():
+    gold = [["B-per", "I-per", "O"], ["O", "B-loc"]]
+    found = problem(gold, "ner")
+    assert (found.task, found.evaluated_on, found.settings) == ("ner", "en", {"split": "test"})
+    assert [each.value for each in found.score(gold)] == [1, 1, 1]
+    assert problem([["O"]], "ner") is None

@@ -1,0 +1,223 @@
+"""Tasks on small invented corpora, and against counts by hand."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from toy_tasks import CONFIG, ENGLISH, GERMAN, crosslingual, pair_inputs, utterances, vectors
+
+from disent_core.errors import AlignmentError, TableError
+from disent_core.evaluation import TASKS, EvaluationConfig, task
+from disent_core.evaluation.contract import READABLE, Inputs, Texts
+from disent_core.evaluation.tasks.retrieval_problem import Pool, one_per_text, retrieval_problem
+from disent_core.storage.tables import SCHEMAS, rows_table
+from disent_core.text import text_key
+
+
+def template_inputs(targets, split="test"):
+    """From source id to its text and the texts of its targets."""
+    rows = [
+        {
+            "corpus": "toy",
+            "language": "en",
+            "split": split,
+            "source_utterance_id": name,
+            "target_index": index,
+            "source_text": source,
+            "target_text": target,
+            "replaced_slots": [],
+        }
+        for name, (source, found) in targets.items()
+        for index, target in enumerate(found)
+    ]
+    tables = {("template_pairs", "en"): rows_table(rows, "template_pairs")}
+    return Inputs(corpus="toy", languages=("en",), tables=tables)
+
+
+def score(problem, embed=vectors):
+    matrices = {role: embed(texts)["sentence"] for role, texts in problem.texts.items()}
+    (measurement,) = problem.score(matrices)
+    return measurement
+
+
+# --- registry and config ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_task_is_found_under_its_own_name_and_reads_tables_that_exist(name):
+    found = task(name)
+    assert found.name == name
+    assert set(found.tables) <= set(READABLE) <= set(SCHEMAS)
+
+
+def test_an_unknown_task_is_named():
+    with pytest.raises(ValueError, match="'retrieval' is no task"):
+        task("retrieval")
+
+
+def test_partitions_of_a_task_are_its_languages_in_every_table():
+    mixed = replace(task("crosslingual_retrieval"), tables=("utterances", "masked_utterances"))
+    assert mixed.partitions("utterances", ("en", "de")) == [
+        (table, language) for table in ("utterances", "masked_utterances") for language in ("en", "de")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("option", "found"),
+    [({"tasks": ("x",)}, r"\['x'\]"), ({"top_k": 0}, "top_k is 0"), ({"tasks": ("sts", "sts")}, "sts")],
+)
+def test_a_config_out_of_range_is_rejected(option, found):
+    with pytest.raises(ValueError, match=found):
+        EvaluationConfig(**option)
+
+
+# --- cross-lingual retrieval ------------------------------------------------------------------------------
+
+
+def test_crosslingual_retrieval_has_both_directions_and_shares_their_texts():
+    forth, back = crosslingual(ENGLISH, GERMAN)
+    assert (forth.evaluated_on, back.evaluated_on) == ("en-de", "de-en")
+    assert forth.texts["query"] is back.texts["pool"]
+    assert forth.texts["pool"] is back.texts["query"]
+
+
+def test_crosslingual_retrieval_pairs_rows_by_id_whatever_their_order():
+    forth, _ = crosslingual(ENGLISH, GERMAN)
+    assert forth.texts["pool"].keys == [text_key(GERMAN[name]) for name in ENGLISH]
+    assert forth.candidate_ids.to_pylist() == list(ENGLISH)
+
+
+def test_crosslingual_retrieval_reads_the_split_alone():
+    inputs = pair_inputs(utterances("en", ENGLISH, "train"), utterances("de", GERMAN, "train"))
+    assert task("crosslingual_retrieval").problems(inputs, CONFIG) == []
+
+
+def test_an_utterance_without_partner_is_an_error_that_names_it():
+    with pytest.raises(AlignmentError, match=r"toy en-de test: 1 of 5 utterances .* \['3'\]"):
+        crosslingual(ENGLISH, {"1": "gute nacht", "2": "weck mich"})
+
+
+def test_an_id_that_is_there_twice_is_an_error():
+    twice = pa.concat_tables([utterances("de", GERMAN), utterances("de", {"2": "wach auf"})])
+    with pytest.raises(AlignmentError, match="more than once"):
+        task("crosslingual_retrieval").problems(pair_inputs(utterances("en", ENGLISH), twice), CONFIG)
+
+
+COPIES = {"1": "stop", "2": "stop", "3": "wake me"}
+
+
+@pytest.mark.parametrize(
+    ("ties", "equal_text", "expected"),
+    [("lowest", False, 2 / 3), ("worst", False, 1 / 3), ("lowest", True, 1), ("worst", True, 1)],
+)
+def test_a_copy_of_the_gold_text_counts_as_the_rule_says(ties, equal_text, expected):
+    config = replace(CONFIG, ties=ties, equal_text_counts=equal_text)
+    problem = crosslingual(COPIES, COPIES, config)[0]
+    assert score(problem).value == pytest.approx(expected)
+    assert (problem.settings["pool_size"], problem.settings["pool_duplicates"]) == (2 if equal_text else 3, 1)
+
+
+def test_worst_ties_are_seen_where_rankings_keep_one_candidate():
+    config = replace(CONFIG, ties="worst", top_k=1)
+    found = score(crosslingual(COPIES, COPIES, config)[0])
+    assert (found.value, found.ranking.indices.shape) == (pytest.approx(1 / 3), (3, 1))
+
+
+@given(st.lists(st.integers(0, 5), min_size=2, max_size=9), st.integers(0, 99))
+def test_counting_equal_texts_equals_comparing_the_text_of_what_is_retrieved(names, seed):
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(6, 4))
+    keys = [str(name) for name in names]
+    pool, queries = rows[names], rng.normal(size=(len(names), 4))
+    by_loop = [keys[int(np.argmax([row @ query / np.linalg.norm(row) for row in pool]))] for query in queries]
+    ids = pa.array([f"id{place}" for place in range(len(names))])
+    gold = np.arange(len(names))[:, None]
+    whole = Pool(texts=Texts("de", keys), ids=ids, gold=gold)
+    config = replace(CONFIG, equal_text_counts=True)
+    problem = retrieval_problem(Texts("en", keys), ids, whole, config, task="t", dataset="d", evaluated_on="en-de")
+    kept = [int(key) for key in problem.texts["pool"].keys]
+    (measurement,) = problem.score({"query": queries, "pool": rows[kept]})
+    assert measurement.items.tolist() == [float(a == b) for a, b in zip(by_loop, keys, strict=True)]
+
+
+def test_gold_candidates_of_one_text_become_one():
+    texts = Texts("en", ["b", "a", "b", "c"])
+    pool = Pool(texts=texts, ids=pa.array(list("0123")), gold=np.array([[0, 2], [1, 3]]), skip=np.array([2, 3]))
+    small = one_per_text(pool)
+    assert small.texts.keys == ["b", "a", "c"]
+    assert small.ids.to_pylist() == ["0", "1", "3"]
+    assert small.gold.tolist() == [[0, -1], [2, 1]]
+    assert small.skip.tolist() == [0, 2]
+
+
+# --- template retrieval -----------------------------------------------------------------------------------
+
+TEMPLATES = {
+    "a": ("wake me at six", ["wake me at nine", "wake me at ten"]),
+    "b": ("play jazz", ["play rock", "play folk"]),
+    "c": ("call mum", ["call dad"]),
+}
+
+
+def template(config=CONFIG, name="template_retrieval", targets=None):
+    return task(name).problems(template_inputs(targets or TEMPLATES), config)
+
+
+def test_template_retrieval_has_one_target_a_source():
+    (problem,) = template()
+    assert problem.query_ids.to_pylist() == ["a", "b", "c"]
+    assert problem.candidate_ids.to_pylist() == ["a#0", "b#0", "c#0"]
+    assert problem.texts["query"].keys == [text_key(source) for source, _ in TEMPLATES.values()]
+    assert problem.texts["pool"].keys == [text_key(found[0]) for _, found in TEMPLATES.values()]
+    assert problem.gold.ravel().tolist() == [0, 1, 2]
+
+
+def test_sources_with_too_few_targets_are_excluded():
+    (problem,) = template(replace(CONFIG, multi_targets=2), "multi_target_template_retrieval")
+    assert problem.query_ids.to_pylist() == ["a", "b"]
+    assert problem.candidate_ids.to_pylist() == ["a#0", "a#1", "b#0", "b#1"]
+    assert problem.gold.tolist() == [[0, 1], [2, 3]]
+
+
+def test_sources_with_too_few_targets_may_have_fewer_gold_candidates():
+    config = replace(CONFIG, multi_targets=2, multi_target_few="fewer")
+    (problem,) = template(config, "multi_target_template_retrieval")
+    assert problem.gold.tolist() == [[0, 1], [2, 3], [4, -1]]
+
+
+def test_no_source_with_targets_enough_makes_no_problem():
+    assert template(replace(CONFIG, multi_targets=7), "multi_target_template_retrieval") == []
+
+
+def test_map_equals_a_loop_over_the_whole_ranking():
+    config = replace(CONFIG, multi_targets=2, multi_target_few="fewer")
+    (problem,) = template(config, "multi_target_template_retrieval")
+    queries, pool = (vectors(problem.texts[role])["sentence"] for role in ("query", "pool"))
+    precisions = []
+    for query, gold in zip(queries, problem.gold, strict=True):
+        order = np.argsort([-query @ row / np.linalg.norm(row) for row in pool])
+        hits = [rank for rank, place in enumerate(order, 1) if place in gold]
+        precisions.append(np.mean([number / rank for number, rank in enumerate(hits, 1)]))
+    found = score(problem)
+    assert (found.metric, found.value) == ("map", pytest.approx(np.mean(precisions)))
+
+
+def test_sources_in_the_pool_are_found_by_every_query_but_their_own():
+    (problem,) = template(replace(CONFIG, template_pool="targets+sources"))
+    assert problem.candidate_ids.to_pylist()[3:] == sorted(problem.candidate_ids.to_pylist()[3:])
+    queries, pool = problem.texts["query"].keys, problem.texts["pool"].keys
+    matrices = {role: vectors(texts)["sentence"] for role, texts in problem.texts.items()}
+    ranking = replace(problem, top_k=9).score(matrices)[0].ranking
+    for query, row in zip(queries, ranking.indices, strict=True):
+        assert sorted(pool[place] for place in row) == sorted(key for key in pool if key != query)
+
+
+def test_a_target_index_that_is_there_twice_is_an_error():
+    inputs = template_inputs(TEMPLATES)
+    (table,) = inputs.tables.values()
+    doubled = {("template_pairs", "en"): pa.concat_tables([table, table])}
+    with pytest.raises(TableError, match="source utterance a of template_pairs repeats"):
+        task("template_retrieval").problems(replace(inputs, tables=doubled), CONFIG)

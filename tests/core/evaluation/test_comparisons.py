@@ -1,0 +1,255 @@
+"""Comparisons of methods from their outcomes: who meets whom, by which test, corrected over what."""
+
+import logging
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from disent_core import progress
+from disent_core.errors import TableError
+from disent_core.evaluation import comparisons
+from disent_core.evaluation.comparisons import compare
+from disent_core.evaluation.metrics.significance import holm, mcnemar
+from disent_core.storage.tables import SCHEMAS, rows_table
+
+RANKED = {"crosslingual_retrieval": ("meaning", "sentence"), "slot_labelling": ("meaning", "sentence")}
+HITS = (np.random.default_rng(2).random((4, 60)) < 0.5).astype(float)
+
+
+def outcome(method, items, **other):
+    """A row of an untrained method, unless it is said otherwise."""
+    items = np.asarray(items, dtype=np.float32)
+    row = {
+        **{"task": "crosslingual_retrieval", "dataset": "toy", "method": method, "encoder": "tiny", "trained_on": ""},
+        **{"evaluated_on": "en-de", "embedding": "sentence", "metric": "accuracy_at_1", "seed": None},
+        **{"settings": "{}", "columns": 1 if items.ndim == 1 else items.shape[1], "items": items.ravel()},
+    }
+    return {**row, **other}
+
+
+def compared(*rows, samples=200):
+    tables = [rows_table([row], "outcomes") for row in rows]  # one partition each, as they lie
+    now = datetime(2024, 5, 1, tzinfo=UTC)
+    return compare(tables, RANKED, samples=samples, seed=3, fingerprint="f", created_at=now)
+
+
+def pairs(table):
+    return [(row["method_a"], row["method_b"]) for row in table.to_pylist()]
+
+
+# --- who meets whom ---------------------------------------------------------------------------------------
+
+
+def test_every_two_methods_meet_once_in_the_order_of_their_names():
+    table = compared(outcome("raw", HITS[0]), outcome("dream", HITS[1]), outcome("emu", HITS[2]))
+    assert table.schema == SCHEMAS["comparisons"]
+    assert pairs(table) == [("dream", "emu"), ("dream", "raw"), ("emu", "raw")]
+    first = table.to_pylist()[0]
+    assert (first["value_a"], first["value_b"]) == pytest.approx((HITS[1].mean(), HITS[2].mean()))
+    assert first["difference"] == pytest.approx(HITS[1].mean() - HITS[2].mean())
+    assert first["n"] == 60
+
+
+def test_no_outcomes_make_no_comparisons():
+    assert compare([], RANKED, samples=9, seed=0, fingerprint="f", created_at=datetime.now(UTC)).num_rows == 0
+
+
+def test_methods_trained_on_different_data_meet_the_untrained_ones_alone():
+    rows = [outcome("raw", HITS[0]), outcome("centered", HITS[1])]
+    rows += [
+        outcome(method, HITS[place], trained_on=entry, seed=0)
+        for place, method in enumerate(("dream", "emu"))
+        for entry in ("en-de", "en-de+en-es")
+    ]
+    found = [
+        (row["method_a"], row["trained_on_a"], row["method_b"], row["trained_on_b"])
+        for row in compared(*rows).to_pylist()
+    ]
+    assert found == [
+        ("centered", "", "dream", "en-de"),
+        ("centered", "", "dream", "en-de+en-es"),
+        ("centered", "", "emu", "en-de"),
+        ("centered", "", "emu", "en-de+en-es"),
+        ("centered", "", "raw", ""),
+        ("dream", "en-de", "emu", "en-de"),
+        ("dream", "en-de", "raw", ""),
+        ("dream", "en-de+en-es", "emu", "en-de+en-es"),
+        ("dream", "en-de+en-es", "raw", ""),
+        ("emu", "en-de", "raw", ""),
+        ("emu", "en-de+en-es", "raw", ""),
+    ]
+
+
+def test_a_method_enters_with_the_first_ranked_embedding_that_it_has():
+    dream = [outcome("dream", HITS[n], embedding=name) for n, name in enumerate(("language", "sentence", "meaning"))]
+    (row,) = compared(outcome("raw", HITS[3]), *dream).to_pylist()
+    assert (row["embedding_a"], row["embedding_b"]) == ("meaning", "sentence")
+    assert row["value_a"] == pytest.approx(HITS[2].mean())
+
+
+def test_only_methods_of_one_problem_meet():
+    other = {"dataset": "b", "encoder": "b", "evaluated_on": "de-en", "metric": "b", "settings": '{"split": "dev"}'}
+    rows = [outcome(f"m{n}", HITS[0], **{name: value}) for n, (name, value) in enumerate(other.items())]
+    assert compared(outcome("raw", HITS[1]), *rows).num_rows == 0
+
+
+def test_tasks_that_are_not_ranked_are_left_out():
+    rows = [outcome(name, HITS[0], task="sts") for name in ("dream", "raw")]
+    assert compared(*rows).num_rows == 0
+
+
+def test_methods_of_unequal_items_do_not_meet_and_the_log_says_so(caplog):
+    with caplog.at_level(logging.WARNING):
+        table = compared(outcome("raw", HITS[0]), outcome("dream", HITS[1]), outcome("short", HITS[2, :50]))
+    assert pairs(table) == [("dream", "raw")]
+    assert "unequal items" in caplog.text
+    assert "short" in caplog.text
+
+
+def test_a_metric_of_several_columns_that_nobody_knows_is_left_out_and_logged(caplog):
+    items = np.ones((5, 2))
+    with caplog.at_level(logging.WARNING):
+        assert compared(*(outcome(name, items, metric="new") for name in ("dream", "raw"))).num_rows == 0
+    assert "STATISTICS does not name this metric" in caplog.text
+
+
+def test_a_seed_that_is_there_twice_is_an_error():
+    with pytest.raises(TableError, match=r"dream .* seed 1 is there twice"):
+        compared(*[outcome("dream", HITS[0], seed=1)] * 2)
+
+
+def test_seeds_of_unequal_items_are_an_error():
+    with pytest.raises(TableError, match="seeds have items of different shapes"):
+        compared(outcome("dream", HITS[0], seed=1), outcome("dream", HITS[0, :9], seed=2))
+
+
+# --- by which test ----------------------------------------------------------------------------------------
+
+
+def test_single_runs_of_hits_have_the_exact_test_and_means_over_seeds_the_score_test():
+    seeds = [outcome("dream", HITS[seed], seed=seed, trained_on="en-de") for seed in range(3)]
+    table = compared(*seeds, outcome("emu", HITS[2], seed=0, trained_on="en-de"), outcome("raw", HITS[3]))
+    rows = dict(zip(pairs(table), table.to_pylist(), strict=True))
+    won, lost = int((HITS[2] > HITS[3]).sum()), int((HITS[3] > HITS[2]).sum())
+    assert rows["emu", "raw"]["test"] == "mcnemar_exact"
+    assert rows["emu", "raw"]["p_value"] == pytest.approx(stats.binomtest(won, won + lost).pvalue)
+    mean = HITS[:3].mean(axis=0)
+    assert rows["dream", "raw"]["test"] == rows["dream", "emu"]["test"] == "mcnemar"
+    assert rows["dream", "raw"]["p_value"] == pytest.approx(mcnemar(np.stack([mean, HITS[3]]))[0, 1])
+    assert rows["dream", "raw"]["value_a"] == pytest.approx(mean.mean())
+    difference = mean - HITS[3]
+    half = 1.96 * difference.std() / np.sqrt(60)
+    interval = rows["dream", "raw"]["ci_low"], rows["dream", "raw"]["ci_high"]
+    assert interval == pytest.approx((difference.mean() - half, difference.mean() + half), rel=1e-4)
+
+
+def predictions(n=120):
+    """Of two methods, the first over two seeds; and the gold scores."""
+    rng = np.random.default_rng(8)
+    gold = rng.integers(0, 6, n).astype(np.float32)
+    noise = rng.normal(size=(3, n)) * [[2.0], [2.2], [2.7]]
+    return (gold + noise).astype(np.float32), gold
+
+
+def correlated(metric, samples):
+    (first, second, other), gold = predictions()
+    rows = [
+        outcome("dream", np.stack([first, gold], axis=1), metric=metric, seed=0, trained_on="en-de"),
+        outcome("dream", np.stack([second, gold], axis=1), metric=metric, seed=1, trained_on="en-de"),
+        outcome("raw", np.stack([other, gold], axis=1), metric=metric),
+    ]
+    (row,) = compared(*rows, samples=samples).to_pylist()
+    return row
+
+
+@pytest.mark.parametrize(("metric", "correlate"), [("pearson", stats.pearsonr), ("spearman", stats.spearmanr)])
+def test_the_interval_of_a_difference_of_correlations_equals_scipys_on_the_same_draws(metric, correlate):
+    def difference(first, second, other, gold):
+        a, b, c = (correlate(each, gold).statistic for each in (first, second, other))
+        return (a + b) / 2 - c
+
+    rows, gold = predictions()
+    settings = {"paired": True, "vectorized": False, "n_resamples": 200, "method": "percentile"}
+    expected = stats.bootstrap((*rows, gold), difference, **settings, rng=np.random.default_rng(3))
+    found = correlated(metric, 200)
+    assert found["difference"] == pytest.approx(difference(*rows, gold), abs=1e-6)
+    assert (found["ci_low"], found["ci_high"]) == pytest.approx(tuple(expected.confidence_interval), abs=1e-6)
+
+
+def test_the_p_of_a_difference_of_correlations_agrees_with_a_permutation_test():
+    (first, _, other), gold = predictions()
+
+    def difference(x, y):
+        return stats.pearsonr(x, gold).statistic - stats.pearsonr(y, gold).statistic
+
+    expected = stats.permutation_test(
+        (first, other), difference, permutation_type="samples", n_resamples=999, rng=0, vectorized=False
+    )
+    rows = [
+        outcome(name, np.stack([each, gold], axis=1), metric="pearson") for name, each in (("a", first), ("b", other))
+    ]
+    (found,) = compared(*rows, samples=2_000).to_pylist()
+    assert found["p_value"] == pytest.approx(expected.pvalue, abs=0.02)
+
+
+def test_equal_predictions_do_not_differ():
+    items = np.stack([predictions()[0][0], predictions()[1]], axis=1)
+    (row,) = compared(*(outcome(name, items, metric="spearman") for name in ("a", "b"))).to_pylist()
+    assert (row["p_value"], row["ci_low"], row["ci_high"], row["test"]) == (1, 0, 0, "paired_bootstrap")
+
+
+def test_means_that_are_not_of_hits_are_bootstrapped():
+    scores = np.random.default_rng(0).uniform([[0.0], [0.06]], [[1.0], [1.06]], (2, 300))
+    (row,) = compared(*(outcome(name, each, metric="map") for name, each in zip("ab", scores, strict=True))).to_pylist()
+    expected = stats.ttest_rel(*scores)
+    assert row["test"].startswith("paired_bootstrap")
+    assert row["p_value"] == pytest.approx(expected.pvalue, abs=0.02)
+    interval = expected.confidence_interval(0.95)
+    assert (row["ci_low"], row["ci_high"]) == pytest.approx((interval.low, interval.high), abs=0.01)
+
+
+def test_f1_is_made_again_from_counts():
+    counts = np.random.default_rng(0).integers(0, 4, (2, 40, 3))
+    counts[..., 0] = counts.min(axis=2)
+    rows = [
+        outcome(name, each, task="slot_labelling", metric="span_f1") for name, each in zip("ab", counts, strict=True)
+    ]
+    (row,) = compared(*rows).to_pylist()
+    correct, predicted, gold = counts.sum(axis=1).T
+    assert [row["value_a"], row["value_b"]] == pytest.approx((2 * correct / (predicted + gold)).tolist())
+
+
+def test_differences_do_not_depend_on_the_size_of_blocks(monkeypatch):
+    rows = [outcome(f"m{n}", np.random.default_rng(n).random(30), metric="map") for n in range(5)]
+    whole = compared(*rows)
+    monkeypatch.setattr(comparisons, "_BLOCK_DIFFERENCES", 700)
+    assert compared(*rows).equals(whole)
+
+
+# --- corrected over what ----------------------------------------------------------------------------------
+
+
+def test_holm_is_over_all_languages_pairs_of_methods_and_settings_of_a_metric():
+    problems = [("en-de", '{"pool_size": 9}'), ("de-en", '{"pool_size": 8}')]
+    rows = [
+        outcome(f"m{n}", np.roll(HITS[n], place) if n else np.ones(60), evaluated_on=languages, settings=settings)
+        for place, (languages, settings) in enumerate(problems)
+        for n in range(3)
+    ]
+    other = [outcome(f"m{n}", HITS[n], metric="another") for n in range(2)]
+    table = compared(*rows, *other).to_pylist()
+    family = [row for row in table if row["metric"] == "accuracy_at_1"]
+    assert len(family) == 6
+    expected = holm(np.array([row["p_value"] for row in family]))
+    assert [row["p_holm"] for row in family] == pytest.approx(expected.tolist())
+    (alone,) = [row for row in table if row["metric"] == "another"]
+    assert alone["p_holm"] == alone["p_value"]
+
+
+def test_long_comparisons_tell_how_far_they_are(monkeypatch, caplog):
+    monkeypatch.setattr(progress, "SECONDS", 0.0)
+    with caplog.at_level(logging.INFO, logger="disent_core"):
+        compared(outcome("raw", HITS[0]), outcome("dream", HITS[1]))
+    assert "1 of 1 problems compared" in caplog.messages[-1]

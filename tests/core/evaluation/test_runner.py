@@ -1,0 +1,232 @@
+"""The runner on small invented problems, and against counts by hand."""
+
+import json
+import logging
+from dataclasses import replace
+from datetime import UTC, datetime
+from weakref import WeakSet
+
+import numpy as np
+import pytest
+from toy_tasks import CONFIG, ENGLISH, GERMAN, crosslingual, vectors
+
+from disent_core import progress
+from disent_core.errors import EncoderError
+from disent_core.evaluation.contract import Measurement, Problem, Texts, measured
+from disent_core.evaluation.metrics.intervals import wilson
+from disent_core.evaluation.runner import evaluate
+from disent_core.storage.tables import SCHEMAS
+from disent_core.text import text_key
+
+NOW = datetime(2024, 5, 1, tzinfo=UTC)
+
+
+def run(problems, embed=vectors, *, seeds=None, config=CONFIG, settings=None):
+    return evaluate(
+        problems,
+        embed,
+        method="dream",
+        encoder="tiny",
+        trained_on="en-de",
+        seeds=seeds,
+        config=config,
+        fingerprint="f",
+        created_at=NOW,
+        settings=settings,
+    )
+
+
+def two_embeddings(texts, seed):
+    return {"meaning": vectors(texts, seed)["sentence"], "language": vectors(texts, 9)["sentence"]}
+
+
+def test_a_trained_method_has_an_aggregate_row_and_one_a_seed():
+    metrics = run(crosslingual(ENGLISH, GERMAN), two_embeddings, seeds=[3, 5]).metrics
+    assert metrics.schema == SCHEMAS["metrics"]
+    assert metrics.column("seed").to_pylist() == [None, 3, 5] * 4
+    assert metrics.column("evaluated_on").to_pylist() == ["en-de"] * 6 + ["de-en"] * 6
+    assert metrics.column("embedding").to_pylist() == (["meaning"] * 3 + ["language"] * 3) * 2
+
+
+def test_the_aggregate_is_the_mean_over_seeds_and_shares_their_settings():
+    seeds = list(range(12))
+    rows = run(crosslingual(ENGLISH, GERMAN), seeds=seeds).metrics.to_pylist()[:13]
+    values = [row["value"] for row in rows[1:]]
+    assert len(set(values)) > 1
+    assert rows[0]["value"] == pytest.approx(np.mean(values))
+    assert len({row["settings"] for row in rows}) == 1
+
+
+def test_an_untrained_method_has_the_aggregate_row_alone_with_the_wilson_interval():
+    rows = run(crosslingual(ENGLISH, GERMAN), settings={"pooling": "mean"}).metrics.to_pylist()
+    assert [row["seed"] for row in rows] == [None, None]
+    expected = wilson(round(rows[0]["value"] * 3), 3)
+    assert (rows[0]["ci_low"], rows[0]["ci_high"]) == pytest.approx(expected)
+    assert json.loads(rows[0]["settings"]) == {
+        "equal_text_counts": False,
+        "pool_duplicates": 0,
+        "pool_size": 3,
+        "pooling": "mean",
+        "split": "test",
+        "ties": "lowest",
+    }
+
+
+def test_texts_are_embedded_once_a_seed_however_many_problems_share_them():
+    calls = []
+
+    def embed(texts, seed):
+        calls.append((texts.language, seed))
+        return vectors(texts, seed)
+
+    run(crosslingual(ENGLISH, GERMAN), embed, seeds=[0, 1])
+    assert calls == [("en", 0), ("de", 0), ("en", 1), ("de", 1)]
+
+
+def test_matrices_are_let_go_after_their_last_problem():
+    class Watched(dict):
+        __hash__ = object.__hash__
+
+    alive, counts = WeakSet(), []
+
+    def embed(texts, seed):
+        matrices = Watched(vectors(texts, seed))
+        alive.add(matrices)
+        counts.append(len(alive))
+        return matrices
+
+    worlds = [{name: f"{text} {turn}" for name, text in ENGLISH.items()} for turn in range(4)]
+    run([problem for world in worlds for problem in crosslingual(world, world)], embed)
+    assert counts == [1, 2] * 4
+
+
+def test_rankings_are_of_the_first_seed_and_mark_the_gold_candidate():
+    problems = crosslingual(ENGLISH, GERMAN, replace(CONFIG, top_k=2))
+    found = run(problems, seeds=[8, 9])
+    metrics, rankings = found.metrics, found.rankings
+    assert rankings.schema == SCHEMAS["rankings"]
+    rows = rankings.to_pylist()
+    assert {row["seed"] for row in rows} == {8}
+    assert [row["rank"] for row in rows] == [1, 2] * 6
+    first = [row for row in rows if row["rank"] == 1 and row["evaluated_on"] == "en-de"]
+    assert np.mean([row["is_gold"] for row in first]) == metrics.column("value")[1].as_py()
+    assert all(row["is_gold"] == (row["query_id"] == row["candidate_id"]) for row in rows)
+
+
+def test_rankings_of_all_seeds_may_be_kept():
+    config = replace(CONFIG, rankings_seeds="all")
+    rankings = run(crosslingual(ENGLISH, GERMAN), seeds=[8, 9], config=config).rankings
+    assert set(rankings.column("seed").to_pylist()) == {8, 9}
+
+
+def test_no_problems_make_empty_tables_of_the_right_schema():
+    found = run([])
+    for name in ("metrics", "rankings", "outcomes"):
+        assert getattr(found, name).num_rows == 0
+        assert getattr(found, name).schema == SCHEMAS[name]
+
+
+def test_a_problem_is_scored_on_the_embeddings_that_it_applies_to():
+    problems = [replace(problem, embeddings=("language",)) for problem in crosslingual(ENGLISH, GERMAN)]
+    found = run(problems, two_embeddings)
+    assert set(found.metrics.column("embedding").to_pylist()) == {"language"}
+
+
+class Variance(Problem):
+    """Of the first two dimensions."""
+
+    def score(self, matrices):
+        items = np.concatenate([matrix[:, :2] for matrix in matrices.values()])
+        return [
+            measured("mean_x", items[:, 0]),
+            measured("covariance", items, statistic=lambda samples: samples.prod(axis=2).mean(axis=1)),
+            Measurement(metric="rows", value=3.0, n=3),
+        ]
+
+
+def variance():
+    roles = {name: Texts("en", [text_key(name)]) for name in ("train", "dev", "test")}
+    return Variance(task="v", dataset="toy", evaluated_on="en", texts=roles)
+
+
+def test_a_task_of_several_metrics_and_roles_needs_nothing_from_the_runner():
+    found = run([variance()], seeds=[1, 2])
+    assert found.metrics.column("metric").to_pylist() == ["mean_x"] * 3 + ["covariance"] * 3 + ["rows"] * 3
+    assert found.metrics.column("n").to_pylist() == [3] * 9
+    assert found.rankings.num_rows == 0
+
+
+# --- outcomes ---------------------------------------------------------------------------------------------
+
+
+def test_outcomes_are_the_items_of_every_seed_row_by_row():
+    rows = run([variance()], seeds=[1, 2]).outcomes.to_pylist()
+    assert [(row["metric"], row["seed"], row["columns"]) for row in rows] == [
+        ("mean_x", 1, 1),
+        ("mean_x", 2, 1),
+        ("covariance", 1, 2),
+        ("covariance", 2, 2),
+    ]
+    texts = list(variance().texts.values())
+    expected = np.concatenate([vectors(each, 2)["sentence"][:, :2] for each in texts]).astype(np.float32)
+    assert np.array_equal(np.array(rows[3]["items"]).reshape(3, 2), expected)
+    assert rows[1]["items"] == expected[:, 0].tolist()
+
+
+def test_an_untrained_method_has_outcomes_without_seed():
+    outcomes = run(crosslingual(ENGLISH, GERMAN)).outcomes
+    assert outcomes.schema == SCHEMAS["outcomes"]
+    assert outcomes["seed"].to_pylist() == [None, None]
+
+
+def test_outcomes_join_the_metrics_that_they_are_the_mean_of():
+    found = run(crosslingual(ENGLISH, GERMAN), two_embeddings, seeds=[3, 5])
+    keys = [name for name in SCHEMAS["outcomes"].names if name not in ("columns", "items")]
+    values = {tuple(row[key] for key in keys): row["value"] for row in found.metrics.to_pylist()}
+    rows = found.outcomes.to_pylist()
+    assert len(rows) == 8
+    for row in rows:
+        assert np.mean(row["items"]) == pytest.approx(values[tuple(row[key] for key in keys)])
+
+
+# --- what is refused --------------------------------------------------------------------------------------
+
+
+def test_a_vector_that_is_not_finite_names_embedding_language_and_seed():
+    def embed(texts, seed):
+        return {"meaning": np.full((len(texts), 2), np.nan)}
+
+    with pytest.raises(EncoderError, match=r"'meaning' of 3 en texts, seed 4: 3 of 3 .* first row 0"):
+        run(crosslingual(ENGLISH, GERMAN), embed, seeds=[4])
+
+
+def test_a_matrix_without_one_row_a_text_is_an_error():
+    with pytest.raises(EncoderError, match=r"shape \(2, 2\)"):
+        run(crosslingual(ENGLISH, GERMAN), lambda texts, seed: {"meaning": np.ones((2, 2))})
+
+
+@pytest.mark.parametrize(("name", "columns"), [("pearson", 2), ("median", 1)])
+def test_a_metric_is_measured_by_the_statistic_that_makes_it_again_from_its_outcomes(name, columns):
+    class Odd(Problem):
+        def score(self, matrices):
+            items = matrices["query"][:, :columns].squeeze()
+            axes = tuple(range(1, items.ndim + 1))
+            return [measured(name, items, statistic=lambda samples: np.median(samples, axis=axes))]
+
+    problem = Odd(task="o", dataset="toy", evaluated_on="en", texts=crosslingual(ENGLISH, GERMAN)[0].texts)
+    with pytest.raises(ValueError, match=f"{name} is measured by a statistic that its name does not stand for"):
+        run([problem])
+
+
+@pytest.mark.parametrize("seeds", [[], [1, 1]])
+def test_seeds_must_be_distinct_and_some(seeds):
+    with pytest.raises(ValueError, match="seeds are"):
+        run([], seeds=seeds)
+
+
+def test_long_evaluations_tell_how_far_they_are(monkeypatch, caplog):
+    monkeypatch.setattr(progress, "SECONDS", 0.0)
+    with caplog.at_level(logging.INFO, logger="disent_core"):
+        run(crosslingual(ENGLISH, GERMAN))
+    assert "2 of 2 problems scored" in caplog.messages[-1]
+    assert "0 s left" in caplog.messages[-1]

@@ -1,0 +1,55 @@
+"""Which languages and pairs a method is measured on, entry by entry."""
+
+import pytest
+
+from disent_core.experiment.scopes import scopes
+
+TEXT = """\
+[[corpora]]
+name = "one"
+format = "massive"
+path = "one"
+languages = ["en-US", "de-DE", "fr-FR", "it-IT"]
+
+[[corpora]]
+name = "two"
+format = "tatoeba"
+path = "two"
+pairs = ["de-en", "it-en"]
+
+[[encoders]]
+name = "toy"
+kind = "scratch"
+
+[experiment]
+pairs = ["en-de", "de-fr", "de-fr+en-de"]
+methods = ["raw", "dream"]
+
+[evaluation]
+unseen = false
+"""
+
+
+@pytest.fixture
+def measured(load):
+    config = load(TEXT)
+    return lambda method: {
+        entry: ["-".join((scope.corpus, *scope.languages)) for scope in scopes(config, config.methods[method], entry)]
+        for entry in config.entries
+    }
+
+
+def test_an_untrained_method_meets_each_scope_once_with_the_first_entry_that_has_it(measured):
+    assert measured("raw") == {
+        "en-de": ["one-en-de", "one-en", "one-de", "two-de-en", "one-it", "two-it-en"],  # italian is no entry's
+        "de-fr": ["one-de-fr", "one-fr"],
+        "de-fr+en-de": [],
+    }
+
+
+def test_a_trained_method_meets_what_each_entry_has(measured):
+    assert measured("dream") == {
+        "en-de": ["one-en-de", "one-en", "one-de", "two-de-en"],
+        "de-fr": ["one-de-fr", "one-de", "one-fr"],
+        "de-fr+en-de": ["one-de-fr", "one-en-de", "one-de", "one-fr", "one-en", "two-de-en"],
+    }

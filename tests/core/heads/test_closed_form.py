@@ -1,0 +1,252 @@
+"""Centering and projection against plain sums, scikit-learn and their own laws."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from synthetic import DIM, world
+
+from disent_core.errors import TrainingError
+from disent_core.heads import centered, projection, raw
+from disent_core.heads.centered import CenteredConfig
+from disent_core.heads.families import closed_form
+from disent_core.heads.projection import ProjectionConfig
+from disent_core.heads.run import HeadFiles, HeadRun, train_head
+from disent_core.training.data import TextFeatures, VectorBank
+
+METHODS = {"centered": centered.METHOD, "projection": projection.METHOD}
+
+
+def language_rows(data, language, split="train"):
+    """Vectors of a language's texts of a split, side by side with those of their translations."""
+    pairs, label = data.splits[split], data.languages.index(language)
+    found = []
+    for own, other in (("source", "target"), ("target", "source")):
+        chosen = pairs.language[own] == label
+        found += list(zip(pairs.text[own][chosen].tolist(), pairs.text[other][chosen].tolist(), strict=True))
+    vectors = data.vectors.take(torch.arange(int(data.vectors.starts[-1]))).double().numpy()
+    own, other = np.array(found).T
+    return vectors[own], vectors[other]
+
+
+def features(matrix, language):
+    rows = torch.as_tensor(np.asarray(matrix, dtype=np.float32))
+    return TextFeatures(VectorBank([rows]), torch.arange(len(rows)), language=language)
+
+
+def solved(method, data, config):
+    return closed_form.Solved(method, method.solve(data, config), config)
+
+
+def random_matrix(seed, rows=7, dim=DIM):
+    return np.random.default_rng(seed).normal(size=(rows, dim)) + 3
+
+
+# --- centered ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("language", ["en", "de", "es"])
+def test_the_mean_of_training_texts_is_taken_away(language):
+    data = world("en-de", "en-es").data
+    own = np.unique(language_rows(data, language)[0], axis=0)  # English is in both pairs, and counts once
+    texts = random_matrix(1)
+    embedded = solved(centered.METHOD, data, CenteredConfig()).embed(features(texts, language), None)["sentence"]
+    np.testing.assert_allclose(embedded, texts - own.mean(axis=0), atol=1e-5)
+
+
+def test_centering_leaves_the_training_texts_of_a_language_with_mean_zero():
+    data = world().data
+    rows = data.vectors.take(data.sentences[1]).numpy()
+    embedded = solved(centered.METHOD, data, CenteredConfig()).embed(features(rows, "de"), None)["sentence"]
+    np.testing.assert_allclose(embedded.mean(axis=0), 0, atol=1e-6)
+
+
+@given(st.integers(0, 99), st.floats(-50, 50))
+def test_transductive_centering_is_blind_to_a_shift_of_all_texts(seed, shift):
+    config = CenteredConfig(source="test")
+    texts = random_matrix(seed)
+    here, there = (
+        closed_form.Solved(centered.METHOD, {}, config).embed(features(rows, "xx"), None)["sentence"]
+        for rows in (texts, texts + shift)
+    )
+    np.testing.assert_allclose(here, there, atol=1e-4)
+    np.testing.assert_allclose(here, texts - texts.mean(axis=0), atol=1e-4)
+
+
+def test_the_presets_are_the_inductive_and_the_official_mean():
+    assert {name: config.source for name, config in centered.METHOD.presets.items()} == {
+        "paper": "train",
+        "official_code": "test",
+    }
+
+
+# --- projection -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ridge", [0.0, 2.5])
+def test_the_map_equals_scikit_learns(ridge):
+    from sklearn.linear_model import LinearRegression, Ridge
+
+    data = world(train=40).data
+    german, english = language_rows(data, "de")
+    reference = (Ridge(alpha=ridge) if ridge else LinearRegression()).fit(german, english)
+    texts = random_matrix(2)
+    embedded = solved(projection.METHOD, data, ProjectionConfig(ridge=ridge)).embed(features(texts, "de"), None)
+    np.testing.assert_allclose(embedded["sentence"], reference.predict(texts.astype(np.float32)), atol=1e-5)
+
+
+def test_the_map_of_fewer_pairs_than_dimensions_is_scikit_learns_of_least_norm():
+    from sklearn.linear_model import LinearRegression
+
+    data = world(train=4).data
+    german, english = language_rows(data, "de")
+    reference = LinearRegression().fit(german, english)
+    found = projection.METHOD.solve(data, ProjectionConfig())
+    np.testing.assert_allclose(found["weight.de"].numpy(), reference.coef_.T, atol=1e-6)
+    np.testing.assert_allclose(found["bias.de"].numpy(), reference.intercept_, atol=1e-6)
+
+
+def test_the_map_does_not_depend_on_the_size_of_blocks(monkeypatch):
+    data = world(train=40).data
+    whole = projection.METHOD.solve(data, ProjectionConfig())
+    for module in (closed_form, projection):
+        monkeypatch.setattr(module, "BLOCK_ROWS", 7)
+    for name, value in projection.METHOD.solve(data, ProjectionConfig()).items():
+        torch.testing.assert_close(value, whole[name])
+
+
+@given(st.integers(0, 99))
+def test_a_language_that_is_an_affine_image_of_english_is_mapped_onto_it(seed):
+    rng = np.random.default_rng(seed)
+    english, turn = rng.normal(size=(30, DIM)), np.linalg.qr(rng.normal(size=(DIM, DIM)))[0]
+    other = english @ turn * 2 + rng.normal(size=DIM)
+    bank = VectorBank([torch.from_numpy(np.concatenate([other, english]).astype(np.float32))])
+    weight, bias = projection.least_squares(bank, torch.arange(30), torch.arange(30, 60), ridge=0.0)
+    np.testing.assert_allclose(other @ weight.numpy() + bias.numpy(), english, atol=1e-4)
+
+
+@pytest.mark.parametrize("pair", ["en-de", "de-en"])
+def test_english_stays_as_it_is_on_either_side(pair):
+    texts = random_matrix(3)
+    embedded = solved(projection.METHOD, world(pair).data, ProjectionConfig()).embed(features(texts, "en"), None)
+    np.testing.assert_array_equal(embedded["sentence"], texts.astype(np.float32))
+
+
+def test_without_english_the_first_language_stays_as_it_is():
+    own, texts = solved(projection.METHOD, world("fr-de").data, ProjectionConfig()), random_matrix(3)
+    np.testing.assert_array_equal(own.embed(features(texts, "fr"), None)["sentence"], texts.astype(np.float32))
+    assert not np.allclose(own.embed(features(texts, "de"), None)["sentence"], texts)
+
+
+def test_a_mixture_has_the_map_of_each_pair():
+    mixed = projection.METHOD.solve(world("en-de", "en-es").data, ProjectionConfig())
+    for pair, language in (("en-de", "de"), ("en-es", "es")):
+        alone = projection.METHOD.solve(world(pair).data, ProjectionConfig())
+        torch.testing.assert_close(mixed[f"weight.{language}"], alone[f"weight.{language}"])
+
+
+def test_a_language_without_pairs_with_the_pivot_is_an_error():
+    with pytest.raises(TrainingError, match="'fr' has no training pair with 'en'"):
+        projection.METHOD.solve(world("en-de", "de-fr").data, ProjectionConfig())
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_the_transductive_map_gives_both_sides_the_mean_zero_and_else_the_same(language):
+    data, texts = world().data, random_matrix(4)
+    plain, centred = (
+        solved(projection.METHOD, data, config).embed(features(texts, language), None)["sentence"]
+        for config in (ProjectionConfig(), ProjectionConfig(center="test"))
+    )
+    np.testing.assert_allclose(centred, plain - plain.mean(axis=0), atol=1e-4)
+
+
+@pytest.mark.parametrize("ridge", [-1.0, float("nan")])
+def test_a_negative_ridge_is_refused(ridge):
+    with pytest.raises(ValueError, match="ridge must not be negative"):
+        ProjectionConfig(ridge=ridge)
+
+
+# --- both -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_a_language_that_was_not_trained_on_is_named_beside_the_known(method):
+    own = solved(method, world().data, method.presets["paper"])
+    with pytest.raises(TrainingError, match=r"'ja', only of de, en\. Train it on a pair"):
+        own.embed(features(random_matrix(0), "ja"), None)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a head goes."""
+
+    files: HeadFiles
+
+    def run(self, method, **changes):
+        known = {"encoder": "toy", "trained_on": "en-de", "data_fingerprint": "d", "encoder_fingerprint": "e"}
+        known |= {"name": method.name, "method": method, "settings": method.presets["paper"], "seeds": (0,)}
+        return HeadRun(**(known | changes))
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(HeadFiles(tmp_path / "weights.safetensors", tmp_path / "curve.parquet", tmp_path / "checkpoint"))
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_a_head_is_solved_once_and_embeds_from_its_file_as_from_memory(place, method):
+    run, data = place.run(method), world().data
+    reports = [train_head(run, place.files, lambda: data, device="cpu") for _ in range(2)]
+    assert [(one.steps, one.is_reused) for one in reports] == [(1, False), (0, True)]
+    assert reports[0].content == reports[1].content
+    found = features(random_matrix(5), "de")
+    loaded = method.load(place.files.weights, run.settings, "cpu").embed(found, None)["sentence"]
+    np.testing.assert_array_equal(loaded, solved(method, data, run.settings).embed(found, None)["sentence"])
+    assert loaded.dtype == np.float32
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_a_checkpoint_of_the_same_run_is_replayed_and_any_other_is_not(place, method):
+    path = place.files.checkpoint
+
+    def fit(run):
+        (epoch,) = method.fit(world().data, method.presets["paper"], (0,), checkpoint=path, device="cpu", run=run)
+        return epoch
+
+    first = fit("a")
+    again = fit("a")
+    assert (first.is_replayed, again.is_replayed, again) == (False, True, first)
+    assert not fit("b").is_replayed
+    path.write_bytes(b"torn")
+    assert not fit("b").is_replayed
+
+
+def test_dev_terms_are_those_of_a_loop_over_dev_pairs(tmp_path):
+    data = world(dev=9).data
+    own = solved(centered.METHOD, data, CenteredConfig())
+    german, english = (own.embed(features(rows, language), None)["sentence"] for rows, language in
+                       zip(language_rows(data, "de", "dev"), ("de", "en"), strict=True))  # fmt: skip
+    cosine = np.array([[a @ b / np.linalg.norm(a) / np.linalg.norm(b) for b in english] for a in german])
+    (epoch,) = centered.METHOD.fit(
+        data, CenteredConfig(), (0,), checkpoint=tmp_path / "checkpoint", device="cpu", run="r"
+    )
+    hits = [np.mean(scores.argmax(axis=1) == np.arange(9)) for scores in (cosine, cosine.T)]
+    assert epoch.terms["dev"]["total"] == pytest.approx((1 - np.mean(np.diag(cosine)),), abs=1e-6)
+    assert epoch.terms["dev"]["accuracy_at_1"] == pytest.approx((np.mean(hits),))
+
+
+def test_no_dev_pairs_are_an_error_with_a_remedy(place):
+    data = world().data
+    none = data.splits["dev"].select(torch.arange(0))
+    data = replace(data, splits={**data.splits, "dev": none})
+    with pytest.raises(TrainingError, match="Give the corpus a dev split"):
+        train_head(place.run(centered.METHOD), place.files, lambda: data, device="cpu")
+
+
+def test_an_untrained_method_has_no_epochs_and_no_weights(tmp_path):
+    assert list(raw.METHOD.fit(world().data, raw.RawConfig(), (0,), checkpoint=tmp_path, device="cpu", run="r")) == []
+    with pytest.raises(ValueError, match="raw has no weights"):
+        raw.METHOD.save(tmp_path, tmp_path, {})

@@ -1,0 +1,126 @@
+"""DREAM equals its formulas, written as loops over pairs and dimensions with plain floats."""
+
+import pytest
+import torch
+from loops import DIM, LANGUAGES, PAIRS, SIDES, batch_of, cosine, cross_entropy, hinge, split, through
+from synthetic import world
+
+from disent_core.heads.dream import METHOD, DreamConfig, DreamHead, draws
+from disent_core.training.sampling import PairSampler
+
+GROUPS = {
+    "language": {"language_embedding", "language_identification"},
+    "meaning": {"meaning_parallel", "meaning_random"},
+}
+PARTNERS = {  # of the meaning loss, of the language loss
+    "same_language": ("partner", "partner"),
+    "random_batch_row": ("other_pair", "partner"),
+    "half_batch": ("second_half", "second_half"),
+    "next_in_batch": ("next", "next"),
+}
+
+
+def head(**switches) -> DreamHead:
+    torch.manual_seed(0)
+    return DreamHead(DIM, LANGUAGES, DreamConfig(**switches)).double()
+
+
+def batch(own: DreamHead):
+    rows = batch_of(*PairSampler(world().data, draws=draws(own.config)).roles)
+    if own.config.partner == "next_in_batch":
+        for side in SIDES:
+            following = torch.arange(PAIRS).roll(-1)
+            rows |= {f"{side}_next_in_batch": following, f"{side}_next_vectors": rows[f"{side}_vectors"][following]}
+    return rows
+
+
+def loop_terms(own: DreamHead, rows) -> dict[str, float]:
+    meaning_partner, language_partner = PARTNERS[own.config.partner]
+    terms = dict.fromkeys(("reconstruction", *GROUPS["language"], *GROUPS["meaning"], "language_repulsion"), 0.0)
+    parts = {
+        role: split(own, rows, role)
+        for side in SIDES
+        for role in (side, *(f"{side}_{kind}" for kind in set(PARTNERS[own.config.partner])))
+    }
+    for i in range(PAIRS):
+        terms["meaning_parallel"] += (1 - cosine(parts["source"][1][i], parts["target"][1][i])) / PAIRS
+        terms["language_repulsion"] += hinge(cosine(parts["source"][2][i], parts["target"][2][i])) / PAIRS
+        for side in SIDES:
+            e, meaning, language = (part[i] for part in parts[side])
+            terms["reconstruction"] += (
+                sum((a - (b + c)) ** 2 for a, b, c in zip(e, meaning, language, strict=True)) / DIM / PAIRS
+            )
+            random = parts[f"{side}_{meaning_partner}"][1][i], parts[f"{side}_{language_partner}"][2][i]
+            terms["meaning_random"] += hinge(cosine(meaning, random[0])) / PAIRS
+            terms["language_embedding"] += (1 - cosine(language, random[1])) / PAIRS
+            label = int(rows[f"{side}_language"][i])
+            terms["language_identification"] += cross_entropy(through(own.identity, language), label) / PAIRS
+    left_out = set().union(*(GROUPS[group] for group in own.config.without))
+    left_out |= set() if own.config.language_repulsion else {"language_repulsion"}
+    return {name: value for name, value in terms.items() if name not in left_out}
+
+
+@pytest.mark.parametrize(
+    "switches",
+    [
+        {},
+        {"without": ("language",)},
+        {"without": ("meaning",)},
+        {"without": ("language", "meaning")},
+        {"partner": "random_batch_row"},
+        {"partner": "half_batch"},
+        {"partner": "next_in_batch"},
+        {"language_repulsion": True},
+    ],
+    ids=str,
+)
+def test_every_term_equals_a_loop_over_pairs(switches):
+    own = head(**switches)
+    rows = batch(own)
+    assert {name: value.item() for name, value in own(rows).items()} == pytest.approx(loop_terms(own, rows), abs=1e-9)
+
+
+def test_the_terms_are_the_five_of_the_paper():
+    assert set(head()(batch(head()))) == {"reconstruction", *GROUPS["language"], *GROUPS["meaning"]}
+
+
+@pytest.mark.parametrize("partner", sorted(set(PARTNERS) - {"next_in_batch"}))
+def test_random_partners_take_part_in_two_terms_only(partner):
+    own = head(partner=partner)
+    rows = batch(own)
+    others = rows["role_vectors"].clone()
+    others[2:] = others[2:].flip(1)
+    before, after = own(rows), own(rows | {"role_vectors": others})
+    assert {name for name in before if not torch.equal(before[name], after[name])} == {
+        "meaning_random",
+        "language_embedding",
+    }
+
+
+@pytest.mark.parametrize("preset", METHOD.presets)
+def test_gradients_reach_every_parameter_of_each_preset(preset):
+    own = head(partner=METHOD.presets[preset].partner)
+    sum(own(batch(own)).values()).backward()
+    assert all(value.grad is not None and value.grad.abs().sum() > 0 for value in own.parameters())
+
+
+@pytest.mark.parametrize("partner", PARTNERS)
+def test_one_optimisation_step_lowers_the_total(partner):
+    own = head(partner=partner)
+    optimiser = torch.optim.SGD(own.parameters(), lr=0.01)
+    before = sum(own(batch(own)).values())
+    before.backward()
+    optimiser.step()
+    assert sum(own(batch(own)).values()) < before
+
+
+def test_the_paper_preset_has_the_papers_settings():
+    paper = METHOD.presets["paper"]
+    assert (paper.learning_rate, paper.batch_size, paper.patience, paper.max_epochs) == (1e-4, 512, 15, 1000)
+    assert (paper.validation, paper.validation_fraction) == ("train_fraction", 0.1)
+    assert (paper.partner, paper.validation_draws, paper.precision) == ("same_language", "fixed", "float32")
+
+
+def test_the_official_code_waits_less_and_redraws_what_it_validates_on():
+    official = METHOD.presets["official_code"]
+    assert (official.partner, official.validation_draws, official.patience) == ("random_batch_row", "each_epoch", 10)

@@ -1,0 +1,390 @@
+"""EMU: what a step changes and what it leaves, and the terms of a batch, against loops over plain floats."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from synthetic import DIM, world
+
+from disent_core.errors import TrainingError
+from disent_core.heads import emu
+from disent_core.heads.emu import METHOD, NO_DISCRIMINATOR, PARALLEL, EmuConfig, EmuTrainee
+from disent_core.heads.families.intent import intent_accuracy, intent_trainees
+from disent_core.heads.families.intent_data import intent_data
+from disent_core.heads.intent_baselines import (
+    ContrastiveConfig,
+    ContrastiveTrainee,
+    LabelPool,
+    NPairConfig,
+    NPairTrainee,
+)
+from disent_core.training.stepwise_state import generator
+
+WORLD = world("en-de", "en-es")
+
+
+@pytest.fixture(autouse=True)
+def a_small_discriminator(monkeypatch):
+    """Loops over 900 x 900 weights take seconds."""
+    monkeypatch.setattr(emu, "_HIDDEN", 12)
+
+
+def config(**changes) -> EmuConfig:
+    return EmuConfig(**{"tune": "head", "batch_size": 5, **changes})
+
+
+def trainee(own=None, kind=EmuTrainee, data=None, **changes):
+    """One on float64 vectors that is no longer the identity."""
+    own = own or config(**changes)
+    torch.manual_seed(0)
+    made = intent_trainees(kind, data or WORLD.data, own, "cpu")(0).double()
+    made.inputs = made.inputs.double()
+    with torch.no_grad():
+        made.source.map.weight.add_(0.1 * torch.randn(DIM, DIM, dtype=torch.float64))
+    return made
+
+
+def snapshot(module):
+    return {name: value.detach().clone() for name, value in module.state_dict().items()}
+
+
+def changed(before, after):
+    return {name.split(".")[0] for name in before if not torch.equal(before[name], after[name])}
+
+
+# --- the terms, as loops ----------------------------------------------------------------------------------
+
+
+def dot(left, right):
+    return sum(a * b for a, b in zip(left, right, strict=True))
+
+
+def through(layer, x):
+    return [dot(row, x) + bias for row, bias in zip(layer.weight.tolist(), layer.bias.tolist(), strict=True)]
+
+
+ACTIVATIONS = {
+    "leaky_relu": lambda x: x if x > 0 else 0.2 * x,
+    "relu": lambda x: max(0.0, x),
+    "tanh": math.tanh,
+}
+
+
+def loop_terms(own: EmuTrainee, batch) -> dict[str, float]:
+    """In evaluation mode: no dropout, and running centers stay."""
+    settings = own.config
+    texts = own.inputs.tolist()
+    embed = lambda row: through(own.source.map, texts[row])  # noqa: E731
+    labels = own.data.labels[batch["rows"]].tolist()
+    vectors = [embed(row) for row in batch["rows"].tolist()]
+    scaled = [[settings.alpha * value / math.sqrt(dot(u, u)) for value in u] for u in vectors]
+    classification = center = adversary = 0.0
+    centers = own.centers.tolist()
+    if settings.centers == "batch":
+        for label in set(labels):
+            members = [u for u, y in zip(vectors, labels, strict=True) if y == label]
+            centers[label] = [sum(column) / len(members) for column in zip(*members, strict=True)]
+    for u, unit, y in zip(vectors, scaled, labels, strict=True):
+        logits = through(own.classifier, unit)
+        top = max(logits)
+        classification += top + math.log(sum(math.exp(logit - top) for logit in logits)) - logits[y]
+        center += sum((a - b) ** 2 for a, b in zip(u, centers[y], strict=True)) / 2
+    others = [row for row in batch["others"][:, -1].tolist() if row >= 0]
+    pairs = [(u, embed(v)) for u, v in zip(vectors, batch["others"][:, -1].tolist(), strict=True) if v >= 0]
+    for u, v in pairs:
+        a, b = loop_logit(own, u), loop_logit(own, v)
+        ce = math.log(1 + math.exp(-a)) + math.log(1 + math.exp(b))
+        adversary -= settings.gamma * (ce if settings.disc_loss == "ce_clip" else b - a)
+    count = len(vectors)
+    return {
+        "classification": classification / count,
+        "center": settings.center_weight * center / (1 if settings.center_reduction == "sum" else count),
+        "adversary": adversary / max(len(others), 1),
+    }
+
+
+def loop_logit(own: EmuTrainee, x) -> float:
+    if own.config.disc_input == "normalised":
+        x = [own.config.alpha * value / math.sqrt(dot(x, x)) for value in x]
+    for index in (0, 3):
+        x = [ACTIVATIONS[own.config.disc_activation](value) for value in through(own.discriminator[index], x)]
+    return through(own.discriminator[6], x)[0]
+
+
+SWITCHES = {
+    "paper": {},
+    "alpha": {"alpha": 3.0},
+    "centers_batch": {"centers": "batch"},
+    "centers_learned": {"centers": "learned"},
+    "center_mean": {"center_reduction": "mean", "center_weight": 0.3},
+    "wgan": {"disc_loss": "wgan", "gamma": 0.5},
+    "relu": {"disc_activation": "relu", "gamma": 0.5},
+    "tanh": {"disc_activation": "tanh", "gamma": 0.5},
+    "normalised": {"disc_input": "normalised", "gamma": 0.5},
+    "translation": {"adversary": "translation", "gamma": 0.5},
+}
+
+
+@pytest.mark.parametrize("switches", SWITCHES.values(), ids=SWITCHES)
+def test_the_terms_of_a_batch_equal_loops_over_utterances(switches):
+    own = trainee(**switches).eval()
+    with torch.no_grad():
+        own.centers.add_(torch.randn(own.centers.shape, generator=generator(1), dtype=torch.float64))
+        for parameter in own.discriminator.parameters():
+            parameter.mul_(3)  # logits that are not next to nothing
+    for batch in own.batches(0):
+        with torch.no_grad():
+            found = own.terms(batch, own.vectors)
+        assert {name: float(value) for name, value in found.items()} == pytest.approx(loop_terms(own, batch), abs=1e-6)
+
+
+def test_an_utterance_without_translation_has_no_part_in_the_adversary():
+    own = trainee(adversary="translation", gamma=0.5).eval()
+    batch = dict(own.batches(0)[0])
+    batch["others"] = batch["others"].clone()
+    batch["others"][:2] = -1
+    with torch.no_grad():
+        found = own.terms(batch, own.vectors)
+    assert float(found["adversary"]) == pytest.approx(loop_terms(own, batch)["adversary"], abs=1e-6)
+    batch["others"][:] = -1
+    assert own.terms(batch, own.vectors)["adversary"] == 0
+
+
+# --- what a step changes ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("disc_loss", ["ce_clip", "wgan"])
+def test_the_discriminators_updates_leave_encoder_classifier_and_centers_alone(disc_loss):
+    own = trainee(disc_loss=disc_loss).train()
+    before = snapshot(own)
+    own.update_discriminator(own.batches(0)[0])
+    assert changed(before, snapshot(own)) == {"discriminator"}
+    assert all(value.grad is None for name, value in own.named_parameters() if "discriminator" not in name)
+
+
+@pytest.mark.parametrize("disc_loss", ["ce_clip", "wgan"])
+def test_a_step_on_the_loss_leaves_the_discriminator_alone(disc_loss):
+    own = trainee(disc_loss=disc_loss, gamma=1.0).train()
+    before = snapshot(own)
+    super(EmuTrainee, own).step(own.batches(0)[0])
+    assert changed(before, snapshot(own)) == {"source", "classifier", "centers"}
+    assert all(value.grad is None for value in own.discriminator.parameters())
+
+
+@pytest.mark.parametrize("clip", [0.01, 0.003])
+def test_every_weight_of_the_discriminator_is_within_the_clip_after_each_update(clip, monkeypatch):
+    own = trainee(clip=clip).train()
+    seen, clip_ = [], type(own.discriminator).clip_
+
+    def watched(self, bound):
+        clip_(self, bound)
+        seen.append(max(float(value.detach().abs().max()) for value in self.parameters()))
+
+    monkeypatch.setattr(type(own.discriminator), "clip_", watched)
+    own.update_discriminator(own.batches(0)[0])
+    assert len(seen) == 5
+    assert all(largest <= clip for largest in seen)
+
+
+def test_the_discriminators_updates_lower_its_loss_and_a_step_of_the_encoder_raises_it():
+    own = trainee(gamma=1e3, clip=1.0, learning_rate=0.01).eval()  # without dropout
+    batch = own.batches(0)[0]
+    repeated = {name: value[:, -1:].expand(-1, 6) for name, value in batch.items() if value.ndim == 2}
+
+    def loss():
+        with torch.no_grad():
+            return float(own.terms(batch, own.vectors)["adversary"]) / -own.config.gamma
+
+    at_first = loss()
+    own.update_discriminator({**batch, **repeated})
+    fooled = loss()
+    assert fooled < at_first
+    super(EmuTrainee, own).step(batch)
+    assert loss() > fooled
+
+
+def test_the_adversarys_gradient_reaches_the_encoder_from_both_languages():
+    own = trainee(gamma=1.0).eval()
+    batch = own.batches(0)[0]
+    for role in ("rows", "others"):
+        rows = batch["rows"] if role == "rows" else batch["others"][:, -1]
+        own.inputs.requires_grad_().grad = None
+        own.terms(batch, own.vectors)["adversary"].backward()
+        assert (own.inputs.grad[rows] != 0).any(dim=1).all()
+
+
+def test_the_discriminator_has_two_layers_of_900_and_one_logit(monkeypatch):
+    monkeypatch.undo()
+    shapes = [tuple(value.shape) for value in emu.Discriminator(768, "leaky_relu").parameters() if value.ndim > 1]
+    assert shapes == [(900, 768), (900, 900), (1, 900)]
+
+
+def test_running_centers_move_in_training_only_and_have_no_gradient():
+    own = trainee().eval()
+    batch = own.batches(0)[0]
+    before = own.centers.clone()
+    own.terms(batch, own.vectors)
+    assert torch.equal(own.centers, before)
+    own.train().terms(batch, own.vectors)
+    assert not torch.equal(own.centers, before)
+    assert not own.centers.requires_grad
+
+
+def test_learned_centers_are_trained():
+    own = trainee(centers="learned", center_weight=0.1).train()
+    before = own.centers.detach().clone()
+    own.step(own.batches(0)[0])
+    assert not torch.equal(own.centers, before)
+
+
+def test_one_pass_for_all_updates_equals_a_pass_for_each():
+    own, other = trainee().eval(), trainee().eval()
+    batch = own.batches(0)[0]
+    own.update_discriminator(batch)
+    for update in range(5):
+        part = {name: batch[name][:, [update, -1]] for name in ("own", "others")}
+        other.update_discriminator(part)
+    for name, value in other.discriminator.state_dict().items():
+        assert torch.allclose(value, own.discriminator.state_dict()[name], atol=1e-9), name
+
+
+# --- who meets in a step ----------------------------------------------------------------------------------
+
+
+def language_of(data, row):
+    return data.texts[row].split()[1]
+
+
+def test_labelled_utterances_are_english_and_adversarial_ones_of_one_other_language_an_update():
+    own = trainee()
+    languages = set()
+    for batch in own.batches(0):
+        assert {language_of(own.data, row) for row in batch["own"].flatten().tolist()} == {"en"}
+        assert torch.equal(batch["own"][:, -1], batch["rows"])
+        for others in batch["others"].T:
+            (language,) = {language_of(own.data, row) for row in others.tolist()}
+            languages.add(language)
+    assert languages == {"de", "es"}
+
+
+def test_every_labelled_utterance_comes_once_an_epoch_in_an_order_of_its_own():
+    own = trainee()
+    first, second = (torch.cat([batch["rows"] for batch in own.batches(epoch)]) for epoch in (0, 1))
+    assert sorted(first.tolist()) == sorted(second.tolist()) == own.data.labelled.tolist()
+    assert not torch.equal(first, second)
+
+
+def test_the_parallel_adversary_is_the_translation_by_id():
+    own = trainee(adversary="translation")
+    for batch in own.batches(0):
+        for left, right in zip(batch["own"].flatten().tolist(), batch["others"].flatten().tolist(), strict=True):
+            assert own.data.texts[left].split()[2] == own.data.texts[right].split()[2]
+            assert language_of(own.data, right) != "en"
+
+
+def test_an_id_that_two_corpora_have_has_no_translation():
+    data = WORLD.data
+    twice = replace(data.utterances["train"]["de"], ids=["0", "0", *data.utterances["train"]["de"].ids[2:]])
+    utterances = {**data.utterances, "train": {**data.utterances["train"], "de": twice}}
+    own = intent_data(replace(data, utterances=utterances))
+    german = [language_of(own, int(pool[0])) for pool in own.adversarial].index("de")
+    assert own.translations[german, :3].tolist() == [-1, -1, int(own.adversarial[german][2])]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "labelled", "adversaries"),
+    [
+        ({}, {"en"}, ["de", "es"]),
+        ({"training": ("de", "es")}, {"de", "es"}, ["en"]),
+        ({"adversarial": ("es",)}, {"en"}, ["es"]),
+    ],
+)
+def test_languages_have_their_roles(chosen, labelled, adversaries):
+    own = intent_data(WORLD.data, **chosen)
+    assert {language_of(own, row) for row in own.labelled.tolist()} == labelled
+    assert [language_of(own, int(pool[0])) for pool in own.adversarial] == adversaries
+    assert all(row >= own.first_dev for row in own.dev_labelled.tolist())
+
+
+def test_without_english_the_first_language_is_the_training_language():
+    own = intent_data(world("de-es").data)
+    assert {language_of(own, row) for row in own.labelled.tolist()} == {"de"}
+
+
+def test_unknown_languages_and_missing_intents_are_errors():
+    with pytest.raises(TrainingError, match=r"\['fr'\] are no languages"):
+        intent_data(WORLD.data, ("fr",))
+    with pytest.raises(TrainingError, match="nothing to tell apart"):
+        trainee(training_languages=("en", "de", "es"))
+    data = WORLD.data
+    none = {name: replace(own, intents=[None] * len(own)) for name, own in data.utterances["train"].items()}
+    with pytest.raises(TrainingError, match="no training utterance"):
+        intent_data(replace(data, utterances={**data.utterances, "train": none}))
+
+
+# --- the baselines' partners ------------------------------------------------------------------------------
+
+
+def test_a_pool_draws_the_same_label_never_the_utterance_itself_and_other_labels_alike():
+    labels = torch.tensor([-1, 2, 0, 1, 1, 0, 2, 2, 4])
+    pool = LabelPool(torch.arange(1, 9), labels)
+    rows = torch.arange(1, 9).repeat(2000)
+    same, different = pool.same(rows, generator(0)), pool.different(rows, generator(1))
+    assert torch.equal(labels[same], labels[rows])
+    assert torch.equal(same == rows, rows == 8)  # the only one of its label
+    assert (labels[different] != labels[rows]).all()
+    for row in (1, 3, 8):
+        others = torch.bincount(different[rows == row], minlength=9)[1:]
+        possible = others[labels[1:] != labels[row]].double()
+        assert (possible / possible.sum() - 1 / len(possible)).abs().max() < 0.05
+
+
+def test_a_pool_of_one_label_is_an_error():
+    with pytest.raises(TrainingError, match="the same intent"):
+        LabelPool(torch.arange(3), torch.zeros(3, dtype=torch.long))
+
+
+def test_siamese_partners_are_of_both_kinds_and_n_pair_has_one_positive_and_four_negatives():
+    pairs = trainee(ContrastiveConfig(tune="head", batch_size=5), ContrastiveTrainee)
+    same = torch.cat([pairs.labels(b["rows"]) == pairs.labels(b["others"]) for e in range(4) for b in pairs.batches(e)])
+    assert 0.2 < same.double().mean() < 0.8
+    own = trainee(NPairConfig(tune="head", batch_size=5), NPairTrainee)
+    for batch in own.batches(0):
+        labels = own.labels(batch["rows"])
+        assert torch.equal(own.labels(batch["positives"]), labels)
+        assert (batch["positives"] != batch["rows"]).all()
+        assert batch["negatives"].shape == (len(labels), 4)
+        assert (own.data.labels[batch["negatives"]] != labels.unsqueeze(1)).all()
+
+
+def test_the_dev_accuracy_leaves_the_translation_out():
+    vectors = [torch.eye(3), torch.eye(3) + 0.01]
+    labels = [torch.tensor([0, 1, 2])] * 2
+    assert intent_accuracy(vectors, labels) == 0
+    near = torch.tensor([[1.0, 0.1], [1.0, 0.0], [0.0, 1.0], [0.1, 1.0]])
+    assert intent_accuracy([near, near], [torch.tensor([0, 0, 1, 1])] * 2) == 1
+    assert intent_accuracy([near], [torch.tensor([0, 0, 1, 0])]) == 0.5
+
+
+# --- settings ---------------------------------------------------------------------------------------------
+
+
+def test_presets_say_what_the_paper_says():
+    paper = METHOD.presets["paper"]
+    assert (paper.alpha, paper.gamma, paper.center_weight, paper.discriminator_updates) == (50, 1e-4, 1e-4, 5)
+    assert (paper.learning_rate, paper.discriminator_learning_rate, paper.clip) == (1e-3, 5e-4, 0.01)
+    assert (paper.batch_size, paper.epochs, paper.tune) == (16, 3, "encoder")
+    assert METHOD.presets["transformer"] == replace(paper, learning_rate=2e-5)
+    assert METHOD.presets["head"] == replace(paper, tune="head")
+    assert not NO_DISCRIMINATOR.presets["paper"].discriminator
+    assert PARALLEL.presets["paper"].adversary == "translation"
+
+
+@pytest.mark.parametrize("wrong", [
+    {"alpha": 0.0}, {"gamma": -1.0}, {"center_weight": float("nan")}, {"clip": 0.0}, {"center_rate": 0.0},
+    {"discriminator_updates": 0}, {"batch_size": 0}, {"epochs": 0}, {"learning_rate": 0.0}, {"weight_decay": -1.0},
+])  # fmt: skip
+def test_wrong_values_are_refused_by_name(wrong):
+    with pytest.raises(ValueError, match=f"^{next(iter(wrong))} must"):
+        config(**wrong)

@@ -1,0 +1,407 @@
+"""Tuning: an untuned encoder is the frozen one, cut-off runs are whole runs, and files give the vectors back."""
+
+import itertools
+import json
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+import torch
+from pydantic import TypeAdapter
+from safetensors import safe_open
+from synthetic import world
+from tiny_encoder import tiny_encoder
+
+from disent_core.encoders.fine_tunable_map import TunableEncoder, VectorMap, embed_all
+from disent_core.encoders.huggingface import HuggingFaceConfig, load
+from disent_core.errors import TrainingError
+from disent_core.heads import emu, fine_tuned_encoder, intent_baselines
+from disent_core.heads.contract import Need
+from disent_core.heads.run import HeadFiles, HeadRun, train_head
+from disent_core.storage.tables import SCHEMAS, rows_table
+from disent_core.training import stepwise
+from disent_core.training.build_data import training_data
+from disent_core.training.data import SIDES, TextFeatures
+from disent_core.training.stacked import curve_table
+
+METHODS = {
+    method.name: method
+    for method in (
+        emu.METHOD,
+        emu.NO_DISCRIMINATOR,
+        emu.NO_DISCRIMINATOR_NO_CENTER,
+        emu.PARALLEL,
+        intent_baselines.SOFTMAX,
+        intent_baselines.CONTRASTIVE,
+        intent_baselines.NPAIR,
+        fine_tuned_encoder.METHOD,
+    )
+}
+TEXTS = ["toy en 1", "toy de 2 3 4 5 6 7", "toy", "toy es 9", "en en en en en en en en en", "unheard"]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    return tiny_encoder(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(scope="module")
+def data(files):
+    return replace(world("en-de", dim=16).data, encoder=files)
+
+
+def settings(name, *, tune="encoder", **changes):
+    """A few fast epochs."""
+    base = METHODS[name].presets["paper"]
+    fast = {"batch_size": 5, "epochs": 2, "learning_rate": 1e-3, "checkpoint_seconds": 0.0}
+    return replace(base, **(fast | ({} if name == "tuned" else {"tune": tune}) | changes))
+
+
+def run(name, data, config, path, seeds=(0, 1)):
+    return METHODS[name].fit(data, config, seeds, checkpoint=path, device="cpu", run="run")
+
+
+def untimed(epochs):
+    return [replace(epoch, seconds=0.0) for epoch in epochs]
+
+
+def kept(path):
+    with safe_open(path, framework="pt") as file:
+        return {key: file.get_tensor(key) for key in file.keys() if key.startswith("best.")}
+
+
+def features(data, texts, language="en"):
+    own = data.utterances["dev"][language]
+    return TextFeatures(data.vectors, own.rows, texts=own.texts if texts else None)
+
+
+# --- the encoder ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("pooling", "layer"), [("mean", -1), ("cls", -1), ("pooler", -1), ("mean", 1), ("cls", 0)])
+def test_an_encoder_that_is_not_yet_tuned_gives_the_frozen_encoders_vectors(files, pooling, layer):
+    own = HuggingFaceConfig(name="tiny", path=str(files.folder), pooling=pooling, layer=layer, max_length=8)
+    frozen = np.zeros((len(TEXTS), 16), np.float32)
+    for batch in load(own, "cpu").encode(TEXTS, states=False):
+        frozen[batch.indices] = batch.vectors
+    source = TunableEncoder(replace(files, pooling=pooling, layer=layer, max_length=8), "cpu")
+    found = embed_all(source, source.prepare(TEXTS), torch.arange(len(TEXTS)))
+    np.testing.assert_allclose(found.numpy(), frozen, atol=1e-6)
+
+
+def test_groups_of_similar_length_change_nothing_and_keep_the_order(files, monkeypatch):
+    source = TunableEncoder(files, "cpu").eval()
+    inputs, rows = source.prepare(TEXTS), torch.tensor([4, 0, 2, 2, 1, 5])
+    whole = source(inputs, rows)
+    monkeypatch.setattr("disent_core.encoders.fine_tunable_map._GROUP", {"cpu": 2})
+    assert torch.allclose(source(inputs, rows), whole, atol=1e-6)
+
+
+def test_every_weight_gets_a_gradient_but_those_of_token_embeddings_where_they_are_left_out(files):
+    for train_embeddings in (True, False):
+        source = TunableEncoder(files, "cpu", train_embeddings=train_embeddings)
+        source(source.prepare(TEXTS), torch.arange(3)).square().sum().backward()
+        without = {name for name, value in source.named_parameters() if value.grad is None}
+        assert without == (set() if train_embeddings else {"model.embeddings.word_embeddings.weight"})
+
+
+def test_bfloat16_is_near_float32_and_its_vectors_and_weights_are_float32(files):
+    rows, found = torch.arange(len(TEXTS)), {}
+    for precision in ("float32", "bfloat16"):
+        source = TunableEncoder(files, "cpu", precision=precision)
+        found[precision] = embed_all(source, source.prepare(TEXTS), rows)
+        assert found[precision].dtype == next(source.parameters()).dtype == torch.float32
+    assert 0 < (found["float32"] - found["bfloat16"]).abs().max() < 0.05
+
+
+@pytest.mark.parametrize("kind", ["linear", "mlp"])
+def test_a_map_starts_as_the_identity(kind):
+    inputs = torch.randn(5, 8)
+    assert torch.allclose(VectorMap(8, kind)(inputs, torch.tensor([3, 1])), inputs[[3, 1]], atol=1e-6)
+
+
+# --- training ---------------------------------------------------------------------------------------------
+
+CASES = [(name, "head") for name in METHODS if name != "tuned"] + [
+    (name, "encoder") for name in ("emu", "npair", "tuned")
+]
+
+
+@pytest.mark.parametrize(("name", "tune"), CASES)
+def test_training_lowers_its_loss(name, tune, data, tmp_path):
+    config = settings(name, tune=tune, epochs=8, learning_rate=5e-3, monitor="last")
+    losses = [epoch.terms["train"]["total"][0] for epoch in run(name, data, config, tmp_path / "run", (0,))]
+    assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("name", ["emu", "tuned"])
+def test_layers_above_the_one_that_is_read_stay_as_they_are(name, data, files, tmp_path):
+    inner = replace(data, encoder=replace(files, layer=1))
+    list(run(name, inner, settings(name), tmp_path / "run", (0,)))
+    before = dict(TunableEncoder(files, "cpu").named_parameters())
+    moved = {key: not torch.equal(value, before[key.split(".", 2)[2]]) for key, value in kept(tmp_path / "run").items()}
+    assert {key for key, is_moved in moved.items() if not is_moved} == {key for key in moved if ".layer.1." in key}
+
+
+@pytest.mark.parametrize(("name", "tune"), CASES)
+def test_a_run_that_was_cut_off_in_an_epoch_goes_on_to_the_same_bits(name, tune, data, tmp_path, monkeypatch):
+    monkeypatch.setattr(stepwise, "_SAVE_SHARE", float("inf"))  # a checkpoint after every step
+    config = settings(name, tune=tune)
+    whole = list(run(name, data, config, tmp_path / "whole"))
+    trainee = type(METHODS[name].trainees(data, config, "cpu")(0))
+    step, taken = trainee.step, itertools.count(1)
+
+    def dies(self, batch):
+        if next(taken) in (2, 9):  # within the first seed, then within the second
+            raise KeyboardInterrupt
+        return step(self, batch)
+
+    monkeypatch.setattr(trainee, "step", dies)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            list(run(name, data, config, tmp_path / "cut"))
+    assert untimed(run(name, data, config, tmp_path / "cut")) == untimed(whole)
+    assert next(taken) == whole[-1].steps + 3  # two died, none was computed twice
+    expected, found = kept(tmp_path / "whole"), kept(tmp_path / "cut")
+    assert expected.keys() == found.keys()
+    assert all(torch.equal(found[key], expected[key]) for key in expected)
+
+
+def test_a_finished_run_is_not_computed_again_and_another_run_is_not_resumed(data, tmp_path, monkeypatch):
+    config = settings("softmax", tune="head")
+    first = list(run("softmax", data, config, tmp_path / "run"))
+    monkeypatch.setattr(intent_baselines.SoftmaxTrainee, "step", None)
+    again = list(run("softmax", data, config, tmp_path / "run"))
+    assert again == first
+    assert [epoch.is_replayed for epoch in (*first, *again)] == [False] * 4 + [True] * 4
+    with pytest.raises(TypeError):
+        list(run("softmax", data, replace(config, learning_rate=0.5), tmp_path / "run"))
+
+
+def test_a_damaged_checkpoint_is_told_and_training_starts_anew(data, tmp_path, caplog):
+    path, config = tmp_path / "run", settings("softmax", tune="head")
+    path.write_bytes(b"no safetensors")
+    assert list(run("softmax", data, config, path))
+    assert "run: this file has no manifest" in caplog.text
+
+
+def test_seeds_are_the_same_runs_alone_and_one_after_another(data, tmp_path):
+    config = settings("emu", tune="head")
+    list(run("emu", data, config, tmp_path / "both", (3, 4)))
+    list(run("emu", data, config, tmp_path / "alone", (4,)))
+    together, alone = kept(tmp_path / "both"), kept(tmp_path / "alone")
+    assert all(torch.equal(together[key], alone[key]) for key in alone)
+    assert not torch.equal(together["best.3.map.weight"], together["best.4.map.weight"])
+
+
+@pytest.mark.parametrize("tune", ["head", "encoder"])
+def test_without_a_discriminator_gamma_and_the_other_languages_do_nothing(tune, data, tmp_path):
+    for name, gamma in (("small", 0.0), ("large", 100.0)):
+        config = settings("emu_no_discriminator", tune=tune, gamma=gamma)
+        list(run("emu_no_discriminator", data, config, tmp_path / name, (0,)))
+    small, large = kept(tmp_path / "small"), kept(tmp_path / "large")
+    assert all(torch.equal(small[key], large[key]) for key in small)
+
+
+def test_with_a_discriminator_gamma_tells(data, tmp_path):
+    for name, gamma in (("small", 0.0), ("large", 100.0)):
+        list(run("emu", data, settings("emu", tune="head", gamma=gamma), tmp_path / name, (0,)))
+    assert not torch.equal(kept(tmp_path / "small")["best.0.map.weight"], kept(tmp_path / "large")["best.0.map.weight"])
+
+
+def test_epochs_count_the_steps_of_all_seeds_and_make_a_training_curve(data, tmp_path):
+    epochs = list(run("emu", data, settings("emu", tune="head"), tmp_path / "run"))
+    assert [(epoch.seeds, epoch.number, epoch.steps) for epoch in epochs] == [
+        ((0,), 1, 3), ((0,), 2, 6), ((1,), 1, 9), ((1,), 2, 12)
+    ]  # fmt: skip
+    assert set(epochs[0].terms["train"]) == {"classification", "center", "adversary", "discriminator", "total"}
+    assert set(epochs[0].terms["dev"]) == {"classification", "center", "accuracy_at_1", "total"}
+    for split, weighted in (
+        ("train", ("classification", "center", "adversary")),
+        ("dev", ("classification", "center")),
+    ):
+        terms = epochs[0].terms[split]
+        assert terms["total"][0] == pytest.approx(sum(terms[name][0] for name in weighted), abs=1e-5)
+    curve = curve_table(epochs, method="emu", encoder="tiny", trained_on="en-de")
+    assert len(curve) == 4 * 9
+
+
+@pytest.mark.parametrize(("monitor", "best"), [("last", [3]), ("loss", [0, 1]), ("dev_accuracy", [0, 2])])
+def test_the_monitored_epoch_is_kept_and_patience_ends_a_seed(monitor, best, data, tmp_path, monkeypatch):
+    dev = iter([(3.0, 0.1), (2.0, 0.1), (2.5, 0.2), (2.5, 0.2)] * 2)
+    names = ("total", "accuracy_at_1")
+    monkeypatch.setattr(fine_tuned_encoder.TunedTrainee, "validate", lambda _: dict(zip(names, next(dev), strict=True)))
+    config = settings("tuned", monitor=monitor, epochs=4, patience=2)
+    epochs = list(run("tuned", data, config, tmp_path / "run", (0,)))
+    found = [epoch.number - 1 for epoch in epochs if epoch.is_best[0]]
+    assert found == (list(range(4)) if monitor == "last" else best)
+    assert len(epochs) == 4
+    short = list(run("tuned", data, replace(config, patience=1), tmp_path / "short", (0,)))
+    assert len(short) == {"last": 4, "loss": 3, "dev_accuracy": 2}[monitor]
+
+
+def test_a_loss_that_is_not_finite_is_an_error(data, tmp_path):
+    config = settings("softmax", tune="head", learning_rate=1e38)
+    with pytest.raises(TrainingError, match="is not finite"):
+        list(run("softmax", data, config, tmp_path / "run"))
+
+
+def test_progress_is_logged_with_rate_and_remaining_time(data, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(stepwise, "_LOG_SECONDS", 0.0)
+    with caplog.at_level("INFO"):
+        list(run("tuned", data, settings("tuned"), tmp_path / "run", (0,)))
+    assert "seed 0, epoch 2 of 2, step 3 of 3" in caplog.text
+    assert "steps a second, 0 s left" in caplog.text
+
+
+# --- files ------------------------------------------------------------------------------------------------
+
+
+def saved(name, data, config, tmp_path):
+    epochs = list(run(name, data, config, tmp_path / "checkpoint"))
+    known = {"seeds": [0, 1], "dim": data.dim, "encoder_fingerprint": "tiny"}
+    content = METHODS[name].save(tmp_path / "checkpoint", tmp_path / "weights", known)
+    return epochs, content
+
+
+@pytest.mark.parametrize(("name", "tune"), [("emu", "head"), ("emu", "encoder"), ("tuned", "encoder")])
+def test_what_is_saved_embeds_as_what_was_trained(name, tune, data, files, tmp_path, monkeypatch):
+    last = {}  # the trainees, to compare with
+    trainee = type(METHODS[name].trainees(data, settings(name, tune=tune), "cpu")(0))
+    own_validate = trainee.validate
+    monkeypatch.setattr(trainee, "validate", lambda self: last.update({self.seed: self}) or own_validate(self))
+    config = settings(name, tune=tune, monitor="last", **({"train_embeddings": False} if tune == "encoder" else {}))
+    saved(name, data, config, tmp_path)
+    loaded = METHODS[name].load(tmp_path / "weights", config, "cpu", files)
+    for seed in (1, 0):
+        found = loaded.embed(features(data, texts=True), seed)
+        assert list(found) == list(METHODS[name].embeddings)
+        (matrix,) = found.values()
+        source = last[seed].source
+        inputs = data.vectors.take(data.utterances["dev"]["en"].rows) if tune == "head" else None
+        inputs = source.prepare(data.utterances["dev"]["en"].texts) if inputs is None else inputs
+        expected = embed_all(source, inputs, torch.arange(len(matrix)))
+        np.testing.assert_allclose(matrix, expected.numpy(), atol=1e-6)
+        assert matrix.dtype == np.float32
+    with safe_open(tmp_path / "weights", framework="pt") as file:
+        assert not any("word_embeddings" in key or "classifier" in key for key in file.keys())
+
+
+def test_the_content_of_a_file_stands_for_its_weights(data, tmp_path):
+    config = settings("softmax", tune="head")
+    for name, own in (("a", config), ("b", config), ("c", replace(config, learning_rate=0.1))):
+        (tmp_path / name).mkdir()
+        content = saved("softmax", data, own, tmp_path / name)[1]
+        assert (name == "c") != (content == saved("softmax", data, config, tmp_path / name)[1])
+
+
+def test_weights_of_another_encoder_missing_seeds_and_missing_texts_are_errors(data, files, tmp_path):
+    config = settings("tuned")
+    saved("tuned", data, config, tmp_path)
+    method = METHODS["tuned"]
+    with pytest.raises(TrainingError, match="another encoder"):
+        method.load(tmp_path / "weights", config, "cpu", replace(files, fingerprint="other"))
+    with pytest.raises(TrainingError, match="no encoder to tune"):
+        method.load(tmp_path / "weights", config, "cpu")
+    loaded = method.load(tmp_path / "weights", config, "cpu", files)
+    with pytest.raises(ValueError, match="not None"):
+        loaded.embed(features(data, texts=True), None)
+    with pytest.raises(ValueError, match="have none"):
+        loaded.embed(features(data, texts=False), 0)
+
+
+# --- pairs ------------------------------------------------------------------------------------------------
+
+
+def test_pairs_find_their_texts_and_equal_texts_are_one_row(data):
+    own = fine_tuned_encoder.pair_texts(data)
+    assert len(set(own.texts)) == len(own.texts)
+    for split, rows in own.pairs.items():
+        pairs = data.splits[split]
+        for row, source, target in zip(rows.tolist(), *(pairs.text[side].tolist() for side in SIDES), strict=True):
+            left, right = (own.texts[one] for one in row)
+            assert left.split()[::2] == right.split()[::2]
+            assert (left.split()[1], right.split()[1]) == ("en", "de")
+            assert source != target
+
+
+@pytest.mark.parametrize("other", ["de", "zh-TW"])
+def test_pairs_of_a_bitext_find_their_texts_as_well(other):
+    own = world("en-de")
+    entries = [row | {"pair": f"en-{other}", "target_language": other} for row in own.aligned[0].to_pylist()]
+    rows = [row for row in entries if row["split"] != "test"]
+    bitext = rows_table(
+        [
+            {"corpus": "bitext", "pair": f"{other}-en", "pair_id": row["utterance_id"], "split": row["split"],
+             "source": f"text of {row['target_key']}", "target": f"text of {row['source_key']}",
+             "score": None, "mean_score": None, "source_key": row["target_key"], "target_key": row["source_key"]}
+            for row in rows
+        ],
+        "sentence_pairs",
+    )  # fmt: skip
+    none = [SCHEMAS["utterances"].empty_table()]
+    aligned, vectors = [rows_table(entries, "aligned_pairs")], {"en": own.vectors["en"], other: own.vectors["de"]}
+    data = training_data(aligned, vectors, masked=False, utterances=none, sentences=[bitext])
+    found = fine_tuned_encoder.pair_texts(data)
+    for split, pairs in found.pairs.items():
+        expected = [row for row in rows if row["split"] == split]
+        assert len(pairs) == len(expected)
+        for (source, target), row in zip(pairs.tolist(), expected, strict=True):
+            assert found.texts[source] == f"text of {row['source_key']}"
+            assert found.texts[target] == f"text of {row['target_key']}"
+
+
+def test_pairs_with_a_text_in_common_are_found():
+    texts = torch.tensor([[1, 2], [3, 2], [3, 4], [5, 6]])
+    expected = torch.eye(4, dtype=torch.bool)
+    expected[0, 1] = expected[1, 0] = expected[1, 2] = expected[2, 1] = True
+    assert torch.equal(fine_tuned_encoder.shares_a_text(texts), expected)
+
+
+def test_translation_accuracy_is_the_mean_of_both_ways():
+    left = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.1, 1.0]])
+    right = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    # There: 0 and 1 find theirs, 2 finds 1 (equal, the lowest index). Back: all of 1 and 2 find 1.
+    assert fine_tuned_encoder.translation_accuracy(left, right) == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_needs_utterances_and_the_encoder_and_has_its_presets(name):
+    method = METHODS[name]
+    assert method.needs == {Need.UTTERANCES, Need.ENCODER}
+    assert set(method.presets) == ({"paper", "bfloat16"} if name == "tuned" else {"paper", "transformer", "head"})
+    assert method.embeddings == (("meaning",) if name == "tuned" else ("sentence",))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_only_a_map_over_frozen_vectors_needs_no_encoder(name):
+    method = METHODS[name]
+    left = {preset: method.needs_of(config) for preset, config in method.presets.items()}
+    assert left.pop("head", {Need.UTTERANCES}) == {Need.UTTERANCES}
+    assert set(left.values()) == {method.needs}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_preset_can_be_written_in_a_configuration_file(name):
+    for preset in METHODS[name].presets.values():
+        written = json.dumps(asdict(preset))
+        assert TypeAdapter(type(preset)).validate_json(written, strict=True) == preset
+
+
+@pytest.mark.parametrize(("name", "tune"), [("emu", "head"), ("tuned", "encoder")])
+def test_a_head_goes_from_its_inputs_to_its_files(name, tune, data, tmp_path):
+    head = HeadRun(
+        name=name, method=METHODS[name], settings=settings(name, tune=tune), encoder="tiny", trained_on="en-de",
+        seeds=(0, 1), data_fingerprint="data", encoder_fingerprint="tiny",
+    )  # fmt: skip
+    written = HeadFiles(*(tmp_path / part for part in ("weights.safetensors", "curve.parquet", "checkpoint")))
+    first, again = (train_head(head, written, lambda: data, device="cpu") for _ in range(2))
+    assert (first.steps, first.epochs, first.is_reused, again.is_reused) == (12, 4, False, True)
+    assert first.content == again.content
+    assert not written.checkpoint.exists()
+
+
+@pytest.mark.parametrize("wrong", [{"temperature": 0.0}, {"patience": 0}])
+def test_wrong_values_are_refused_by_name(wrong):
+    with pytest.raises(ValueError, match=f"^{next(iter(wrong))} must"):
+        settings("tuned", **wrong)

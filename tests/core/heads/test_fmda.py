@@ -1,0 +1,167 @@
+"""FMDA equals its formulas, written as loops over pairs, tokens and dimensions with plain floats."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from fmda_loops import (
+    GROUPS,
+    SIDES,
+    SWITCHES,
+    batch_of_pairs,
+    head,
+    loop_embeddings,
+    loop_terms,
+    real_tokens,
+    texts_of,
+)
+from torch import nn
+
+from disent_core.heads.fmda import METHOD, FmdaConfig, draws
+from disent_core.matmul import set_precision
+
+
+@pytest.mark.parametrize("switches", SWITCHES.values(), ids=SWITCHES)
+def test_every_term_equals_a_loop_over_pairs_and_tokens(switches):
+    own, batch = head(**switches), batch_of_pairs()
+    found = {name: value.item() for name, value in own(batch).items()}
+    assert found == pytest.approx(loop_terms(own, batch), abs=1e-9)
+
+
+@pytest.mark.parametrize("switches", SWITCHES.values(), ids=SWITCHES)
+def test_embeddings_equal_attention_with_keys_and_values_of_every_token(switches):
+    own, batch = head(**switches), batch_of_pairs()
+    found = own.embed(texts_of(batch, "source"))
+    for name, rows in found.items():
+        expected = [one[name] for one in loop_embeddings(own, batch, "source")]
+        assert torch.allclose(rows, torch.tensor(expected, dtype=torch.float64), atol=1e-9), name
+
+
+def test_embeddings_in_float32_equal_the_loop_to_1e_6():
+    own, batch = head(), batch_of_pairs()
+    texts = {name: value.float() if value.is_floating_point() else value for name, value in batch.items()}
+    single = own.float().embed(texts_of(texts, "source"))
+    own.double()
+    for name, rows in single.items():
+        expected = [one[name] for one in loop_embeddings(own, batch, "source")]
+        assert torch.allclose(rows.double(), torch.tensor(expected, dtype=torch.float64), atol=1e-6), name
+
+
+@pytest.mark.parametrize("switches", [value for name, value in SWITCHES.items() if name != "paper"])
+def test_every_switch_changes_a_term(switches):
+    batch = batch_of_pairs()
+    changed, paper = head(**switches)(batch), head()(batch)
+    assert any(abs(changed[name] - paper[name]) > 1e-6 for name in paper)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_without_leaves_out_the_terms_of_its_group_and_no_other(group):
+    batch = batch_of_pairs()
+    everything, rest = head()(batch), head(without=(group,))(batch)
+    assert set(everything) - set(rest) == GROUPS[group]
+    assert all(torch.equal(rest[name], everything[name]) for name in rest)
+
+
+def test_without_every_group_only_language_identification_is_left():
+    assert list(head(without=tuple(GROUPS))(batch_of_pairs())) == ["language_identification"]
+
+
+def test_the_terms_are_the_eight_names_of_fourteen_losses():
+    assert set(head()(batch_of_pairs())) == {"language_identification"}.union(*GROUPS.values())
+
+
+def more_padding(batch, count, value):
+    """The same texts with more padding, and all padding of another value."""
+    wider = dict(batch)
+    for name in [name for name in batch if "_mask_" in name]:
+        states = name.replace("_mask_", "_states_")
+        wider[name] = nn.functional.pad(batch[name], (0, count))
+        padded = nn.functional.pad(batch[states], (0, 0, 0, count))
+        wider[states] = padded.masked_fill(~wider[name].unsqueeze(-1), value)
+    return wider
+
+
+@pytest.mark.parametrize("switches", SWITCHES.values(), ids=SWITCHES)
+def test_padding_never_matters(switches):
+    own, batch = head(**switches), batch_of_pairs()
+    expected = {name: value.item() for name, value in own(batch).items()}
+    padded = own(more_padding(batch, 4, 100.0))
+    assert {name: value.item() for name, value in padded.items()} == pytest.approx(expected, abs=1e-9)
+
+
+def test_groups_of_similar_length_change_no_term():
+    own, batch = head(reconstruction_target="mean"), batch_of_pairs()
+    as_one = {name: value for name, value in batch.items() if not name[-1].isdigit() and "order" not in name}
+    for role in ("source", "target", "source_negative", "target_negative"):
+        tokens = [torch.tensor(real_tokens(batch, role, row), dtype=torch.float64) for row in range(4)]
+        as_one[f"{role}_states_0"] = nn.utils.rnn.pad_sequence(tokens, batch_first=True)
+        lengths = torch.tensor([len(own_tokens) for own_tokens in tokens]).unsqueeze(1)
+        as_one[f"{role}_mask_0"] = torch.arange(int(lengths.max())) < lengths
+        as_one |= {f"{role}_order": torch.arange(4), f"{role}_place": torch.arange(4)}
+    grouped, single = own(batch), own(as_one)
+    assert {name: value.item() for name, value in single.items()} == pytest.approx(
+        {name: value.item() for name, value in grouped.items()}, abs=1e-9
+    )
+
+
+def test_rows_without_residual_weigh_nothing():
+    own, batch = head(), batch_of_pairs()
+    changed = dict(batch)
+    for side in SIDES:
+        rows = batch[f"{side}_has_residual"] == 0
+        changed[f"{side}_residual_vectors"] = torch.where(rows.unsqueeze(-1), 99.0, batch[f"{side}_residual_vectors"])
+    before, after = own(batch), own(changed)
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_the_bias_of_the_keys_has_no_effect():
+    own, batch = head(), batch_of_pairs()
+    before = own(batch)
+    with torch.no_grad():
+        own.attention.key.bias.add_(3)
+    after = own(batch)
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    expected = loop_terms(own, batch)  # which does add the bias to every key
+    assert {name: value.item() for name, value in after.items()} == pytest.approx(expected, abs=1e-9)
+
+
+def test_gradients_reach_every_parameter_of_the_paper_preset_but_the_keys_bias():
+    own = head()
+    sum(own(batch_of_pairs()).values()).backward()
+    still = {name for name, value in own.named_parameters() if value.grad is None or not value.grad.abs().sum() > 0}
+    assert still == {"attention.key.bias"}
+
+
+def test_one_optimisation_step_lowers_the_total():
+    own, batch = head(), batch_of_pairs()
+    optimiser = torch.optim.SGD(own.parameters(), lr=0.01)
+    before = sum(own(batch).values())
+    before.backward()
+    optimiser.step()
+    assert sum(own(batch).values()) < before
+
+
+def test_the_paper_preset_has_the_papers_settings():
+    paper = METHOD.presets["paper"]
+    assert (paper.learning_rate, paper.batch_size, paper.patience) == (1e-4, 512, 15)
+    assert paper == replace(FmdaConfig(), monitor="dev_retrieval")
+
+
+def test_a_temperature_that_is_not_positive_is_rejected():
+    with pytest.raises(ValueError, match="temperature must be positive, not 0"):
+        FmdaConfig(temperature=0.0)
+
+
+def test_bfloat16_products_move_no_term_by_more_than_their_rounding():
+    own, batch = head().float(), batch_of_pairs()
+    single = {name: value.float() if value.is_floating_point() else value for name, value in batch.items()}
+    expected = {name: value.item() for name, value in own(single).items()}
+    set_precision(own, "bfloat16")
+    found = {name: value.item() for name, value in own(single).items()}
+    assert found == pytest.approx(expected, abs=0.05)
+    assert found != pytest.approx(expected, abs=1e-6)
+
+
+def test_negatives_are_drawn_only_where_something_is_contrasted():
+    assert draws(FmdaConfig()) == ("negative",)
+    assert draws(FmdaConfig(without=("contrast",))) == ()

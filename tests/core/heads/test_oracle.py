@@ -1,0 +1,228 @@
+"""ORACLE's regularisers equal their formulas, written as loops over pairs of rows, over every base."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from loops import DIM, LANGUAGES, SIDES, batch_of, cosine, hinge, mean, split
+from synthetic import world
+
+from disent_core.heads import METHODS, method
+from disent_core.heads.dream import draws
+from disent_core.heads.dream_oracle import DreamOracleConfig
+from disent_core.heads.meat_oracle import MeatOracleConfig
+from disent_core.heads.oracle import OracleConfig
+from disent_core.training.sampling import PairSampler
+
+NAMES = ("oracle", "dream_oracle", "meat_oracle")
+CONFIGS = {"oracle": OracleConfig, "dream_oracle": DreamOracleConfig, "meat_oracle": MeatOracleConfig}
+FORMS = {"hinge": hinge, "abs": abs, "square": lambda value: value**2}
+LONE = {"oracle_old": 0, "alone1": 0, "alone2": 2, "alone3": 3, "alone4": 1, "alone5": 3}
+
+
+def head(name="oracle", **switches):
+    torch.manual_seed(0)
+    return of(name).head(DIM, LANGUAGES, CONFIGS[name](**switches)).double()
+
+
+def of(name):
+    return method(name)
+
+
+def batch(own):
+    roles = PairSampler(world().data, draws=draws(own.config)).roles if hasattr(own.config, "partner") else SIDES
+    return batch_of(*roles)
+
+
+def rows_of(own, rows, side):
+    """Language label, meaning and language embedding of every pair's text, both halves of a halved batch."""
+    halves = [side, *([f"{side}_second_half"] if f"{side}_second_half_vectors" in rows else [])]
+    labels, meaning, language = [], [], []
+    for role in halves:
+        _, own_meaning, own_language = split(own.base, rows, role)
+        labels += rows[f"{role}_language"].tolist()
+        meaning += own_meaning
+        language += own_language
+    return labels, meaning, language
+
+
+def loop_intra(own, sides):
+    config, total = own.config, 2.0
+    for labels, _, language in sides:
+        per_row = []
+        for i, one in enumerate(language):
+            others = [
+                cosine(one, other)
+                for j, other in enumerate(language)
+                if (config.intra_class_scope == "batch" or labels[i] == labels[j])
+                and (config.intra_class_diagonal or i != j)
+            ]
+            per_row.append(mean(others) if others else 1.0)
+        total -= mean(per_row)
+    return total
+
+
+def loop_terms(own, rows):
+    """What the variants add, from the table of the specification."""
+    config, form = own.config, FORMS.get(own.config.separation)
+    sides = [rows_of(own, rows, side) for side in SIDES]
+    (_, s_m, s_l), (_, t_m, t_l) = sides
+
+    def leakage(default):
+        hold = form or FORMS[default]
+        return sum(mean([hold(cosine(m, x)) for m, x in zip(*two, strict=True)]) for two in ((s_m, s_l), (t_m, t_l)))
+
+    def languages(default):
+        return mean([(form or FORMS[default])(cosine(a, b)) for a, b in zip(s_l, t_l, strict=True)])
+
+    intra, parallel = loop_intra(own, sides), mean([1 - cosine(a, b) for a, b in zip(s_m, t_m, strict=True)])
+    old = (intra + parallel, leakage("abs") + languages("hinge"))
+    added = {
+        "paper": (intra, leakage("hinge")),
+        "oracle_new": (intra, languages("hinge")),
+        "oracle_abs": (intra, languages("abs")),
+        "oracle_old": old,
+        "oracle_pair": (intra, None),
+        "oracle_orth": (None, languages("hinge")),
+        "oracle_main": (None, leakage("hinge") / 2),
+        "oracle_all": (None, (leakage("hinge") + languages("hinge")) / 3),
+        "alone1": old, "alone2": (None, old[1]), "alone3": (None, old[1]), "alone4": old, "alone5": old,
+    }  # fmt: skip
+    named = zip(("intra_class", "inter_class"), added[config.variant], strict=True)
+    return {name: value for name, value in named if value is not None and name not in config.without}
+
+
+def check(own):
+    rows = batch(own)
+    found = {name: value.item() for name, value in own(rows).items() if name in ("intra_class", "inter_class")}
+    assert found == pytest.approx(loop_terms(own, rows), abs=1e-9)
+
+
+@pytest.mark.parametrize("separation", [None, *FORMS])
+@pytest.mark.parametrize(
+    "variant",
+    [
+        "paper",
+        "oracle_new",
+        "oracle_old",
+        "oracle_abs",
+        "oracle_main",
+        "oracle_all",
+        "oracle_orth",
+        "oracle_pair",
+        "alone1",
+    ],
+)
+def test_every_variant_equals_a_loop_over_pairs(variant, separation):
+    check(head(variant=variant, separation=separation))
+
+
+@pytest.mark.parametrize("diagonal", [False, True])
+@pytest.mark.parametrize("scope", ["same_language", "batch"])
+@pytest.mark.parametrize("partner", ["same_language", "random_batch_row", "half_batch"])
+def test_clusters_equal_a_loop_over_rows_with_any_partners(partner, scope, diagonal):
+    check(head("dream_oracle", partner=partner, intra_class_scope=scope, intra_class_diagonal=diagonal))
+
+
+@pytest.mark.parametrize(("variant", "base"), [("alone2", "dream_oracle"), ("alone3", "dream_oracle"),
+                                               ("alone4", "meat_oracle"), ("alone5", "dream_oracle")])  # fmt: skip
+def test_the_authors_lone_objectives_keep_some_terms_of_the_base(variant, base):
+    own = head(base, variant=variant)
+    check(own)
+    kept = set(own(batch(own))) - {"intra_class", "inter_class"}
+    assert len(kept) == LONE[variant]
+
+
+def test_a_lone_objective_that_the_base_lacks_is_rejected():
+    with pytest.raises(ValueError, match=r"variant = 'alone4' needs a base with the terms adversarial"):
+        OracleConfig(variant="alone4")
+    with pytest.raises(
+        ValueError, match=r"variant = 'alone2' needs a base with the terms meaning_parallel, meaning_ra"
+    ):
+        MeatOracleConfig(variant="alone2")
+
+
+@pytest.mark.parametrize("name", ["dream_oracle", "meat_oracle"])
+def test_the_base_keeps_its_terms(name):
+    own = head(name)
+    rows = batch(own)
+    found = own(rows)
+    for term, value in own.base(rows).items():
+        assert torch.equal(found.pop(term), value)
+    assert found.keys() == {"intra_class", "inter_class"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("part", ["intra_class", "inter_class"])
+def test_either_part_can_be_left_out(name, part):
+    own = head(name, without=(part,))
+    assert {"intra_class", "inter_class"} - own(batch(own)).keys() == {part}
+    check(own)
+
+
+def test_nothing_to_minimise_is_an_error(tmp_path):
+    nothing = OracleConfig(without=("intra_class", "inter_class"))
+    with pytest.raises(ValueError, match="no loss term is left"):
+        next(of("oracle").fit(world().data, nothing, (0,), checkpoint=tmp_path / "c", device="cpu", run="run"))
+
+
+def test_weights_multiply_the_named_terms_in_the_total(tmp_path):
+    totals = {}
+    for weight in (1.0, 5.0):
+        config = OracleConfig(weights={"intra_class": weight}, max_epochs=1, learning_rate=1e-9)
+        epoch = next(
+            of("oracle").fit(world().data, config, (0,), checkpoint=tmp_path / str(weight), device="cpu", run="r")
+        )
+        totals[weight] = epoch.terms["dev"]
+    difference = totals[5.0]["total"][0] - totals[1.0]["total"][0]
+    assert difference == pytest.approx(4 * totals[1.0]["intra_class"][0], abs=1e-5)
+
+
+def test_a_weight_of_an_unknown_term_is_an_error(tmp_path):
+    config = OracleConfig(weights={"inner_class": 2.0})
+    with pytest.raises(
+        ValueError, match=r"weights names \['inner_class'\], but the loss terms are \['inter_class', 'in"
+    ):
+        next(of("oracle").fit(world().data, config, (0,), checkpoint=tmp_path / "c", device="cpu", run="run"))
+
+
+def test_regularisers_alone_leave_no_gradient_in_what_they_do_not_read():
+    own = head("meat_oracle", variant="alone1")
+    sum(own(batch(own)).values()).backward()
+    reached = {name for name, value in own.named_parameters() if value.grad is not None}
+    assert reached == {f"base.{part}.{kind}" for part in ("meaning", "language") for kind in ("weight", "bias")}
+
+
+def test_one_step_lowers_the_total():
+    own = head("dream_oracle")
+    rows, optimiser = batch(own), torch.optim.SGD(own.parameters(), lr=0.01)
+    before = sum(own(rows).values())
+    before.backward()
+    optimiser.step()
+    assert sum(own(rows).values()) < before
+
+
+@pytest.mark.parametrize(
+    ("name", "preset"), [(name, preset) for name in NAMES for preset in ("paper", "official_code")]
+)
+def test_every_preset_trains_on_a_mixture_and_goes_on_to_the_same_bits(tmp_path, name, preset):
+    own, data = of(name), world("en-de", "en-es").data
+    config = replace(own.presets[preset], max_epochs=3, batch_size=7, learning_rate=0.01, checkpoint_seconds=0.0)
+    whole = list(own.fit(data, config, (0, 1), checkpoint=tmp_path / "whole", device="cpu", run="run"))
+    cut = own.fit(data, config, (0, 1), checkpoint=tmp_path / "cut", device="cpu", run="run")
+    next(cut)
+    cut.close()
+    again = list(own.fit(data, config, (0, 1), checkpoint=tmp_path / "cut", device="cpu", run="run"))
+    assert [epoch.terms for epoch in again] == [epoch.terms for epoch in whole]
+    assert len({epoch.terms["train"]["total"] for epoch in whole}) == 3
+
+
+def test_presets_have_the_published_settings():
+    for name in NAMES:
+        paper, official = (of(name).presets[preset] for preset in ("paper", "official_code"))
+        assert (paper.learning_rate, paper.batch_size, paper.patience, paper.max_epochs) == (1e-5, 512, 10, 10_000)
+        assert (paper.variant, paper.intra_class_scope, paper.intra_class_diagonal) == ("paper", "same_language", False)
+        assert (official.intra_class_scope, official.intra_class_diagonal) == ("batch", True)
+        assert official.variant == ("alone1" if name == "oracle" else "oracle_new")
+    assert of("dream_oracle").presets["official_code"].partner == "half_batch"
+    assert set(NAMES) < set(METHODS)

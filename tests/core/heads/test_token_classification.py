@@ -1,0 +1,83 @@
+"""Token classification: words meet their first sub-words, and it learns, resumes and saves as TWOSL does."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from slot_sentences import tagged_sentences, tiny_bert
+
+from disent_core.evaluation.metrics.tagging import token_agreement
+from disent_core.heads.twosl.config import TokenClassificationConfig
+from disent_core.heads.twosl.token_labeller import TokenLabeller, fit, start
+from disent_core.storage.tagger_weights import merge_weights, read_weights
+
+QUICK = TokenClassificationConfig(examples=40, epochs=25, learning_rate=5e-3, dropout=0.0)
+SHORT = replace(QUICK, examples=8, epochs=2)
+TRAIN, TEST = tagged_sentences(60), tagged_sentences(40, seed=1)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    return tiny_bert(tmp_path_factory.mktemp("bert"))
+
+
+@pytest.fixture(scope="module")
+def labeller(files, tmp_path_factory):
+    return train(files, tmp_path_factory.mktemp("checkpoints"))
+
+
+def train(files, checkpoints, config=QUICK, **given):
+    return fit(TRAIN, config, files, **({"seed": 0, "checkpoints": checkpoints, "device": "cpu"} | given))
+
+
+def weights(labeller):
+    return torch.cat([value.flatten() for value in labeller.state_dict().values()])
+
+
+def test_a_word_is_labelled_on_its_first_sub_word(labeller):
+    (words,) = labeller.read([["weather", "in", "rome"]])  # [CLS] wea ther in rom e [SEP]
+    assert len(words.ids) == 7
+    assert words.positions.tolist() == [1, 3, 4]
+    assert words.words.tolist() == [0, 1, 2]
+
+
+def test_logits_of_a_batch_equal_those_of_one_sentence_at_a_time(labeller):
+    read = labeller.eval().read([one.tokens for one in TEST[:9]])
+    with torch.no_grad():
+        together, apart = labeller(read), torch.cat([labeller([one]) for one in read])
+    torch.testing.assert_close(together, apart, atol=1e-5, rtol=1e-5)
+
+
+def test_it_learns_to_tag_unseen_sentences(labeller):
+    tags = labeller.label([one.tokens for one in TEST])
+    assert token_agreement([one.tags for one in TEST], tags).f1 > 0.9
+
+
+def test_words_that_the_encoder_does_not_see_are_outside(labeller):
+    tags = labeller.label([["jazz"] * 60, [], ["rome"]])
+    assert [len(one) for one in tags] == [60, 0, 1]
+    assert set(tags[0][38:]) == {"O"}
+
+
+def test_training_that_was_cut_off_ends_with_the_same_weights(files, tmp_path):
+    config = replace(SHORT, transfer="sequential")
+    given = {"seed": 3, "device": "cpu", "source": TEST[:8]}
+    whole = fit(TRAIN, config, files, checkpoints=tmp_path / "whole", **given)
+    _, passes = start(TRAIN, config, files, checkpoints=tmp_path / "cut", **given)
+    assert [next(passes).stage for _ in range(3)] == ["source_tags", "source_tags", "target_tags"]
+    passes.close()
+    resumed = fit(TRAIN, config, files, checkpoints=tmp_path / "cut", **given)
+    assert torch.equal(weights(whole), weights(resumed))
+
+
+def test_one_file_holds_every_seed(files, tmp_path):
+    by_seed = {seed: train(files, tmp_path / str(seed), SHORT, seed=seed) for seed in (0, 1)}
+    parts = {seed: tmp_path / f"{seed}.safetensors" for seed in by_seed}
+    for seed, one in by_seed.items():
+        one.save(parts[seed])
+    merge_weights(parts, tmp_path / "all.safetensors", {"name": "baseline"})
+    assert read_weights(tmp_path / "all.safetensors")[1]["name"] == "baseline"
+    for seed, one in by_seed.items():
+        loaded = TokenLabeller.load(tmp_path / "all.safetensors", files, "cpu", seed=seed)
+        assert torch.equal(weights(loaded), weights(one))
+    assert not torch.equal(weights(by_seed[0]), weights(by_seed[1]))

@@ -1,0 +1,259 @@
+"""TWOSL from sentences to tags: features, both stages, transfer, and its files."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from slot_sentences import TEMPLATES, tagged_sentences, tiny_bert
+
+from disent_core.encoders.fine_tunable import TunableEncoder
+from disent_core.errors import EncoderError, TrainingError
+from disent_core.evaluation.metrics.tagging import token_agreement
+from disent_core.heads.twosl.classifiers import perceptron, probabilities, recall_threshold
+from disent_core.heads.twosl.config import TWOSL_PRESETS, TwoSlConfig
+from disent_core.heads.twosl.features import encode_items
+from disent_core.heads.twosl.labeller import SpanLabeller, fit, start
+from disent_core.heads.twosl.spans import Tagged, span_items
+
+QUICK = TwoSlConfig(
+    examples=40,
+    max_span=3,
+    batch_size=16,
+    max_positive_pairs=100,
+    contrastive_epochs=4,
+    contrastive_learning_rate=1e-3,
+    filter_hidden=(64,),
+    filter_epochs=20,
+    type_hidden=(64, 32),
+    type_epochs=30,
+    classifier_learning_rate=5e-3,
+)
+SHORT = replace(QUICK, examples=8, filter_epochs=1, type_epochs=1, contrastive_epochs=1)
+TRAIN, TEST = tagged_sentences(60), tagged_sentences(40, seed=1)
+WORDS = sorted({word for template in TEMPLATES for word in template.split() if not word.startswith("{")})
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    return tiny_bert(tmp_path_factory.mktemp("bert"))
+
+
+@pytest.fixture(scope="module")
+def encoder(files):
+    return TunableEncoder(files, "cpu")
+
+
+@pytest.fixture(scope="module")
+def labeller(files, tmp_path_factory):
+    return train(files, tmp_path_factory.mktemp("checkpoints"))
+
+
+def train(files, checkpoints, config=QUICK, **given):
+    return fit(TRAIN, config, files, **({"seed": 0, "checkpoints": checkpoints, "device": "cpu"} | given))
+
+
+def score(labeller):
+    tags = labeller.label([one.tokens for one in TEST], "en")
+    return token_agreement([one.tags for one in TEST], tags).f1
+
+
+def weights(labeller):
+    return torch.cat([value.flatten() for value in labeller.state_dict().values()])
+
+
+# --- features ---------------------------------------------------------------------------------------------
+
+
+def naive(files, items, concat_norm):
+    """Two calls of the model for each item, as the protocol says."""
+    from transformers import AutoModel, AutoTokenizer
+
+    model, tokeniser = AutoModel.from_pretrained(files.folder).eval(), AutoTokenizer.from_pretrained(files.folder)
+    rows = []
+    for masked, span in zip(items.masked, items.texts, strict=True):
+        parts = []
+        for text in (masked.replace("<mask>", "[MASK]"), span):
+            with torch.no_grad():
+                parts.append(model(**tokeniser(text, return_tensors="pt")).last_hidden_state[0].mean(0))
+        rows.append(torch.cat([part / part.norm() for part in parts] if concat_norm == "l2_each" else parts))
+    return torch.stack(rows)
+
+
+@pytest.mark.parametrize("concat_norm", ["none", "l2_each"])
+def test_features_equal_two_calls_of_the_model_for_each_item(files, encoder, concat_norm):
+    items = span_items(TRAIN[:6], max_span=3, mask="word")
+    features = encode_items(encoder, items, concat_norm=concat_norm)
+    found = features.take(torch.arange(len(items)))
+    torch.testing.assert_close(found, naive(files, items, concat_norm), atol=1e-5, rtol=1e-5)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.lists(st.sampled_from(WORDS), max_size=6), min_size=1, max_size=5).filter(any))
+def test_each_distinct_text_is_encoded_once(encoder, sentences):
+    items = span_items([Tagged(tokens, ["O"] * len(tokens)) for tokens in sentences], max_span=3, mask="word")
+    features = encode_items(encoder, items, concat_norm="none")
+    assert (len(features.masked), len(features.spans)) == (len(set(items.masked)), len(set(items.texts)))
+    apart = encoder.vectors(items.masked), encoder.vectors(items.texts)
+    torch.testing.assert_close(features.take(torch.arange(len(items))), torch.cat(apart, dim=1), atol=1e-5, rtol=0)
+
+
+def test_an_encoder_that_reads_less_than_asked_is_refused(files):
+    with pytest.raises(EncoderError, match="max_length is 41 and the model reads 40 tokens"):
+        TunableEncoder(replace(files, max_length=41), "cpu")
+
+
+def test_vectors_in_bfloat16_are_near_and_are_float32(files):
+    texts = ["wake me at seven", "seven"]
+    whole, half = (TunableEncoder(files, "cpu", precision).vectors(texts) for precision in ("float32", "bfloat16"))
+    assert half.dtype == torch.float32
+    assert 0 < (whole - half).abs().max() < 0.05
+
+
+# --- classifiers ------------------------------------------------------------------------------------------
+
+
+def test_the_paper_has_these_layers():
+    config = TWOSL_PRESETS["paper"]
+    filtering = perceptron([1536, *config.filter_hidden, 2], 0, "filter", "cpu")
+    kinds = perceptron([1536, *config.type_hidden, 33], 0, "types", "cpu")
+    shapes = [[tuple(layer.weight.shape) for layer in net if hasattr(layer, "weight")] for net in (filtering, kinds)]
+    assert shapes[0] == [(2500, 1536), (1500, 2500), (2, 1500)]
+    assert shapes[1] == [(3600, 1536), (2400, 3600), (800, 2400), (33, 800)]
+
+
+def test_first_weights_depend_on_seed_and_purpose_alone():
+    torch.manual_seed(1)
+    one = perceptron([4, 3, 2], 0, "filter", "cpu")[0].weight
+    torch.manual_seed(2)
+    again, seed, what = (
+        perceptron([4, 3, 2], *args, "cpu")[0].weight for args in ((0, "filter"), (1, "filter"), (0, "types"))
+    )
+    assert torch.equal(one, again)
+    assert not torch.equal(one, seed)
+    assert not torch.equal(one, what)
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(0, 1, width=32), min_size=1, max_size=30), st.sampled_from([0.5, 0.8, 0.95, 1.0]))
+def test_the_threshold_is_the_largest_that_lets_enough_slots_pass(values, recall):
+    threshold = recall_threshold(torch.tensor(values), recall)
+    share = np.mean([value >= threshold for value in values])
+    larger = [value for value in values if value > threshold]
+    assert share >= recall
+    assert not larger or len(larger) / len(values) < recall
+
+
+# --- the whole ---------------------------------------------------------------------------------------------
+
+
+def test_it_learns_to_tag_unseen_sentences(labeller):
+    assert score(labeller) > 0.9
+
+
+VARIANTS = [
+    {"filter": False},
+    {"none_sampling": 4, "mask": "span"},
+    {"loss": "paper_eq", "concat_norm": "l2_each", "overlap": "overwrite"},
+]
+
+
+@pytest.mark.parametrize("changed", VARIANTS)
+def test_its_variants_learn_too(files, tmp_path, changed):
+    assert score(train(files, tmp_path, replace(QUICK, **changed))) > 0.5
+
+
+def test_it_learns_less_without_the_contrastive_stage(files, labeller, tmp_path):
+    assert score(train(files, tmp_path, replace(QUICK, contrastive=False))) < score(labeller) - 0.2
+
+
+def test_without_a_filter_the_classifier_has_a_class_for_no_slot(files, tmp_path):
+    labeller = train(files, tmp_path, replace(SHORT, filter=False))
+    assert labeller.filter is None
+    assert labeller.classifier[-1].out_features == len(labeller.types) + 1
+
+
+def test_a_threshold_tuned_for_recall_lets_that_share_of_the_training_slots_pass(files, tmp_path):
+    config = replace(SHORT, examples=0, filter_recall=0.9)
+    labeller = train(files, tmp_path, config)
+    items = span_items(TRAIN, max_span=3, mask="word")
+    slots = torch.tensor([place for place, label in enumerate(items.labels) if label])
+    probability = probabilities(labeller.filter, labeller.features(items), slots)[:, 1]
+    assert (probability >= labeller.threshold - 1e-6).float().mean() == pytest.approx(0.9, abs=0.05)
+
+
+def test_tags_have_the_shape_of_the_sentences(labeller):
+    sentences = [["thank", "you"], [], ["unheard", "words", "at", "nine"]]
+    assert [len(tags) for tags in labeller.label(sentences)] == [2, 0, 4]
+
+
+def test_a_labeller_loaded_from_its_file_tags_alike(files, labeller, tmp_path):
+    content = labeller.save(tmp_path / "weights.safetensors", {"language": "en"})
+    loaded = SpanLabeller.load(tmp_path / "weights.safetensors", files, "cpu")
+    sentences = [one.tokens for one in TEST]
+    assert loaded.label(sentences) == labeller.label(sentences)
+    assert loaded.save(tmp_path / "again.safetensors") == content
+    with pytest.raises(TrainingError, match="tuned from encoder tiny, not other"):
+        SpanLabeller.load(tmp_path / "weights.safetensors", replace(files, fingerprint="other"), "cpu")
+
+
+@pytest.mark.parametrize("cut", range(1, 6))
+def test_training_goes_on_after_any_stage_and_ends_with_the_same_weights(files, tmp_path, cut):
+    config = replace(SHORT, transfer="sequential")
+    given = {"seed": 3, "device": "cpu", "source": TEST[:8]}
+    whole = fit(TRAIN, config, files, checkpoints=tmp_path / "whole", **given)
+    _, passes = start(TRAIN, config, files, checkpoints=tmp_path / "cut", **given)
+    stages = [next(passes).stage for _ in range(cut)]
+    passes.close()
+    resumed, passes = start(TRAIN, config, files, checkpoints=tmp_path / "cut", **given)
+    again = list(passes)
+    order = [f"{phase}_{stage}" for phase in ("source", "target") for stage in ("contrastive", "filter", "types")]
+    assert [one.stage for one in again] == order
+    assert stages == order[:cut]
+    assert [one.is_replayed for one in again] == [place < cut for place in range(6)]
+    assert torch.equal(weights(whole), weights(resumed))
+
+
+def test_transfer_carries_over_what_the_source_language_taught(files, tmp_path):
+    config = replace(QUICK, examples=4, sample="cover_types", type_epochs=4, filter_epochs=4)
+    alone = train(files, tmp_path / "alone", config)
+    transferred = train(files, tmp_path / "transfer", replace(config, transfer="sequential"), source=TRAIN)
+    assert score(transferred) > score(alone) + 0.1
+
+
+def test_types_of_both_languages_are_known_after_transfer(files, tmp_path):
+    source = [Tagged(["play", "rock"], ["O", "B-genre"]), Tagged(["jazz"], ["B-genre"])]
+    labeller = train(files, tmp_path, replace(SHORT, transfer="sequential"), source=source)
+    assert labeller.types == ("city", "day", "genre", "music", "time")
+
+
+def test_too_little_to_train_on_is_refused(files, tmp_path):
+    given = {"seed": 0, "checkpoints": tmp_path, "device": "cpu"}
+    plain = [Tagged(["thank", "you"], ["O", "O"])] * 9
+    with pytest.raises(TrainingError, match="no training sentence has a slot"):
+        fit(plain, SHORT, files, **given)
+    with pytest.raises(TrainingError, match="transfer is 'sequential' and there is no sentence"):
+        fit(TRAIN, replace(SHORT, transfer="sequential"), files, **given)
+    long = [Tagged(["new", "york"], ["B-city", "I-city"])] * 8
+    with pytest.raises(TrainingError, match="no target sentence has a slot of at most 1 words"):
+        fit(long, replace(SHORT, max_span=1, contrastive=False), files, **given)
+
+
+def test_presets_differ_from_the_paper_by_what_their_name_says():
+    paper = TWOSL_PRESETS["paper"]
+    assert paper.warmup == 0.1
+    assert replace(TWOSL_PRESETS["official_code"], warmup=0.1) == paper
+    assert replace(TWOSL_PRESETS["no_contrastive"], contrastive=True) == paper
+    assert replace(TWOSL_PRESETS["no_filter"], filter=True) == paper
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("examples", -1), ("max_span", 0), ("warmup", -0.1), ("negatives_per_positive", 3), ("none_sampling", 0),
+     ("filter_recall", 0.0), ("filter_threshold", 1.0), ("type_hidden", (3, 0)), ("margin", float("nan"))],
+)  # fmt: skip
+def test_settings_out_of_range_are_refused_by_name(key, value):
+    with pytest.raises(ValueError, match=f"^{key} must"):
+        TwoSlConfig(**{key: value})

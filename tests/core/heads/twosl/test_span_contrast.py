@@ -1,0 +1,127 @@
+"""Losses of the contrastive stage, and that it brings spans of one type together."""
+
+import warnings
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from slot_sentences import tagged_sentences, tiny_bert
+from torch.nn import functional as F
+
+from disent_core.encoders.fine_tunable import TunableEncoder
+from disent_core.heads.twosl.contrastive import span_contrast, tune_encoder
+from disent_core.heads.twosl.features import encode_items
+from disent_core.heads.twosl.span_pairs import contrastive_pairs
+from disent_core.heads.twosl.spans import span_items
+from disent_core.training.loop import Recipe, Run
+
+SBERT = {"margin": 0.5, "form": "sbert", "hard": "sbert", "lone_pair": "extreme"}
+EIGHTHS = st.integers(0, 16).map(lambda eighths: eighths / 8)  # sums of them are exact, and ties happen
+PAIRS = st.lists(st.tuples(EIGHTHS, st.booleans()), min_size=1, max_size=12)
+
+
+def tensors(pairs):
+    return torch.tensor([d for d, _ in pairs], dtype=torch.float32), torch.tensor([same for _, same in pairs])
+
+
+def loop(pairs, *, margin, form, hard, lone_pair):
+    """The same, pair by pair."""
+    same, other = [d for d, s in pairs if s], [d for d, s in pairs if not s]
+    few = 2 if lone_pair == "mean" else 1
+    values = []
+    for d, is_same in pairs:
+        if is_same:
+            value, mean = d**2, sum(same) / len(same)
+            counts = {"none": True, "margin": d > margin, "sbert": d > (min(other) if len(other) >= few else mean)}
+        else:
+            value = max(0.0, margin - d) ** 2 if form == "sbert" else max(0.0, margin - d**2)
+            mean = sum(other) / len(other)
+            counts = {"none": True, "margin": d < margin, "sbert": d < (max(same) if len(same) >= few else mean)}
+        values.append(value if counts[hard] else 0.0)
+    return values
+
+
+@pytest.mark.parametrize("form", ["sbert", "paper_eq"])
+@pytest.mark.parametrize("hard", ["sbert", "margin", "none"])
+@pytest.mark.parametrize("lone_pair", ["mean", "extreme"])
+@settings(deadline=None)
+@given(pairs=PAIRS)
+def test_the_loss_equals_a_loop_over_pairs(pairs, form, hard, lone_pair):
+    switches = {"margin": 0.5, "form": form, "hard": hard, "lone_pair": lone_pair}
+    found = span_contrast(*tensors(pairs), **switches)
+    torch.testing.assert_close(found, torch.tensor(loop(pairs, **switches)), atol=1e-6, rtol=0)
+
+
+def reference(one, other, labels):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it has moved since
+        losses = pytest.importorskip("sentence_transformers.losses", reason="sentence-transformers is not installed")
+        loss = losses.OnlineContrastiveLoss(None, margin=0.5)
+    return loss.compute_loss_from_embeddings([one, other], labels)
+
+
+@pytest.mark.parametrize("positives", [0, 1, 2, 7, 19, 20])
+def test_the_sum_equals_the_online_contrastive_loss_of_sentence_transformers(positives):
+    torch.manual_seed(positives)
+    one, other = torch.randn(2, 20, 6).requires_grad_(True)
+    is_same = torch.arange(20) < positives
+    ours = span_contrast(1 - F.cosine_similarity(one, other), is_same, **SBERT).sum()
+    theirs = reference(one, other, is_same.long())
+    torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=1e-6)
+
+
+def test_gradients_equal_those_of_sentence_transformers():
+    torch.manual_seed(0)
+    pair = torch.randn(2, 32, 8).requires_grad_(True)
+    is_same = torch.rand(32) < 0.3
+    ours = span_contrast(1 - F.cosine_similarity(*pair), is_same, **SBERT).sum()
+    theirs = reference(*pair, is_same.long())
+    expected, found = (torch.autograd.grad(loss, pair)[0] for loss in (theirs, ours))
+    torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-6)
+
+
+def test_a_lone_positive_is_compared_as_at_the_time_of_the_paper():
+    distance, is_same = torch.tensor([0.1, 0.2, 0.4]), torch.tensor([True, False, False])
+    then = span_contrast(distance, is_same, **(SBERT | {"lone_pair": "mean"}))
+    now = span_contrast(distance, is_same, **SBERT)
+    torch.testing.assert_close(then, torch.tensor([0.0, 0.09, 0.0]))
+    torch.testing.assert_close(now, torch.zeros(3))
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    return tiny_bert(tmp_path_factory.mktemp("bert"))
+
+
+def tune(files, checkpoint, **changed):
+    encoder = TunableEncoder(files, "cpu")
+    items = span_items(tagged_sentences(12), max_span=3, mask="word")
+    pairs = contrastive_pairs(items.labels, negatives_per_positive=2, max_positive_pairs=40, seed=0)
+    recipe = Recipe(epochs=6, learning_rate=2e-3, batch_size=32, falls=True, clip=1.0, summed=True)
+    run = Run(stage="contrastive", identity="", seed=0, checkpoint=checkpoint)
+    settings = {"concat_norm": "none", **SBERT} | changed
+    return encoder, items, list(tune_encoder(encoder, items, pairs, recipe, run, **settings))
+
+
+@pytest.mark.parametrize("form", ["sbert", "paper_eq"])
+def test_tuning_brings_spans_of_one_type_together(files, tmp_path, form):
+    encoder, items, passes = tune(files, tmp_path / "run", form=form)
+    slots = [place for place, label in enumerate(items.labels) if label]
+    labels = [items.labels[place] for place in slots]
+    same = torch.tensor([[one == other for other in labels] for one in labels])
+    gaps = []
+    for own in (TunableEncoder(files, "cpu"), encoder):
+        vectors = F.normalize(encode_items(own, items, concat_norm="none").take(torch.tensor(slots)), dim=-1)
+        cosine = vectors @ vectors.T
+        gaps.append(float(cosine[same].mean() - cosine[~same].mean()))
+    assert gaps[1] > 2 * gaps[0] > 0
+    assert passes[-1].loss < passes[0].loss
+
+
+def test_tuning_twice_gives_the_same_weights_and_all_of_them_move(files, tmp_path):
+    (one, _, _), (other, _, _) = tune(files, tmp_path / "one"), tune(files, tmp_path / "other")
+    untouched = TunableEncoder(files, "cpu").state_dict()
+    for name, value in one.state_dict().items():
+        assert torch.equal(value, other.state_dict()[name])
+        assert not torch.equal(value, untouched[name]), name

@@ -1,0 +1,106 @@
+"""From spans to tags, and how tags are scored."""
+
+from itertools import groupby
+from math import isclose
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from disent_core.corpora.annotation import Slot, tagged_slots
+from disent_core.evaluation.metrics.tagging import span_agreement, token_agreement
+from disent_core.heads.twosl.decode import Prediction, decode
+
+TAG = st.sampled_from(["O", "B-x", "I-x", "B-y", "I-y"])
+TWO_TAGGINGS = st.lists(st.lists(st.tuples(TAG, TAG), max_size=8), max_size=6)
+SPANS = st.lists(
+    st.builds(
+        lambda kind, start, size, probability: Prediction(kind, start, start + size, probability),
+        st.sampled_from("xy"), st.integers(0, 5), st.integers(1, 3), st.floats(0, 1),
+    ),
+    max_size=8,
+)  # fmt: skip
+
+
+@settings(deadline=None)
+@given(SPANS)
+def test_greedy_slots_are_predicted_and_what_was_dropped_met_one_at_least_as_probable(spans):
+    written = tagged_slots(decode(8, spans, overlap="greedy"))
+    kept = [one for one in spans if Slot(*one[:3]) in written]
+    assert {Slot(*one[:3]) for one in kept} == set(written)
+    for one in spans:
+        assert one in kept or any(
+            other.probability >= one.probability and other.start < one.end and one.start < other.end for other in kept
+        )
+
+
+def test_of_equally_probable_spans_the_leftmost_stays():
+    spans = [Prediction("y", 1, 3, 0.5), Prediction("x", 0, 2, 0.5)]
+    assert decode(3, spans, overlap="greedy") == ["B-x", "I-x", "O"]
+
+
+def test_overwriting_goes_from_left_to_right_and_from_short_to_long():
+    spans = [Prediction("y", 1, 2, 0.1), Prediction("x", 0, 3, 0.2), Prediction("z", 0, 1, 0.9)]
+    assert decode(4, spans, overlap="overwrite") == ["B-x", "B-y", "I-x", "O"]
+
+
+# --- F1 ---------------------------------------------------------------------------------------------------
+
+
+def taggings(pairs):
+    return [[gold for gold, _ in one] for one in pairs], [[guess for _, guess in one] for one in pairs]
+
+
+@settings(deadline=None)
+@given(TWO_TAGGINGS)
+def test_token_f1_equals_a_loop_over_words(pairs):
+    words = [word for sentence in pairs for word in sentence]
+    hits = sum(gold == guess != "O" for gold, guess in words)
+    errors = sum(gold != guess and guess != "O" for gold, guess in words)
+    missed = sum(gold != guess and gold != "O" for gold, guess in words)
+    found = token_agreement(*taggings(pairs))
+    assert isclose(found.f1, 2 * hits / (2 * hits + errors + missed) if hits else 0.0)
+
+
+@settings(deadline=None)
+@given(TWO_TAGGINGS)
+def test_token_f1_by_type_is_that_of_tags_without_their_prefix(pairs):
+    plain = [[tuple(tag if tag == "O" else f"B-{tag[2:]}" for tag in word) for word in one] for one in pairs]
+    assert token_agreement(*taggings(pairs), tags="type") == token_agreement(*taggings(plain))
+
+
+def chunks(tags):
+    """As seqeval reads chunks, written another way: a chunk is a run of one key."""
+    key, count = [], 0
+    for index, tag in enumerate(tags):
+        previous = tags[index - 1] if index else "O"
+        count += tag[0] == "B" or (tag[0] == "I" and tag[2:] != previous[2:])
+        key.append((tag[2:], count) if tag != "O" else None)
+    found = groupby(range(len(tags)), key=lambda index: key[index])
+    return {(what[0], own[0], own[-1]) for what, group in found if what for own in [list(group)]}
+
+
+@settings(deadline=None)
+@given(TWO_TAGGINGS)
+def test_span_f1_equals_a_loop_over_chunks(pairs):
+    gold, guess = taggings(pairs)
+    hits = sum(len(chunks(own) & chunks(said)) for own, said in zip(gold, guess, strict=True))
+    found, wanted = (sum(len(chunks(own)) for own in side) for side in (guess, gold))
+    agreement = span_agreement(gold, guess)
+    assert (agreement.correct, agreement.predicted, agreement.gold) == (hits, found, wanted)
+
+
+@settings(deadline=None)
+@given(TWO_TAGGINGS)
+def test_span_f1_equals_that_of_seqeval(pairs):
+    metrics = pytest.importorskip("seqeval.metrics", reason="seqeval is not installed")
+    gold, guess = taggings(pairs)
+    if any(tag != "O" for side in (gold, guess) for one in side for tag in one):
+        assert isclose(span_agreement(gold, guess).f1, metrics.f1_score(gold, guess))
+
+
+def test_sentences_of_unequal_length_are_refused():
+    with pytest.raises(ValueError, match="sentence 0 has 2 gold tags and 1"):
+        token_agreement([["O", "O"]], [["O"]])
+    with pytest.raises(ValueError, match="1 sentences have gold tags and 0"):
+        span_agreement([["O"]], [])

@@ -1,0 +1,185 @@
+"""Spans as items, their samples, and the pairs of the contrastive stage."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from places import needs_corpus, real_corpus
+from slot_sentences import tagged_sentences
+
+from disent_core.errors import TrainingError
+from disent_core.heads.twosl.span_pairs import contrastive_pairs
+from disent_core.heads.twosl.spans import Tagged, sample_nones, sample_sentences, slot_types, span_items, too_long
+from disent_core.text import MASK, SUBWORD_MASK_CLOSE, SUBWORD_MASK_OPEN
+
+XSID = real_corpus("xsid-0.4")
+WAKE = Tagged(["wake", "me", "at", "half", "past", "nine"], ["O", "O", "O", "B-time", "I-time", "I-time"])
+
+
+def by_place(sentence, **changed):
+    items = span_items([sentence], **({"max_span": 5, "mask": "word"} | changed))
+    places = zip(items.start.tolist(), items.end.tolist(), strict=True)
+    return dict(zip(places, zip(items.masked, items.texts, items.labels, strict=True), strict=True))
+
+
+@settings(deadline=None)
+@given(st.integers(0, 12), st.integers(1, 6))
+def test_every_span_up_to_the_longest_is_one_item(words, longest):
+    items = span_items([Tagged(["w"] * words, ["O"] * words)], max_span=longest, mask="word")
+    expected = {(i, j) for i, j in combinations(range(words + 1), 2) if j - i <= longest}
+    assert sorted(zip(items.start.tolist(), items.end.tolist(), strict=True)) == sorted(expected)
+
+
+def test_only_the_exact_span_of_a_slot_has_its_type():
+    items = by_place(WAKE)
+    assert {place: label for place, (_, _, label) in items.items() if label} == {(3, 6): "time"}
+
+
+@pytest.mark.parametrize(
+    ("mask", "hidden"),
+    [
+        ("word", f"{MASK} {MASK} {MASK}"),
+        ("span", MASK),
+        ("subword", f"{SUBWORD_MASK_OPEN}half past nine{SUBWORD_MASK_CLOSE}"),
+    ],
+)
+def test_the_span_is_masked_in_its_sentence(mask, hidden):
+    assert by_place(WAKE, mask=mask)[3, 6][:2] == (f"wake me at {hidden}", "half past nine")
+
+
+def test_words_of_a_language_without_spaces_are_not_parted():
+    items = by_place(Tagged(list("九時に"), ["B-time", "I-time", "O"], "ja"))
+    assert items[0, 2] == (f"{MASK}{MASK}に", "九時", "time")
+
+
+def test_a_slot_that_is_too_long_is_no_item_and_counts_against_the_ceiling():
+    items = span_items([WAKE], max_span=2, mask="word")
+    assert set(items.labels) == {None}
+    assert too_long([WAKE, *[Tagged(["ten"], ["B-time"])] * 3], 2) == 0.25
+
+
+def test_tags_must_be_as_many_as_words():
+    with pytest.raises(ValueError, match="2 words and 1 tags"):
+        span_items([Tagged(["wake", "me"], ["O"])], max_span=5, mask="word")
+
+
+@settings(deadline=None)
+@given(st.integers(0, 1000), st.integers(1, 4))
+def test_a_sample_of_nones_keeps_every_slot_and_so_many_nones_a_sentence(seed, count):
+    items = span_items(tagged_sentences(8), max_span=3, mask="word")
+    kept = sample_nones(items, count, seed)
+    assert [label for label in kept.labels if label] == [label for label in items.labels if label]
+    for sentence in range(8):
+        total, own = (
+            sum(label is None for label, of in zip(some.labels, some.sentence, strict=True) if of == sentence)
+            for some in (items, kept)
+        )
+        assert own == min(count, total)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 1000))
+def test_a_sample_that_covers_types_has_all_of_them(seed):
+    sentences = tagged_sentences(60)
+    chosen = sample_sentences(sentences, 5, seed, "cover_types")
+    assert len(chosen) == 5
+    assert slot_types(chosen) == slot_types(sentences) == ("city", "day", "music", "time")
+
+
+def test_a_sample_depends_on_its_seed_alone_and_repeats_no_sentence():
+    sentences = [Tagged([str(number)], ["O"]) for number in range(50)]
+    one, again, other = (sample_sentences(sentences, 20, seed, "random") for seed in (1, 1, 2))
+    assert one == again != other
+    assert len({sentence.tokens[0] for sentence in one}) == 20
+
+
+def test_a_sample_larger_than_the_corpus_is_refused():
+    with pytest.raises(TrainingError, match="examples is 3 and there are 2"):
+        sample_sentences([WAKE, WAKE], 3, 0, "random")
+
+
+# --- pairs ------------------------------------------------------------------------------------------------
+
+LABELS = st.lists(st.sampled_from(["a", "b", "c", None]), min_size=4, max_size=30).filter(
+    lambda labels: len(set(labels)) > 1 and any(labels.count(one) > 1 for one in "abc")
+)
+
+
+def drawn(labels, seed=0, **changed):
+    usual = {"negatives_per_positive": 2, "max_positive_pairs": 10_000}
+    return contrastive_pairs(labels, seed=seed, **(usual | changed))
+
+
+@settings(deadline=None)
+@given(LABELS, st.sampled_from([1, 2, 4, 8]), st.integers(0, 99))
+def test_pairs_are_all_of_one_type_with_so_many_negatives_each(labels, ratio, seed):
+    pairs = drawn(labels, seed, negatives_per_positive=ratio)
+    rows = list(zip(pairs.first.tolist(), pairs.second.tolist(), pairs.is_same.tolist(), strict=True))
+    positive = {frozenset((i, j)) for i, j, same in rows if same}
+    expected = {frozenset(p) for p in combinations(range(len(labels)), 2) if labels[p[0]] == labels[p[1]] is not None}
+    assert positive == expected
+    assert sum(not same for _, _, same in rows) == ratio * len(expected)
+    assert all(labels[i] is not None and labels[i] != labels[j] for i, j, same in rows if not same)
+
+
+@settings(deadline=None)
+@given(LABELS, st.sampled_from([2, 4]))
+def test_either_item_of_a_positive_pair_gets_its_own_half_of_the_negatives(labels, ratio):
+    pairs = drawn(labels, negatives_per_positive=ratio)
+    ends = np.concatenate([pairs.first[pairs.is_same], pairs.second[pairs.is_same]])
+    anchors = pairs.first[~pairs.is_same]
+    assert sorted(anchors) == sorted(np.repeat(ends, ratio // 2))
+
+
+def test_a_cap_keeps_different_positive_pairs():
+    pairs = drawn(["a"] * 40 + ["b"] * 30 + [None], max_positive_pairs=100)
+    kept = {(i, j) for i, j, same in zip(pairs.first, pairs.second, pairs.is_same, strict=True) if same}
+    assert (len(kept), len(pairs)) == (100, 300)
+
+
+def test_negatives_are_equally_likely():
+    labels = ["a", "a", "b", None, None, None]
+    pairs = drawn(labels * 40)
+    found = [labels[place % 6] for place in pairs.second[~pairs.is_same] if pairs.is_same.any()]
+    anchors = [labels[place % 6] for place in pairs.first[~pairs.is_same]]
+    of_a = [one for one, anchor in zip(found, anchors, strict=True) if anchor == "a"]
+    assert abs(of_a.count("b") / len(of_a) - 1 / 4) < 0.02
+
+
+def test_a_large_rank_gives_its_pair():
+    pairs = contrastive_pairs(["a"] * 1200 + [None], negatives_per_positive=1, max_positive_pairs=1_000_000, seed=0)
+    first, second = pairs.first[pairs.is_same], pairs.second[pairs.is_same]
+    assert len(np.unique(first * 1200 + second)) == 1200 * 1199 // 2
+    assert (first < second).all()
+    assert second.max() == 1199
+
+
+def test_spans_without_a_pair_or_a_negative_are_refused():
+    with pytest.raises(TrainingError, match="no two training spans"):
+        drawn(["a", "b", None, None])
+    with pytest.raises(TrainingError, match="no negative"):
+        drawn(["a", "a"])
+    with pytest.raises(ValueError, match="negatives_per_positive must be 1 or even, not 3"):
+        drawn(["a", "a", None], negatives_per_positive=3)
+
+
+# --- xSID -------------------------------------------------------------------------------------------------
+
+
+@needs_corpus(XSID)
+def test_slots_of_more_than_five_words_are_as_rare_in_xsid_as_published():
+    shares = {}
+    for path in sorted(XSID.glob("*.test.conll")):
+        rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
+        sentences: list[Tagged] = [Tagged([], [])]
+        for row in rows:
+            if len(row) >= 4 and row[0].isdigit():
+                sentences[-1].tokens.append(row[1])
+                sentences[-1].tags.append(row[3])
+            elif sentences[-1].tokens:
+                sentences.append(Tagged([], []))
+        shares[path.name[:2]] = too_long(sentences, 5)
+    spaced = [shares[one] for one in ("ar", "da", "de", "id", "it", "kk", "nl", "tr")]
+    assert 0.011 < min(spaced) < max(spaced) < 0.031

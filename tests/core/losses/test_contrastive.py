@@ -1,0 +1,147 @@
+"""The losses of EMU and its baselines equal their formulas, written as loops with plain floats."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from synthetic import random_rows
+
+from disent_core.losses import contrastive
+
+ROWS, DIM, CLASSES = 6, 4, 3
+LABELS = [0, 1, 1, 2, 0, 1]
+
+
+def vectors(seed: int, *shape: int) -> torch.Tensor:
+    return random_rows(*(shape or (ROWS, DIM)), seed=seed)
+
+
+def labels() -> torch.Tensor:
+    return torch.tensor(LABELS)
+
+
+def dot(left, right):
+    return sum(a * b for a, b in zip(left, right, strict=True))
+
+
+def squared(left, right):
+    return sum((a - b) ** 2 for a, b in zip(left, right, strict=True))
+
+
+def cosine(left, right):
+    return dot(left, right) / math.sqrt(dot(left, left) * dot(right, right))
+
+
+def close(found, expected):
+    assert found.tolist() == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_scaled_row_has_the_length_alpha_and_its_own_direction():
+    rows = vectors(1)
+    expected = [[50 * value / math.sqrt(dot(row, row)) for value in row] for row in rows.tolist()]
+    for found, own in zip(contrastive.scaled_to(rows, norm=50.0), expected, strict=True):
+        close(found, own)
+
+
+def test_center_distance_equals_a_loop():
+    rows, centers = vectors(1), vectors(2)
+    expected = [squared(row, center) / 2 for row, center in zip(rows.tolist(), centers.tolist(), strict=True)]
+    close(contrastive.center_distance(rows, centers), expected)
+
+
+def test_class_means_equal_a_loop_and_are_zero_without_rows():
+    rows = vectors(1)
+    means, counts = contrastive.class_means(rows, labels(), CLASSES + 1)
+    for label in range(CLASSES):
+        own = [row for row, its in zip(rows.tolist(), LABELS, strict=True) if its == label]
+        close(means[label], [sum(column) / len(own) for column in zip(*own, strict=True)])
+    assert counts.tolist() == [2, 3, 1, 0]
+    close(means[CLASSES], [0.0] * DIM)
+
+
+def test_moved_centers_equal_a_loop_over_classes_and_rows():
+    rows, centers = vectors(1), vectors(2, CLASSES + 1, DIM)
+    found = contrastive.moved_centers(centers, rows, labels(), rate=0.5)
+    for label, center in enumerate(centers.tolist()):
+        own = [row for row, its in zip(rows.tolist(), LABELS, strict=True) if its == label]
+        step = [sum(c - row[d] for row in own) / (1 + len(own)) for d, c in enumerate(center)]
+        close(found[label], [c - 0.5 * delta for c, delta in zip(center, step, strict=True)])
+
+
+def test_discrimination_equals_two_cross_entropies():
+    own, other = vectors(1, ROWS), vectors(2, ROWS)
+    sigmoid = lambda x: 1 / (1 + math.exp(-x))  # noqa: E731
+    pairs = zip(own.tolist(), other.tolist(), strict=True)
+    expected = [-math.log(sigmoid(a)) - math.log(1 - sigmoid(b)) for a, b in pairs]
+    close(contrastive.discrimination(own, other), expected)
+
+
+def test_a_critics_difference_is_that_of_its_two_values():
+    own, other = vectors(1, ROWS), vectors(2, ROWS)
+    close(contrastive.critic_difference(own, other), [b - a for a, b in zip(own.tolist(), other.tolist(), strict=True)])
+
+
+def test_siamese_equals_a_loop_over_pairs():
+    left, right = vectors(1), 0.5 * vectors(2)
+    same = [True, False, True, False, False, True]
+    expected = []
+    for a, b, is_same in zip(left.tolist(), right.tolist(), same, strict=True):
+        distance = math.sqrt(squared(a, b))
+        expected.append(distance**2 if is_same else max(0.0, 2.0 - distance) ** 2)
+    assert 0.0 in expected
+    assert any(0 < one < 4 for one, own in zip(expected, same, strict=True) if not own)
+    close(contrastive.siamese(left, right, torch.tensor(same), margin=2.0), expected)
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_siamese_has_a_finite_gradient_between_equal_rows(same):
+    left = vectors(1).requires_grad_()
+    contrastive.siamese(left, left.detach().clone(), torch.full((ROWS,), same), margin=2.0).sum().backward()
+    assert torch.isfinite(left.grad).all()
+
+
+def test_n_pair_equals_a_loop_over_negatives():
+    anchors, positives, negatives = vectors(1), vectors(2), vectors(3, ROWS, 4, DIM)
+    expected = []
+    for anchor, positive, own in zip(anchors.tolist(), positives.tolist(), negatives.tolist(), strict=True):
+        gaps = [cosine(anchor, negative) - cosine(anchor, positive) for negative in own]
+        expected.append(math.log(1 + sum(math.exp(gap) for gap in gaps)))
+    close(contrastive.n_pair(anchors, positives, negatives), expected)
+
+
+EQUAL = torch.eye(ROWS, dtype=torch.bool)
+EQUAL[0, 4] = EQUAL[4, 0] = True
+
+
+def test_symmetric_softmax_equals_a_loop_that_skips_pairs_with_an_equal_text():
+    left, right = vectors(1), vectors(2)
+    a, b = left.tolist(), right.tolist()
+    expected = []
+    for i in range(ROWS):
+        candidates = [j for j in range(ROWS) if j == i or not EQUAL[i, j]]
+        there = sum(math.exp((cosine(a[i], b[j]) - cosine(a[i], b[i])) / 0.5) for j in candidates)
+        back = sum(math.exp((cosine(a[j], b[i]) - cosine(a[i], b[i])) / 0.5) for j in candidates)
+        expected.append((math.log(there) + math.log(back)) / 2)
+    close(contrastive.symmetric_softmax(left, right, EQUAL, temperature=0.5), expected)
+
+
+@given(st.floats(0.01, 100), st.integers(0, 50))
+def test_symmetric_softmax_is_blind_to_row_norms_and_to_which_side_is_left(scale, seed):
+    left, right = vectors(seed), vectors(seed + 100)
+    found = contrastive.symmetric_softmax(left, right, EQUAL, temperature=0.1)
+    turned = contrastive.symmetric_softmax(scale * right, left, EQUAL, temperature=0.1)
+    assert torch.allclose(found, turned, atol=1e-9)
+
+
+@given(st.floats(0.01, 100))
+def test_n_pair_is_blind_to_row_norms(scale):
+    anchors, positives, negatives = vectors(1), vectors(2), vectors(3, ROWS, 4, DIM)
+    found = contrastive.n_pair(scale * anchors, positives, negatives / scale)
+    assert torch.allclose(found, contrastive.n_pair(anchors, positives, negatives), atol=1e-9)
+
+
+def test_losses_reject_batches_of_unequal_length():
+    with pytest.raises(Exception, match="Type-check error"):
+        contrastive.center_distance(vectors(1), vectors(2)[:-1])

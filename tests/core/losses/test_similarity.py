@@ -1,0 +1,156 @@
+"""Every loss equals a loop over its formula, written with plain floats."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from disent_core.losses import similarity
+
+
+def rows(count: int, dim: int, seed: int) -> torch.Tensor:
+    return torch.randn(count, dim, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def loop_cosine(left: torch.Tensor, right: torch.Tensor) -> float:
+    dot = sum(float(a) * float(b) for a, b in zip(left, right, strict=True))
+    return dot / math.sqrt(sum(float(a) ** 2 for a in left)) / math.sqrt(sum(float(b) ** 2 for b in right))
+
+
+seeds = st.integers(0, 10_000)
+sizes = st.tuples(st.integers(1, 6), st.integers(2, 7))
+
+
+@given(seeds, sizes)
+def test_pairwise_losses_equal_a_loop_over_rows(seed, size):
+    left, right = rows(*size, seed), rows(*size, seed + 1)
+    expected = [loop_cosine(a, b) for a, b in zip(left, right, strict=True)]
+    assert similarity.cosine(left, right).tolist() == pytest.approx(expected)
+    assert similarity.cosine_distance(left, right).tolist() == pytest.approx([1 - value for value in expected])
+    assert similarity.hinged_cosine(left, right).tolist() == pytest.approx([max(0.0, value) for value in expected])
+
+
+@given(seeds, sizes)
+def test_squared_error_equals_a_loop_over_dimensions(seed, size):
+    left, right = rows(*size, seed), rows(*size, seed + 1)
+    expected = [
+        sum((float(a) - float(b)) ** 2 for a, b in zip(x, y, strict=True)) / size[1]
+        for x, y in zip(left, right, strict=True)
+    ]
+    assert similarity.squared_error(left, right).tolist() == pytest.approx(expected)
+
+
+@given(seeds, sizes)
+def test_identification_equals_minus_log_of_the_labels_share(seed, size):
+    logits = rows(*size, seed)
+    labels = torch.arange(size[0]) % size[1]
+    expected = [
+        -math.log(math.exp(row[label]) / sum(math.exp(value) for value in row))
+        for row, label in zip(logits.tolist(), labels.tolist(), strict=True)
+    ]
+    assert similarity.identification(logits, labels).tolist() == pytest.approx(expected)
+
+
+@given(seeds, sizes)
+def test_contrasts_equal_a_loop_over_triples(seed, size):
+    one, two, n_one, n_two = (rows(*size, seed + offset) for offset in range(4))
+    linear, hinged = [], []
+    for a, b, c, d in zip(one, two, n_one, n_two, strict=True):
+        pulled, first, second = loop_cosine(a, b), loop_cosine(a, c), loop_cosine(b, d)
+        linear.append(-pulled + first + second)
+        hinged.append(1 - pulled + max(0.0, first) + max(0.0, second))
+    assert similarity.linear_contrast(one, two, n_one, n_two).tolist() == pytest.approx(linear)
+    assert similarity.hinged_contrast(one, two, n_one, n_two).tolist() == pytest.approx(hinged)
+
+
+@given(seeds, sizes, st.floats(0.05, 2.0))
+def test_info_nce_equals_a_loop_over_candidates(seed, size, temperature):
+    anchors, positives, negatives = (rows(*size, seed + offset) for offset in range(3))
+    expected = []
+    for i, anchor in enumerate(anchors):
+        candidates = [loop_cosine(anchor, other) for other in positives]
+        scores = [value / temperature for value in [*candidates, loop_cosine(anchor, negatives[i])]]
+        expected.append(math.log(sum(math.exp(score) for score in scores)) - scores[i])
+    found = similarity.info_nce(anchors, positives, negatives, temperature=temperature)
+    assert found.tolist() == pytest.approx(expected)
+
+
+def test_info_nce_both_ways_is_the_sum_of_both_ways():
+    left, right, to_left, to_right = (rows(6, 4, seed) for seed in range(4))
+    found = similarity.info_nce_both_ways(left, right, to_left, to_right, temperature=0.1)
+    forth = similarity.info_nce(left, right, to_left, temperature=0.1)
+    back = similarity.info_nce(right, left, to_right, temperature=0.1)
+    assert torch.allclose(found, forth + back, atol=1e-9)
+
+
+def test_info_nce_is_blind_to_row_norms():
+    anchors, positives, negatives = rows(4, 5, 0), rows(4, 5, 1), rows(4, 5, 2)
+    scaled = similarity.info_nce(3 * anchors, 0.1 * positives, 7 * negatives, temperature=0.1)
+    assert torch.allclose(scaled, similarity.info_nce(anchors, positives, negatives, temperature=0.1))
+
+
+def test_hinged_cosine_has_no_gradient_once_rows_are_apart():
+    left = torch.tensor([[1.0, 0.0]], requires_grad=True)
+    similarity.hinged_cosine(left, torch.tensor([[-1.0, 0.1]])).sum().backward()
+    assert left.grad is not None
+    assert left.grad.abs().sum() == 0
+
+
+@given(seeds, sizes)
+def test_cosines_of_several_pairs_are_those_of_each_and_so_are_gradients(seed, size):
+    pairs = ((0, 1), (0, 2), (1, 3))
+    found, expected = [], []
+    for results, of in (
+        (found, lambda own: similarity.cosines(own, pairs)),
+        (expected, lambda own: [torch.nn.functional.cosine_similarity(own[i], own[j]) for i, j in pairs]),
+    ):
+        own = [rows(*size, seed + offset).requires_grad_(offset > 0) for offset in range(4)]
+        weights = rows(len(pairs), size[0], seed + 4)
+        values = of(own)
+        loss = sum((value * weight).sum() for value, weight in zip(values, weights, strict=True))
+        results += [*values, *torch.autograd.grad(loss, own[1:])]
+    assert all(torch.allclose(one, other) for one, other in zip(found, expected, strict=True))
+
+
+def test_cosines_of_a_stack_are_those_of_each_of_its_parts():
+    left, right = rows(12, 5, 0).view(3, 4, 5).requires_grad_(), rows(4, 5, 1).requires_grad_()
+    found = torch.func.vmap(similarity.cosine, in_dims=(0, None))(left, right)
+    expected = torch.nn.functional.cosine_similarity(left, right, dim=-1)
+    assert torch.allclose(found, expected)
+    for one, other in zip(
+        torch.autograd.grad(found.square().sum(), [left, right]),
+        torch.autograd.grad(expected.square().sum(), [left, right]),
+        strict=True,
+    ):
+        assert torch.allclose(one, other)
+
+
+@pytest.mark.parametrize("diagonal", [False, True])
+@given(seeds, sizes, st.data())
+def test_mean_pairwise_cosine_equals_a_loop_over_pairs(diagonal, seed, size, data):
+    own = rows(*size, seed)
+    groups = data.draw(st.lists(st.integers(0, 2), min_size=size[0], max_size=size[0]))
+    expected = []
+    for i, group in enumerate(groups):
+        others = [j for j, other in enumerate(groups) if other == group and (diagonal or j != i)]
+        expected.append(sum(loop_cosine(own[i], own[j]) for j in others) / len(others) if others else 1.0)
+    members = torch.nn.functional.one_hot(torch.tensor(groups), 3).double()
+    found = similarity.mean_pairwise_cosine(own, members, diagonal=diagonal)
+    assert found.tolist() == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_zero_row_has_a_finite_gradient():
+    left = torch.zeros(1, 3, requires_grad=True)
+    similarity.cosine(left, torch.ones(1, 3)).sum().backward()
+    assert torch.isfinite(left.grad).all()
+
+
+def test_zero_rows_are_similar_to_nothing():
+    assert similarity.cosine(torch.zeros(1, 3), torch.ones(1, 3)).item() == 0
+
+
+def test_losses_reject_batches_of_unequal_length():
+    with pytest.raises(Exception, match="batch"):
+        similarity.squared_error(torch.zeros(2, 3), torch.zeros(3, 3))

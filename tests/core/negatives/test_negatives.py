@@ -1,0 +1,339 @@
+import json
+import logging
+import tarfile
+import tracemalloc
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from places import real_corpus, why_absent
+from sacrebleu.metrics import BLEU
+
+from disent_core.negatives import (
+    BLEU_STATE_SCHEMA,
+    BleuConfig,
+    bleu_state,
+    max_bleu,
+    negative_pool,
+    pool,
+    update_max_bleu,
+)
+from disent_core.storage.tables import SCHEMAS, content_fingerprint
+from disent_core.text import text_key
+
+MASSIVE = real_corpus("massive/amazon-massive-dataset-1.1.tar.gz")
+LOCALES = ("en-US", "de-DE", "ja-JP")
+UNSMOOTHED = BleuConfig()
+
+logging.getLogger("sacrebleu").setLevel(logging.ERROR)
+
+texts = st.lists(st.sampled_from("abcd"), max_size=9)
+corpora = st.lists(texts, max_size=12)
+configs = st.builds(
+    lambda smoothing, value, **others: BleuConfig(
+        smoothing=smoothing, smoothing_value=value if smoothing in ("floor", "add-k") else None, **others
+    ),
+    smoothing=st.sampled_from(["none", "floor", "add-k", "exp"]),
+    value=st.sampled_from([None, 0.01, 0.5, 1.0]),
+    order=st.integers(1, 5),
+    effective_order=st.booleans(),
+    direction=st.sampled_from(["hypothesis", "reference", "max"]),
+    block_pairs=st.sampled_from([1, 7, 1000]),
+)
+
+
+def pair_bleu(utterance, other, config):
+    """sacrebleu's score of two token lists in the configured direction."""
+    peer = BLEU(
+        tokenize="none",
+        smooth_method=config.smoothing,
+        smooth_value=config.smoothing_value,
+        max_ngram_order=config.order,
+        effective_order=config.effective_order,
+    )
+    one, two = " ".join(utterance), " ".join(other)
+    ways = {"hypothesis": [(one, two)], "reference": [(two, one)], "max": [(one, two), (two, one)]}
+    return max(peer.sentence_score(h, [r]).score / 100 for h, r in ways[config.direction])
+
+
+def double_loop(tokens, config):
+    """Largest score against every other, and all indices that reach it."""
+    for i, utterance in enumerate(tokens):
+        scores = {j: pair_bleu(utterance, other, config) for j, other in enumerate(tokens) if j != i}
+        top = max(scores.values(), default=0.0)
+        yield top, {j for j, score in scores.items() if abs(score - top) < 1e-9} if top > 0 else {-1}
+
+
+def utterance_table(rows, split="train", language="en"):
+    """Rows of `utterances` from pairs of id and text."""
+    columns = {name: [] for name in SCHEMAS["utterances"].names}
+    for id_, text in rows:
+        values = ("toy", language, id_, split, None, None, text, text.split(), ["O"] * len(text.split()))
+        for column, value in zip(columns.values(), (*values, text_key(text)), strict=True):
+            column.append(value)
+    return pa.table(columns, schema=SCHEMAS["utterances"])
+
+
+@pytest.fixture(scope="session")
+def massive():
+    """Train utterances of three locales."""
+    if not MASSIVE.is_file():
+        pytest.skip(why_absent(MASSIVE))
+    found = {}
+    with tarfile.open(MASSIVE) as archive:
+        for locale in LOCALES:
+            lines = archive.extractfile(f"1.1/data/{locale}.jsonl").read().decode().splitlines()
+            rows = [row for row in map(json.loads, lines) if row["partition"] == "train"]
+            found[locale] = utterance_table([(row["id"], row["utt"]) for row in rows], language=locale[:2])
+    return found
+
+
+# --- exactness --------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=120, deadline=None)
+@given(corpora, configs)
+def test_max_bleu_equals_a_double_loop_over_sacrebleu(tokens, config):
+    scores, nearest = max_bleu(tokens, config)
+    for score, witness, (expected, reached) in zip(scores, nearest, double_loop(tokens, config), strict=True):
+        assert score == pytest.approx(expected, abs=1e-9)
+        assert witness in reached
+
+
+@settings(max_examples=100, deadline=None)
+@given(texts, texts, configs)
+def test_the_score_of_any_two_texts_is_that_of_sacrebleu(one, two, config):
+    scores, _ = max_bleu([one, two], config)
+    expected = [pair_bleu(one, two, config), pair_bleu(two, one, config)]
+    np.testing.assert_allclose(scores, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "reference", "expected"),
+    [
+        ("a", "a", (1 * 0.1**3) ** 0.25),  # 1/1, then three orders of 0.1/1
+        ("a b c", "a b d", (2 / 3 * 1 / 2 * 0.1 / 1 * 0.1 / 1) ** 0.25),
+        ("a b c d e", "a b c d f", (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25),
+        ("a", "b", 0),
+    ],
+)
+def test_nltk_floor_counts_an_order_too_long_for_the_hypothesis_as_a_miss(hypothesis, reference, expected):
+    scores, _ = max_bleu([hypothesis.split(), reference.split()], BleuConfig(smoothing="nltk-floor"))
+    np.testing.assert_allclose(scores, expected, atol=1e-12)
+
+
+def test_equal_utterances_score_one_from_four_tokens_on_and_nothing_below():
+    scores, nearest = max_bleu([["a"] * 4, ["b"] * 3, ["a"] * 4, ["b"] * 3], UNSMOOTHED)
+    assert scores.tolist() == [1, 0, 1, 0]
+    assert nearest.tolist() == [2, -1, 0, -1]
+
+
+def test_the_witness_is_the_lowest_index_of_several():
+    _, nearest = max_bleu([list("abcd"), list("xabcd"), list("abcdx"), list("yabcd"), []], UNSMOOTHED)
+    assert nearest.tolist() == [1, 0, 0, 0, -1]
+
+
+@settings(max_examples=40, deadline=None)
+@given(corpora, configs, st.randoms(use_true_random=False))
+def test_scores_do_not_depend_on_the_order_of_rows(tokens, config, random):
+    order = random.sample(range(len(tokens)), len(tokens))
+    scores, _ = max_bleu(tokens, config)
+    shuffled, _ = max_bleu([tokens[i] for i in order], config)
+    assert shuffled.tolist() == scores[order].tolist()
+
+
+@settings(max_examples=40, deadline=None)
+@given(corpora, configs)
+def test_blocks_change_neither_scores_nor_witnesses(tokens, config):
+    for found, expected in zip(
+        max_bleu(tokens, config), max_bleu(tokens, replace(config, block_pairs=10**6)), strict=True
+    ):
+        assert found.tolist() == expected.tolist()
+
+
+def test_memory_is_bounded_where_one_4_gram_is_in_every_text():
+    words = np.random.default_rng(0).integers(0, 5000, (800, 3)).astype(str).tolist()
+    tokens = [[*"abcd", *end] for end in words]
+    config = replace(UNSMOOTHED, block_pairs=1 << 12)
+    max_bleu(tokens[:10], config)  # whatever is imported or compiled on the first call
+    tracemalloc.start()
+    max_bleu(tokens, config)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    bound = 60 * config.order * sum(map(len, tokens)) + 200 * (config.block_pairs + len(tokens))
+    assert peak < bound < 5e6 < 8 * len(tokens) ** 2
+
+
+# --- update -----------------------------------------------------------------------------------------------
+
+changing = st.lists(st.tuples(st.one_of(st.none(), texts), st.one_of(st.none(), texts, st.just("same"))), max_size=12)
+
+
+@settings(max_examples=150, deadline=None)
+@given(changing, configs)
+def test_an_updated_state_is_that_of_a_full_computation(changes, config):
+    before = {f"{i:02}": " ".join(old) for i, (old, _) in enumerate(changes) if old is not None}
+    after = {
+        f"{i:02}": " ".join(old if new == "same" else new)
+        for i, (old, new) in enumerate(changes)
+        if new is not None and (new != "same" or old is not None)
+    }
+    previous = bleu_state(utterance_table(before.items()), config)
+    updated = bleu_state(utterance_table(after.items()), config, previous)
+    assert updated.equals(bleu_state(utterance_table(after.items()), config))
+
+
+def test_an_update_holds_only_new_texts_and_those_without_their_witness_against_all(caplog):
+    rows = [("1", "a b c d"), ("2", "a b c d e"), ("3", "f g h i j"), ("4", "f g h i"), ("5", "k")]
+    previous = bleu_state(utterance_table(rows), UNSMOOTHED)
+    with caplog.at_level(logging.INFO, "disent_core.negatives"):
+        bleu_state(utterance_table([*rows[1:], ("6", "l m n o")]), UNSMOOTHED, previous)
+    assert "1 utterances new or changed, 1 gone, 1 witnesses gone" in caplog.messages
+    assert "BLEU of 2 of 5 distinct texts is taken against all" in caplog.messages
+
+
+def test_an_update_finds_that_a_known_text_now_comes_first_among_equals():
+    rows = [("2", "x a b c d"), ("3", "a b c d x"), ("4", "a b c d")]
+    previous = bleu_state(utterance_table(rows), UNSMOOTHED)
+    updated = bleu_state(utterance_table([*rows, ("1", "a b c d x")]), UNSMOOTHED, previous)
+    assert previous["nearest_utterance_id"].to_pylist()[-1] == "2"
+    assert updated["nearest_utterance_id"].to_pylist()[-1] == "1"
+
+
+def test_an_update_rejects_witnesses_that_are_no_index():
+    known = np.ones(1, bool)
+    with pytest.raises(ValueError, match="witnesses are 3 to 3 of 1 utterances"):
+        update_max_bleu([["a"]], UNSMOOTHED, known=known, nearest=np.array([3]))
+    with pytest.raises(ValueError, match="2 utterances, 1 known"):
+        update_max_bleu([["a"], ["b"]], UNSMOOTHED, known=known, nearest=np.array([-1]))
+
+
+# --- tables -----------------------------------------------------------------------------------------------
+
+ROWS = [("b", "wake me up at five"), ("a", "wake me up at six"), ("d", "quiet"), ("c", "play jazz for me now")]
+
+
+def test_the_pool_has_the_rows_of_its_schema_below_the_threshold():
+    found = negative_pool(utterance_table(ROWS), UNSMOOTHED)
+    assert found.schema == SCHEMAS["negative_pool"]
+    assert found["utterance_id"].to_pylist() == ["c", "d"]
+    assert found["nearest_utterance_id"].to_pylist() == [None, None]
+
+
+def test_the_state_has_every_train_utterance_and_its_witness():
+    found = bleu_state(utterance_table(ROWS), UNSMOOTHED)
+    assert found.schema == BLEU_STATE_SCHEMA
+    assert found["nearest_utterance_id"].to_pylist() == ["b", "a", None, None]
+    assert found["max_bleu"].to_pylist() == pytest.approx([(4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25] * 2 + [0, 0])
+
+
+def test_only_train_utterances_count():
+    both = pa.concat_tables([utterance_table(ROWS[:1]), utterance_table(ROWS[1:], split="test")])
+    found = bleu_state(both, UNSMOOTHED)
+    assert found["utterance_id"].to_pylist() == ["b"]
+    assert found["max_bleu"].to_pylist() == [0]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.permutations(ROWS))
+def test_tables_do_not_depend_on_the_order_of_utterances(rows):
+    expected = bleu_state(utterance_table(ROWS), UNSMOOTHED)
+    assert bleu_state(utterance_table(rows), UNSMOOTHED).equals(expected)
+
+
+@settings(max_examples=30, deadline=None)
+@given(corpora, configs, st.floats(0, 1), st.floats(0, 1))
+def test_a_lower_threshold_never_adds_to_the_pool(tokens, config, one, two):
+    table = utterance_table((str(i), " ".join(text)) for i, text in enumerate(tokens))
+    state = bleu_state(table, config)
+    low, high = (pool(state, replace(config, threshold=value)) for value in sorted((one, two)))
+    assert set(low["utterance_id"].to_pylist()) <= set(high["utterance_id"].to_pylist())
+
+
+def test_tables_of_no_utterance_are_empty():
+    empty = utterance_table([])
+    state = bleu_state(empty, UNSMOOTHED)
+    assert state.equals(BLEU_STATE_SCHEMA.empty_table())
+    assert bleu_state(empty, UNSMOOTHED, state).num_rows == negative_pool(empty, UNSMOOTHED).num_rows == 0
+
+
+def test_utterances_of_two_languages_are_rejected():
+    both = pa.concat_tables([utterance_table(ROWS[:2]), utterance_table(ROWS[2:], language="de")])
+    with pytest.raises(ValueError, match="one language"):
+        negative_pool(both, UNSMOOTHED)
+
+
+def test_repeated_ids_are_rejected():
+    with pytest.raises(ValueError, match="1 of 2 utterance ids"):
+        negative_pool(utterance_table([("a", "x"), ("a", "y")]), UNSMOOTHED)
+
+
+# --- configuration ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"order": 0}, "order must be at least 1, found 0"),
+        ({"threshold": 1.5}, "threshold must be in"),
+        ({"block_pairs": 0}, "block_pairs must be at least 1"),
+        ({"smoothing_value": 0.1}, "'none' takes no smoothing_value"),
+        ({"smoothing": "floor", "smoothing_value": 1.1}, "out of range"),
+        ({"smoothing": "add-k", "smoothing_value": 0.0}, "out of range"),
+    ],
+)
+def test_a_config_tells_what_is_wrong(wrong, told):
+    with pytest.raises(ValueError, match=told):
+        BleuConfig(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("settings_", "language", "expected"),
+    [
+        ({}, "de", ["ab", "c"]),
+        ({}, "ja-JP", ["a", "b", "c"]),
+        ({"tokenize": "word"}, "ja", ["ab", "c"]),
+        ({"tokenize": "char"}, "de", ["a", "b", "c"]),
+        ({"lowercase": False}, "de", ["Ab", "C"]),
+    ],
+)
+def test_tokens_follow_the_language_unless_told(settings_, language, expected):
+    assert BleuConfig(**settings_).tokens("Ab\u3000 C", language) == expected
+
+
+# --- real data --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("config", "sizes"),
+    [
+        (UNSMOOTHED, (6189, 7555, 486)),
+        (BleuConfig(effective_order=True), (4907, 6462, 355)),
+        (BleuConfig(smoothing="exp", effective_order=True), (175, 330, 19)),
+        (BleuConfig(smoothing="nltk-floor"), (1031, 1593, 124)),
+    ],
+    ids=["none", "none effective", "exp effective", "nltk-floor"],
+)
+def test_pools_of_massive_have_their_known_sizes(massive, config, sizes):
+    assert tuple(negative_pool(massive[locale], config).num_rows for locale in LOCALES) == sizes
+
+
+def test_the_negatives_printed_in_the_paper_are_in_the_unsmoothed_pool(massive):
+    for locale, text in (("en-US", "quiet"), ("de-DE", "zeit zu schlafen")):
+        ids = massive[locale].filter(pc.equal(massive[locale]["text"], text))["utterance_id"].to_pylist()
+        assert ids
+        assert set(ids) <= set(negative_pool(massive[locale], UNSMOOTHED)["utterance_id"].to_pylist())
+
+
+@pytest.mark.parametrize("config", [UNSMOOTHED, BleuConfig(smoothing="exp", effective_order=True)])
+def test_an_update_of_massive_is_that_of_a_full_computation(massive, config):
+    everything = massive["en-US"]
+    missing = np.random.default_rng(0).random(everything.num_rows) < 0.02
+    before = everything.filter(pa.array(~missing))
+    after = everything.slice(200)
+    updated = bleu_state(after, config, bleu_state(before, config))
+    assert content_fingerprint(updated) == content_fingerprint(bleu_state(after, config))

@@ -1,0 +1,204 @@
+"""The report is one file that shows whatever a run holds, as text and never as markup."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from disent_core.report import html
+from disent_core.report.document import Picture, Run, document
+from disent_core.report.leaderboards import standings
+from disent_core.report.papers import paper_tables
+from disent_core.report.style import figure, png
+
+HOSTILE = "\"'><img src=x onerror=alert(1)><script>alert(1)</script>"
+IDENTITY = {"task": "crosslingual_retrieval", "dataset": "massive", "encoder": "tiny", "evaluated_on": "en-de",
+            "metric": "accuracy_at_1", "settings": "{}"}  # fmt: skip
+SECTIONS = ("run", "leaderboard", "pictures", "curves", "clouds", "papers", "coverage", "claims", "cases")
+EMPTY = "Nothing of this was measured in this run."
+
+
+def entry(method, value, rank, embedding="meaning"):
+    reads_as = "higher is better" if rank else "leakage, lower is better"
+    return {**IDENTITY, "method": method, "value": value, "rank": rank, "embedding": embedding, "trained_on": "en-de",
+            "ci_low": value - 0.01, "ci_high": value + 0.01, "n": 1000, "seeds": 2, "seed_std": 0.01,
+            "reads_as": reads_as}  # fmt: skip
+
+
+def compared(one, other, difference, *, stands):
+    sides = {f"{name}_{side}": value for side, method in (("a", one), ("b", other))
+             for name, value in (("method", method), ("trained_on", "en-de"), ("embedding", "meaning"))}  # fmt: skip
+    return {**IDENTITY, **sides, "difference": difference, "stands": stands}
+
+
+def case(method, text, *, is_gold):
+    return {"task": "crosslingual_retrieval", "dataset": "massive", "encoder": "tiny", "place": 1, "query_id": "7",
+            "evaluated_on": "en-de", "query_text": HOSTILE, "gold_text": "weck mich", "method": method,
+            "top_text": text, "is_gold": is_gold}  # fmt: skip
+
+
+def views():
+    board = [entry("dream", 0.6, 1), entry(HOSTILE, 0.59, 2), entry("raw", 0.2, 3)]
+    leaks = [entry("dream", 0.01, None, "language"), entry(HOSTILE, 0.3, None, "language")]
+    curve = [
+        {"encoder": "tiny", "method": HOSTILE, "trained_on": "en-de", "seed": 0, "epoch": epoch, "split": split,
+         "term": "total", "value": 1 / epoch, "is_best": epoch == 2}
+        for split in ("train", "dev") for epoch in (1, 2, 3)
+    ]  # fmt: skip
+    return {
+        "leaderboard": [*board, *leaks],
+        "seed_values": [{**board[0], "seed": seed, "value": 0.59 + 0.01 * seed} for seed in (0, 1)],
+        "significance": [
+            compared("dream", HOSTILE, 0.01, stands=False),
+            compared("raw", "dream", -0.4, stands=True),
+            compared(HOSTILE, "raw", 0.39, stands=True),
+        ],
+        "training_curve": curve,
+        "coverage": [{"paper": "fmda", "table": "T2", "shows": "retrieval", "cells": 4, "measured": 1}],
+        "claim_verdicts": [
+            {"paper": "fmda", "says": HOSTILE, "encoder": "tiny", "left_side": "a", "left_value": 0.2, "cells": 2,
+             "right_side": "b", "right_value": 0.1, "statistic": "ratio", "found": 2.0, "cells_held": 2,
+             "verdict": "held"}
+        ],
+        "disagreements": [
+            case("dream", "weck mich", is_gold=True),
+            case(HOSTILE, HOSTILE, is_gold=False),
+            case("raw", HOSTILE, is_gold=False),
+        ],
+        "fmda_table2": [
+            {"printed_as": "FMDA", "method": "fmda", "en_de_published": 0.594, "en_de_measured": 0.217,
+             "en_de_difference": -0.377, "why_missing": None, "note": None},
+            {"printed_as": HOSTILE, "method": None, "en_de_published": 0.1, "en_de_measured": None,
+             "en_de_difference": None, "why_missing": "no such encoder", "note": None},
+        ],
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def run():
+    drawn = png(figure("cloud", 3.0, 2.0))
+    pictures = [Picture("tiny", HOSTILE, "en-de", name, drawn) for name in ("t_sne", "pca")]
+    return Run(title=f"A run {HOSTILE}", facts=[("configuration", HOSTILE)], methods=["dream"], views=views(),
+               pictures=pictures)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def page(run):
+    return document(run)
+
+
+VOID = {"meta", "br", "img"}
+
+
+class Tree(HTMLParser):
+    """Tags by their places, and the words of every section."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.attributes, self.words, self.seen = [], [], {}, set()
+        self.section = ""
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.add(tag)
+        self.attributes += [(tag, name, value) for name, value in attrs]
+        if tag == "section":
+            self.section = dict(attrs)["id"]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag, attrs):
+        self.seen.add(tag)
+        self.attributes += [(tag, name, value) for name, value in attrs]
+
+    def handle_data(self, data):
+        self.words[self.section] = self.words.get(self.section, "") + " " + " ".join(data.split())
+
+
+def test_every_tag_is_closed_and_every_section_is_there(page):
+    tree = Tree(page)
+    assert tree.open == []
+    assert tuple(name for name in tree.words if name) == SECTIONS
+    assert EMPTY not in page
+
+
+def test_hostile_text_stays_text(page):
+    tree = Tree(page)
+    assert "script" not in tree.seen
+    assert all(not name.startswith("on") for _, name, _ in tree.attributes)
+    for section in ("run", "leaderboard", "pictures", "curves", "clouds", "papers", "claims", "cases"):
+        assert HOSTILE in tree.words[section], section
+
+
+def test_the_page_itself_forbids_scripts_and_requests(page):
+    told = dict(pair for pair in [(name, value) for tag, name, value in Tree(page).attributes if tag == "meta"])
+    assert "default-src 'none'" in page[: page.index("<title>")]
+    assert told["http-equiv"] == "Content-Security-Policy"
+    assert "script-src" not in page
+
+
+def test_nothing_is_asked_of_elsewhere(page):
+    links = [value for _, name, value in Tree(page).attributes if name in ("src", "href", "xlink:href", "action")]
+    assert all(value.startswith(("#", "data:image/png;base64,")) for value in links)
+    assert not re.search(r"https?:|//[a-z]|@import|url\((?!#)", re.sub(r"base64,[^\"]+", "", page))
+
+
+def test_ids_are_unique_and_links_lead_somewhere(page):
+    attributes = Tree(page).attributes
+    ids = [value for _, name, value in attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+    assert {value[1:] for _, name, value in attributes if name == "href"} <= set(ids)
+
+
+def test_equal_runs_have_equal_reports(run, page):
+    assert document(run) == page
+
+
+def test_a_run_without_anything_says_so_in_every_section():
+    tree = Tree(document(Run(title="empty", facts=[])))
+    assert all(EMPTY in tree.words[section] for section in SECTIONS[1:])
+
+
+def test_what_is_not_ranked_is_told_and_not_drawn():
+    choice = {**entry("dream", 1.1, None), "metric": "threshold", "reads_as": "a choice, not a score"}
+    tree = Tree(document(Run(title="mining", facts=[], methods=["dream"], views={"leaderboard": [choice]})))
+    assert "No method is ranked by this" in tree.words["leaderboard"]
+    assert EMPTY in tree.words["pictures"]
+
+
+def test_the_best_is_bold_and_its_equals_are_underlined(page):
+    assert '<span class="best">0.600</span>' in page
+    assert '<span class="tied">0.590</span>' in page
+    assert '<span class="tied">0.200</span>' not in page
+
+
+def test_standings_count_who_is_significantly_below():
+    found = standings(views()["significance"])
+    told = {entry[-3]: (each.above, each.compared) for entry, each in found.items()}
+    assert told == {"dream": (1, 2), HOSTILE: (1, 2), "raw": (0, 2)}
+
+
+def test_papers_tables_stand_under_their_columns_with_signed_differences():
+    found = paper_tables(views(), views()["coverage"])
+    assert "FMDA, table 2" in found
+    assert "1 of 4 cells measured" in found
+    assert '<th colspan="3" class="span">en-de</th>' in found
+    assert "-0.377" in found
+    assert "<th>note</th>" not in found  # it has no value
+
+
+def test_methods_with_the_same_answer_stand_together(page):
+    tree = Tree(page)
+    assert page.count('class="answer is-right"') == 1
+    assert f"{HOSTILE}, raw" in tree.words["cases"]
+
+
+@pytest.mark.parametrize(
+    ("value", "told"), [(None, ""), (0.12345, "0.123"), (float("nan"), ""), (7, "7"), ("a&b", "a&amp;b")]
+)
+def test_values_become_text(value, told):
+    assert html.text(value) == told

@@ -1,0 +1,100 @@
+"""Pictures share one look: colours that everyone tells apart, small files that say what they show, safe SVG."""
+
+import itertools
+from html.parser import HTMLParser
+
+import pytest
+
+from disent_core.report import style as look
+from disent_core.report.style import COLOURS, INK, PAPER, figure, method_marks, png, png_made_of, style, svg
+
+HOSTILE = '<script>alert(1)</script> $x^2$ & "q"'
+
+
+def luminance(code):
+    parts = [int(code[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def contrast(one, other):
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def titled(title):
+    drawn = figure(title, 3.0, 2.0)
+    axes = drawn.subplots()
+    axes.plot([1, 2], [1, 2], color=INK, label=look.plain(title))
+    style(axes, title)
+    look.legend(axes)
+    return drawn
+
+
+@pytest.mark.parametrize("paper", [PAPER, "#1a1d21"])
+@pytest.mark.parametrize("colour", COLOURS)
+def test_every_colour_stands_out_on_white_and_on_dark_paper(colour, paper):
+    assert contrast(colour, paper) >= 3
+
+
+def test_methods_differ_in_colour_or_shape_and_keep_their_marks():
+    names = [f"m{number}" for number in range(56)]
+    marks = method_marks(names)
+    assert len(set(marks.values())) == 56
+    assert method_marks([*names, "m0", "more"])["m0"] == marks["m0"]
+    assert all(marks[one].colour != marks[two].colour for one, two in itertools.pairwise(names))
+
+
+def test_a_picture_says_what_it_was_made_of(tmp_path):
+    path = tmp_path / "a.png"
+    path.write_bytes(png(titled("a"), "inputs"))
+    assert png_made_of(path) == "inputs"
+
+
+def test_a_picture_that_is_missing_damaged_or_silent_says_nothing(tmp_path):
+    silent, damaged = tmp_path / "silent.png", tmp_path / "damaged.png"
+    silent.write_bytes(png(titled("a")))
+    damaged.write_bytes(png(titled("a"), "inputs")[:400])
+    assert [png_made_of(path) for path in (silent, damaged, tmp_path / "none.png")] == [None] * 3
+
+
+def test_png_and_svg_are_the_same_for_the_same_figure():
+    assert png(titled("a")) == png(titled("a"))
+    assert svg(titled("a"), "a") == svg(titled("a"), "a")
+
+
+class Tags(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.tags, self.words = [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+def test_svg_shows_hostile_names_as_text():
+    found = Tags()
+    found.feed(svg(titled(HOSTILE), HOSTILE))
+    assert "script" not in {tag for tag, _ in found.tags}
+    assert HOSTILE in "".join(found.words)
+    assert found.tags[0][1]["aria-label"] == HOSTILE
+
+
+def test_svg_takes_its_colours_from_the_page_and_asks_nothing_of_others():
+    drawn = svg(titled("a"), "a")
+    assert "var(--ink)" in drawn
+    assert INK not in drawn
+    assert all(word not in drawn for word in ("http", "xmlns", "<style", "<!", "<?"))
+
+
+def test_ids_of_two_figures_of_a_page_differ():
+    ids = []
+    for name in ("a", "b"):
+        found = Tags()
+        found.feed(svg(titled("a"), name))
+        ids.append({attributes["id"] for _, attributes in found.tags if "id" in attributes})
+    assert ids[0]
+    assert not ids[0] & ids[1]

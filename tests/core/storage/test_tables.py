@@ -1,0 +1,286 @@
+"""Tables: schemas are kept, files are old or new and never between, equal content has one fingerprint."""
+
+import datetime
+import hashlib
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from disent_core.errors import DamagedError, TableError
+from disent_core.storage.tables import (
+    SCHEMAS,
+    conform,
+    content_fingerprint,
+    content_of,
+    fingerprint,
+    read_info,
+    read_table,
+    refresh_table,
+    rows_table,
+    safe_part,
+    states_schema,
+    table_path,
+    vectors_schema,
+    write_table,
+)
+
+POOL = SCHEMAS["negative_pool"]
+ROW = {"corpus": "toy", "language": "en", "utterance_id": "1", "max_bleu": 0.5, "nearest_utterance_id": None}
+
+
+def pool(*changes):
+    return rows_table([ROW | change for change in changes], "negative_pool")
+
+
+# --- schemas ----------------------------------------------------------------------------------------------
+
+
+def test_a_missing_column_is_named():
+    with pytest.raises(TableError, match=r"pool: columns \['max_bleu'\] are missing or unknown"):
+        conform(pool({}).drop_columns(["max_bleu"]), POOL, "pool")
+
+
+def test_an_unknown_column_is_named():
+    with pytest.raises(TableError, match=r"pool: columns \['odd'\] are missing or unknown"):
+        conform(pool({}).append_column("odd", pa.array([1])), POOL, "pool")
+
+
+def test_a_null_where_none_may_be_is_named_and_counted():
+    with pytest.raises(TableError, match="negative_pool: column 'max_bleu' has 2 nulls and may have none"):
+        pool({}, {"max_bleu": None}, {"max_bleu": None})
+
+
+def test_a_null_is_kept_where_one_may_be():
+    assert pool({})["nearest_utterance_id"].to_pylist() == [None]
+
+
+@pytest.mark.parametrize("value", [pa.array(["much"]), pa.array([[0.5]])], ids=["text", "list"])
+def test_a_value_of_another_type_is_an_error(value):
+    table = pool({}).set_column(3, "max_bleu", value)
+    with pytest.raises(TableError, match="pool: a column has values of another type"):
+        conform(table, POOL, "pool")
+
+
+def test_columns_are_put_in_the_order_of_the_schema():
+    table = pool({})
+    assert conform(table.select(table.column_names[::-1]), POOL, "pool").equals(table)
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_no_rows_make_a_table_of_each_schema(name):
+    assert rows_table([], name).schema.equals(SCHEMAS[name])
+
+
+# --- fingerprints -----------------------------------------------------------------------------------------
+
+vector = st.lists(st.floats(0, 9, width=32), min_size=2, max_size=2)
+short = st.text(max_size=2)
+TYPES = {
+    "text": (pa.string(), st.text(max_size=4)),
+    "texts": (pa.list_(pa.string()), st.lists(st.none() | short, max_size=3)),
+    "number": (pa.int64(), st.integers(-9, 9)),
+    "share": (pa.float64(), st.floats(-9, 9).map(abs)),
+    "flag": (pa.bool_(), st.booleans()),
+    "pair": (
+        pa.struct([("a", pa.string()), ("b", pa.int32())]),
+        st.fixed_dictionaries({"a": st.none() | short, "b": st.integers(0, 3)}),
+    ),
+    "vector": (pa.list_(pa.float32(), 2), vector),
+    "states": (pa.list_(pa.list_(pa.float32(), 2)), st.lists(vector, max_size=2)),
+    "slots": (
+        pa.list_(pa.struct([("old", pa.string())])),
+        st.lists(st.fixed_dictionaries({"old": short}), max_size=2),
+    ),
+    "time": (
+        pa.timestamp("us", tz="UTC"),
+        st.datetimes(min_value=datetime.datetime(2000, 1, 1), timezones=st.just(datetime.UTC)),
+    ),
+}
+row = st.fixed_dictionaries({name: st.none() | values for name, (_, values) in TYPES.items()})
+SCHEMA = pa.schema([(name, kind) for name, (kind, _) in TYPES.items()])
+
+
+def table_of(rows):
+    return pa.Table.from_pylist(rows, schema=SCHEMA)
+
+
+@given(st.lists(row, max_size=6), st.data())
+def test_equal_rows_have_one_fingerprint_however_they_are_laid_out(rows, data):
+    table = table_of(rows)
+    cut = data.draw(st.integers(0, len(rows)))
+    chunked = pa.concat_tables([table.slice(0, cut), table.slice(cut)])
+    sliced = table_of([*rows[:1], *rows, *rows[-1:]]).slice(min(1, len(rows)), len(rows))
+    assert content_fingerprint(table) == content_fingerprint(chunked) == content_fingerprint(sliced)
+
+
+@given(st.lists(row, min_size=1, max_size=4), st.data())
+def test_a_changed_value_or_null_changes_the_fingerprint(rows, data):
+    index, name = data.draw(st.integers(0, len(rows) - 1)), data.draw(st.sampled_from(sorted(TYPES)))
+    value = data.draw(st.none() | TYPES[name][1])
+    other = [dict(one) for one in rows]
+    other[index][name] = value
+    assume(table_of(other) != table_of(rows))
+    assert content_fingerprint(table_of(other)) != content_fingerprint(table_of(rows))
+
+
+@given(st.lists(row, min_size=2, max_size=4), st.randoms(use_true_random=False))
+def test_the_order_of_rows_is_content(rows, random):
+    other = list(rows)
+    random.shuffle(other)
+    assert (content_fingerprint(table_of(other)) == content_fingerprint(table_of(rows))) == (other == rows)
+
+
+def test_names_and_types_of_columns_are_content():
+    tables = [
+        pa.table({"a": pa.array([1], pa.int64())}),
+        pa.table({"b": pa.array([1], pa.int64())}),
+        pa.table({"a": pa.array([1], pa.int32())}),
+    ]
+    assert len({content_fingerprint(table) for table in tables}) == 3
+
+
+def test_where_one_text_ends_and_the_next_begins_is_content():
+    tables = [pa.table({"a": texts}) for texts in (["ab", "c"], ["a", "bc"], ["abc", ""], ["abc", None])]
+    lists = [pa.table({"a": texts}) for texts in ([["a"], ["b"]], [["a", "b"], []], [["a", "b"], None])]
+    assert len({content_fingerprint(table) for table in (*tables, *lists)}) == 7
+
+
+def test_the_fingerprint_of_parts_is_the_same_in_every_process_and_version():
+    assert fingerprint("a", {"y": 1, "x": [2.5, None]}) == fingerprint("a", {"x": (2.5, None), "y": 1})
+    canonical = b'["a",{"x":[2.5,null],"y":1}]'
+    assert fingerprint("a", {"y": 1, "x": [2.5, None]}) == hashlib.sha256(canonical).hexdigest()[:32]
+
+
+@given(st.lists(st.text(max_size=3), min_size=1, max_size=3), st.lists(st.text(max_size=3), min_size=1, max_size=3))
+def test_parts_share_a_fingerprint_only_if_they_are_equal(one, other):
+    assert (fingerprint(*one) == fingerprint(*other)) == (one == other)
+
+
+# --- places -----------------------------------------------------------------------------------------------
+
+
+def test_the_last_part_of_a_partition_names_the_file(tmp_path):
+    path = table_path(tmp_path, "corpora", "utterances", "massive", "en")
+    assert path == tmp_path / "tables/corpora/utterances/massive/en.parquet"
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "../x", "a/b", "a\\b", "/a", ".hidden", "a..b", "a b", "a\n", "ä", "-x", "a\0"]
+)
+def test_a_part_that_could_leave_its_folder_is_rejected(name):
+    with pytest.raises(ValueError, match="can't be part of a path"):
+        safe_part(name)
+
+
+@given(st.text())
+def test_a_safe_part_is_one_component_of_a_path(tmp_path_factory, name):
+    base = tmp_path_factory.getbasetemp()
+    try:
+        part = safe_part(name)
+    except ValueError:
+        return
+    assert (base / part).resolve().parent == base.resolve()
+
+
+@pytest.mark.parametrize("name", ["en-de+en-es", "zh-TW", "my_fmda", "v1.1", "a@b"])
+def test_names_of_the_configuration_are_safe(name):
+    assert safe_part(name) == name
+
+
+# --- tables on disk ---------------------------------------------------------------------------------------
+
+
+def test_what_was_written_is_read(tmp_path):
+    table = pool({}, {"utterance_id": "2", "nearest_utterance_id": "1"})
+    info = write_table(tmp_path / "pool.parquet", table, POOL, inputs="abc")
+    assert read_table(tmp_path / "pool.parquet", POOL).equals(table)
+    assert read_info(tmp_path / "pool.parquet") == info
+    assert (info.rows, info.inputs, info.content) == (2, "abc", content_fingerprint(table))
+    assert content_of(tmp_path / "pool.parquet") == info.content
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_vectors_and_states_are_read_to_the_bit(tmp_path, dtype):
+    values = np.random.default_rng(0).standard_normal((6, 3)).astype(dtype)
+    flat = pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), 3)
+    states = pa.ListArray.from_arrays(pa.array([0, 2, 6], pa.int32()), flat)
+    for schema, table in (
+        (vectors_schema(3, dtype), pa.table({"text_key": list("abcdef"), "vector": flat})),
+        (states_schema(3, dtype), pa.table({"text_key": ["a", "b"], "states": states})),
+    ):
+        write_table(tmp_path / "x.parquet", table, schema, inputs="i")
+        assert content_fingerprint(read_table(tmp_path / "x.parquet", schema)) == content_of(tmp_path / "x.parquet")
+
+
+def test_some_columns_can_be_read(tmp_path):
+    write_table(tmp_path / "pool.parquet", pool({}), POOL, inputs="abc")
+    assert read_table(tmp_path / "pool.parquet", POOL, ["max_bleu"]).to_pylist() == [{"max_bleu": 0.5}]
+
+
+def test_a_table_of_another_schema_is_not_written(tmp_path):
+    with pytest.raises(TableError):
+        write_table(tmp_path / "pool.parquet", pool({}).drop_columns(["corpus"]), POOL, inputs="abc")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_table_that_does_not_exist_is_an_error_with_a_remedy(tmp_path):
+    with pytest.raises(TableError, match=r"no\.parquet: this table does not exist\. Materialise"):
+        read_table(tmp_path / "no.parquet", POOL)
+    assert read_info(tmp_path / "no.parquet") is None
+
+
+@pytest.mark.parametrize("damage", ["empty", "garbage", "cut", "overwritten"])
+def test_a_damaged_table_is_an_error_with_a_remedy(tmp_path, damage):
+    path = tmp_path / "pool.parquet"
+    write_table(path, pool(*({"utterance_id": str(i)} for i in range(500))), POOL, inputs="abc")
+    content = path.read_bytes()
+    half = len(content) // 2
+    path.write_bytes(
+        {
+            "empty": b"",
+            "garbage": b"x" * 100,
+            "cut": content[:half],
+            "overwritten": content[:4] + b"\xff" * half + content[4 + half :],
+        }[damage]
+    )
+    with pytest.raises(DamagedError, match=r"pool\.parquet: this file is not as it was written.*set aside"):
+        read_table(path, POOL)
+
+
+def test_a_stored_table_of_another_schema_is_an_error(tmp_path):
+    odd = pa.table({"odd": [1]})
+    write_table(tmp_path / "pool.parquet", odd, odd.schema, inputs="a")
+    with pytest.raises(TableError, match=r"pool\.parquet: columns .*'corpus'.* are missing"):
+        read_table(tmp_path / "pool.parquet", POOL)
+
+
+def test_a_table_that_somebody_else_has_put_there_is_set_aside(tmp_path):
+    pq.write_table(pool({}), tmp_path / "pool.parquet")
+    with pytest.raises(DamagedError, match=r"pool\.parquet: this file has no manifest"):
+        read_info(tmp_path / "pool.parquet")
+    assert [path.name for path in tmp_path.iterdir()] == ["pool.parquet.damaged"]
+
+
+def test_a_table_of_equal_inputs_is_not_made_again(tmp_path):
+    path, made = tmp_path / "pool.parquet", []
+
+    def make():
+        made.append(1)
+        return pool({})
+
+    states = [refresh_table(path, POOL, inputs=inputs, make=make) for inputs in ("a", "a", "b", "a")]
+    assert [state.is_reused for state in states] == [False, True, False, False]
+    assert len(made) == 3
+    assert len({state.info.content for state in states}) == 1
+
+
+def test_a_damaged_table_is_made_again(tmp_path):
+    path = tmp_path / "pool.parquet"
+    refresh_table(path, POOL, inputs="a", make=lambda: pool({}))
+    path.write_bytes(path.read_bytes()[:50])
+    assert not refresh_table(path, POOL, inputs="a", make=lambda: pool({})).is_reused
+    assert read_table(path, POOL).num_rows == 1

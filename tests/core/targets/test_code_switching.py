@@ -1,0 +1,215 @@
+"""Code-switched sentences: words, casing, draws, and broken word lists."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from places import needs_corpus, real_corpus
+
+from disent_core.corpora.lines import sentence_pairs_table
+from disent_core.errors import CorpusError
+from disent_core.storage.tables import SCHEMAS
+from disent_core.targets.code_switching import CodeSwitchingConfig, code_switched, read_dictionary
+
+REAL = real_corpus("")
+needs_real = needs_corpus(REAL)
+
+GERMAN = [("the", "der"), ("the", "die"), ("dog", "hund"), ("hound", "hund"), ("cat", "katze"), ("big", "große")]
+ALL = CodeSwitchingConfig(probability=1.0)
+
+
+def pairs(*sentences, pair="en-de", split="test"):
+    return sentence_pairs_table(
+        "toy", pair,
+        pair_ids=[str(number) for number in range(len(sentences))],
+        splits=[split] * len(sentences),
+        sources=[source for source, _ in sentences],
+        targets=[target for _, target in sentences],
+    )  # fmt: skip
+
+
+def switched(sentence, *, dictionary=GERMAN, config=ALL, pair="de-en"):
+    table = code_switched(pairs((sentence, "The dog."), pair=pair), dictionary, config)
+    return [row["switched"] for row in table.to_pylist()]
+
+
+def test_words_of_the_foreign_sentence_become_english_and_the_original_is_its_translation():
+    table = code_switched(pairs(("The dog.", "Der Hund, so.")), GERMAN, ALL)
+    assert table.schema == SCHEMAS["code_switched_pairs"]
+    assert table.to_pylist() == [
+        {
+            "corpus": "toy",
+            "pair": "en-de",
+            "pair_id": "0",
+            "split": "test",
+            "switched_language": "de",
+            "switched": "The Dog, so.",
+            "original_language": "en",
+            "original": "The dog.",
+            "words": 3,
+            "replaced_words": [{"old": "Der", "new": "The"}, {"old": "Hund", "new": "Dog"}],
+        }
+    ]
+
+
+def test_words_of_the_english_sentence_become_foreign_and_it_is_the_original_itself():
+    config = CodeSwitchingConfig(probability=1.0, replace="english")
+    (row,) = code_switched(pairs(("The dog.", "Der Hund.")), GERMAN, config).to_pylist()
+    assert (row["switched"], row["switched_language"], row["original"]) == ("Der hund.", "en", "The dog.")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "expected"),
+    [
+        ("der Hund", "the Dog"), ("DER HUND", "THE DOG"), ("«Hund»!", "«Dog»!"), ("  der\thund ", "  the\tdog "),
+        ("¿Hund?", "¿Dog?"), ("(der) -- hund...", "(the) -- dog..."), ("hund-der hund", "hund-der dog"),
+        ("die große", "the big"),
+    ],
+)  # fmt: skip
+def test_casing_punctuation_and_white_space_are_kept(sentence, expected):
+    assert [text.rstrip() for text in switched(sentence)] == [expected.rstrip()]
+
+
+def test_marks_within_words_of_other_scripts_part_nothing():
+    assert switched("यह हिन्दी है।", dictionary=[("hindi", "हिन्दी")], pair="hi-en") == ["यह hindi है।"]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "expected"),
+    [
+        ("我喜欢小狗。", "我 like puppy。"),
+        ("小狗", "puppy"),
+        ("小，狗", "small，dog"),
+        ("大象", None),
+        ("ATM小", "ATM small"),
+    ],
+)
+def test_scripts_without_spaces_are_cut_into_the_longest_entries(sentence, expected):
+    chinese = [("small", "小"), ("dog", "狗"), ("puppy", "小狗"), ("like", "喜欢")]
+    assert switched(sentence, dictionary=chinese, pair="zh-en") == ([expected] if expected else [])
+
+
+def test_sentences_without_known_words_are_left_out():
+    table = code_switched(pairs(("A.", "Ein Haus."), ("The dog.", "Ein Hund.")), GERMAN, ALL)
+    assert table["pair_id"].to_pylist() == ["1"]
+
+
+def test_the_first_translation_of_the_list_is_taken_unless_it_is_drawn():
+    assert switched("hund " * 40) == [" ".join(["dog"] * 40)]
+    drawn = switched("hund " * 40, config=CodeSwitchingConfig(probability=1.0, candidates="random"))
+    assert set(drawn[0].split()) == {"dog", "hound"}
+
+
+SENTENCES = st.lists(st.sampled_from(["der", "hund", "katze", "haus", "so"]), min_size=1, max_size=12).map(" ".join)
+
+
+def replaced(sentence, **settings):
+    rows = code_switched(pairs(("The dog.", sentence)), GERMAN, CodeSwitchingConfig(**settings)).to_pylist()
+    return {place for place, (old, new) in enumerate(zip(sentence.split(), rows[0]["switched"].split(), strict=True))
+            if old != new} if rows else None  # fmt: skip
+
+
+@settings(deadline=None)
+@given(SENTENCES, st.floats(0, 1), st.integers(1, 4), st.integers(0, 3))
+def test_at_least_the_minimum_of_known_words_is_replaced(sentence, probability, least, seed):
+    known = sum(word in ("der", "hund", "katze") for word in sentence.split())
+    found = replaced(sentence, probability=probability, min_replacements=least, seed=seed)
+    assert (found is None) == (known < least)
+    assert found is None or least <= len(found) <= known
+
+
+@settings(deadline=None)
+@given(SENTENCES, st.floats(0, 1), st.floats(0, 1))
+def test_a_higher_probability_replaces_the_same_words_and_more(sentence, one, other):
+    low, high = (replaced(sentence, probability=probability) for probability in sorted((one, other)))
+    assert (low or set()) <= (high or set())
+
+
+@settings(deadline=None)
+@given(st.lists(SENTENCES, min_size=2, max_size=6), st.data())
+def test_an_edit_changes_its_own_row_alone(sentences, data):
+    edited = data.draw(st.integers(0, len(sentences) - 1))
+    after = [*sentences[:edited], "die katze", *sentences[edited + 1 :]]
+    config = CodeSwitchingConfig()
+    before_rows, after_rows = (
+        {
+            row["pair_id"]: row
+            for row in code_switched(pairs(*(("E.", text) for text in own)), GERMAN, config).to_pylist()
+        }
+        for own in (sentences, after)
+    )
+    before_rows.pop(str(edited), None), after_rows.pop(str(edited), None)
+    assert before_rows == after_rows
+
+
+def test_the_share_of_replaced_words_is_the_probability():
+    table = code_switched(pairs(*[("The dog.", "der hund die katze " * 5)] * 300), GERMAN, CodeSwitchingConfig())
+    shares = [len(row["replaced_words"]) / row["words"] for row in table.to_pylist()]
+    assert sum(shares) / len(shares) == pytest.approx(0.3, abs=0.02)
+
+
+def test_another_seed_replaces_other_words():
+    sentence = "der hund die katze " * 5
+    assert len({frozenset(replaced(sentence, seed=seed) or ()) for seed in range(5)}) == 5
+
+
+def test_the_first_sentences_of_each_split_are_taken():
+    table = pairs(*[("The dog.", "Ein Haus."), *[("The dog.", "Der Hund.")] * 5])
+    config = CodeSwitchingConfig(max_pairs=2)
+    assert code_switched(table, GERMAN, config)["pair_id"].to_pylist() == ["1", "2"]
+
+
+@pytest.mark.parametrize("pair", ["en-en", "de-fr"])
+def test_pairs_must_have_english_on_one_side(pair):
+    with pytest.raises(ValueError, match=f"pair is '{pair}'; just one side must be English"):
+        switched("der", pair=pair)
+
+
+@pytest.mark.parametrize(
+    "setting", [{"probability": 1.1}, {"probability": -0.1}, {"min_replacements": 0}, {"max_pairs": 0}]
+)
+def test_settings_out_of_range_are_refused(setting):
+    ((name, value),) = setting.items()
+    with pytest.raises(ValueError, match=f"{name} is {value}"):
+        CodeSwitchingConfig(**setting)
+
+
+# --- word lists ---
+
+
+def listed(tmp_path, content):
+    path = tmp_path / "de.txt"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def test_entries_are_lower_case_by_space_or_tab_and_differ(tmp_path):
+    path = listed(tmp_path, "the Der\nCat\tKatze\nTom Tom\nof von\r\n")
+    assert read_dictionary(path) == [("the", "der"), ("cat", "katze"), ("of", "von")]
+
+
+@pytest.mark.parametrize("bad", ["cat", "cat die katze", "", b"caf\xe9 x"])
+def test_a_broken_line_is_named(tmp_path, bad):
+    content = b"the der\n" + (bad if isinstance(bad, bytes) else bad.encode()) + b"\nof von\n"
+    with pytest.raises(CorpusError, match=r"de.txt:2: (expected an English word and its translation|not UTF-8)"):
+        read_dictionary(listed(tmp_path, content))
+
+
+def test_missing_empty_and_useless_lists_are_errors(tmp_path):
+    with pytest.raises(CorpusError, match="this file does not exist"):
+        read_dictionary(tmp_path / "de.txt")
+    for content, found in (("", "this file is empty"), ("tom tom\n", "is its own translation")):
+        with pytest.raises(CorpusError, match=found):
+            read_dictionary(listed(tmp_path, content))
+
+
+@needs_real
+def test_published_lists_switch_published_sentences():
+    from disent_core.corpora.formats.tatoeba import read_pairs
+
+    table = read_pairs(REAL / "tatoeba-v1", "de-en", corpus="tatoeba")
+    dictionary = read_dictionary(REAL / "dictionaries/de.txt")
+    rows = code_switched(table, dictionary, CodeSwitchingConfig()).to_pylist()
+    assert len(rows) >= 950
+    texts = dict(zip(table["pair_id"].to_pylist(), table["source"].to_pylist(), strict=True))
+    assert all(row["switched"] != texts[row["pair_id"]] for row in rows)
+    assert 0.2 < sum(len(row["replaced_words"]) for row in rows) / sum(row["words"] for row in rows) < 0.4

@@ -1,0 +1,87 @@
+"""What training data has beside the pairs: template pairs of one language, annotated utterances."""
+
+import pytest
+from synthetic import world
+
+from disent_core.errors import TrainingError
+from disent_core.text import text_key
+from disent_core.training.build_data import training_data
+from disent_core.training.data import SIDES
+
+WORLD = world("en-de", "en-es")
+
+
+def keys_of(data):
+    return [key.decode() for language in data.languages for key in WORLD.vectors[language].keys]
+
+
+def test_template_pairs_join_a_source_with_its_generated_text_in_one_language():
+    data, keys = WORLD.data, keys_of(WORLD.data)
+    for split in ("train", "dev"):
+        pairs = data.template_pairs[split]
+        found = {
+            (
+                data.languages[int(pairs.language["source"][i])],
+                keys[int(pairs.text["source"][i])],
+                keys[int(pairs.text["target"][i])],
+            )
+            for i in range(len(pairs))
+        }
+        expected = {
+            (row["language"], text_key(row["source_text"]), text_key(row["target_text"]))
+            for table in WORLD.templates
+            for row in table.to_pylist()
+            if row["split"] == split
+        }
+        assert found == expected
+
+
+def test_template_pairs_have_the_template_target_of_their_source_and_no_residual():
+    data, keys = WORLD.data, keys_of(WORLD.data)
+    pairs = data.template_pairs["train"]
+    targets = {
+        (row[f"{side}_language"], row[f"{side}_key"]): row[f"{side}_template_key"]
+        for table in WORLD.aligned
+        for row in table.to_pylist()
+        for side in SIDES
+    }
+    for i in range(len(pairs)):
+        source = data.languages[int(pairs.language["source"][i])], keys[int(pairs.text["source"][i])]
+        for side in SIDES:
+            assert keys[int(pairs.template[side][i])] == targets[source]
+            assert pairs.residual[side][i] == -1
+    assert text_key("toy de 1 <mask>") in targets.values()
+
+
+def test_template_pairs_of_the_test_split_are_not_there():
+    assert set(WORLD.data.template_pairs) == {"train", "dev"}
+
+
+def test_a_template_pair_whose_source_is_in_no_language_pair_is_left_out():
+    few = [table.filter([True] * 3 + [False] * (len(table) - 3)) for table in WORLD.aligned]
+    aligned = [*few, *(table.slice(12) for table in WORLD.aligned)]
+    data = training_data(aligned, WORLD.vectors, WORLD.states, templates=WORLD.templates)
+    assert len(data.template_pairs["train"]) == 2 * 3  # utterances 1 and 2 of three languages
+
+
+def test_having_no_template_pair_to_train_on_is_an_error():
+    empty = [table.slice(0, 0) for table in WORLD.templates]
+    with pytest.raises(TrainingError, match="no template pair in train"):
+        training_data(WORLD.aligned, WORLD.vectors, WORLD.states, templates=empty)
+
+
+def test_utterances_come_by_split_and_language_with_the_rows_of_their_texts():
+    data, keys = WORLD.data, keys_of(WORLD.data)
+    for split in ("train", "dev"):
+        assert set(data.utterances[split]) == {"en", "de", "es"}
+        for language, own in data.utterances[split].items():
+            assert all(text.split()[1] == language for text in own.texts)
+            assert [keys[row] for row in own.rows.tolist()] == [text_key(text) for text in own.texts]
+            assert [" ".join(tokens) for tokens in own.tokens] == list(own.texts)
+            assert own.intents[1] == f"intent_{int(own.ids[1]) % 3}"
+
+
+def test_data_of_a_method_without_these_needs_has_neither():
+    data = training_data(WORLD.aligned, WORLD.vectors, WORLD.states)
+    assert not data.template_pairs
+    assert not data.utterances

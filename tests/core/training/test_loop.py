@@ -1,0 +1,163 @@
+"""The resumable loop: the same steps whether cut off or not, and torch's own optimiser and schedule."""
+
+import logging
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from disent_core.errors import TrainingError
+from disent_core.progress import Progress
+from disent_core.training.loop import Recipe, Run, generator, optimise
+
+RECIPE = Recipe(epochs=5, learning_rate=0.05, batch_size=4, weight_decay=0.1, warmup=0.3, falls=True, clip=1.0)
+EXAMPLES = 10
+
+
+class Regression:
+    """A small network with dropout that learns random numbers."""
+
+    def __init__(self, steps=None):
+        torch.manual_seed(7)
+        self.network = nn.Sequential(nn.Linear(3, 8), nn.Dropout(0.5), nn.Linear(8, 1))
+        inputs = torch.randn(EXAMPLES, 4, generator=generator(1, "test"))
+        self.inputs, self.targets, self.steps = inputs[:, :3], inputs[:, 3], steps
+
+    def loss(self, rows):
+        if self.steps == 0:
+            raise KeyboardInterrupt
+        self.steps = None if self.steps is None else self.steps - 1
+        return (self.network(self.inputs[rows]).squeeze(1) - self.targets[rows]).square()
+
+    def train(self, checkpoint, recipe=RECIPE, seed=0, identity="one"):
+        run = Run(stage="toy", identity=identity, seed=seed, checkpoint=checkpoint, checkpoint_seconds=0.0)
+        return list(optimise(self.network, self.loss, EXAMPLES, recipe, run))
+
+    def weights(self):
+        return torch.cat([value.flatten() for value in self.network.state_dict().values()])
+
+
+@pytest.mark.parametrize("recipe", [RECIPE, replace(RECIPE, decoupled=False, clip=None, falls=False, summed=True)])
+@pytest.mark.parametrize("cut", [1, 3, 7, 14])
+def test_a_run_that_was_cut_off_ends_with_the_same_weights_to_the_bit(tmp_path, monkeypatch, recipe, cut):
+    monkeypatch.setattr("disent_core.training.loop._SAVE_SHARE", 1e9)  # a checkpoint at every step
+    whole, broken, resumed = Regression(), Regression(steps=cut), Regression()
+    passes = whole.train(tmp_path / "whole", recipe)
+    with pytest.raises(KeyboardInterrupt):
+        broken.train(tmp_path / "cut", recipe)
+    torch.manual_seed(99)
+    again = resumed.train(tmp_path / "cut", recipe)
+    assert torch.equal(whole.weights(), resumed.weights())
+    assert [(one.number, one.loss, one.steps) for one in again] == [(one.number, one.loss, one.steps) for one in passes]
+    assert sum(one.is_replayed for one in again) == cut // 3
+
+
+def test_a_finished_run_is_loaded_and_computes_nothing(tmp_path):
+    first, second = Regression(), Regression(steps=0)
+    first.train(tmp_path / "run")
+    passes = second.train(tmp_path / "run")
+    assert torch.equal(first.weights(), second.weights())
+    assert [one.is_replayed for one in passes] == [True] * 5
+
+
+@pytest.mark.parametrize("other", [{"identity": "two"}, {"seed": 1}, {"recipe": replace(RECIPE, epochs=6)}])
+def test_a_checkpoint_of_another_run_is_not_used(tmp_path, other):
+    Regression().train(tmp_path / "run")
+    assert not any(one.is_replayed for one in Regression().train(tmp_path / "run", **other))
+
+
+def test_a_damaged_checkpoint_is_not_used(tmp_path):
+    Regression().train(tmp_path / "run")
+    (tmp_path / "run").write_bytes((tmp_path / "run").read_bytes()[:-9])
+    assert not any(one.is_replayed for one in Regression().train(tmp_path / "run"))
+
+
+def test_every_step_draws_its_own_dropout(tmp_path):
+    toy, drawn = Regression(), []
+    toy.network[1].register_forward_hook(lambda layer, given, output: drawn.append(str((output == 0).tolist())))
+    toy.train(tmp_path / "run")
+    assert len(drawn) == len(set(drawn)) == 15
+
+
+def test_training_leaves_the_random_state_of_its_caller_alone(tmp_path):
+    toy = Regression()
+    torch.manual_seed(3)
+    expected = torch.rand(4)
+    torch.manual_seed(3)
+    toy.train(tmp_path / "run")
+    assert torch.equal(torch.rand(4), expected)
+
+
+def test_steps_equal_adamw_with_the_schedule_of_transformers_written_out(tmp_path):
+    from transformers import get_linear_schedule_with_warmup
+
+    ours, reference = Regression(), Regression()
+    for one in (ours, reference):
+        one.network[1].p = 0.0
+    passes = ours.train(tmp_path / "run")
+    matrices, vectors = ([p for p in reference.network.parameters() if (p.ndim > 1) is wide] for wide in (True, False))
+    optimiser = torch.optim.AdamW([{"params": matrices}, {"params": vectors, "weight_decay": 0.0}], 0.05,
+                                  weight_decay=0.1)  # fmt: skip
+    schedule = get_linear_schedule_with_warmup(optimiser, 5, 15)
+    for epoch in range(5):
+        losses = []
+        for rows in torch.randperm(EXAMPLES, generator=generator(0, "epoch", epoch)).split(4):
+            values = reference.loss(rows)
+            optimiser.zero_grad()
+            values.mean().backward()
+            nn.utils.clip_grad_norm_(reference.network.parameters(), 1.0)
+            optimiser.step()
+            schedule.step()
+            losses += values.tolist()
+        assert passes[epoch].loss == pytest.approx(sum(losses) / EXAMPLES)
+    torch.testing.assert_close(ours.weights(), reference.weights(), atol=1e-6, rtol=1e-6)
+
+
+@settings(deadline=None)
+@given(st.integers(1, 300), st.sampled_from([0.0, 0.1, 0.5, 3.0, 10_000.0]))
+def test_the_schedule_is_that_of_transformers(steps, warmup):
+    from transformers.optimization import _get_linear_schedule_with_warmup_lr_lambda as reference
+
+    counted = -int(-warmup * steps // 1) if warmup < 1 else int(warmup)
+    recipe = replace(RECIPE, warmup=warmup)
+    for step in range(steps):
+        expected = reference(step, num_warmup_steps=counted, num_training_steps=steps)
+        assert recipe.factor(step, steps) == pytest.approx(expected)
+
+
+def test_ten_thousand_warm_up_steps_never_leave_the_warm_up_of_a_short_run():
+    recipe = replace(RECIPE, warmup=10_000.0)
+    assert max(recipe.factor(step, 500) for step in range(500)) < 0.05
+
+
+def test_the_rate_that_is_told_leaves_out_what_the_first_step_prepares(tmp_path, monkeypatch, caplog):
+    now = [0.0]
+    monkeypatch.setattr("disent_core.training.loop.Progress", partial(Progress, clock=lambda: now[0]))
+    toy = Regression()
+    compute = toy.loss
+
+    def loss(rows):
+        now[0] += 10.0 if now[0] else 1000.0
+        return compute(rows)
+
+    monkeypatch.setattr(toy, "loss", loss)
+    with caplog.at_level(logging.INFO, "disent_core.training.loop"):
+        toy.train(tmp_path / "run")
+    assert caplog.messages[0] == "toy, seed 0: 2 of 15 steps, 6.0 a minute, 130 s left"
+
+
+def test_a_loss_that_is_not_finite_ends_the_training(tmp_path):
+    toy = Regression()
+    toy.targets[2] = torch.inf
+    with pytest.raises(TrainingError, match="the loss of toy is not finite at step 3"):
+        toy.train(tmp_path / "run")
+
+
+def test_nothing_to_train_on_is_refused(tmp_path):
+    run = Run(stage="toy", identity="", seed=0, checkpoint=tmp_path / "run")
+    with pytest.raises(TrainingError, match="toy: there is nothing to train on"):
+        list(optimise(nn.Linear(1, 1), lambda rows: rows, 0, RECIPE, run))

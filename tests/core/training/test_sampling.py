@@ -1,0 +1,317 @@
+"""What is drawn: every pair once an epoch, and partners that are of the language but never the text itself."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from synthetic import world
+
+from disent_core.errors import TrainingError
+from disent_core.training.sampling import PairSampler, draw_mates, draw_texts, next_of_its_language
+
+SIDES = ("source", "target")
+
+
+def plan(data=None, *, validation="dev", fraction=0.25, split_seed=42, **asked):
+    return PairSampler(data or world().data, **asked).plan(validation, fraction, split_seed, "cpu")
+
+
+def rows_of(vectors, bank):
+    """Which text each vector is of."""
+    everything = torch.cat(bank.parts)
+    return [int((everything == vector).all(dim=1).nonzero()) for vector in vectors]
+
+
+def epoch_rows(own, seeds, epoch, batch_size=5, name="source_vectors"):
+    """Texts of an epoch, one list a seed."""
+    batches = [batch[name] for _, batch in own.training_batches(seeds, epoch, batch_size)]
+    stacked = torch.cat(batches, dim=1)
+    return [rows_of(vectors, own.sampler.data.vectors) for vectors in stacked]
+
+
+# --- pairs ------------------------------------------------------------------------------------------------
+
+
+def test_an_epoch_has_each_pair_once_for_each_seed():
+    own = plan()
+    for side in SIDES:
+        expected = sorted(own.train.text[side].tolist())
+        for rows in epoch_rows(own, [0, 1], 0, name=f"{side}_vectors"):
+            assert sorted(rows) == expected
+
+
+def test_source_and_target_of_a_pair_stay_together():
+    own = plan()
+    pairs = set(zip(own.train.text["source"].tolist(), own.train.text["target"].tolist(), strict=True))
+    one, two = (epoch_rows(own, [3], 0, name=f"{side}_vectors")[0] for side in SIDES)
+    assert set(zip(one, two, strict=True)) == pairs
+
+
+def test_the_last_batch_is_smaller_and_says_so():
+    sizes = [(rows, len(batch["source_vectors"][0])) for rows, batch in plan().training_batches([0], 0, 5)]
+    assert sizes == [(5, 5), (5, 5), (2, 2)]
+
+
+def test_seeds_and_epochs_see_different_orders():
+    own = plan()
+    orders = [*epoch_rows(own, [0, 1], 0), *epoch_rows(own, [0, 1], 1)]
+    assert len({tuple(order) for order in orders}) == 4
+
+
+def test_what_a_seed_draws_does_not_depend_on_the_other_seeds():
+    own = plan(draws=("partner",))
+    for name in ("source_vectors", "target_partner_vectors"):
+        assert epoch_rows(own, [0, 1, 2], 4, name=name)[1] == epoch_rows(own, [1], 4, name=name)[0]
+
+
+def test_what_is_drawn_does_not_depend_on_the_batch_size():
+    own = plan(draws=("partner",))
+    for name in ("source_vectors", "source_partner_vectors"):
+        assert epoch_rows(own, [0], 0, batch_size=3, name=name) == epoch_rows(own, [0], 0, batch_size=50, name=name)
+
+
+def test_validation_batches_are_the_same_in_every_epoch_and_seed():
+    own = plan(draws=("partner",), states=True, masked=True)
+    first, second = (list(own.validation_batches(4)) for _ in range(2))
+    assert [rows for rows, _ in first] == [4, 2]
+    for (_, one), (_, two) in zip(first, second, strict=True):
+        assert one.keys() == two.keys()
+        assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+def test_what_is_drawn_for_validation_can_depend_on_the_epoch():
+    own = plan(draws=("partner",))
+    epochs = [next(own.validation_batches(6, epoch))[1] for epoch in (0, 0, 1)]
+    for name, changes in (("source_vectors", False), ("source_partner_vectors", True)):
+        assert torch.equal(epochs[0][name], epochs[1][name])
+        assert torch.equal(epochs[0][name], epochs[2][name]) != changes
+
+
+def test_drop_last_leaves_out_what_fills_no_batch_unless_that_is_all():
+    own = plan()
+    sizes = [[rows for rows, _ in own.training_batches([0], 0, size, drop_last=True)] for size in (5, 6, 50)]
+    assert sizes == [[5, 5], [6, 6], [12]]
+
+
+def test_role_vectors_are_all_texts_of_a_step_in_the_order_of_the_roles():
+    own = plan(draws=("other_pair", "partner"))
+    _, batch = next(own.training_batches([0, 1], 0, 5))
+    roles = ("source", "target", "source_other_pair", "target_other_pair", "source_partner", "target_partner")
+    assert own.sampler.roles == roles
+    for index, role in enumerate(roles):
+        assert torch.equal(batch["role_vectors"][:, index], batch[f"{role}_vectors"])
+
+
+def test_role_texts_are_the_numbers_of_all_texts_of_a_step():
+    own = plan(draws=("partner",))
+    _, batch = next(own.training_batches([0, 1], 0, 5))
+    vectors = own.sampler.data.vectors.take(batch["role_texts"].flatten())
+    assert torch.equal(vectors, batch["role_vectors"].flatten(0, 2))
+
+
+def test_validation_texts_are_those_of_the_dev_split_in_order():
+    own = plan()
+    for side in SIDES:
+        blocks = [batch["vectors"] for batch in own.validation_texts(side, batch_size=4)]
+        assert rows_of(torch.cat(blocks), own.sampler.data.vectors) == own.dev.text[side].tolist()
+
+
+# --- a fraction of the training pairs as validation ---------------------------------------------------------
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(10, 40), st.floats(0.01, 0.9), st.integers(0, 5))
+def test_a_validation_fraction_and_the_rest_are_the_training_pairs(count, fraction, split_seed):
+    data = world(train=count, dev=2).data
+    own = plan(data, validation="train_fraction", fraction=fraction, split_seed=split_seed)
+    train, dev = own.train.text["source"].tolist(), own.dev.text["source"].tolist()
+    assert sorted(train + dev) == sorted(data.splits["train"].text["source"].tolist())
+    assert not set(train) & set(dev)
+    assert len(dev) == max(1, round(fraction * count))
+
+
+def test_the_split_seed_alone_fixes_the_validation_fraction():
+    def held_out(split_seed):
+        return plan(validation="train_fraction", split_seed=split_seed).dev.text["source"].tolist()
+
+    assert held_out(1) == held_out(1)
+    assert len({tuple(sorted(held_out(split_seed))) for split_seed in range(5)}) > 1
+
+
+def test_all_training_pairs_held_out_is_an_error():
+    data = world().data
+    one_pair = replace(data, splits={**data.splits, "train": data.splits["train"].select(torch.arange(1))})
+    with pytest.raises(TrainingError, match="0 training and 1 validation pairs"):
+        plan(one_pair, validation="train_fraction")
+
+
+# --- other pairs, and the other half of a batch --------------------------------------------------------------
+
+
+def test_other_pairs_are_training_pairs_but_never_the_own_one():
+    own = plan(world("en-de", "en-es").data, draws=("other_pair",))
+    pairs = set(zip(own.train.text["source"].tolist(), own.train.text["target"].tolist(), strict=True))
+    languages = set()
+    for epoch in range(4):
+        rows = {
+            role: epoch_rows(own, [0], epoch, name=f"{role}_vectors")[0]
+            for role in ("source", "target", "source_other_pair", "target_other_pair")
+        }
+        others = list(zip(rows["source_other_pair"], rows["target_other_pair"], strict=True))
+        assert set(others) <= pairs
+        assert all(
+            one != own for one, own in zip(others, zip(rows["source"], rows["target"], strict=True), strict=True)
+        )
+        start = own.sampler.data.vectors.starts[2].item()
+        languages |= {(a >= start, b >= start) for a, b in zip(rows["target"], rows["target_other_pair"], strict=True)}
+    assert len(languages) == 4, "of any language, whatever the anchor's"
+
+
+def test_the_second_half_of_a_batch_serves_the_first():
+    data = world("en-de", "en-es").data
+    whole, halved = plan(data), plan(data, draws=("second_half",))
+    for (count, batch), (pairs, half) in zip(
+        whole.training_batches([0, 1], 0, 7), halved.training_batches([0, 1], 0, 7), strict=True
+    ):
+        assert pairs == count // 2
+        for side in SIDES:
+            for name in ("vectors", "language"):
+                assert torch.equal(half[f"{side}_{name}"], batch[f"{side}_{name}"][:, :pairs])
+                second = batch[f"{side}_{name}"][:, pairs : 2 * pairs]
+                assert torch.equal(half[f"{side}_second_half_{name}"], second)
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=20))
+def test_the_next_of_its_language_goes_round_all_of_them(labels):
+    following = next_of_its_language(torch.tensor([labels]))[0].tolist()
+    for row, label in enumerate(labels):
+        seen, at = [], row
+        for _ in labels:
+            at = following[at]
+            seen.append(at)
+            if at == row:
+                break
+        assert sorted(seen) == [i for i, other in enumerate(labels) if other == label]
+
+
+def test_the_next_in_a_batch_is_any_other_pair_over_time():
+    own, met = plan(draws=("next_in_batch",)), set()
+    for epoch in range(60):
+        for count, batch in own.training_batches([0], epoch, 5):
+            vectors, following = batch["source_vectors"][0], batch["source_next_in_batch"][0]
+            assert count == 1 or (following != torch.arange(count)).all()
+            rows = rows_of(vectors, own.sampler.data.vectors)
+            met |= {(rows[i], rows[j]) for i, j in enumerate(following.tolist())}
+    assert len(met) == len(own.train) * (len(own.train) - 1)
+
+
+def test_a_batch_of_one_pair_has_no_halves():
+    own = plan(draws=("second_half",))
+    assert [pairs for pairs, _ in own.training_batches([0], 0, 11)] == [5]
+
+
+# --- partners and negatives -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("draw", "pool"), [("partner", "sentences"), ("negative", "negatives")])
+def test_draws_are_of_the_language_and_the_pool_but_never_the_anchor(draw, pool):
+    data = world("en-de", "en-es").data
+    own = plan(data, draws=(draw,))
+    pools = [set(rows.tolist()) for rows in getattr(data, pool)]
+    for epoch in range(6):
+        for side in SIDES:
+            anchors = epoch_rows(own, [0], epoch, name=f"{side}_vectors")[0]
+            drawn = epoch_rows(own, [0], epoch, name=f"{side}_{draw}_vectors")[0]
+            languages = [
+                int(x) for _, batch in own.training_batches([0], epoch, 5) for x in batch[f"{side}_language"][0]
+            ]
+            assert all(one != other for one, other in zip(anchors, drawn, strict=True))
+            assert all(text in pools[language] for text, language in zip(drawn, languages, strict=True))
+
+
+def test_source_and_target_negatives_are_drawn_independently():
+    own = plan(draws=("negative",))
+    start = own.sampler.data.vectors.starts[1].item()
+    one, two = (epoch_rows(own, [0], 0, name=f"{side}_negative_vectors")[0] for side in SIDES)
+    assert len({(a, b - start) for a, b in zip(one, two, strict=True)}) > len(set(one))
+
+
+def draw(pools, language, anchors, seed=0):
+    tensors = [torch.tensor(pool, dtype=torch.long) for pool in pools]
+    generator = torch.Generator().manual_seed(seed)
+    names = [f"language{number}" for number in range(len(pools))]
+    rows = torch.tensor(language), torch.tensor(anchors)
+    return draw_texts(tensors, *rows, generator, what="partner", names=names).tolist()
+
+
+@given(st.lists(st.integers(2, 5), min_size=1, max_size=4), st.integers(0, 1_000), st.data())
+def test_a_draw_is_another_text_of_the_anchors_pool(sizes, seed, data):
+    pools, start = [], 0
+    for size in sizes:
+        pools.append(list(range(start, start + size)))
+        start += size
+    language = data.draw(st.lists(st.integers(0, len(pools) - 1), min_size=1, max_size=30))
+    anchors = [data.draw(st.sampled_from(pools[label])) for label in language]
+    drawn = draw(pools, language, anchors, seed)
+    assert all(
+        text in pools[label] and text != anchor for text, label, anchor in zip(drawn, language, anchors, strict=True)
+    )
+    assert drawn == draw(pools, language, anchors, seed)
+
+
+def test_draws_are_uniform_over_the_other_texts_of_the_pool():
+    rows, pools = 8_000, [[7, 8], [10, 11, 12, 13, 14]]
+    drawn = draw(pools, [1] * rows, [12] * rows)
+    counts = [drawn.count(text) for text in (10, 11, 13, 14)]
+    assert sum(counts) == rows
+    chi_square = sum((count - rows / 4) ** 2 / (rows / 4) for count in counts)
+    assert chi_square < 16.3  # 99.9 % point for 3 degrees of freedom
+
+
+def test_an_anchor_outside_the_pool_may_meet_every_text_of_it():
+    assert set(draw([[1, 2, 3]], [0] * 200, [99] * 200)) == {1, 2, 3}
+
+
+def test_a_language_of_one_sentence_is_an_error():
+    with pytest.raises(TrainingError, match=r"language1 has just one partner, the anchor itself\. Add sentences"):
+        draw([[1, 2], [5]], [0, 1], [1, 5])
+
+
+def test_an_empty_pool_is_an_error_with_a_remedy():
+    found = r"no partner to draw\. .* language0 2, language1 0\..*negatives\.threshold"
+    with pytest.raises(TrainingError, match=found):
+        draw([[1, 2], []], [0, 1], [1, 5])
+
+
+def test_an_empty_pool_of_a_language_that_no_row_has_does_not_matter():
+    assert draw([[1, 2], []], [0], [1]) == [2]
+
+
+def test_mates_are_targets_of_the_anchors_template_pairs_or_the_anchor_itself():
+    data = world().data
+    own = plan(data, draws=("mate",))
+    pairs = [(pairs.text["source"].tolist(), pairs.text["target"].tolist()) for pairs in data.template_pairs.values()]
+    target = {source: target for sources, targets in pairs for source, target in zip(sources, targets, strict=True)}
+    for batches in (own.training_batches([0], 0, 5), own.validation_batches(5)):
+        for _, batch in batches:
+            source, target_side, *mates = batch["role_texts"].view(-1, 4, batch["role_texts"].shape[-1])[0].tolist()
+            for anchors, drawn in zip((source, target_side), mates, strict=True):
+                assert drawn == [target.get(anchor, anchor) for anchor in anchors]
+
+
+def test_every_mate_of_a_text_is_drawn():
+    pairs = plan().train.select(torch.arange(4))
+    text = {"source": torch.tensor([7, 3, 7, 7]), "target": torch.tensor([70, 30, 71, 72])}
+    drawn = draw_mates(
+        [replace(pairs, text=text)], torch.tensor([7] * 200 + [3, 5, 9]), torch.Generator().manual_seed(0)
+    ).tolist()
+    assert set(drawn[:200]) == {70, 71, 72}
+    assert drawn[200:] == [30, 5, 9]
+
+
+def test_mates_without_template_pairs_are_an_error():
+    data = replace(world().data, template_pairs={})
+    with pytest.raises(TrainingError, match="there are no template pairs"):
+        next(plan(data, draws=("mate",)).training_batches([0], 0, 5))

@@ -1,0 +1,335 @@
+"""Training: stacked seeds are separate runs, cut-off runs are whole runs, and the best epoch is kept."""
+
+import itertools
+from dataclasses import asdict, replace
+
+import pytest
+import torch
+from safetensors import safe_open
+from synthetic import DIM, world
+
+from disent_core.errors import TrainingError
+from disent_core.heads.dream import METHOD, DreamConfig, DreamHead
+from disent_core.heads.fmda import FmdaConfig, FmdaHead
+from disent_core.training import stacked as training
+from disent_core.training.sampling import PairSampler
+from disent_core.training.stacked import Head, TrainConfig, best_parameters, curve_table, fit
+
+FMDA_SAMPLER = {"states": True, "masked": True, "draws": ("negative",)}
+
+
+def dream(**changes):
+    """Settings under which a small head learns fast, and overfits soon."""
+    return DreamConfig(
+        **{"learning_rate": 0.02, "batch_size": 5, "max_epochs": 6, "patience": 3, "checkpoint_seconds": 0.0} | changes
+    )
+
+
+def sampler(*, dev=True):
+    data = world().data
+    if not dev:
+        nothing = data.splits["dev"].select(torch.arange(0))
+        data = replace(data, splits={**data.splits, "dev": nothing})
+    return PairSampler(data, draws=("partner",))
+
+
+def run(path, config, seeds=(0, 1), *, name="run", own=None, build=None):
+    return fit(
+        build or (lambda: DreamHead(DIM, 2, config)),
+        own or sampler(),
+        config,
+        seeds,
+        checkpoint=path,
+        device="cpu",
+        run=name,
+    )
+
+
+def untimed(epochs):
+    return [replace(epoch, seconds=0.0) for epoch in epochs]
+
+
+def stack(path, prefix):
+    """Parameters of all active seeds as the checkpoint has them."""
+    with safe_open(path, framework="pt") as file:
+        return {key.removeprefix(prefix): file.get_tensor(key) for key in file.keys() if key.startswith(prefix)}
+
+
+def total(epochs, seed):
+    return [epoch.terms["dev"]["total"][epoch.seeds.index(seed)] for epoch in epochs if seed in epoch.seeds]
+
+
+@pytest.mark.parametrize("cached", [1, 500, 1_000_000], ids=["one at a time", "some at a time", "all at once"])
+def test_stacked_seeds_equal_separate_runs(tmp_path, cached, monkeypatch):
+    monkeypatch.setattr(training, "_CACHED", cached)
+    config = dream()
+    together = list(run(tmp_path / "together", config, (3, 4, 5)))
+    stacked = best_parameters(tmp_path / "together")
+    for seed in (3, 4, 5):
+        alone = list(run(tmp_path / str(seed), config, (seed,)))
+        assert total(alone, seed) == pytest.approx(total(together, seed), abs=1e-5)
+        for name, value in best_parameters(tmp_path / str(seed))[seed].items():
+            assert torch.allclose(value, stacked[seed][name], atol=1e-5), name
+
+
+def test_stacked_seeds_of_fmda_equal_separate_runs(tmp_path):
+    config = FmdaConfig(learning_rate=0.01, batch_size=5, max_epochs=3, monitor="dev_retrieval")
+    own = PairSampler(world().data, **FMDA_SAMPLER)
+    arguments = {"own": own, "build": lambda: FmdaHead(DIM, 2, config)}
+    list(run(tmp_path / "together", config, (0, 1), **arguments))
+    list(run(tmp_path / "alone", config, (1,), **arguments))
+    stacked, alone = stack(tmp_path / "together", "now."), stack(tmp_path / "alone", "now.")
+    for name in alone:
+        assert torch.allclose(alone[name][0], stacked[name][1], atol=1e-5), name
+
+
+@pytest.mark.parametrize(
+    ("weight_decay", "reference"), [(0.0, torch.optim.Adam), (0.1, torch.optim.AdamW)], ids=["adam", "adamw"]
+)
+def test_steps_equal_those_of_torch(tmp_path, weight_decay, reference):
+    config, own = dream(weight_decay=weight_decay, max_epochs=4, patience=9), sampler()
+    list(run(tmp_path / "run", config, (7,), own=own))
+    torch.manual_seed(7)
+    head = DreamHead(DIM, 2, config)
+    optimiser = reference(head.parameters(), lr=config.learning_rate, weight_decay=weight_decay)
+    plan = own.plan("dev", 0.1, config.split_seed, "cpu")
+    for epoch in range(config.max_epochs):
+        for _, batch in plan.training_batches([7], epoch, config.batch_size):
+            optimiser.zero_grad()
+            sum(head({name: value[0] for name, value in batch.items()}).values()).backward()
+            optimiser.step()
+    for name, value in stack(tmp_path / "run", "now.").items():
+        assert torch.allclose(value[0], head.get_parameter(name), atol=1e-6), name
+
+
+@pytest.mark.parametrize("done", [1, 4, 8])
+def test_a_run_that_was_cut_off_goes_on_to_the_same_bits(tmp_path, done, monkeypatch):
+    config = dream(max_epochs=12, learning_rate=0.05, patience=2)  # seeds leave the stack on the way
+    whole = list(run(tmp_path / "whole", config, (0, 1, 2)))
+    cut = run(tmp_path / "cut", config, (0, 1, 2))
+    list(itertools.islice(cut, done))
+    cut.close()
+    computed, one_epoch = [], training._one_epoch
+    monkeypatch.setattr(training, "_one_epoch", lambda *given: computed.append(1) or one_epoch(*given))
+    assert untimed(run(tmp_path / "cut", config, (0, 1, 2))) == untimed(whole)
+    assert len(computed) == len(whole) - done
+    for prefix in ("now.", "best.", "first.", "second."):
+        expected, found = stack(tmp_path / "whole", prefix), stack(tmp_path / "cut", prefix)
+        assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+def test_a_finished_run_is_not_computed_again(tmp_path, monkeypatch):
+    first = list(run(tmp_path / "run", dream()))
+    monkeypatch.setattr(training, "_one_epoch", None)
+    again = list(run(tmp_path / "run", dream()))
+    assert again == first
+    assert [epoch.is_replayed for epoch in (*first, *again)] == [False] * len(first) + [True] * len(first)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"name": "other data"}, {"config": dream(learning_rate=0.01)}, {"seeds": (1, 0)}],
+    ids=["data", "config", "seeds"],
+)
+def test_a_checkpoint_of_another_run_is_not_used(tmp_path, other):
+    arguments = {"config": dream(), "seeds": (0, 1), "name": "run"} | other
+    list(run(tmp_path / "used", dream()))
+    found = untimed(run(tmp_path / "used", **arguments))
+    assert found == untimed(run(tmp_path / "fresh", **arguments))
+
+
+def test_how_often_checkpoints_are_written_does_not_make_another_run(tmp_path, monkeypatch):
+    first = list(run(tmp_path / "run", dream()))
+    monkeypatch.setattr(training, "_one_epoch", None)
+    assert list(run(tmp_path / "run", dream(checkpoint_seconds=99.0))) == first
+
+
+FOREIGN = (2).to_bytes(8, "little") + b"{}"
+"""A safetensors file of nobody."""
+
+
+@pytest.mark.parametrize("damage", [b"", b"no safetensors", FOREIGN, None], ids=["empty", "garbage", "foreign", "cut"])
+def test_a_damaged_checkpoint_is_not_used(tmp_path, damage):
+    first = untimed(run(tmp_path / "run", dream()))
+    content = (tmp_path / "run").read_bytes()
+    (tmp_path / "run").write_bytes(content[: len(content) // 2] if damage is None else damage)
+    assert untimed(run(tmp_path / "run", dream())) == first
+
+
+def test_checkpoints_are_written_no_more_often_than_asked_but_at_the_end(tmp_path):
+    epochs = run(tmp_path / "run", dream(checkpoint_seconds=1e6))
+    next(epochs)
+    assert not (tmp_path / "run").exists()
+    list(epochs)
+    assert (tmp_path / "run").is_file()
+
+
+def test_each_seed_waits_for_itself_and_stops_after_its_patience(tmp_path):
+    config = dream(max_epochs=60, learning_rate=0.05, patience=3)
+    epochs = list(run(tmp_path / "run", config, (0, 1, 2, 3)))
+    trained = {seed: len(total(epochs, seed)) for seed in range(4)}
+    assert len(set(trained.values())) > 1, "the seeds must stop at different epochs for this test to say something"
+    for seed in range(4):
+        losses = total(epochs, seed)
+        best = losses.index(min(losses))
+        assert trained[seed] == best + 1 + config.patience
+        assert [seed in epoch.seeds for epoch in epochs] == [number < trained[seed] for number in range(len(epochs))]
+
+
+def test_best_is_marked_where_the_loss_is_lower_than_ever_before(tmp_path):
+    epochs = list(run(tmp_path / "run", dream(max_epochs=30, learning_rate=0.05)))
+    for seed in (0, 1):
+        lowest = [float("inf"), *itertools.accumulate(total(epochs, seed), min)]
+        marks = [epoch.is_best[epoch.seeds.index(seed)] for epoch in epochs if seed in epoch.seeds]
+        assert marks == [loss < before for loss, before in zip(total(epochs, seed), lowest, strict=False)]
+
+
+def test_best_parameters_are_those_of_each_seeds_best_epoch(tmp_path):
+    config = dream(max_epochs=40, learning_rate=0.05, patience=3)
+    epochs = list(run(tmp_path / "run", config, (0, 1, 2)))
+    kept = best_parameters(tmp_path / "run")
+    for seed in (0, 1, 2):
+        losses = total(epochs, seed)
+        best = losses.index(min(losses)) + 1
+        assert best < len(losses)
+        list(run(tmp_path / str(seed), replace(config, max_epochs=best), (seed,)))
+        for name, value in stack(tmp_path / str(seed), "now.").items():
+            assert torch.allclose(kept[seed][name], value[0], atol=1e-5), name
+
+
+def naive_accuracies(head, data):
+    """Of both directions, by a loop over queries."""
+    with torch.no_grad():
+        one, two = (
+            torch.nn.functional.normalize(
+                head.embed({"vectors": data.vectors.take(data.splits["dev"].text[side])})["meaning"], dim=-1
+            )
+            for side in ("source", "target")
+        )
+    hits = [
+        [int((pool @ query).argmax() == i) for i, query in enumerate(asked)] for asked, pool in ((one, two), (two, one))
+    ]
+    return [sum(own) / len(own) for own in hits]
+
+
+def test_dev_retrieval_is_accuracy_of_the_meaning_embedding_in_both_directions(tmp_path):
+    data, config, seeds = world(dev=40).data, dream(monitor="dev_retrieval", max_epochs=3, patience=9), range(4)
+    epochs = list(run(tmp_path / "run", config, seeds, own=PairSampler(data, draws=("partner",))))
+    now, directions = stack(tmp_path / "run", "now."), []
+    for index in seeds:
+        head = DreamHead(DIM, 2, config)
+        head.load_state_dict({name: value[index] for name, value in now.items()})
+        directions.append(naive_accuracies(head, data))
+    assert any(one != other for one, other in directions), "for this test to say something"
+    expected = [sum(both) / 2 for both in directions]
+    assert epochs[-1].terms["dev"]["accuracy_at_1"] == pytest.approx(expected)
+
+
+def test_monitoring_dev_retrieval_keeps_the_first_epoch_of_the_highest_accuracy(tmp_path):
+    config = dream(monitor="dev_retrieval", max_epochs=15, patience=15)
+    epochs, ties = list(run(tmp_path / "run", config)), 0
+    for index in (0, 1):
+        accuracies = [epoch.terms["dev"]["accuracy_at_1"][index] for epoch in epochs]
+        ties += accuracies.count(max(accuracies)) - 1
+        last_best = max(number for number, epoch in enumerate(epochs) if epoch.is_best[index])
+        assert last_best == accuracies.index(max(accuracies))
+    assert ties, "for this test to say something"
+
+
+def test_terms_are_means_over_pairs_whatever_the_batch(tmp_path):
+    found = {}
+    for size in (4, 100):
+        config = dream(batch_size=size, max_epochs=1)
+        found[size] = next(iter(run(tmp_path / str(size), replace(config, learning_rate=1e-9)))).terms["dev"]
+    for name, values in found[4].items():
+        assert values == pytest.approx(found[100][name], abs=1e-5)
+
+
+def test_total_is_the_sum_of_the_terms(tmp_path):
+    terms = next(iter(run(tmp_path / "run", dream()))).terms["dev"]
+    parts = [values for name, values in terms.items() if name != "total"]
+    assert terms["total"] == pytest.approx([sum(values) for values in zip(*parts, strict=True)], abs=1e-5)
+
+
+class Broken(Head):
+    """A loss that has no value."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(()))
+
+    def forward(self, batch):
+        return {"broken": self.scale * batch["source_vectors"].sum() * float("nan")}
+
+
+def test_a_loss_that_is_not_finite_is_an_error_that_names_the_term(tmp_path):
+    with pytest.raises(TrainingError, match=r"'broken' is not finite .*Lower the learning rate"):
+        next(iter(run(tmp_path / "run", dream(), build=Broken)))
+
+
+def test_training_without_dev_pairs_is_an_error_with_a_remedy(tmp_path):
+    with pytest.raises(TrainingError, match=r"0 validation pairs.*dev split, or set validation = 'train_fraction'"):
+        next(iter(run(tmp_path / "run", dream(), own=sampler(dev=False))))
+
+
+def test_validation_can_be_a_fraction_of_the_training_pairs(tmp_path):
+    assert len(list(run(tmp_path / "run", dream(validation="train_fraction"), own=sampler(dev=False)))) > 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"learning_rate": 0.0}, "learning_rate must be positive, not 0.0"),
+        ({"learning_rate": float("nan")}, "learning_rate must be positive, not nan"),
+        ({"batch_size": 0}, "batch_size must be positive, not 0"),
+        ({"max_epochs": -1}, "max_epochs must be positive, not -1"),
+        ({"patience": 0}, "patience must be positive, not 0"),
+        ({"validation_fraction": 1.0}, "validation_fraction must be between 0 and 1, not 1.0"),
+        ({"weight_decay": -0.1}, "weight_decay must not be negative, not -0.1"),
+    ],
+)
+def test_settings_out_of_range_are_rejected_with_their_value(settings, message):
+    with pytest.raises(ValueError, match=message):
+        TrainConfig(**{"learning_rate": 1e-3} | settings)
+
+
+def test_the_curve_has_a_row_for_every_term_of_every_epoch_and_seed(tmp_path):
+    epochs = list(run(tmp_path / "run", dream(max_epochs=20, learning_rate=0.05, patience=2)))
+    curve = curve_table(epochs, method="dream", encoder="toy", trained_on="en-de").to_pylist()
+    expected = {
+        (epoch.number, seed, split, term): values[index]
+        for epoch in epochs
+        for split, terms in epoch.terms.items()
+        for term, values in terms.items()
+        for index, seed in enumerate(epoch.seeds)
+    }
+    assert {(row["epoch"], row["seed"], row["split"], row["term"]): row["value"] for row in curve} == expected
+    assert len(curve) == len(expected)
+
+
+def test_a_method_does_not_resume_on_other_texts(tmp_path):
+    config, runs = dream(max_epochs=3), {}
+    for name, seed in (("first", 0), ("other", 1), ("fresh", 1)):
+        path = tmp_path / ("fresh" if name == "fresh" else "shared")
+        data = world(seed=seed).data
+        runs[name] = untimed(METHOD.fit(data, config, (0,), checkpoint=path, device="cpu", run=f"texts {seed}"))
+    assert runs["first"] != runs["other"] == runs["fresh"]
+
+
+class HalvedConfig(DreamConfig):
+    def in_epoch(self, epoch):
+        return replace(self, learning_rate=self.learning_rate / 2**epoch)
+
+
+def test_steps_take_the_rate_of_their_epoch(tmp_path):
+    """The second of two epochs, of one step each, moves half as far as it would at the full rate."""
+    full = dream(batch_size=50, max_epochs=2, patience=9)
+    ends = {}
+    for config in (full, HalvedConfig(**asdict(full))):
+        for epochs in (1, 2):
+            path = tmp_path / f"{type(config).__name__}{epochs}"
+            list(itertools.islice(run(path, config), epochs))
+            ends[type(config), epochs] = stack(path, "now.")["meaning.bias"]
+    start = ends[DreamConfig, 1]
+    assert torch.equal(start, ends[HalvedConfig, 1])
+    assert torch.allclose(ends[DreamConfig, 2] - start, 2 * (ends[HalvedConfig, 2] - start), atol=1e-6)

@@ -1,0 +1,598 @@
+"""Rows of frozen embeddings: banks equal plain concatenation, keys lead to the right rows, heads to files."""
+
+import json
+import logging
+import re
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from synthetic import DIM, random_rows, world
+
+from disent_core import heads
+from disent_core.errors import ConfigError, TableError, TrainingError
+from disent_core.heads import dream, fine_tuned_encoder, fmda, raw
+from disent_core.heads.contract import Method, Need
+from disent_core.heads.run import HeadFiles, HeadRun, describe_head, train_head
+from disent_core.storage.tables import rows_table
+from disent_core.text import text_keys
+from disent_core.training.build_data import training_data
+from disent_core.training.data import (
+    SIDES,
+    StateBank,
+    VectorBank,
+    grouped_states,
+    state_bank,
+    text_features,
+    vector_bank,
+)
+from disent_core.training.stacked import best_parameters
+
+# --- banks ------------------------------------------------------------------------------------------------
+
+part_sizes = st.lists(st.integers(0, 5), min_size=1, max_size=4).filter(any)
+dtypes = st.sampled_from([torch.float16, torch.float32])
+
+
+@given(part_sizes, dtypes, st.data())
+def test_taking_rows_of_a_bank_equals_indexing_its_parts_put_together(sizes, dtype, data):
+    parts = [random_rows(size, 3, seed=seed).to(dtype) for seed, size in enumerate(sizes)]
+    rows = torch.tensor(data.draw(st.lists(st.integers(0, sum(sizes) - 1), max_size=12)), dtype=torch.long)
+    taken = VectorBank(parts).take(rows)
+    assert taken.dtype == torch.float32
+    assert torch.equal(taken, torch.cat(parts).float()[rows])
+
+
+@given(part_sizes.filter(lambda sizes: sum(sizes) > 0), dtypes, st.data())
+def test_taking_states_equals_slicing_each_text(text_counts, dtype, data):
+    lengths = [
+        torch.tensor(data.draw(st.lists(st.integers(1, 5), min_size=count, max_size=count)), dtype=torch.long)
+        for count in text_counts
+    ]
+    parts = [random_rows(int(own.sum()), 2, seed=seed).to(dtype) for seed, own in enumerate(lengths)]
+    length, values = torch.cat(lengths), torch.cat(parts)
+    begin = length.cumsum(0) - length
+    bank = StateBank(VectorBank(parts), begin, length)
+    rows = data.draw(st.lists(st.integers(0, len(length) - 1), min_size=1, max_size=9))
+    states, mask = bank.take(torch.tensor(rows))
+    assert states.dtype == torch.float32
+    assert states.shape[1] == max(int(length[row]) for row in rows)
+    for text, real, row in zip(states, mask, rows, strict=True):
+        assert torch.equal(text[real], values[begin[row] : begin[row] + length[row]].float())
+        assert real.tolist() == sorted(real.tolist(), reverse=True)
+
+
+@given(st.lists(st.integers(1, 7), min_size=1, max_size=8), st.integers(1, 2), st.data())
+def test_grouped_states_put_back_in_place_are_the_texts(lengths, seeds, data):
+    length = torch.tensor(lengths)
+    values = random_rows(sum(lengths), 2, seed=0).float()
+    begin = length.cumsum(0) - length
+    count = data.draw(st.integers(1, 9))
+    rows = torch.tensor(
+        [data.draw(st.lists(st.integers(0, len(lengths) - 1), min_size=count, max_size=count)) for _ in range(seeds)]
+    )
+    batch = grouped_states(StateBank(VectorBank([values]), begin, length), rows)
+    for seed in range(seeds):
+        found = []
+        for group in range(sum("states_" in name for name in batch)):
+            pairs = zip(batch[f"states_{group}"][seed], batch[f"mask_{group}"][seed], strict=True)
+            found += [text[real] for text, real in pairs]
+        assert [len(text) for text in found] == sorted(len(text) for text in found)
+        assert torch.equal(batch["order"][seed][batch["place"][seed]], torch.arange(count))
+        for row, place in zip(rows[seed], batch["place"][seed], strict=True):
+            assert torch.equal(found[place], values[begin[row] : begin[row] + length[row]])
+
+
+def test_banks_over_tables_count_through_the_languages():
+    own = world()
+    tables = [own.vectors["en"], own.vectors["de"]]
+    bank, start = vector_bank(tables), len(tables[0].keys)
+    assert np.array_equal(bank.take(torch.tensor([start]))[0], tables[1].matrix[0])
+    states = [own.states["en"], own.states["de"]]
+    first, real = state_bank(states).take(torch.tensor([start]))
+    expected = states[1].values[: states[1].offsets[1]].astype(np.float32)
+    assert np.array_equal(first[0][real[0]], expected)
+
+
+# --- training data ----------------------------------------------------------------------------------------
+
+
+def expected_vectors(own, pairs, column):
+    """By a loop: the vector that the key of each row stands for, None where there is no key."""
+    side = column.split("_")[0]
+    found = []
+    for row in pairs:
+        key, table = row[column], own.vectors[row[f"{side}_language"]]
+        found.append(None if key is None else table.matrix[table.keys.tolist().index(key.encode())])
+    return found
+
+
+@pytest.mark.parametrize("pairs", [("en-de",), ("en-de", "en-es"), ("de-en", "en-es", "de-es")])
+def test_keys_lead_to_their_rows_in_mixtures_that_share_a_language(pairs):
+    own = world(*pairs)
+    data = own.data
+    assert data.languages == tuple(own.vectors)
+    for split in ("train", "dev"):
+        rows = [row for table in own.aligned for row in table.to_pylist() if row["split"] == split]
+        found = data.splits[split]
+        for side in SIDES:
+            assert [data.languages[i] for i in found.language[side]] == [row[f"{side}_language"] for row in rows]
+            for what, addressed in (("", found.text), ("template_", found.template), ("residual_", found.residual)):
+                expected = expected_vectors(own, rows, f"{side}_{what}key")
+                for row, vector in zip(addressed[side].tolist(), expected, strict=True):
+                    assert (row == -1) == (vector is None)
+                    assert vector is None or np.array_equal(data.vectors.take(torch.tensor([row]))[0], vector)
+
+
+def without_targets(table, rows):
+    """As those rows of a corpus of sentence pairs are."""
+    changed = table.to_pylist()
+    for row in rows:
+        changed[row] |= {f"{side}_{what}_key": None for side in SIDES for what in ("template", "residual")}
+    return rows_table(changed, "aligned_pairs")
+
+
+def test_pairs_without_masked_texts_train_the_methods_that_need_none_only():
+    own = world("en-de")
+    table = without_targets(own.aligned[0], [0, 1])
+    assert table["split"][:2].to_pylist() == ["train", "train"]
+    every = len(own.data.splits["train"])
+    assert len(training_data([table], own.vectors, masked=False).splits["train"]) == every
+    found = training_data([table], own.vectors).splits["train"]
+    assert len(found) == every - 2
+    assert all((found.template[side] >= 0).all() for side in SIDES)
+
+
+def test_where_no_pair_has_masked_texts_the_error_says_what_is_missing():
+    own = world("en-de")
+    table = without_targets(own.aligned[0], range(len(own.aligned[0])))
+    with pytest.raises(TrainingError, match=r"none of .* has masked texts.*utterances with slots"):
+        training_data([table], own.vectors)
+
+
+def test_states_of_a_text_are_its_own():
+    own = world("en-de", "en-es")
+    data = own.data
+    for label, language in enumerate(data.languages):
+        vectors, states = own.vectors[language], own.states[language]
+        start = int(data.vectors.starts[label])
+        for row in range(len(vectors.keys)):
+            place = states.keys.tolist().index(vectors.keys[row])
+            expected = states.values[states.offsets[place] : states.offsets[place + 1]].astype(np.float32)
+            found, mask = data.states.take(data.state_rows[start + row].unsqueeze(0))
+            assert np.array_equal(found[0][mask[0]], expected)
+
+
+def texts_of_rows(own, rows):
+    """Keys of texts by their row in the bank."""
+    keys = np.concatenate([table.keys for table in own.vectors.values()])
+    return {keys[row].decode() for row in rows}
+
+
+def test_rows_of_the_test_split_take_no_part():
+    own = world(train=6, dev=3, test=6)
+    data = own.data
+    read = {row for pairs in data.splits.values() for rows in pairs.text.values() for row in rows.tolist()}
+    read |= {row for pool in (*data.negatives, *data.sentences) for row in pool.tolist()}
+    test = {row[f"{side}_key"] for row in own.aligned[0].to_pylist() if row["split"] == "test" for side in SIDES}
+    assert set(data.splits) == {"train", "dev"}
+    assert not texts_of_rows(own, read) & test
+
+
+@pytest.mark.parametrize(("pool", "only_negatives"), [("sentences", False), ("negatives", True)])
+def test_pools_have_each_training_text_of_the_language_once(pool, only_negatives):
+    own = world("en-de", "en-es")
+    for label, language in enumerate(own.data.languages):
+        rows = getattr(own.data, pool)[label].tolist()
+        expected = {
+            row[f"{side}_key"]
+            for table in own.aligned
+            for row in table.to_pylist()
+            for side in SIDES
+            if row["split"] == "train"
+            and row[f"{side}_language"] == language
+            and (row[f"{side}_is_negative"] or not only_negatives)
+        }
+        assert len(rows) == len(set(rows))
+        assert texts_of_rows(own, rows) == expected
+
+
+def test_no_training_pair_is_an_error():
+    with pytest.raises(TrainingError, match=r"no training pair of en\+de"):
+        world(train=0).data.dim  # noqa: B018
+
+
+@pytest.mark.parametrize("reads_texts", [False, True])
+def test_a_method_of_pairs_says_that_one_language_is_none(reads_texts):
+    own = world("en-de")
+    none, vectors = [own.aligned[0].slice(0, 0)], {"en": own.vectors["en"]}
+    texts = own.utterances[:1] if reads_texts else None
+    with pytest.raises(TrainingError, match="en is one language, and the method trains on pairs of two"):
+        fine_tuned_encoder.pair_texts(training_data(none, vectors, masked=False, utterances=texts))
+
+
+def without_text(table, key):
+    """A vector table that lacks one text."""
+    keep = table.keys != key.encode()
+    return replace(table, keys=table.keys[keep], matrix=table.matrix[keep])
+
+
+def test_a_text_without_vector_is_an_error():
+    own = world()
+    key = own.aligned[0]["source_key"][0].as_py()
+    with pytest.raises(TableError, match=f"1 of 18 texts are missing, e.g. {key}"):
+        training_data(own.aligned, own.vectors | {"en": without_text(own.vectors["en"], key)})
+
+
+def test_masked_texts_need_no_vectors_where_no_method_reads_them():
+    own = world()
+    vectors = own.vectors
+    for language, side in (("en", "source"), ("de", "target")):
+        masked = set(own.aligned[0][f"{side}_template_key"].to_pylist()) - set(
+            own.aligned[0][f"{side}_key"].to_pylist()
+        )
+        for key in masked:
+            vectors = vectors | {language: without_text(vectors[language], key)}
+    with pytest.raises(TableError):
+        training_data(own.aligned, vectors)
+    found = training_data(own.aligned, vectors, masked=False)
+    assert all((rows == -1).all() for rows in (*found.splits["train"].template.values(),))
+    assert all((rows == -1).all() for rows in (*found.splits["dev"].residual.values(),))
+
+
+@pytest.mark.parametrize("which", ["first", "last"])
+def test_a_text_without_token_states_is_an_error(which):
+    own = world()
+    read = set(
+        own.aligned[0].filter([s != "test" for s in own.aligned[0]["split"].to_pylist()])["source_key"].to_pylist()
+    )
+    table = own.states["en"]
+    places = [place for place, key in enumerate(table.keys) if key.decode() in read]
+    place = places[0] if which == "first" else places[-1]
+    start, end = table.offsets[place : place + 2]
+    lacking = replace(
+        table,
+        keys=np.delete(table.keys, place),
+        values=np.delete(table.values, np.s_[start:end], axis=0),
+        offsets=np.concatenate([table.offsets[:place], table.offsets[place + 1 :] - (end - start)]),
+    )
+    with pytest.raises(TableError, match="token states of 1 of 36 texts are missing"):
+        training_data(own.aligned, own.vectors, own.states | {"en": lacking})
+
+
+def test_token_states_of_masked_texts_are_not_needed():
+    own = world()
+    states = {}
+    for language, table in own.states.items():
+        plain = {key.encode() for key in text_keys(t for t in own.texts[language] if "<mask>" not in t)}
+        keep = np.array([key in plain for key in table.keys])
+        lengths = np.diff(table.offsets)
+        states[language] = replace(
+            table,
+            keys=table.keys[keep],
+            values=table.values[np.repeat(keep, lengths)],
+            offsets=np.concatenate([[0], np.cumsum(lengths[keep])]),
+        )
+    assert training_data(own.aligned, own.vectors, states).states is not None
+
+
+# --- text features ----------------------------------------------------------------------------------------
+
+
+def features(count=7):
+    own = world()
+    keys = text_keys(sorted(own.texts["en"])[:count])
+    return own, keys, text_features(keys, own.vectors["en"], own.states["en"])
+
+
+def test_features_come_in_blocks_in_the_order_of_the_keys():
+    own, keys, found = features()
+    blocks = list(found.batches(3, "cpu"))
+    assert [len(block["vectors"]) for block in blocks] == [3, 3, 1]
+    rows = own.vectors["en"].rows(keys)
+    assert np.array_equal(torch.cat([block["vectors"] for block in blocks]), own.vectors["en"].matrix[rows])
+
+
+def test_features_of_an_unknown_text_are_an_error():
+    with pytest.raises(TableError, match="1 of 1 texts are missing"):
+        text_features(text_keys(["never seen"]), world().vectors["en"])
+
+
+# --- methods ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", heads.METHODS)
+def test_every_method_keeps_the_contract(name):
+    method = heads.method(name)
+    assert isinstance(method, Method)
+    assert method.name == name
+    assert "paper" in method.presets
+
+
+def test_an_unknown_method_is_an_error_that_lists_the_known():
+    with pytest.raises(ConfigError, match=r"unknown method 'dreem'\. Choose one of raw, "):
+        heads.method("dreem")
+
+
+def test_raw_embeds_with_the_encoders_own_vectors(tmp_path):
+    own, keys, found = features()
+    embedded = raw.METHOD.load(tmp_path, raw.RawConfig(), "cpu").embed(found, None)
+    assert np.array_equal(embedded["sentence"], own.vectors["en"].matrix[own.vectors["en"].rows(keys)])
+
+
+# --- from inputs to files ---------------------------------------------------------------------------------
+
+SETTINGS = {
+    "dream": dream.DreamConfig(learning_rate=0.01, batch_size=6, max_epochs=2),
+    "fmda": fmda.FmdaConfig(learning_rate=0.01, batch_size=6, max_epochs=2),
+}
+
+
+def head_run(name="dream", **changes):
+    return HeadRun(
+        **{
+            "name": f"my_{name}",
+            "method": heads.method(name),
+            "settings": SETTINGS[name],
+            "encoder": "toy",
+            "trained_on": "en-de",
+            "seeds": (0, 3),
+            "data_fingerprint": "texts",
+            "encoder_fingerprint": "encoder",
+        }
+        | changes
+    )
+
+
+@dataclass
+class Place:
+    """Where one head lies."""
+
+    files: HeadFiles
+    opened: int = 0
+
+    def train(self, run, own=None):
+        def open_data():
+            self.opened += 1
+            return (own or world()).data
+
+        return train_head(run, self.files, open_data, device="cpu")
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(HeadFiles(tmp_path / "weights.safetensors", tmp_path / "curve.parquet", tmp_path / "checkpoint"))
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_trained_head_gives_a_row_per_text_for_each_of_its_embeddings(place, name):
+    run = head_run(name)
+    report = place.train(run)
+    assert (report.epochs, report.steps) == (2, 4)
+    _, keys, found = features()
+    trained = run.method.load(place.files.weights, run.settings, "cpu")
+    for seed in run.seeds:
+        embedded = trained.embed(found, seed)
+        assert tuple(embedded) == run.method.embeddings
+        assert all(matrix.shape == (len(keys), DIM) and matrix.dtype == np.float32 for matrix in embedded.values())
+
+
+def test_training_tells_its_head_loss_and_rate(place, monkeypatch, caplog):
+    monkeypatch.setattr("disent_core.heads.run._LOG_SECONDS", 0.0)
+    with caplog.at_level(logging.INFO, "disent_core.heads.run"):
+        place.train(run := head_run())
+    assert len(caplog.messages) == 2
+    for number, message in enumerate(caplog.messages, start=1):
+        assert message.startswith(f"{run.title}: epoch {number}, loss [")
+        assert re.search(r"seeds still training \[0, 3\], [0-9.]+ epochs a second$", message)
+
+
+def test_seeds_have_weights_of_their_own(place):
+    run = head_run()
+    place.train(run)
+    trained, (_, _, found) = run.method.load(place.files.weights, run.settings, "cpu"), features()
+    assert not np.allclose(trained.embed(found, 0)["meaning"], trained.embed(found, 3)["meaning"])
+
+
+def test_embedding_in_blocks_equals_embedding_at_once(place, monkeypatch):
+    run = head_run("fmda")
+    place.train(run)
+    trained, (_, _, found) = run.method.load(place.files.weights, run.settings, "cpu"), features()
+    whole = trained.embed(found, 0)
+    monkeypatch.setattr("disent_core.heads.families.frozen._EMBED_BATCH", 2)
+    for name, matrix in trained.embed(found, 0).items():
+        assert np.allclose(matrix, whole[name], atol=1e-6)
+
+
+def test_a_trained_head_embeds_with_a_seed(place):
+    run = head_run()
+    place.train(run)
+    with pytest.raises(ValueError, match="one of its seeds, not None"):
+        run.method.load(place.files.weights, run.settings, "cpu").embed(features()[2], None)
+
+
+def test_training_again_takes_no_step_and_opens_no_data(place):
+    first, second = place.train(head_run()), place.train(head_run())
+    assert (second.epochs, second.steps, second.content, place.opened) == (0, 0, first.content, 1)
+    assert second.curve == first.curve
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"settings": replace(SETTINGS["dream"], learning_rate=0.02)},
+        {"seeds": (0,)},
+        {"data_fingerprint": "other texts"},
+        {"encoder_fingerprint": "other encoder"},
+        {"method": replace(dream.METHOD, code_version="2")},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_whatever_the_weights_depend_on_trains_again(place, changes):
+    place.train(head_run())
+    assert place.train(head_run(**changes)).steps > 0
+    assert place.train(head_run(**changes)).steps == 0
+
+
+def test_how_often_checkpoints_are_written_trains_nothing_again(place):
+    place.train(head_run())
+    assert place.train(head_run(settings=replace(SETTINGS["dream"], checkpoint_seconds=1.0))).steps == 0
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "garbage", "foreign", "missing"])
+def test_damaged_weights_are_trained_again_to_the_same_content(place, damage):
+    first = place.train(head_run())
+    weights, content = place.files.weights, place.files.weights.read_bytes()
+    if damage == "missing":
+        weights.unlink()
+    else:
+        foreign = (2).to_bytes(8, "little") + b"{}"  # a safetensors file of nobody
+        weights.write_bytes({"empty": b"", "cut": content[:-40], "garbage": b"x" * 99, "foreign": foreign}[damage])
+    again = place.train(head_run())
+    assert again.steps == first.steps
+    assert again.content == first.content
+
+
+@pytest.mark.parametrize("damage", ["missing", "garbage"])
+def test_a_damaged_curve_is_made_again(place, damage):
+    place.train(head_run())
+    place.files.curve.unlink() if damage == "missing" else place.files.curve.write_bytes(b"nothing")
+    assert place.train(head_run()).steps > 0
+
+
+def test_the_checkpoint_is_gone_once_the_weights_are_there(place):
+    place.train(head_run())
+    assert place.files.weights.is_file()
+    assert not place.files.checkpoint.exists()
+
+
+def test_a_run_cut_off_goes_on_with_its_own_texts_and_not_with_others(place, tmp_path):
+    run, old, new = head_run(seeds=(0,)), world(seed=0), world(seed=1)
+
+    class CutOffError(Exception):
+        pass
+
+    def cut_off(checkpoint, path, description):
+        raise CutOffError
+
+    broken = replace(run, method=_saving(run.method, cut_off))
+    with pytest.raises(CutOffError):
+        place.train(broken, old)
+    assert place.files.checkpoint.is_file()
+    changed = replace(run, data_fingerprint="other texts")
+    resumed = place.train(changed, new)
+    fresh = Place(HeadFiles(tmp_path / "w", tmp_path / "c", tmp_path / "k")).train(changed, new)
+    assert resumed.content == fresh.content
+
+
+# --- warm start -------------------------------------------------------------------------------------------
+
+
+def warm(name="dream", **changes):
+    return head_run(name, settings=replace(SETTINGS[name], warm_start=True), **changes)
+
+
+@pytest.fixture
+def other(tmp_path):
+    return Place(HeadFiles(tmp_path / "other" / "w", tmp_path / "other" / "c", tmp_path / "other" / "k"))
+
+
+@pytest.mark.parametrize("is_warm", [True, False], ids=["warm", "cold"])
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_warm_start_begins_with_the_weights_that_are_there(place, tmp_path, name, is_warm):
+    run, edited = warm(name) if is_warm else head_run(name), world(seed=1)
+    first = place.train(run)
+    initial = run.method.initial(place.files.weights) if is_warm else None
+    second = place.train(replace(run, data_fingerprint="edited"), edited)
+    assert (first.began_with, second.began_with) == (None, first.content if is_warm else None)
+    checkpoint = tmp_path / "expected"
+    for _ in run.method.fit(
+        edited.data, run.settings, run.seeds, checkpoint=checkpoint, device="cpu", run="expected", initial=initial
+    ):
+        pass
+    expected, found = best_parameters(checkpoint), run.method.initial(place.files.weights)
+    assert found.keys() == expected.keys()
+    for seed, own in found.items():
+        assert all(torch.equal(value, expected[seed][key]) for key, value in own.items())
+
+
+def test_weights_that_were_trained_cold_are_there_for_a_warm_start_too(place):
+    cold = place.train(head_run())
+    assert place.train(warm(data_fingerprint="edited")).began_with == cold.content
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"settings": replace(SETTINGS["dream"], learning_rate=0.02, warm_start=True)},
+        {"seeds": (0,)},
+        {"encoder_fingerprint": "other encoder"},
+        {"method": replace(dream.METHOD, code_version="2")},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_a_warm_start_is_none_where_more_than_the_texts_has_changed(place, other, changes):
+    place.train(warm())
+    after = replace(warm(data_fingerprint="edited"), **changes)
+    report = place.train(after)
+    assert report.began_with is None
+    assert report.content == other.train(after).content
+
+
+def test_a_warm_start_from_damaged_weights_is_none(place):
+    place.train(warm())
+    place.files.weights.write_bytes(b"x" * 99)
+    assert place.train(warm(data_fingerprint="edited")).began_with is None
+
+
+def test_a_warm_start_takes_no_step_where_nothing_has_changed(place):
+    place.train(warm())
+    began_with = place.train(warm(data_fingerprint="edited")).began_with
+    again = place.train(warm(data_fingerprint="edited"))
+    assert (again.steps, again.began_with) == (0, began_with)
+
+
+def test_a_warm_start_that_was_cut_off_ends_as_if_it_had_not_been(place, other):
+    run, after = warm(), warm(data_fingerprint="edited")
+    for each in (place, other):
+        each.train(run)
+    whole = other.train(after, world(seed=1))
+
+    def cut_off(*_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        place.train(replace(after, method=_saving(after.method, cut_off)), world(seed=1))
+    resumed = place.train(after, world(seed=1))
+    assert (resumed.steps, resumed.content) == (0, whole.content)
+
+
+def _saving(method, save):
+    """The method with another `save`."""
+    other = replace(method)
+    object.__setattr__(other, "save", save)
+    return other
+
+
+def test_the_weights_say_what_they_are(place):
+    run = head_run()
+    report = place.train(run)
+    description, content = describe_head(place.files.weights)
+    assert content == report.content
+    assert description["method"] == "dream"
+    assert (description["name"], description["trained_on"], description["inputs"]) == ("my_dream", "en-de", run.inputs)
+    assert (description["seeds"], description["languages"], description["dim"]) == ([0, 3], ["en", "de"], DIM)
+    beside = json.loads(place.files.weights.with_suffix(".json").read_text())
+    assert beside.items() <= description.items()
+
+
+def test_nothing_is_said_of_weights_that_are_not_there(tmp_path):
+    assert describe_head(tmp_path / "nothing") is None
+
+
+def test_needs_name_what_the_methods_read():
+    assert dream.METHOD.needs == frozenset()
+    assert fmda.METHOD.needs == {Need.TOKEN_STATES, Need.MASKED_TARGETS, Need.NEGATIVE_POOL}
