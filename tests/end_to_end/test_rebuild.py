@@ -19,7 +19,7 @@ pytestmark = pytest.mark.end_to_end
 def no_pictures(monkeypatch):
     """They show what the tables say, and take most of the time."""
     for stage in ("heads", "evaluation", "warehouse"):
-        monkeypatch.setattr(f"disent_assets.{stage}.pictures", lambda *_: {})
+        monkeypatch.setattr(f"disent_assets.stages.{stage}.pictures", lambda *_: {})
 
 
 class Rebuilt(Project):
