@@ -23,11 +23,10 @@ from disent_core.embeddings.store import STATES, VECTORS, EmbeddingStore
 from disent_core.encoders.configured import LazyEncoder
 from disent_core.encoders.imported import VectorsConfig, known_keys
 from disent_core.errors import TableError, located
-from disent_core.heads.contract import Need
 from disent_core.storage.files import atomic_path
 from disent_core.storage.tables import SCHEMAS, Refreshed, TableInfo, fingerprint, read_table
-from disent_core.targets.aligned_pairs import TextPlan, texts_to_encode
 from disent_core.text import text_keys
+from disent_core.training.needs import Need, TextPlan, texts_to_encode
 
 CODE_VERSION = "1"
 GPU_POOL = "gpu"

@@ -27,13 +27,14 @@ from disent_core.evaluation.comparisons import compare
 from disent_core.evaluation.contract import READABLE, LabelProblem, Problem, Task, Texts, task
 from disent_core.evaluation.runner import Evaluated, Label, evaluate
 from disent_core.experiment.scopes import scopes
-from disent_core.heads.contract import Need, TrainedLabeller, TrainedMethod
+from disent_core.heads.contract import TrainedLabeller, TrainedMethod
 from disent_core.heads.run import describe_head, settings_fingerprint
 from disent_core.report import PICTURES_VERSION
 from disent_core.report.scores import bars, by_embedding, spread
 from disent_core.storage.files import locked
 from disent_core.storage.tables import SCHEMAS, content_of, fingerprint, read_table, refresh_table
 from disent_core.training.data import text_features
+from disent_core.training.needs import Need
 
 CODE_VERSION = "1"
 COMPARISONS = "comparisons"

@@ -27,15 +27,14 @@ from disent_core.encoders.contract import EncoderFiles
 from disent_core.encoders.huggingface import resolve_device
 from disent_core.errors import TrainingError
 from disent_core.heads import described
-from disent_core.heads.contract import Need
 from disent_core.heads.run import HeadFiles, HeadReport, HeadRun, settings_fingerprint, train_head
 from disent_core.report import PICTURES_VERSION
 from disent_core.report.clouds import pca, tsne
 from disent_core.report.curves import training_curve
 from disent_core.storage.tables import SCHEMAS, Refreshed, TableInfo, fingerprint, read_table
-from disent_core.targets.aligned_pairs import training_fingerprint
 from disent_core.training.build_data import training_data
 from disent_core.training.data import SIDES, TrainingData, text_features
+from disent_core.training.needs import Need, training_fingerprint
 
 CLOUD = 400
 """Utterances of each language in the pictures of embeddings."""

@@ -22,9 +22,10 @@ from disent_core.corpora.languages import split_codes, split_pair
 from disent_core.encoders import ENCODER_KINDS, encoder_module
 from disent_core.errors import ConfigError, located
 from disent_core.evaluation.contract import EvaluationConfig
-from disent_core.heads.contract import Method, Need
+from disent_core.heads.contract import Method
 from disent_core.negatives import BleuConfig
 from disent_core.storage.tables import safe_part
+from disent_core.training.needs import Need
 
 _OWN_KEYS = ("method", "preset", "encoders", "pairs", "seeds", "corpora")
 """Keys of `[methods.NAME]` beside those of the method."""

@@ -45,7 +45,7 @@ class VectorsConfig:
         name: of the encoder in tables and metrics.
         path: file, folder of files, or pattern of either with `{language}` in it.
         vector_dtype: in which sentence vectors are stored.
-        lacks: what methods may need and files of vectors can't give, as `heads.contract.Need` has it and in words.
+        lacks: what methods may need and files of vectors can't give, as `training.needs.Need` has it and in words.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}

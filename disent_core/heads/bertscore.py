@@ -15,9 +15,9 @@ from jaxtyping import Float, Float32, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from disent_core.heads.contract import Need
 from disent_core.heads.families.untrained import UntrainedMethod
 from disent_core.training.data import TextFeatures
+from disent_core.training.needs import Need
 
 BLOCK_TOKENS = 2048
 """Tokens of either side whose cosines are held at once: 16 MB of them."""

@@ -4,8 +4,6 @@ A method's module exports `METHOD`. Adding one is a module here and a line in th
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -14,39 +12,11 @@ from jaxtyping import Float
 
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.training.data import TextFeatures, TrainingData
+from disent_core.training.epoch import Epoch
+from disent_core.training.needs import Need
 
 EMBEDDINGS = ("sentence", "meaning", "template", "residual", "language")
 """Names that an embedding may have: those that the tasks, the warehouse and its readers know."""
-
-
-class Need(StrEnum):
-    """What a method reads beyond the sentence vectors of the utterances; stages make only what is needed."""
-
-    TOKEN_STATES = "token_states"
-    MASKED_TARGETS = "masked_targets"
-    NEGATIVE_POOL = "negative_pool"
-    TEMPLATE_PAIRS = "template_pairs"
-    """Training utterances with other slot values: `TrainingData.template_pairs`."""
-    UTTERANCES = "utterances"
-    """Texts, tokens, slot tags and intents: `TrainingData.utterances`; texts of sentence pairs: `texts`."""
-    ENCODER = "encoder"
-    """The encoder itself, to tune it or to run it on texts of the method's own; `TextFeatures.texts` then."""
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """What one pass over the training pairs gave: `terms[split][name]` has one value for each of `seeds`.
-
-    `steps` and `is_best` are as of its end; `is_replayed` where it comes from a checkpoint and was not computed.
-    """
-
-    number: int
-    seeds: tuple[int, ...]
-    terms: Mapping[str, Mapping[str, tuple[float, ...]]]
-    is_best: tuple[bool, ...]
-    steps: int
-    seconds: float
-    is_replayed: bool = field(default=False, compare=False)
 
 
 @runtime_checkable

@@ -15,13 +15,13 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from disent_core.heads.contract import Need
 from disent_core.heads.families.frozen import FrozenHeadMethod
 from disent_core.heads.modules.attention import of_role, state_groups
 from disent_core.heads.modules.max_pooling import MaxLinear
 from disent_core.losses import similarity
 from disent_core.matmul import affine
 from disent_core.training.data import SIDES, Batch
+from disent_core.training.needs import Need
 from disent_core.training.sampling import Draw
 from disent_core.training.stacked import Head, TrainConfig
 

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from disent_core.encoders.fine_tunable_map import Source, embed_all
 from disent_core.errors import TrainingError
-from disent_core.heads.contract import Need
 from disent_core.heads.families.fine_tuned import TuningMethod, open_encoder
 from disent_core.losses.contrastive import symmetric_softmax
 from disent_core.training.data import SIDES, Batch, TrainingData, no_pairs
+from disent_core.training.needs import Need
 from disent_core.training.stepwise import Trainee, TuningConfig, adam
 from disent_core.training.stepwise_state import generator
 

@@ -12,13 +12,14 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from disent_core.heads.contract import Epoch, Need
 from disent_core.heads.families.frozen import FrozenHeadMethod
 from disent_core.heads.fmda import METHOD as FMDA
 from disent_core.heads.fmda import ROLES, FmdaConfig, FmdaHead, draws
 from disent_core.heads.modules.attention import of_role
 from disent_core.storage.files import remove_sealed
 from disent_core.training.data import Batch, TrainingData
+from disent_core.training.epoch import Epoch
+from disent_core.training.needs import Need
 from disent_core.training.stacked import TrainConfig, best_parameters
 from disent_core.training.stacked_state import Parameters
 

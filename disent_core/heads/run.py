@@ -13,12 +13,12 @@ import pyarrow as pa
 from safetensors import safe_open
 
 from disent_core.errors import TrainingError
-from disent_core.heads.contract import Epoch, Method
+from disent_core.heads.contract import Method
 from disent_core.progress import rate
 from disent_core.storage.files import check_seal, locked, remove_sealed, sound, unless_damaged, write_sealed_text
 from disent_core.storage.tables import SCHEMAS, TableInfo, fingerprint, read_info, write_table
 from disent_core.training.data import TrainingData
-from disent_core.training.stacked import curve_table
+from disent_core.training.epoch import Epoch, curve_table
 
 log = logging.getLogger(__name__)
 _LOG_SECONDS = 5.0

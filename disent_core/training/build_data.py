@@ -26,6 +26,7 @@ from disent_core.training.data import (
     state_bank,
     vector_bank,
 )
+from disent_core.training.needs import training_rows
 
 
 def training_data(
@@ -81,27 +82,6 @@ def training_data(
     )
     _check_states(data)
     return data
-
-
-def training_rows(aligned: pa.Table, *, masked: bool) -> pa.Table:
-    """Rows of `aligned_pairs` that heads train on; if `masked`, those that have template targets.
-
-    Sentence pairs have none: their slots are not known.
-
-    Raises:
-        TrainingError: if there are rows to train on, but none with template targets.
-    """
-    rows = aligned.filter(pc.is_in(aligned["split"], value_set=pa.array(TRAINING_SPLITS)))
-    if not masked:
-        return rows
-    source, target = (rows[f"{side}_template_key"].is_valid() for side in SIDES)
-    chosen = rows.filter(pc.and_(source, target))
-    if len(rows) and not len(chosen):
-        raise TrainingError(
-            f"none of {len(rows)} training pairs has masked texts, which this method has as targets. "
-            "Give its languages a corpus of utterances with slots"
-        )
-    return chosen
 
 
 def _check_states(data: TrainingData) -> None:

@@ -11,21 +11,20 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-import pyarrow as pa
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from disent_core.errors import TrainingError
-from disent_core.heads.contract import Epoch
 from disent_core.matmul import Precision, set_precision
-from disent_core.storage.tables import fingerprint, rows_table
+from disent_core.storage.tables import fingerprint
 from disent_core.training.data import Batch
+from disent_core.training.epoch import Epoch
 from disent_core.training.sampling import BatchPlan, PairSampler
 from disent_core.training.stacked_state import Parameters, TrainingState, best_parameters, resume, save, start
 
-__all__ = ["Head", "TrainConfig", "accuracy_at_1", "best_parameters", "curve_table", "fit"]
+__all__ = ["Head", "TrainConfig", "accuracy_at_1", "best_parameters", "fit"]
 
 ADVERSARIAL = "adversarial"
 """The loss term that a head owes its adversary: it moves with the adversary, not only with the head."""
@@ -162,28 +161,6 @@ def fit(
             save(checkpoint, run, state)
             saved = time.monotonic()
         yield _epoch(entry)
-
-
-def curve_table(epochs: Sequence[Epoch], *, method: str, encoder: str, trained_on: str) -> pa.Table:
-    """The `training_curve` table: one term of one epoch of one seed a row."""
-    rows = [
-        {
-            "method": method,
-            "encoder": encoder,
-            "trained_on": trained_on,
-            "seed": seed,
-            "epoch": epoch.number,
-            "split": split,
-            "term": term,
-            "value": values[index],
-            "is_best": epoch.is_best[index],
-        }
-        for epoch in epochs
-        for split, terms in epoch.terms.items()
-        for term, values in terms.items()
-        for index, seed in enumerate(epoch.seeds)
-    ]
-    return rows_table(rows, "training_curve")
 
 
 # --- one epoch --------------------------------------------------------------------------------------------

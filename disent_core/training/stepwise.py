@@ -19,10 +19,10 @@ from torch import Tensor, nn
 
 from disent_core.encoders.fine_tunable_map import Source
 from disent_core.errors import TrainingError
-from disent_core.heads.contract import Epoch
 from disent_core.matmul import Precision
 from disent_core.storage.tables import fingerprint
 from disent_core.training.data import Batch
+from disent_core.training.epoch import Epoch
 from disent_core.training.stepwise_state import Tensors, TuningState, everything, randomness, restore, resume, save
 
 log = logging.getLogger(__name__)

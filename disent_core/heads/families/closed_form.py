@@ -15,11 +15,12 @@ from torch.nn import functional as F
 
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.errors import TrainingError
-from disent_core.heads.contract import Epoch, Need
 from disent_core.storage.checkpoints import read_checkpoint, write_checkpoint
 from disent_core.storage.tables import fingerprint
 from disent_core.storage.weights import save_weights
 from disent_core.training.data import TextFeatures, TrainingData, VectorBank
+from disent_core.training.epoch import Epoch
+from disent_core.training.needs import Need
 from disent_core.training.stacked import accuracy_at_1
 
 Solution = Mapping[str, Tensor]

@@ -13,10 +13,11 @@ from safetensors import safe_open
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.encoders.fine_tunable_map import Source, TunableEncoder, VectorMap, embed_all
 from disent_core.errors import TrainingError, located
-from disent_core.heads.contract import Epoch, Need
 from disent_core.storage.tables import fingerprint
 from disent_core.storage.weights import save_weights
 from disent_core.training.data import TextFeatures, TrainingData
+from disent_core.training.epoch import Epoch
+from disent_core.training.needs import Need
 from disent_core.training.stepwise import Trainee, TuningConfig, best_of, fit
 
 

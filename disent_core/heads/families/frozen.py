@@ -13,10 +13,11 @@ from safetensors import safe_open
 from torch import Tensor
 
 from disent_core.encoders.contract import EncoderFiles
-from disent_core.heads.contract import Epoch, Need
 from disent_core.storage.tables import fingerprint
 from disent_core.storage.weights import save_weights
 from disent_core.training.data import TextFeatures, TrainingData
+from disent_core.training.epoch import Epoch
+from disent_core.training.needs import Need
 from disent_core.training.sampling import Draw, PairSampler
 from disent_core.training.stacked import Head, TrainConfig, best_parameters, fit
 from disent_core.training.stacked_state import Parameters

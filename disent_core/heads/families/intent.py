@@ -14,10 +14,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from disent_core.encoders.fine_tunable_map import Source, VectorMap, embed_all
-from disent_core.heads.contract import Need
 from disent_core.heads.families.fine_tuned import TuningMethod, open_source
 from disent_core.heads.families.intent_data import IntentData, intent_data
 from disent_core.training.data import Batch, TrainingData
+from disent_core.training.needs import Need
 from disent_core.training.stepwise import Trainee, TuningConfig, adam
 from disent_core.training.stepwise_state import generator
 

@@ -9,13 +9,14 @@ from typing import Any, Protocol
 
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.errors import EncoderError, TrainingError
-from disent_core.heads.contract import Epoch, Need
 from disent_core.heads.twosl.config import FewShotConfig
 from disent_core.heads.twosl.spans import Tagged
 from disent_core.storage.tables import fingerprint
 from disent_core.storage.tagger_weights import describe_weights, merge_weights
 from disent_core.training.data import TrainingData
+from disent_core.training.epoch import Epoch
 from disent_core.training.loop import Pass
+from disent_core.training.needs import Need
 
 
 class Labeller(Protocol):

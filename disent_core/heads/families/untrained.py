@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from disent_core.encoders.contract import EncoderFiles
-from disent_core.heads.contract import Epoch, Need
 from disent_core.training.data import TextFeatures, TrainingData
+from disent_core.training.epoch import Epoch
+from disent_core.training.needs import Need
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from places import PROJECT
 from disent_core.config.load import load_config
 from disent_core.corpora.languages import split_pair
 from disent_core.errors import ConfigError
-from disent_core.heads.contract import Need
+from disent_core.training.needs import Need
 
 ROOT = PROJECT
 GOOD = """\

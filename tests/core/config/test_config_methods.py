@@ -3,7 +3,7 @@
 import pytest
 
 from disent_core.errors import ConfigError
-from disent_core.heads.contract import Need
+from disent_core.training.needs import Need
 
 GOOD = """\
 [[corpora]]

@@ -16,13 +16,13 @@ from disent_core.encoders.fine_tunable_map import TunableEncoder, VectorMap, emb
 from disent_core.encoders.huggingface import HuggingFaceConfig, load
 from disent_core.errors import TrainingError
 from disent_core.heads import emu, fine_tuned_encoder, intent_baselines
-from disent_core.heads.contract import Need
 from disent_core.heads.run import HeadFiles, HeadRun, train_head
 from disent_core.storage.tables import SCHEMAS, rows_table
 from disent_core.training import stepwise
 from disent_core.training.build_data import training_data
 from disent_core.training.data import SIDES, TextFeatures
-from disent_core.training.stacked import curve_table
+from disent_core.training.epoch import curve_table
+from disent_core.training.needs import Need
 
 METHODS = {
     method.name: method

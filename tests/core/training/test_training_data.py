@@ -15,7 +15,7 @@ from synthetic import DIM, random_rows, world
 from disent_core import heads
 from disent_core.errors import ConfigError, TableError, TrainingError
 from disent_core.heads import dream, fine_tuned_encoder, fmda, raw
-from disent_core.heads.contract import Method, Need
+from disent_core.heads.contract import Method
 from disent_core.heads.run import HeadFiles, HeadRun, describe_head, train_head
 from disent_core.storage.tables import rows_table
 from disent_core.text import text_keys
@@ -29,6 +29,7 @@ from disent_core.training.data import (
     text_features,
     vector_bank,
 )
+from disent_core.training.needs import Need
 from disent_core.training.stacked import best_parameters
 
 # --- banks ------------------------------------------------------------------------------------------------

@@ -1,0 +1,131 @@
+"""What methods may need, and what follows from it: the rows that a head trains on, and the texts to encode for it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from disent_core.errors import TrainingError
+from disent_core.storage.tables import content_fingerprint, fingerprint
+from disent_core.text import text_keys
+from disent_core.training.data import SIDES, TRAINING_SPLITS
+
+
+class Need(StrEnum):
+    """What a method reads beyond the sentence vectors of the utterances; stages make only what is needed."""
+
+    TOKEN_STATES = "token_states"
+    MASKED_TARGETS = "masked_targets"
+    NEGATIVE_POOL = "negative_pool"
+    TEMPLATE_PAIRS = "template_pairs"
+    """Training utterances with other slot values: `TrainingData.template_pairs`."""
+    UTTERANCES = "utterances"
+    """Texts, tokens, slot tags and intents: `TrainingData.utterances`; texts of sentence pairs: `texts`."""
+    ENCODER = "encoder"
+    """The encoder itself, to tune it or to run it on texts of the method's own; `TextFeatures.texts` then."""
+
+
+_ALWAYS = ("corpus", "pair", "utterance_id", "split", "language", "key")
+_NEEDED = {Need.MASKED_TARGETS: ("template_key", "residual_key"), Need.NEGATIVE_POOL: ("is_negative",)}
+
+
+def training_rows(aligned: pa.Table, *, masked: bool) -> pa.Table:
+    """Rows of `aligned_pairs` that heads train on; if `masked`, those that have template targets.
+
+    Sentence pairs have none: their slots are not known.
+
+    Raises:
+        TrainingError: if there are rows to train on, but none with template targets.
+    """
+    rows = aligned.filter(pc.is_in(aligned["split"], value_set=pa.array(TRAINING_SPLITS)))
+    if not masked:
+        return rows
+    source, target = (rows[f"{side}_template_key"].is_valid() for side in SIDES)
+    chosen = rows.filter(pc.and_(source, target))
+    if len(rows) and not len(chosen):
+        raise TrainingError(
+            f"none of {len(rows)} training pairs has masked texts, which this method has as targets. "
+            "Give its languages a corpus of utterances with slots"
+        )
+    return chosen
+
+
+def training_fingerprint(
+    aligned: pa.Table,
+    needs: frozenset[Need],
+    templates: Sequence[pa.Table] = (),
+    utterances: Sequence[pa.Table] = (),
+) -> str:
+    """Fingerprint of what a method with these needs trains on: other splits and columns don't matter to it.
+
+    `templates` and `utterances` are the tables that it is given besides, see `build_data.training_data`.
+    """
+    rows = training_rows(aligned, masked=Need.MASKED_TARGETS in needs)
+    wanted = {*_ALWAYS, *(column for need in needs for column in _NEEDED.get(need, ()))}
+    names = [name for name in rows.column_names if name.removeprefix("source_").removeprefix("target_") in wanted]
+    pairs = content_fingerprint(rows.select(names))
+    besides = [content_fingerprint(_training_rows(table)) for table in (*templates, *utterances)]
+    return fingerprint(pairs, besides) if besides else pairs
+
+
+@dataclass(frozen=True)
+class TextPlan:
+    """Texts by key that need a sentence vector, and the keys of those that need token states as well."""
+
+    texts: Mapping[str, str]
+    state_keys: frozenset[str]
+
+
+def texts_to_encode(
+    utterances: Sequence[pa.Table],
+    masked: Sequence[pa.Table],
+    template_pairs: Sequence[pa.Table],
+    training_template_pairs: Sequence[pa.Table],
+    needs: frozenset[Need],
+    others: Sequence[tuple[pa.ChunkedArray, pa.ChunkedArray]] = (),
+) -> TextPlan:
+    """Distinct texts of one language that methods with these needs read, in training and in every task.
+
+    Args:
+        utterances: all corpora's `utterances` of the language.
+        masked: `masked_utterances` of those that heads train on; only training reads them.
+        template_pairs: their `template_pairs`, of which tasks read the texts.
+        training_template_pairs: those that some methods train on.
+        needs: of the methods that share the encoder.
+        others: keys and texts of sentence pairs.
+    """
+    texts: dict[str, str] = {}
+    for keys, own in others:
+        texts |= _by_key(keys, own)
+    for table in utterances:
+        texts |= _by_key(table["text_key"], table["text"])
+    trained_templates = training_template_pairs if Need.TEMPLATE_PAIRS in needs else ()
+    for table in (*template_pairs, *trained_templates):
+        for column in ("source_text", "target_text"):
+            own = table[column].unique().to_pylist()
+            texts |= dict(zip(text_keys(own), own, strict=True))
+    states = frozenset(texts) if Need.TOKEN_STATES in needs else frozenset()
+    if Need.MASKED_TARGETS in needs:
+        for table in masked:
+            trained = _of_training(table, utterances)
+            texts |= _by_key(trained["template_key"], trained["template_text"])
+            texts |= _by_key(trained["residual_key"], trained["residual_text"])
+    return TextPlan(texts, states)
+
+
+def _training_rows(table: pa.Table) -> pa.Table:
+    return table.filter(pc.is_in(table["split"], value_set=pa.array(TRAINING_SPLITS)))
+
+
+def _of_training(masked: pa.Table, utterances: Sequence[pa.Table]) -> pa.Table:
+    """Rows of one corpus's `masked_utterances` whose utterance is for training."""
+    own = (table for table in utterances if len(masked) and len(table) and table["corpus"][0] == masked["corpus"][0])
+    ids = [_training_rows(table)["utterance_id"].combine_chunks() for table in own]
+    return masked.filter(pc.is_in(masked["utterance_id"], value_set=ids[0])) if ids else masked
+
+
+def _by_key(keys: pa.ChunkedArray, texts: pa.ChunkedArray) -> dict[str, str]:
+    present = keys.is_valid()
+    return dict(zip(keys.filter(present).to_pylist(), texts.filter(present).to_pylist(), strict=True))
