@@ -100,3 +100,12 @@ def token_spans(text: str, tokens: Sequence[str]) -> list[tuple[int, int]]:
     if text[position:].strip():
         raise ValueError(f"{text[position:]!r} of {text!r} belongs to no token")
     return spans
+
+
+def spliced(text: str, replacements: Sequence[tuple[tuple[int, int], str]]) -> str:
+    """The text with other strings at spans that are in order and do not overlap."""
+    pieces, position = [], 0
+    for (start, end), new in replacements:
+        pieces += [text[position:start], new]
+        position = end
+    return "".join([*pieces, text[position:]])

@@ -19,7 +19,7 @@ from disent_core.corpora.contract import PairReader, Reader
 from disent_core.errors import ConfigError
 from disent_core.evaluation import contract
 from disent_core.heads.contract import EMBEDDINGS, Method
-from disent_core.targets.masking import TemplatePairConfig
+from disent_core.targets.template_pairs import TemplatePairConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 STAGES = ("corpora", "negatives", "targets", "embeddings", "heads", "evaluation", "warehouse")

@@ -17,7 +17,8 @@ from disent_core.storage.tables import SCHEMAS, Refreshed, content_of, fingerpri
 from disent_core.targets.aligned_pairs import LanguageTables, aligned_pairs, aligned_sentences
 from disent_core.targets.code_switching import CODE_VERSION as SWITCHING_VERSION
 from disent_core.targets.code_switching import code_switched, read_dictionary
-from disent_core.targets.masking import mask_utterances, template_pairs
+from disent_core.targets.masking import mask_utterances
+from disent_core.targets.template_pairs import template_pairs
 
 CODE_VERSION = "1"
 POOL = ["negatives", "negative_pool"]

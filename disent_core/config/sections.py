@@ -8,7 +8,8 @@ from disent_core.corpora import READERS, format_module, is_of_pairs
 from disent_core.corpora.contract import Shares
 from disent_core.corpora.download import file_name
 from disent_core.targets.code_switching import CodeSwitchingConfig
-from disent_core.targets.masking import MaskingConfig, TemplatePairConfig
+from disent_core.targets.masking import MaskingConfig
+from disent_core.targets.template_pairs import TemplatePairConfig
 
 FORBID: dict[str, Any] = {"extra": "forbid"}
 
