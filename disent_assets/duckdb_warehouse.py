@@ -1,8 +1,10 @@
 """The DuckDB warehouse as pure functions: build it, ask it. No Dagster here.
 
-`sql/tables` and `sql/views` hold one relation a file (`tables/corpora/utterances.sql` is `corpora.utterances`),
-`sql/checks` one check a file, `sql/published` the papers' figures. Tables read `inputs.NAME`; everything else is
-named `schema.relation`, and the order of building follows from these names.
+`sql/tables` and `sql/views` hold one relation a file (`tables/corpora/utterances.sql` is `corpora.utterances`), and
+`sql/checks` one check a file. A CSV file of `sql/published` is a table, those of `sql/published/figures` are the
+papers' figures, and `sql/templates/paper_table.sql` becomes a view for each table that `published/paper_tables.csv`
+lists. Tables read `inputs.NAME`; everything else is named `schema.relation`, and the order of building follows from
+these names.
 """
 
 import errno
@@ -68,6 +70,7 @@ _ASKING = (
 )
 _COMMENT = re.compile(r"--[^\n]*")
 _REFERENCE = re.compile(r"\b(?:from|join)\s+(\w+\.\w+)")
+_PLACEHOLDER = re.compile(r'"?\$(\w+)"?')
 _SEVERITY = re.compile(r"^-- severity: (error|warning)$", re.MULTILINE)
 
 
@@ -101,8 +104,8 @@ class WarehouseReport:
 
 
 @dataclass(frozen=True)
-class _Relation:
-    """One file of `sql/tables` or `sql/views`."""
+class Relation:
+    """A table or a view: its name as `schema.relation`, and its query."""
 
     name: str
     kind: Literal["table", "view"]
@@ -136,40 +139,45 @@ def build_warehouse(inputs: Mapping[str, Sequence[Path]], sql_root: Path, destin
     started = time.monotonic()
     if unknown := sorted(set(inputs) - set(INPUTS)):
         raise TableError(f"{unknown} are no inputs of the warehouse; known are {list(INPUTS)}")
-    relations = _in_order(_relations(sql_root))
+    published = published_tables(sql_root / "published")
+    ordered = _in_order(relations(sql_root, published))
     with _new_database(destination) as connection:
         connection.execute("attach ':memory:' as inputs")  # never part of the file
         for name in INPUTS:
             _attach_input(connection, name, inputs.get(name, ()))
-        connection.register("published_rows", published_metrics(sql_root / "published"))
-        connection.execute("create table inputs.published_metrics as from published_rows")
-        connection.unregister("published_rows")
-        for relation in relations:
+        for name, rows in published.items():
+            _input_table(connection, name, rows)
+        for relation in ordered:
             _create(connection, relation)
         connection.execute("detach inputs")
-        rows = {relation.name: _count(connection, relation.name) for relation in relations}
+        counts = {relation.name: _count(connection, relation.name) for relation in ordered}
         checks = tuple(_check(connection, path) for path in sorted((sql_root / "checks").glob("*.sql")))
         if failed := [str(check) for check in checks if check.offending and check.severity == "error"]:
             found = f"{len(failed)} of {len(checks)} checks of the warehouse failed: {'; '.join(failed)}"
             raise TableError(f"{found}. Mend what sql/checks/ names; the warehouse before this one stays")
-    return WarehouseReport(rows=rows, checks=checks, seconds=time.monotonic() - started)
+    return WarehouseReport(rows=counts, checks=checks, seconds=time.monotonic() - started)
 
 
-def published_metrics(folder: Path) -> pa.Table:
-    """The papers' figures, in the order of their files and lines.
+def published_tables(folder: Path) -> dict[str, pa.Table]:
+    """Each CSV file of `sql/published` as a table by its name, and the papers' figures as `published_metrics`.
+
+    Figures come in the order of their files and lines. An empty field of another table is null.
 
     Raises:
-        TableError: if a file has other columns, or text where a number must be.
+        TableError: if a file is no CSV, or one of figures has other columns, or text where a number must be.
     """
-    options = pc.ConvertOptions(column_types=_PUBLISHED, include_columns=_PUBLISHED.names, strings_can_be_null=False)
-    parsing = pc.ParseOptions(newlines_in_values=True)
-    tables = [_PUBLISHED.empty_table()]
-    for path in sorted(folder.glob("*.csv")):
-        try:
-            tables.append(pc.read_csv(path, parse_options=parsing, convert_options=options))
-        except (pa.ArrowException, OSError) as error:
-            raise TableError(located(path, None, f"not as expected: {error}", "Correct the file")) from error
-    return pa.concat_tables(tables)
+    figures = pc.ConvertOptions(column_types=_PUBLISHED, include_columns=_PUBLISHED.names, strings_can_be_null=False)
+    values = pc.ConvertOptions(null_values=[""], strings_can_be_null=True)
+    papers = [_PUBLISHED.empty_table(), *(_read_csv(path, figures) for path in sorted(folder.glob("figures/*.csv")))]
+    tables = {path.stem: _read_csv(path, values) for path in sorted(folder.glob("*.csv"))}
+    return {"published_metrics": pa.concat_tables(papers), **tables}
+
+
+def _read_csv(path: Path, options: pc.ConvertOptions) -> pa.Table:
+    try:
+        return pc.read_csv(path, parse_options=pc.ParseOptions(newlines_in_values=True), convert_options=options)
+    except (pa.ArrowException, OSError) as error:
+        raise TableError(located(path, None, f"not as expected: {error}", "Correct the file")) from error
 
 
 @contextmanager
@@ -186,37 +194,69 @@ def _new_database(destination: Path) -> Iterator[duckdb.DuckDBPyConnection]:
             shutil.rmtree(beside.with_name(beside.name + ".tmp"), ignore_errors=True)
 
 
-def _relations(sql_root: Path) -> dict[str, _Relation]:
-    """Every table and view by its name, `main.` where its file lies at the top."""
-    found: dict[str, _Relation] = {}
-    for kind in ("table", "view"):
-        folder = sql_root / f"{kind}s"
-        for path in sorted(folder.rglob("*.sql")):
-            parts = path.relative_to(folder).with_suffix("").parts
-            name = ".".join(parts if len(parts) > 1 else ("main", *parts))
-            if name in found:
-                raise DisentError(located(path, None, f"{name} is defined twice", "Rename one of the files"))
-            found[name] = _Relation(name, kind, path.read_text(encoding="utf-8"))
+def relations(sql_root: Path, published: Mapping[str, pa.Table]) -> dict[str, Relation]:
+    """Every table and view by its name, `main.` where its file lies at the top.
+
+    Raises:
+        DisentError: if a name is defined twice, or there is nothing.
+    """
+    found: dict[str, Relation] = {}
+    for path, relation in (*_of_files(sql_root), *_of_values(sql_root, published), *_of_papers(sql_root, published)):
+        if relation.name in found:
+            raise DisentError(located(path, None, f"{relation.name} is defined twice", "Rename one of the files"))
+        found[relation.name] = relation
     if not found:
         raise DisentError(located(sql_root, None, "no table or view is defined here", "Name the sql folder"))
     return found
 
 
-def _in_order(relations: Mapping[str, _Relation]) -> list[_Relation]:
+def _of_files(sql_root: Path) -> Iterator[tuple[Path, Relation]]:
+    kinds: tuple[Literal["table", "view"], ...] = ("table", "view")
+    for kind in kinds:
+        folder = sql_root / f"{kind}s"
+        for path in sorted(folder.rglob("*.sql")):
+            parts = path.relative_to(folder).with_suffix("").parts
+            name = ".".join(parts if len(parts) > 1 else ("main", *parts))
+            yield path, Relation(name, kind, path.read_text(encoding="utf-8"))
+
+
+def _of_values(sql_root: Path, published: Mapping[str, pa.Table]) -> Iterator[tuple[Path, Relation]]:
+    """A table for each CSV file of `sql/published`; the papers' figures have a query in `sql/tables`."""
+    for name in published.keys() - {"published_metrics"}:
+        yield sql_root / "published" / f"{name}.csv", Relation(f"main.{name}", "table", f"from inputs.{name}")
+
+
+def _of_papers(sql_root: Path, published: Mapping[str, pa.Table]) -> Iterator[tuple[Path, Relation]]:
+    """A view for each numbered table of a paper, `fmda_table2`; the panels `T2a`, `T2b` of a table share one."""
+    path = sql_root / "templates" / "paper_table.sql"
+    for row in published["paper_tables"].to_pylist() if "paper_tables" in published else ():
+        if row["labels"] is not None:
+            paper, number = row["paper"], re.sub(r"\D", "", row["table"])
+            labels = ", ".join(f"'{label}'" for label in row["labels"].split())
+            sql = _filled_in(path.read_text(encoding="utf-8"), {**row, "number": number, "labels": labels})
+            yield path, Relation(f"main.{paper}_table{number}", "view", sql)
+
+
+def _filled_in(template: str, values: Mapping[str, str]) -> str:
+    """The template with each `$name` or `"$name"` replaced; the quotes let linters read it as SQL."""
+    return _PLACEHOLDER.sub(lambda match: values[match[1]], template)
+
+
+def _in_order(named: Mapping[str, Relation]) -> list[Relation]:
     """Tables, then views, each after whatever it reads.
 
     Raises:
         DisentError: if relations read each other in a circle, or a view reads inputs, which are not kept.
     """
-    for view in relations.values():
+    for view in named.values():
         if view.kind == "view" and (kept_out := [name for name in view.reads if name.startswith("inputs.")]):
             raise DisentError(f"view {view.name} reads {kept_out}; only tables may. Read the table of that name")
-    graph = {name: relation.reads & relations.keys() for name, relation in relations.items()}
+    graph = {name: relation.reads & named.keys() for name, relation in named.items()}
     try:
         names = list(TopologicalSorter(graph).static_order())
     except CycleError as error:
         raise DisentError(f"relations read each other in a circle: {' -> '.join(error.args[1])}") from error
-    return sorted((relations[name] for name in names), key=lambda relation: relation.kind)
+    return sorted((named[name] for name in names), key=lambda relation: relation.kind)
 
 
 def _attach_input(connection: duckdb.DuckDBPyConnection, name: str, paths: Sequence[Path]) -> None:
@@ -228,9 +268,13 @@ def _attach_input(connection: duckdb.DuckDBPyConnection, name: str, paths: Seque
         query = f"create view inputs.{name} as from read_parquet([{files}], hive_partitioning = false)"
         connection.execute(query)
         return
-    connection.register("no_rows", SCHEMAS[name].empty_table())
-    connection.execute(f"create table inputs.{name} as from no_rows")
-    connection.unregister("no_rows")
+    _input_table(connection, name, SCHEMAS[name].empty_table())
+
+
+def _input_table(connection: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> None:
+    connection.register("rows", rows)
+    connection.execute(f"create table inputs.{name} as from rows")
+    connection.unregister("rows")
 
 
 def _require_schema(path: Path, name: str) -> None:
@@ -253,7 +297,7 @@ def _file_literal(path: Path) -> str:
     return "'" + exact.replace("'", "''") + "'"
 
 
-def _create(connection: duckdb.DuckDBPyConnection, relation: _Relation) -> None:
+def _create(connection: duckdb.DuckDBPyConnection, relation: Relation) -> None:
     schema, _ = relation.name.split(".")
     connection.execute(f"create schema if not exists {schema}")
     with _one_line(f"{relation.kind} {relation.name}"):

@@ -180,7 +180,7 @@ def test_a_check_without_severity_is_refused(warehouse, sql_copy):
 
 
 def test_published_figures_with_text_for_a_number_are_refused(warehouse, sql_copy):
-    path = sql_copy / "published/fmda.csv"
+    path = sql_copy / "published/figures/fmda.csv"
     path.write_text(path.read_text().replace("0.594", "0,594*", 1))
     with pytest.raises(TableError, match=r"fmda\.csv: not as expected"):
         warehouse.build(sql_copy)

@@ -166,6 +166,17 @@ def test_what_is_not_of_test_or_not_of_the_papers_gold_is_left_out(warehouse):
     assert measured(warehouse, "distinct measured") == [(0.5,)]
 
 
+def test_a_new_table_of_a_paper_is_its_figures_and_one_row(warehouse, sql_copy):
+    cell = 'sts,sts2017,dream,labse,en-de,en-fr,meaning,pearson,0.5,,"{""model"": ""NEW""}",new,T7,\n'
+    header = (sql_copy / "published/figures/fmda.csv").read_text().split("\n")[0]
+    (sql_copy / "published/figures/new.csv").write_text(f"{header}\n{cell}")
+    with (sql_copy / "published/paper_tables.csv").open("a") as tables:
+        tables.write('new,T7,Similarity,true,true,correlation,en_fr,"printed_as, method, embedding",method\n')
+    warehouse.build(sql_copy, metrics=[{**STS, "evaluated_on": "en-fr", "value": 0.75}])
+    rows = warehouse.ask("select printed_as, en_fr_published, en_fr_measured from new_table7 where dataset is not null")
+    assert [tuple(row.values()) for row in rows] == [("NEW", 0.5, 0.75)]
+
+
 def test_other_methods_are_further_rows_without_a_published_figure(warehouse):
     ours = {**STS, "method": "facet", "evaluated_on": "en-de", "value": 0.8}
     warehouse.build(metrics=[ours])

@@ -14,7 +14,7 @@ def vocabulary(published):
 
 @pytest.mark.parametrize("name", TASKS)
 def test_sql_ranks_a_task_by_the_embeddings_that_the_task_names(name, vocabulary):
-    assert vocabulary.get(name) == task(name).ranked, f"make sql/tables/scored_embeddings.sql name {name} as its TASK"
+    assert vocabulary.get(name) == task(name).ranked, f"name {name} in sql/published/scored_embeddings.csv"
 
 
 def test_sql_names_no_task_that_is_neither_registered_nor_published(vocabulary, published):

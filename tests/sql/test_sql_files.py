@@ -8,33 +8,47 @@ from pathlib import Path
 
 import pytest
 
-from disent_assets.duckdb_warehouse import references
+from disent_assets.duckdb_warehouse import published_tables, references, relations
 from disent_core.storage.tables import SCHEMAS
 
 ROOT = Path(__file__).parents[2]
-FILES = sorted((ROOT / "sql").rglob("*.sql"))
-RELATIVE = [str(path.relative_to(ROOT / "sql")) for path in FILES]
+SQL = ROOT / "sql"
+PUBLISHED = published_tables(SQL / "published")
+TEXTS = {str(path.relative_to(SQL)): path.read_text() for path in sorted(SQL.rglob("*.sql"))}
+PAPERS = {name: relation.sql for name, relation in relations(SQL, PUBLISHED).items() if re.search(r"_table\d+$", name)}
+"""Queries by their files, and those that the template becomes by the names of their views."""
+
+every_query = pytest.mark.parametrize("text", [*TEXTS.values(), *PAPERS.values()], ids=[*TEXTS, *PAPERS])
 
 
-@pytest.mark.parametrize("path", FILES, ids=RELATIVE)
-def test_every_file_opens_with_its_grain_what_it_reads_and_units(path):
-    lines = path.read_text().splitlines()
+@every_query
+def test_every_query_opens_with_its_grain_what_it_reads_and_units(text):
+    lines = text.splitlines()
     assert [line.split(": ")[0] for line in lines[:3]] == ["-- grain", "-- reads", "-- units"]
     assert all(line.split(": ")[1].strip() for line in lines[:3])
 
 
-@pytest.mark.parametrize("path", FILES, ids=RELATIVE)
-def test_the_header_names_just_what_the_query_reads(path):
-    text = path.read_text()
+@every_query
+def test_the_header_names_just_what_the_query_reads(text):
     assert set(re.findall(r"\b[a-z]+\.[a-z_0-9]+\b", text.splitlines()[1])) == references(text)
 
 
-@pytest.mark.parametrize("path", FILES, ids=RELATIVE)
-def test_no_file_creates_anything_or_shouts(path):
-    code = re.sub(r"--[^\n]*", "", path.read_text())
+@every_query
+def test_no_query_creates_anything_or_shouts(text):
+    code = re.sub(r"--[^\n]*", "", text)
     code = re.sub(r"'[^']*'", "''", code)
     assert not re.search(r"\bcreate\b", code)
     assert code == code.lower()
+
+
+def test_the_template_is_filled_in_for_every_paper_table_that_has_columns():
+    assert len(PAPERS) == sum(row["labels"] is not None for row in PUBLISHED["paper_tables"].to_pylist()) == 27
+    assert [name for name, text in PAPERS.items() if "$" in text] == []
+
+
+def test_every_table_of_values_is_described_beside_it():
+    told = (SQL / "published/README.md").read_text()
+    assert [name for name in PUBLISHED if name != "published_metrics" and f"\n| `{name}.csv` | " not in told] == []
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "sql/checks").glob("*.sql")), ids=lambda path: path.stem)

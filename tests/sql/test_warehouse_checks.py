@@ -81,14 +81,14 @@ def test_a_trained_method_without_a_training_pair_is_offending(warehouse):
 
 
 def test_a_published_cell_without_value_or_reason_is_offending(warehouse, sql_copy):
-    header = (sql_copy / "published/fmda.csv").read_text().splitlines()[0]
+    header = (sql_copy / "published/figures/fmda.csv").read_text().splitlines()[0]
     row = "sts,sts2017,dream,,,de,meaning,pearson,,,{},p,T1,"
-    (sql_copy / "published/bad.csv").write_text(f"{header}\n{row}\n")
+    (sql_copy / "published/figures/bad.csv").write_text(f"{header}\n{row}\n")
     with pytest.raises(TableError, match="published_complete"):
         warehouse.build(sql_copy)
 
 
 def test_a_published_cell_that_is_there_twice_is_offending(warehouse, sql_copy):
-    (sql_copy / "published/again.csv").write_text((sql_copy / "published/fmda.csv").read_text())
+    (sql_copy / "published/figures/again.csv").write_text((sql_copy / "published/figures/fmda.csv").read_text())
     with pytest.raises(TableError, match="published_grain: 143 rows"):
         warehouse.build(sql_copy)
