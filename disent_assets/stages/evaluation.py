@@ -143,7 +143,7 @@ def measure(
     trained = method.method.load(workspace.head(encoder, method.name, pair), method.settings, device, files)
     return evaluate(
         problems(workspace, tasks, pair, method),
-        _Embedder(workspace, encoder, method, trained) if method.method.embeddings else None,
+        _Embedder(workspace, encoder, method, trained) if isinstance(trained, TrainedMethod) else None,
         _labeller(workspace, method, trained) if isinstance(trained, TrainedLabeller) else None,
         method=method.name,
         encoder=encoder,
@@ -164,8 +164,7 @@ class _Embedder:
         self.tables = cache(lambda language: open_embeddings(workspace, encoder, language, method.needs))
 
     def __call__(self, texts: Texts, seed: int | None) -> Mapping[str, np.ndarray]:
-        languages = getattr(self.trained, "languages", None)
-        if languages is not None and texts.language not in languages:
+        if self.trained.languages is not None and texts.language not in self.trained.languages:
             return {}
         tables = self.tables(texts.language)
         return self.trained.embed(text_features(texts.keys, *tables, language=texts.language, texts=texts.texts), seed)

@@ -214,7 +214,7 @@ def _result(
     best = curve.filter(pc.and_(curve["is_best"], pc.equal(curve["split"], "dev"))).to_pylist()
     best_epochs = {row["seed"]: row["epoch"] for row in best}  # in the order of epochs: the last one counts
     ends = dict(zip(curve["seed"].to_pylist(), curve["epoch"].to_pylist(), strict=True))
-    may_end_early = hasattr(method.settings, "patience")
+    may_end_early = method.method.may_stop_early(method.settings)
     cut_short = [seed for seed, epoch in best_epochs.items() if may_end_early and epoch == ends[seed]]
     return materialized(
         [Refreshed(TableInfo(report.curve.rows, run.inputs, report.content), is_reused=report.is_reused)],

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from disent_core import heads
 from disent_core.config.corpora import complete_corpora, languages_of_locales
-from disent_core.config.sections import FORBID, CorpusConfig, ExperimentConfig, TargetsConfig
+from disent_core.config.sections import CorpusConfig, ExperimentConfig, TargetsConfig
 from disent_core.config.toml_lines import Locator, nearest
 from disent_core.corpora import reader
 from disent_core.corpora.languages import split_codes, split_pair
@@ -24,6 +24,7 @@ from disent_core.errors import ConfigError, located
 from disent_core.evaluation.contract import EvaluationConfig
 from disent_core.heads.contract import Method
 from disent_core.negatives import BleuConfig
+from disent_core.settings import Settings
 from disent_core.storage.tables import safe_part
 from disent_core.training.needs import Need
 
@@ -32,10 +33,8 @@ _OWN_KEYS = ("method", "preset", "encoders", "pairs", "seeds", "corpora")
 
 
 @dataclass(frozen=True, kw_only=True)
-class _File:
+class _File(Settings):
     """The file's sections as they stand, before names are looked up."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID
 
     corpora: tuple[CorpusConfig, ...]
     encoders: tuple[dict[str, Any], ...]
@@ -56,8 +55,8 @@ class MethodConfig:
     """
 
     name: str
-    method: Method
-    settings: Any
+    method: Method[Any]
+    settings: Settings
     encoders: tuple[str, ...] = ()
     pairs: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
@@ -66,8 +65,7 @@ class MethodConfig:
     @cached_property
     def needs(self) -> frozenset[Need]:
         """What the method reads with these settings."""
-        needs_of = getattr(self.method, "needs_of", None)
-        return self.method.needs if needs_of is None else needs_of(self.settings)
+        return self.method.needs_of(self.settings)
 
 
 @dataclass(frozen=True, kw_only=True)

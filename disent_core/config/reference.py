@@ -122,7 +122,7 @@ def _declared(kind: type, name: str) -> str:
 
 def _bases(kind: type) -> list[type]:
     """Classes from which keys are inherited."""
-    return [base for base in kind.__mro__[1:] if is_dataclass(base)]
+    return [base for base in kind.__mro__[1:] if is_dataclass(base) and fields(base)]
 
 
 def _doc(kind: type) -> str:

@@ -1,21 +1,20 @@
 """The sections of the configuration that belong to no single stage: corpora, experiment and targets."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 from disent_core.config.toml_lines import nearest
 from disent_core.corpora import READERS, format_module, is_of_pairs
 from disent_core.corpora.contract import Shares
 from disent_core.corpora.download import file_name
+from disent_core.settings import Settings
 from disent_core.targets.code_switching import CodeSwitchingConfig
 from disent_core.targets.masking import MaskingConfig
 from disent_core.targets.template_pairs import TemplatePairConfig
 
-FORBID: dict[str, Any] = {"extra": "forbid"}
-
 
 @dataclass(frozen=True, kw_only=True)
-class CorpusConfig:
+class CorpusConfig(Settings):
     """A published corpus: its reader, where it lies (`path`, `url` or both), and what is taken of it.
 
     Attributes:
@@ -32,8 +31,6 @@ class CorpusConfig:
         limit: rows of each split that are taken of a language or pair, the first ones.
         splits: shares of train, dev and test, for formats that publish no splits.
     """
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID
 
     name: str
     format: str
@@ -55,15 +52,12 @@ class CorpusConfig:
             raise ValueError("give path, url or both")
         if self.url is not None:
             file_name(self.url)
-        for name in ("languages", "pairs"):
-            if len(set(getattr(self, name))) < len(getattr(self, name)):
-                raise ValueError(f"{name} must be distinct: {list(getattr(self, name))}")
+        self.check_distinct("languages", "pairs")
+        self.check_positive("limit")
         if self.pairs and not self.is_of_pairs:
             raise ValueError(f"pairs are of corpora of sentence pairs, which format {self.format!r} is not")
         if self.url is not None and not (self.pairs or (self.languages and not self.is_of_pairs)):
             raise ValueError("what a download has is not known yet: name its languages or pairs")
-        if self.limit is not None and self.limit < 1:
-            raise ValueError(f"limit is {self.limit}; it must be at least 1")
         if self.splits is not None:
             if format_module(self.format).SHARES is None:
                 raise ValueError(f"splits are published with format {self.format!r}; leave splits out")
@@ -92,7 +86,7 @@ class CorpusConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExperimentConfig:
+class ExperimentConfig(Settings):
     """What is trained and compared. A pair `en-de+en-es` trains one model on the mixture of both.
 
     Attributes:
@@ -102,18 +96,16 @@ class ExperimentConfig:
         device: of encoding, training and evaluation; `auto` is the GPU where there is one.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID
-
     pairs: tuple[str, ...]
     methods: tuple[str, ...]
     seeds: tuple[int, ...] = (0, 1, 2)
     device: Literal["auto", "cpu", "cuda"] = "auto"
 
     def __post_init__(self) -> None:
+        self.check_distinct("pairs", "methods", "seeds")
         for name in ("pairs", "methods", "seeds"):
-            values = getattr(self, name)
-            if not values or len(set(values)) < len(values):
-                raise ValueError(f"{name} must be distinct, and at least one: {list(values)}")
+            if not getattr(self, name):
+                raise ValueError(f"{name} must name at least one")
         if odd := [seed for seed in self.seeds if not 0 <= seed < 2**63]:
             raise ValueError(f"seeds must be from 0 to 2**63 - 1, not {odd}")
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from jaxtyping import Bool, Float, Float32, Int
 
 from disent_core.corpora.contract import KINDS, Kind
+from disent_core.settings import Settings
 from disent_core.storage.tables import fingerprint
 from disent_core.text import text_keys
 
@@ -56,7 +57,7 @@ Setting = str | int | float | bool | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluationConfig:
+class EvaluationConfig(Settings):
     """How heads are evaluated. Two runs with equal configs give equal numbers.
 
     Attributes:
@@ -80,8 +81,6 @@ class EvaluationConfig:
         unseen: measure a trained method on languages that it was not trained on as well.
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid"}
-
     tasks: tuple[str, ...] = tuple(TASKS)
     split: Literal["dev", "test"] = "test"
     ties: Ties = "lowest"
@@ -102,9 +101,7 @@ class EvaluationConfig:
             raise ValueError(f"tasks {unknown} are unknown; known are {sorted(TASKS)}")
         if repeated := sorted({name for name in self.tasks if self.tasks.count(name) > 1}):
             raise ValueError(f"tasks {repeated} are named more than once")
-        for name in ("top_k", "bootstrap_samples", "multi_targets", "mining_neighbours"):
-            if (found := getattr(self, name)) < 1:
-                raise ValueError(f"{name} is {found}; it must be at least 1")
+        self.check_positive("top_k", "bootstrap_samples", "multi_targets", "mining_neighbours")
 
 
 # --- what a task asks for ---------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ Where variants share a module the line names the attribute too: `module:ATTRIBUT
 """
 
 from importlib import import_module
+from typing import Any
 
 from disent_core.errors import ConfigError
 from disent_core.heads.contract import Method
@@ -41,7 +42,7 @@ def described(name: str) -> str:
     return import_module(METHODS[name].partition(":")[0]).__doc__ or name
 
 
-def method(name: str) -> Method:
+def method(name: str) -> Method[Any]:
     """The method of that name.
 
     Raises:

@@ -7,7 +7,7 @@ mean F1, without idf weights and without rescaling. The layer is the encoder's s
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from disent_core.heads.families.untrained import UntrainedMethod
+from disent_core.settings import Settings
 from disent_core.training.data import TextFeatures
 from disent_core.training.needs import Need
 
@@ -24,7 +25,7 @@ BLOCK_TOKENS = 2048
 
 
 @dataclass(frozen=True, kw_only=True)
-class BertscoreConfig:
+class BertscoreConfig(Settings):
     """How tokens are compared.
 
     `center` takes the mean token vector of the texts that are embedded together from every token first, queries
@@ -32,8 +33,6 @@ class BertscoreConfig:
     never count in the means; `match`: other tokens may match them, as in the authors' package; `drop`: they
     take no part.
     """
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
     center: bool = False
     special_tokens: Literal["match", "drop"] = "match"

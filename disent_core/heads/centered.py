@@ -5,25 +5,24 @@ whole cloud of its sentences.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 from jaxtyping import Float64
 from torch import Tensor
 
 from disent_core.heads.families.closed_form import ClosedFormMethod, Solution, mean_vector, part
+from disent_core.settings import Settings
 from disent_core.training.data import TrainingData
 
 
 @dataclass(frozen=True, kw_only=True)
-class CenteredConfig:
+class CenteredConfig(Settings):
     """Whose mean is taken away.
 
     `train`: that of the language's distinct training texts, so that a text's embedding depends on itself alone.
     `test`: that of the texts that are embedded together, queries and candidates each by themselves; the
     authors' script does so. It has seen the whole evaluation set, and numbers with it are to be read so.
     """
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
     source: Literal["train", "test"] = "train"
 

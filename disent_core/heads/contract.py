@@ -1,16 +1,20 @@
 """What a method is, seen from outside: the same for a frozen head, a fine-tuned encoder and a slot labeller.
 
-A method's module exports `METHOD`. Adding one is a module here and a line in the registry (`__init__`).
+A method's module exports `METHOD`. The registry (`disent_core.heads`) names the modules of the library; the
+configuration names a module from outside itself.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from jaxtyping import Float
 
 from disent_core.encoders.contract import EncoderFiles
+from disent_core.settings import Settings
 from disent_core.training.data import TextFeatures, TrainingData
 from disent_core.training.epoch import Epoch
 from disent_core.training.needs import Need
@@ -18,69 +22,119 @@ from disent_core.training.needs import Need
 EMBEDDINGS = ("sentence", "meaning", "template", "residual", "language")
 """Names that an embedding may have: those that the tasks, the warehouse and its readers know."""
 
-
-@runtime_checkable
-class TrainedMethod(Protocol):
-    """A method after training, with the weights of every seed.
-
-    One that can embed some languages only, those of its training, has them as `languages`.
-    """
-
-    def embed(self, features: TextFeatures, seed: int | None) -> dict[str, Float[np.ndarray, "texts _"]]:
-        """One matrix per embedding name, a row per text, in order."""
-        ...
+Config = TypeVar("Config", bound=Settings)
+"""The settings of a method."""
 
 
-@runtime_checkable
-class Method(Protocol):
-    """A system that turns what the encoder gives into embeddings of its own.
+class TrainedMethod(ABC):
+    """A method after training, with the weights of every seed."""
 
-    `presets` are named configurations, of which `paper` follows the paper. `embeddings` names what `embed`
-    returns, in the order in which a reader wants to see it; `labels` says that it tags the slots of a sentence
-    (`TrainedLabeller`). `is_trained` is False where there is nothing to fit, hence no weights; `is_seeded` is
-    False where nothing is random: it is then fitted once, and embeds with seed None. `code_version` changes
-    with every change that changes results. A method whose settings may spare it some of its `needs` has a method
-    `needs_of(config)` too, which gives those that are left (`config.MethodConfig.needs`). One whose settings have a
-    `warm_start` has a method `initial(path)`: what `fit` takes as `initial`, from what `save` wrote.
+    @property
+    def languages(self) -> Collection[str] | None:
+        """Languages that it can embed; None: all."""
+        return None
+
+    @abstractmethod
+    def embed(self, features: TextFeatures, seed: int | None) -> Mapping[str, Float[np.ndarray, "texts _"] | Any]:
+        """One matrix per embedding name, a row per text, in order; or a late interaction of the texts."""
+
+
+class TrainedLabeller(ABC):
+    """A method after training that tags the slots of sentences, with the weights of every seed."""
+
+    @property
+    @abstractmethod
+    def languages(self) -> Collection[str]:
+        """Languages that it was trained on."""
+
+    @abstractmethod
+    def label(self, sentences: Sequence[Sequence[str]], language: str, seed: int | None) -> list[list[str]]:
+        """A BIO tag for every word of every sentence."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method(ABC, Generic[Config]):
+    """A system that turns what the encoder gives into embeddings, or into tags of slots.
+
+    A family of methods is a subclass that trains, saves and loads; a method is an instance of it.
+
+    Attributes:
+        name: as in the registry.
+        presets: named settings, of which `paper` follows the paper.
+        embeddings: what `embed` returns, of `EMBEDDINGS`, in the order in which a reader wants to see it.
+        needs: what the method reads beyond the sentence vectors of utterances.
+        labels: whether it tags the slots of sentences (`TrainedLabeller`).
+        is_trained: False where there is nothing to fit, hence no weights.
+        is_seeded: False where nothing is random: the method is then fitted once, and embeds with seed None.
+        code_version: changes with every change that changes results.
     """
 
     name: str
-    presets: Mapping[str, Any]
-    needs: frozenset[Need]
-    embeddings: tuple[str, ...]
-    labels: bool
-    is_trained: bool
-    is_seeded: bool
-    code_version: str
+    presets: Mapping[str, Config]
+    embeddings: tuple[str, ...] = ()
+    needs: frozenset[Need] = frozenset()
+    labels: bool = False
+    is_trained: bool = True
+    is_seeded: bool = True
+    code_version: str = "1"
 
+    def __post_init__(self) -> None:
+        if "paper" not in self.presets:
+            raise ValueError(f"method {self.name!r} has no preset 'paper', which a method starts from by default")
+        if not self.embeddings and not self.labels:
+            raise ValueError(f"method {self.name!r} has no embeddings, and tags nothing: nothing could be measured")
+        if odd := set(self.embeddings) - set(EMBEDDINGS):
+            raise ValueError(f"method {self.name!r} has embeddings {sorted(odd)}; choose of {', '.join(EMBEDDINGS)}")
+
+    def needs_of(self, settings: Config) -> frozenset[Need]:
+        """What the method reads with these settings, which may spare it some of its `needs`."""
+        return self.needs
+
+    def may_stop_early(self, settings: Config) -> bool:
+        """Whether training may end before its last epoch, once it stops to improve."""
+        return False
+
+    def without_warm_start(self, settings: Config) -> Config:
+        """These settings, with training that begins anew."""
+        return settings
+
+    def starts_warm(self, settings: Config) -> bool:
+        """Whether training begins with the weights that earlier training left: `fit` gets them as `initial`."""
+        return self.without_warm_start(settings) != settings
+
+    @abstractmethod
     def fit(
-        self, data: TrainingData, config: Any, seeds: Sequence[int], *, checkpoint: Path, device: str, run: str
+        self,
+        data: TrainingData,
+        config: Config,
+        seeds: Sequence[int],
+        *,
+        checkpoint: Path,
+        device: str,
+        run: str,
+        initial: Path | None = None,
     ) -> Iterator[Epoch]:
         """Train every seed, one epoch an item. A run that was cut off goes on from `checkpoint`.
 
-        `run` is the fingerprint of everything that the weights depend on, the vectors of the texts included: a
-        checkpoint of another run is not used.
+        Args:
+            data: what to train on.
+            config: the settings.
+            seeds: of everything random.
+            checkpoint: where training keeps its state; a checkpoint of another run is not used.
+            device: `cpu` or `cuda`.
+            run: fingerprint of everything that the weights depend on, the vectors of the texts included.
+            initial: weights, as `save` wrote them, to begin with; only where the settings start warm.
         """
-        ...
 
+    @abstractmethod
     def save(self, checkpoint: Path, path: Path, description: Mapping[str, Any]) -> str:
         """Write the best weights of a finished `checkpoint` to `path` and return their fingerprint."""
-        ...
 
-    def load(self, path: Path, config: Any, device: str, encoder: EncoderFiles | None = None) -> TrainedMethod:
-        """What `save` wrote, ready to embed; an untrained method reads nothing from `path`.
+    @abstractmethod
+    def load(
+        self, path: Path, config: Config, device: str, encoder: EncoderFiles | None = None
+    ) -> TrainedMethod | TrainedLabeller:
+        """What `save` wrote, ready to embed or to label; an untrained method reads nothing from `path`.
 
         `encoder` is given where the method needs it.
         """
-        ...
-
-
-@runtime_checkable
-class TrainedLabeller(Protocol):
-    """A method after training that tags the slots of sentences; `languages` are those that it was trained on."""
-
-    languages: tuple[str, ...]
-
-    def label(self, sentences: Sequence[Sequence[str]], language: str, seed: int | None) -> list[list[str]]:
-        """A BIO tag for every word of every sentence."""
-        ...

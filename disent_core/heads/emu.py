@@ -66,14 +66,9 @@ class EmuConfig(IntentConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("alpha", "discriminator_updates", "discriminator_learning_rate", "clip"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
-        for name in ("center_weight", "gamma"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} must not be negative, not {getattr(self, name)}")
-        if not 0 < self.center_rate <= 1:
-            raise ValueError(f"center_rate must be above 0 and at most 1, not {self.center_rate}")
+        self.check_positive("alpha", "discriminator_updates", "discriminator_learning_rate", "clip")
+        self.check_not_negative("center_weight", "gamma")
+        self.check_range("center_rate", above=0, at_most=1)
 
 
 class Discriminator(nn.Sequential):

@@ -56,9 +56,7 @@ class FacetConfig(TrainConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("template_units", "residual_units", "temperature", "template_temperature"):
-            if not getattr(self, name) > 0:  # nan is not either
-                raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
+        self.check_positive("template_units", "residual_units", "temperature", "template_temperature")
 
     def in_epoch(self, epoch: int) -> "FacetConfig":
         """The same with the epoch's learning rate."""

@@ -37,8 +37,7 @@ class TunedConfig(TuningConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.temperature > 0:
-            raise ValueError(f"temperature must be positive, not {self.temperature}")
+        self.check_positive("temperature")
 
 
 @dataclass(frozen=True)

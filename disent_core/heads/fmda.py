@@ -46,8 +46,7 @@ class FmdaConfig(AttentionConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.temperature > 0:  # nan is not either
-            raise ValueError(f"temperature must be positive, not {self.temperature}")
+        self.check_positive("temperature")
 
     def has(self, group: str) -> bool:
         """Whether the losses of a group are in the total."""

@@ -20,8 +20,7 @@ from disent_core.storage.files import remove_sealed
 from disent_core.training.data import Batch, TrainingData
 from disent_core.training.epoch import Epoch
 from disent_core.training.needs import Need
-from disent_core.training.stacked import TrainConfig, best_parameters
-from disent_core.training.stacked_state import Parameters
+from disent_core.training.stacked import best_parameters
 
 STAGE_1 = "stage_1_"
 """Before the names of stage 1's loss terms; those of stage 2 are FMDA's."""
@@ -88,25 +87,25 @@ class MeaningStage(FmdaHead):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TwoStageMethod(FrozenHeadMethod):
+class TwoStageMethod(FrozenHeadMethod[FmdaTwoStageConfig]):
     """FMDA with a template encoder of its own stage.
 
     The curve is one: epochs and steps of stage 2 count on from stage 1's, whose loss terms are named `stage_1_...`,
     as they are in `weights`. The loss and the accuracy that are watched keep their names.
     """
 
-    first: FrozenHeadMethod
+    first: FrozenHeadMethod[FmdaTwoStageConfig]
 
     def fit(
         self,
         data: TrainingData,
-        config: TrainConfig,
+        config: FmdaTwoStageConfig,
         seeds: Sequence[int],
         *,
         checkpoint: Path,
         device: str,
         run: str,
-        initial: Mapping[int, Parameters] | None = None,
+        initial: Path | None = None,
     ) -> Iterator[Epoch]:
         """Train every seed in stage 1, and every seed's best epoch of it on in stage 2."""
         beginning, epochs, steps = _beginning(checkpoint), 0, 0
@@ -115,8 +114,8 @@ class TwoStageMethod(FrozenHeadMethod):
         for epoch in first:
             epochs, steps = epoch.number, epoch.steps
             yield replace(epoch, terms={split: _named(terms) for split, terms in epoch.terms.items()})
-        initial, own = best_parameters(beginning), _of_stage(config, is_first=False)
-        second = super().fit(data, own, seeds, checkpoint=checkpoint, device=device, run=run, initial=initial)
+        best, own = best_parameters(beginning), _of_stage(config, is_first=False)
+        second = self.fit_from(best, data, own, seeds, checkpoint=checkpoint, device=device, run=run)
         for epoch in second:
             yield replace(epoch, number=epochs + epoch.number, steps=steps + epoch.steps)
 
@@ -132,7 +131,7 @@ def _beginning(checkpoint: Path) -> Path:
     return checkpoint.with_name(f"{STAGE_1}{checkpoint.name}")
 
 
-def _of_stage(config: TrainConfig, *, is_first: bool) -> TrainConfig:
+def _of_stage(config: FmdaTwoStageConfig, *, is_first: bool) -> FmdaTwoStageConfig:
     """The config with a stage's own weights, under the names of its terms."""
     weights = {name: value for name, value in config.weights.items() if name.startswith(STAGE_1) == is_first}
     return replace(config, weights={name.removeprefix(STAGE_1): value for name, value in weights.items()})
@@ -146,7 +145,15 @@ PRESETS = {name: FmdaTwoStageConfig(**asdict(preset)) for name, preset in FMDA.p
 METHOD = TwoStageMethod(
     name="fmda_two_stage",
     presets=PRESETS,
-    first=replace(FMDA, name="fmda_two_stage_1", head=TemplateStage, presets=PRESETS),
+    first=FrozenHeadMethod(
+        name="fmda_two_stage_1",
+        presets=PRESETS,
+        head=TemplateStage,
+        embeddings=FMDA.embeddings,
+        needs=FMDA.needs,
+        draws=draws,
+        code_version=FMDA.code_version,
+    ),
     head=MeaningStage,
     embeddings=FMDA.embeddings,
     needs=FMDA.needs | {Need.TEMPLATE_PAIRS},

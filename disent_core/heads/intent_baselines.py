@@ -38,8 +38,7 @@ class ContrastiveConfig(IntentConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.margin > 0:
-            raise ValueError(f"margin must be positive, not {self.margin}")
+        self.check_positive("margin")
 
 
 class ContrastiveTrainee(IntentTrainee):
@@ -67,8 +66,7 @@ class NPairConfig(IntentConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.npair_n < 2:
-            raise ValueError(f"npair_n must be at least 2, not {self.npair_n}")
+        self.check_range("npair_n", at_least=2)
 
 
 class NPairTrainee(IntentTrainee):

@@ -5,7 +5,7 @@ sentences. English vectors stay as they are. Where no language is English, the f
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Float64, Int
@@ -13,12 +13,13 @@ from torch import Tensor
 
 from disent_core.errors import TrainingError
 from disent_core.heads.families.closed_form import BLOCK_ROWS, ClosedFormMethod, Solution, mean_vector, part
+from disent_core.settings import Settings
 from disent_core.text import language_part
 from disent_core.training.data import PairRows, TrainingData, VectorBank
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProjectionConfig:
+class ProjectionConfig(Settings):
     """How the map is fitted.
 
     `ridge` is the weight of |W|² beside the sum of squared errors; the bias is never penalised. `center`
@@ -26,14 +27,11 @@ class ProjectionConfig:
     candidates each by themselves: the evaluated texts are seen, their translations are not.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
-
     ridge: float = 0.0
     center: Literal["none", "test"] = "none"
 
     def __post_init__(self) -> None:
-        if not self.ridge >= 0:  # nan is not either
-            raise ValueError(f"ridge must not be negative, not {self.ridge}")
+        self.check_not_negative("ridge")
 
 
 def solve(data: TrainingData, config: ProjectionConfig) -> Solution:

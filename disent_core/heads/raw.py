@@ -1,21 +1,19 @@
 """`raw`: the encoder's own sentence vector, untouched. The baseline that every head has to beat."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from jaxtyping import Float
 
 from disent_core.heads.families.untrained import UntrainedMethod
+from disent_core.settings import Settings
 from disent_core.training.data import TextFeatures
 
 
 @dataclass(frozen=True, kw_only=True)
-class RawConfig:
+class RawConfig(Settings):
     """Nothing to set: pooling and layer belong to the encoder."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
 
 def sentence(features: TextFeatures, config: RawConfig) -> Float[np.ndarray, "texts dim"]:

@@ -15,6 +15,7 @@ from safetensors import safe_open
 from disent_core.errors import TrainingError
 from disent_core.heads.contract import Method
 from disent_core.progress import rate
+from disent_core.settings import Settings
 from disent_core.storage.files import check_seal, locked, remove_sealed, sound, unless_damaged, write_sealed_text
 from disent_core.storage.tables import SCHEMAS, TableInfo, fingerprint, read_info, write_table
 from disent_core.training.data import TrainingData
@@ -33,8 +34,8 @@ class HeadRun:
     """
 
     name: str
-    method: Method
-    settings: Any
+    method: Method[Any]
+    settings: Settings
     encoder: str
     trained_on: str
     seeds: tuple[int, ...]
@@ -61,12 +62,8 @@ class HeadRun:
     @property
     def kin(self) -> str:
         """Fingerprint of all of it but the texts: weights of one kin may begin where others of it have ended."""
-        cold = replace(self.settings, warm_start=False) if _starts_warm(self.settings) else self.settings
+        cold = self.method.without_warm_start(self.settings)
         return replace(self, settings=cold, data_fingerprint="").inputs
-
-
-def _starts_warm(settings: Any) -> bool:
-    return getattr(settings, "warm_start", False)
 
 
 @dataclass(frozen=True)
@@ -100,7 +97,7 @@ class HeadReport:
     began_with: str | None
 
 
-def settings_fingerprint(settings: Any) -> str:
+def settings_fingerprint(settings: Settings) -> str:
     """Fingerprint of a method's settings, but for those that don't change results.
 
     A setting at its default is left out: a new switch that keeps what was done before retrains nothing. Hence a
@@ -156,7 +153,7 @@ def _done(run: HeadRun, files: HeadFiles) -> HeadReport | None:
 
 def _earlier(run: HeadRun, files: HeadFiles) -> str | None:
     """Fingerprint of the weights that a warm start begins with; None where it is none."""
-    if not _starts_warm(run.settings):
+    if not run.method.starts_warm(run.settings):
         return None
     found = unless_damaged(lambda: describe_head(files.weights))
     if found is None or found[0].get("kin") != run.kin:
@@ -202,12 +199,11 @@ def _run_epochs(
 ) -> Sequence[Epoch]:
     epochs: list[Epoch] = []
     logged = started = time.monotonic()
-    method: Any = run.method  # those with a warm start have more than the contract
-    fit = partial(method.fit, data, run.settings, run.seeds, checkpoint=files.checkpoint, device=device)
+    fit = partial(run.method.fit, data, run.settings, run.seeds, checkpoint=files.checkpoint, device=device)
     if began_with is None:
         fitted = fit(run=run.inputs)
     else:
-        fitted = fit(run=fingerprint(run.inputs, began_with), initial=method.initial(files.weights))
+        fitted = fit(run=fingerprint(run.inputs, began_with), initial=files.weights)
     for epoch in fitted:
         epochs.append(epoch)
         if time.monotonic() - logged >= _LOG_SECONDS and not epoch.is_replayed:

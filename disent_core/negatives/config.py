@@ -1,8 +1,9 @@
 """How the BLEU of two utterances is taken, and below what they count as unrelated."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
+from disent_core.settings import Settings
 from disent_core.text import tokenize
 
 DEFAULT_SMOOTHING_VALUES = {"floor": 0.1, "nltk-floor": 0.1, "add-k": 1.0}
@@ -10,7 +11,7 @@ DEFAULT_SMOOTHING_VALUES = {"floor": 0.1, "nltk-floor": 0.1, "add-k": 1.0}
 
 
 @dataclass(frozen=True, kw_only=True)
-class BleuConfig:
+class BleuConfig(Settings):
     """Settings of the negative pool; the defaults are the paper preset of FMDA.
 
     Attributes:
@@ -27,8 +28,6 @@ class BleuConfig:
         block_pairs: candidate pairs held in memory at once; the result does not depend on it.
     """
 
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
-
     order: int = 4
     smoothing: Literal["none", "floor", "add-k", "exp", "nltk-floor"] = "none"
     smoothing_value: float | None = None
@@ -40,12 +39,8 @@ class BleuConfig:
     block_pairs: int = 1 << 19
 
     def __post_init__(self) -> None:
-        if self.order < 1:
-            raise ValueError(f"order must be at least 1, found {self.order}")
-        if self.block_pairs < 1:
-            raise ValueError(f"block_pairs must be at least 1, found {self.block_pairs}")
-        if not 0 <= self.threshold <= 1:
-            raise ValueError(f"threshold must be in [0, 1], found {self.threshold}")
+        self.check_positive("order", "block_pairs")
+        self.check_range("threshold", at_least=0, at_most=1)
         if self.smoothing_value is not None:
             self._check_smoothing_value(self.smoothing_value)
 

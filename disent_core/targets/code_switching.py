@@ -11,12 +11,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
 from disent_core.corpora.lines import REMEDY, read_lines
 from disent_core.errors import CorpusError, located
+from disent_core.settings import Settings
 from disent_core.storage.tables import rows_table
 from disent_core.text import is_unspaced, normalise
 
@@ -28,7 +29,7 @@ Entries = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CodeSwitchingConfig:
+class CodeSwitchingConfig(Settings):
     """How words are replaced, for the code-switched retrieval of ORACLE.
 
     Attributes:
@@ -42,8 +43,6 @@ class CodeSwitchingConfig:
         candidates: which of several translations is taken.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
-
     dictionaries: str | None = None
     probability: float = 0.3
     min_replacements: int = 1
@@ -53,11 +52,8 @@ class CodeSwitchingConfig:
     candidates: Literal["first", "random"] = "first"
 
     def __post_init__(self) -> None:
-        if not 0 <= self.probability <= 1:
-            raise ValueError(f"probability is {self.probability}; it must be from 0 to 1")
-        for name in ("min_replacements", "max_pairs"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        self.check_range("probability", at_least=0, at_most=1)
+        self.check_positive("min_replacements", "max_pairs")
 
 
 def read_dictionary(path: Path) -> list[tuple[str, str]]:

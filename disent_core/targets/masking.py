@@ -7,11 +7,12 @@ A template is an utterance without its slot values, the residual is the slot val
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, Literal, get_args
 
 import pyarrow as pa
 
 from disent_core.corpora.annotation import OUTSIDE
+from disent_core.settings import Settings
 from disent_core.storage.tables import rows_of, rows_table
 from disent_core.text import (
     HIDDEN_CLOSE,
@@ -30,7 +31,7 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaskingConfig:
+class MaskingConfig(Settings):
     """How the masked versions of an utterance are written.
 
     Attributes:
@@ -39,8 +40,6 @@ class MaskingConfig:
             subword, or lets no token attend to them.
         no_slot_residual: the residual of an utterance without slot: none (`skip`), or all of it masked.
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     mask: Mask = "word"
     no_slot_residual: NoSlotResidual = "skip"

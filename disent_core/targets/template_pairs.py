@@ -8,13 +8,14 @@ import heapq
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Int64, UInt64
 
 from disent_core.corpora.annotation import Slot, tagged_slots
+from disent_core.settings import Settings
 from disent_core.storage.tables import rows_of, rows_table
 from disent_core.text import normalise, spliced, token_spans
 
@@ -22,7 +23,7 @@ ValueSource = Literal["test", "train", "all"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TemplatePairConfig:
+class TemplatePairConfig(Settings):
     """Which template pairs are made.
 
     Attributes:
@@ -33,8 +34,6 @@ class TemplatePairConfig:
         n_targets: targets of a source, fewer where its values do not suffice.
         dedup: whether a text may be a target once only, over all sources.
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     splits: tuple[str, ...] = ("test",)
     values: ValueSource = "test"
@@ -47,8 +46,7 @@ class TemplatePairConfig:
             raise ValueError(f"values must be one of {', '.join(get_args(ValueSource))}, found {self.values!r}")
         if not self.splits:
             raise ValueError("splits must name a split at least, found ()")
-        if self.n_targets < 1:
-            raise ValueError(f"n_targets must be 1 at least, found {self.n_targets}")
+        self.check_positive("n_targets")
 
 
 def template_pairs(utterances: pa.Table, config: TemplatePairConfig) -> pa.Table:

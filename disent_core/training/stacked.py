@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
@@ -18,6 +18,7 @@ from torch.func import functional_call, vmap
 
 from disent_core.errors import TrainingError
 from disent_core.matmul import Precision, set_precision
+from disent_core.settings import Settings
 from disent_core.storage.tables import fingerprint
 from disent_core.training.data import Batch
 from disent_core.training.epoch import Epoch
@@ -34,7 +35,7 @@ _CACHED = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainConfig:
+class TrainConfig(Settings):
     """How a head is trained. Two runs with equal configs, data and seeds are the same run.
 
     `weights` are factors of loss terms in the total, by name, 1 where none is given; terms are logged without.
@@ -46,8 +47,6 @@ class TrainConfig:
     `warm_start` training begins with the weights that are there from other texts, if nothing but these has changed:
     it ends sooner, but the result depends on what was trained before, and no rebuild gives it again.
     """
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
     learning_rate: float
     adversary_learning_rate: float | None = None
@@ -67,14 +66,9 @@ class TrainConfig:
     checkpoint_seconds: float = 10.0
 
     def __post_init__(self) -> None:
-        for name in ("learning_rate", "adversary_learning_rate", "batch_size", "max_epochs", "patience"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:  # nan is not either
-                raise ValueError(f"{name} must be positive, not {value}")
-        if not self.weight_decay >= 0:
-            raise ValueError(f"weight_decay must not be negative, not {self.weight_decay}")
-        if not 0 < self.validation_fraction < 1:
-            raise ValueError(f"validation_fraction must be between 0 and 1, not {self.validation_fraction}")
+        self.check_positive("learning_rate", "adversary_learning_rate", "batch_size", "max_epochs", "patience")
+        self.check_not_negative("weight_decay")
+        self.check_range("validation_fraction", above=0, below=1)
 
     def in_epoch(self, epoch: int) -> "TrainConfig":
         """What holds in one epoch, of which the first is 0: the same, unless a method has a schedule."""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from safetensors import safe_open
@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from disent_core.encoders.fine_tunable_map import Source
 from disent_core.errors import TrainingError
 from disent_core.matmul import Precision
+from disent_core.settings import Settings
 from disent_core.storage.tables import fingerprint
 from disent_core.training.data import Batch
 from disent_core.training.epoch import Epoch
@@ -33,7 +34,7 @@ _SAVE_SHARE = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
-class TuningConfig:
+class TuningConfig(Settings):
     """How something is tuned. Two runs with equal configs, data and seeds are the same run.
 
     Attributes:
@@ -49,8 +50,6 @@ class TuningConfig:
         checkpoint_seconds: between checkpoints, which may come in the middle of an epoch.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
-
     learning_rate: float
     weight_decay: float = 0.0
     batch_size: int
@@ -62,11 +61,8 @@ class TuningConfig:
     checkpoint_seconds: float = 30.0
 
     def __post_init__(self) -> None:
-        for name in ("learning_rate", "batch_size", "epochs", "patience"):
-            if not getattr(self, name) > 0:  # nan is not either
-                raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
-        if not self.weight_decay >= 0:
-            raise ValueError(f"weight_decay must not be negative, not {self.weight_decay}")
+        self.check_positive("learning_rate", "batch_size", "epochs", "patience")
+        self.check_not_negative("weight_decay")
 
 
 class Trainee(nn.Module):

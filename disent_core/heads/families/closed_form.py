@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Generic
 
 import numpy as np
 import torch
@@ -15,12 +15,12 @@ from torch.nn import functional as F
 
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.errors import TrainingError
+from disent_core.heads.contract import Config, Method, TrainedMethod
 from disent_core.storage.checkpoints import read_checkpoint, write_checkpoint
 from disent_core.storage.tables import fingerprint
 from disent_core.storage.weights import save_weights
 from disent_core.training.data import TextFeatures, TrainingData, VectorBank
 from disent_core.training.epoch import Epoch
-from disent_core.training.needs import Need
 from disent_core.training.stacked import accuracy_at_1
 
 Solution = Mapping[str, Tensor]
@@ -31,25 +31,27 @@ BLOCK_ROWS = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClosedFormMethod:
+class ClosedFormMethod(Method[Config], Generic[Config]):
     """A `Method` of one embedding, `sentence`, whose weights are the solution of a formula.
 
     `solve(data, config)` finds them, `apply(solution, vectors, language, config)` embeds vectors of one language.
     """
 
-    name: str
-    presets: Mapping[str, Any]
-    solve: Callable[[TrainingData, Any], Solution]
-    apply: Callable[[Solution, Float64[Tensor, "texts dim"], str, Any], Float64[Tensor, "texts dim"]]
+    solve: Callable[[TrainingData, Config], Solution]
+    apply: Callable[[Solution, Float64[Tensor, "texts dim"], str, Config], Float64[Tensor, "texts dim"]]
     embeddings: tuple[str, ...] = ("sentence",)
-    needs: frozenset[Need] = frozenset()
-    code_version: str = "1"
-    labels: bool = False
-    is_trained: bool = True
     is_seeded: bool = False
 
     def fit(
-        self, data: TrainingData, config: Any, seeds: Sequence[int], *, checkpoint: Path, device: str, run: str
+        self,
+        data: TrainingData,
+        config: Config,
+        seeds: Sequence[int],
+        *,
+        checkpoint: Path,
+        device: str,
+        run: str,
+        initial: Path | None = None,
     ) -> Iterator[Epoch]:
         """One epoch: `total` is the mean cosine distance of the dev pairs, `accuracy_at_1` their retrieval.
 
@@ -71,11 +73,11 @@ class ClosedFormMethod:
         """Write the solution of a finished `checkpoint`, with what it is; returns its hash."""
         return save_weights(path, dict(sorted(load_file(checkpoint).items())), {**description, "method": self.name})
 
-    def load(self, path: Path, config: Any, device: str, encoder: EncoderFiles | None = None) -> "Solved":
+    def load(self, path: Path, config: Config, device: str, encoder: EncoderFiles | None = None) -> "Solved[Config]":
         """The solution that `save` wrote; it is applied on the CPU."""
         return Solved(self, load_file(path), config)
 
-    def _dev_terms(self, solution: Solution, data: TrainingData, config: Any) -> dict[str, float]:
+    def _dev_terms(self, solution: Solution, data: TrainingData, config: Config) -> dict[str, float]:
         pairs = data.splits["dev"]
         if not len(pairs):
             raise TrainingError(f"{self.name}: there are no dev pairs to measure it on. Give the corpus a dev split")
@@ -95,12 +97,12 @@ class ClosedFormMethod:
 
 
 @dataclass(frozen=True)
-class Solved:
+class Solved(TrainedMethod, Generic[Config]):
     """A closed-form method after its fit."""
 
-    method: ClosedFormMethod
+    method: ClosedFormMethod[Config]
     solution: Solution
-    config: Any
+    config: Config
 
     @property
     def languages(self) -> frozenset[str]:

@@ -13,6 +13,7 @@ from safetensors import safe_open
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.encoders.fine_tunable_map import Source, TunableEncoder, VectorMap, embed_all
 from disent_core.errors import TrainingError, located
+from disent_core.heads.contract import Method, TrainedMethod
 from disent_core.storage.tables import fingerprint
 from disent_core.storage.weights import save_weights
 from disent_core.training.data import TextFeatures, TrainingData
@@ -45,28 +46,33 @@ def open_encoder(config: TuningConfig, encoder: EncoderFiles | None, device: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class TuningMethod:
+class TuningMethod(Method[TuningConfig]):
     """A `Method` that tunes an encoder, or a map over its vectors.
 
     `trainees(data, config, device)` reads the data once and gives what makes each seed's trainee.
     """
 
-    name: str
-    presets: Mapping[str, TuningConfig]
     trainees: Callable[[TrainingData, Any, str], Callable[[int], Trainee]]
-    embeddings: tuple[str, ...]
     needs: frozenset[Need] = frozenset({Need.UTTERANCES, Need.ENCODER})
-    code_version: str = "1"
-    labels: bool = False
-    is_trained: bool = True
-    is_seeded: bool = True
 
-    def needs_of(self, config: TuningConfig) -> frozenset[Need]:
+    def needs_of(self, settings: TuningConfig) -> frozenset[Need]:
         """What the method reads as it is configured: no encoder where it tunes a map over frozen vectors."""
-        return self.needs - {Need.ENCODER} if _is_map(config) else self.needs
+        return self.needs - {Need.ENCODER} if _is_map(settings) else self.needs
+
+    def may_stop_early(self, settings: TuningConfig) -> bool:
+        """Where `patience` counts: the last epoch is kept whatever it brings if `monitor` is `last`."""
+        return settings.monitor != "last"
 
     def fit(
-        self, data: TrainingData, config: TuningConfig, seeds: Sequence[int], *, checkpoint: Path, device: str, run: str
+        self,
+        data: TrainingData,
+        config: TuningConfig,
+        seeds: Sequence[int],
+        *,
+        checkpoint: Path,
+        device: str,
+        run: str,
+        initial: Path | None = None,
     ) -> Iterator[Epoch]:
         """Train one seed after another; see `disent_core.training.stepwise.fit`."""
         encoder = None if data.encoder is None else data.encoder.fingerprint
@@ -98,7 +104,7 @@ class TuningMethod:
         return Tuned(path, source, self.embeddings[0])
 
 
-class Tuned:
+class Tuned(TrainedMethod):
     """What was tuned, with the weights of one seed at a time: an encoder is large."""
 
     def __init__(self, path: Path, source: Source, embedding: str) -> None:

@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from safetensors import safe_open
 from torch import Tensor
 
 from disent_core.encoders.contract import EncoderFiles
+from disent_core.heads.contract import Method, TrainedMethod
 from disent_core.storage.tables import fingerprint
 from disent_core.storage.weights import save_weights
 from disent_core.training.data import TextFeatures, TrainingData
@@ -24,6 +25,9 @@ from disent_core.training.stacked_state import Parameters
 
 _EMBED_BATCH = 1024
 
+HeadConfig = TypeVar("HeadConfig", bound=TrainConfig)
+"""The settings of a head."""
+
 
 def sum_of_means(rows: Iterable[Float[Tensor, " _"]]) -> Float[Tensor, ""]:
     """Mean over the pairs of each side's values, summed over the sides."""
@@ -31,36 +35,51 @@ def sum_of_means(rows: Iterable[Float[Tensor, " _"]]) -> Float[Tensor, ""]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FrozenHeadMethod:
+class FrozenHeadMethod(Method[HeadConfig], Generic[HeadConfig]):
     """A `Method` whose head is a small module over the vectors (and token states) of a frozen encoder.
 
     `head(dim, n_languages, config)` makes one with fresh parameters; `draws` are the random texts it trains on,
     which may depend on the config.
     """
 
-    name: str
-    presets: Mapping[str, TrainConfig]
-    head: Callable[[int, int, Any], Head]
-    embeddings: tuple[str, ...]
-    needs: frozenset[Need]
-    draws: tuple[Draw, ...] | Callable[[Any], tuple[Draw, ...]] = ()
-    code_version: str = "1"
-    labels: bool = False
-    is_trained: bool = True
-    is_seeded: bool = True
+    head: Callable[[int, int, HeadConfig], Head]
+    draws: tuple[Draw, ...] | Callable[[HeadConfig], tuple[Draw, ...]] = ()
+
+    def may_stop_early(self, settings: HeadConfig) -> bool:
+        """Always: `patience` is of all heads."""
+        return True
+
+    def without_warm_start(self, settings: HeadConfig) -> HeadConfig:
+        """The same, with random weights to begin with."""
+        return replace(settings, warm_start=False)
 
     def fit(
         self,
         data: TrainingData,
-        config: TrainConfig,
+        config: HeadConfig,
         seeds: Sequence[int],
         *,
         checkpoint: Path,
         device: str,
         run: str,
-        initial: Mapping[int, Parameters] | None = None,
+        initial: Path | None = None,
     ) -> Iterator[Epoch]:
         """Train every seed at once; see `disent_core.training.stacked.fit`."""
+        weights = None if initial is None else _weights(initial, "cpu")[1]
+        return self.fit_from(weights, data, config, seeds, checkpoint=checkpoint, device=device, run=run)
+
+    def fit_from(
+        self,
+        initial: Mapping[int, Parameters] | None,
+        data: TrainingData,
+        config: HeadConfig,
+        seeds: Sequence[int],
+        *,
+        checkpoint: Path,
+        device: str,
+        run: str,
+    ) -> Iterator[Epoch]:
+        """The same, from parameters in memory."""
         sampler = PairSampler(
             data,
             states=Need.TOKEN_STATES in self.needs,
@@ -84,11 +103,7 @@ class FrozenHeadMethod:
         tensors = {f"{seed}.{name}": value for seed, own in by_seed.items() for name, value in sorted(own.items())}
         return save_weights(path, tensors, {**description, "method": self.name})
 
-    def initial(self, path: Path) -> dict[int, Parameters]:
-        """Weights of every seed that `save` wrote, for `fit` to begin with."""
-        return _weights(path, "cpu")[1]
-
-    def load(self, path: Path, config: TrainConfig, device: str, encoder: EncoderFiles | None = None) -> "TrainedHead":
+    def load(self, path: Path, config: HeadConfig, device: str, encoder: EncoderFiles | None = None) -> "TrainedHead":
         """The heads of all seeds that `save` wrote."""
         description, by_seed = _weights(path, device)
         heads: dict[int, Head] = {}
@@ -111,7 +126,7 @@ def _weights(path: Path, device: str) -> tuple[dict[str, Any], dict[int, Paramet
 
 
 @dataclass(frozen=True)
-class TrainedHead:
+class TrainedHead(TrainedMethod):
     """The heads of all seeds."""
 
     heads: Mapping[int, Head]

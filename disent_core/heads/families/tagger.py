@@ -3,12 +3,12 @@
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.errors import EncoderError, TrainingError
+from disent_core.heads.contract import Method, TrainedLabeller
 from disent_core.heads.twosl.config import FewShotConfig
 from disent_core.heads.twosl.spans import Tagged
 from disent_core.storage.tables import fingerprint
@@ -32,7 +32,7 @@ class Labeller(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabellingMethod:
+class LabellingMethod(Method[FewShotConfig]):
     """A `Method` that tunes an encoder to tag slots; it has no embeddings.
 
     Of an entry `en-de` the first language is the source, which `transfer` sequential trains on first, and the
@@ -40,16 +40,10 @@ class LabellingMethod:
     makes a labeller and the passes that train it, `open` one from its file. Seeds are trained one after the other.
     """
 
-    name: str
-    presets: Mapping[str, FewShotConfig]
     start: Callable[..., tuple[Labeller, Iterator[Pass]]]
     open: Callable[..., Labeller]
-    embeddings: tuple[str, ...] = ()
     needs: frozenset[Need] = frozenset({Need.UTTERANCES, Need.ENCODER})
-    code_version: str = "1"
     labels: bool = True
-    is_trained: bool = True
-    is_seeded: bool = True
 
     def fit(
         self,
@@ -60,6 +54,7 @@ class LabellingMethod:
         checkpoint: Path,
         device: str,
         run: str,
+        initial: Path | None = None,
     ) -> Iterator[Epoch]:
         """Train every seed; an epoch is a pass of one stage of one seed, its loss is named after the stage.
 
@@ -109,7 +104,7 @@ class LabellingMethod:
         return TrainedLabellers(self, path, encoder, device)
 
 
-class TrainedLabellers:
+class TrainedLabellers(TrainedLabeller):
     """The labellers of all seeds, of which one is in memory."""
 
     def __init__(self, method: LabellingMethod, path: Path, encoder: EncoderFiles, device: str) -> None:
@@ -117,7 +112,7 @@ class TrainedLabellers:
         self._path = path
         self._held: tuple[int, Labeller] | None = None
 
-    @cached_property
+    @property
     def languages(self) -> tuple[str, ...]:
         """Languages that it was trained on."""
         return tuple(next(iter(describe_weights(self._path)["of_seed"].values()))["languages"])

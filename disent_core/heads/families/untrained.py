@@ -3,30 +3,33 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic
 
 from disent_core.encoders.contract import EncoderFiles
+from disent_core.heads.contract import Config, Method, TrainedMethod
 from disent_core.training.data import TextFeatures, TrainingData
 from disent_core.training.epoch import Epoch
-from disent_core.training.needs import Need
 
 
 @dataclass(frozen=True, kw_only=True)
-class UntrainedMethod:
+class UntrainedMethod(Method[Config], Generic[Config]):
     """A `Method` without weights: `sentence(features, config)` makes its one embedding, `sentence`."""
 
-    name: str
-    presets: Mapping[str, Any]
-    sentence: Callable[[TextFeatures, Any], Any]
+    sentence: Callable[[TextFeatures, Config], Any]
     embeddings: tuple[str, ...] = ("sentence",)
-    needs: frozenset[Need] = frozenset()
-    code_version: str = "1"
-    labels: bool = False
     is_trained: bool = False
     is_seeded: bool = False
 
     def fit(
-        self, data: TrainingData, config: Any, seeds: Sequence[int], *, checkpoint: Path, device: str, run: str
+        self,
+        data: TrainingData,
+        config: Config,
+        seeds: Sequence[int],
+        *,
+        checkpoint: Path,
+        device: str,
+        run: str,
+        initial: Path | None = None,
     ) -> Iterator[Epoch]:
         """No epochs."""
         return iter(())
@@ -39,17 +42,17 @@ class UntrainedMethod:
         """
         raise ValueError(f"{self.name} has no weights to save")
 
-    def load(self, path: Path, config: Any, device: str, encoder: EncoderFiles | None = None) -> "Untrained":
+    def load(self, path: Path, config: Config, device: str, encoder: EncoderFiles | None = None) -> "Untrained[Config]":
         """The method under its settings; nothing is read."""
         return Untrained(self, config)
 
 
 @dataclass(frozen=True)
-class Untrained:
+class Untrained(TrainedMethod, Generic[Config]):
     """An untrained method, ready to embed."""
 
-    method: UntrainedMethod
-    config: Any
+    method: UntrainedMethod[Config]
+    config: Config
 
     def embed(self, features: TextFeatures, seed: int | None) -> dict[str, Any]:
         """Its embedding of the texts; there is no seed to choose."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 from disent_core.errors import TrainingError
 from disent_core.heads.twosl.contrastive import Form, Hard, LonePair
@@ -10,11 +10,12 @@ from disent_core.heads.twosl.decode import Overlap
 from disent_core.heads.twosl.features import ConcatNorm
 from disent_core.heads.twosl.spans import Mask, Tagged, sample_sentences
 from disent_core.matmul import Precision
+from disent_core.settings import Settings
 from disent_core.training.loop import Recipe
 
 
 @dataclass(frozen=True, kw_only=True)
-class FewShotConfig:
+class FewShotConfig(Settings):
     """What a labeller trains on.
 
     `examples` is the number of training sentences of the target language, 0 for all of them; `sample` draws
@@ -23,8 +24,6 @@ class FewShotConfig:
     sequential, training goes first over all sentences of the source language. `precision` is that of the
     encoder's products: `bfloat16` makes them several times faster where the processor can; weights stay float32.
     """
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
     examples: int = 100
     split: Literal["train", "dev"] = "train"
@@ -35,10 +34,8 @@ class FewShotConfig:
     checkpoint_seconds: float = 30.0
 
     def __post_init__(self) -> None:
-        for name in ("examples", "checkpoint_seconds"):
-            if not getattr(self, name) >= 0:  # nan is not either
-                raise ValueError(f"{name} must not be negative, not {getattr(self, name)}")
-        _positive(self, "batch_size")
+        self.check_not_negative("examples", "checkpoint_seconds")
+        self.check_positive("batch_size")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,19 +79,15 @@ class TwoSlConfig(FewShotConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _positive(self, "max_span", "max_positive_pairs", "contrastive_epochs", "contrastive_learning_rate", "clip",
-                  "filter_epochs", "type_epochs", "classifier_learning_rate", "margin")  # fmt: skip
-        for name in ("weight_decay", "warmup"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} must not be negative, not {getattr(self, name)}")
+        self.check_positive("max_span", "max_positive_pairs", "contrastive_epochs", "contrastive_learning_rate", "clip",
+                            "filter_epochs", "type_epochs", "classifier_learning_rate", "margin")  # fmt: skip
+        self.check_not_negative("weight_decay", "warmup")
+        self.check_range("filter_recall", above=0, at_most=1)
+        self.check_range("filter_threshold", at_least=0, below=1)
         if self.negatives_per_positive < 1 or (self.negatives_per_positive % 2 and self.negatives_per_positive != 1):
             raise ValueError(f"negatives_per_positive must be 1 or even, not {self.negatives_per_positive}")
         if self.none_sampling != "all" and self.none_sampling < 1:
             raise ValueError(f"none_sampling must be 'all' or positive, not {self.none_sampling}")
-        if self.filter_recall is not None and not 0 < self.filter_recall <= 1:
-            raise ValueError(f"filter_recall must be above 0 and at most 1, not {self.filter_recall}")
-        if not 0 <= self.filter_threshold < 1:
-            raise ValueError(f"filter_threshold must be at least 0 and below 1, not {self.filter_threshold}")
         for name in ("filter_hidden", "type_hidden"):
             if any(size < 1 for size in getattr(self, name)):
                 raise ValueError(f"{name} must be positive sizes, not {getattr(self, name)}")
@@ -133,11 +126,9 @@ class TokenClassificationConfig(FewShotConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _positive(self, "epochs", "learning_rate")
-        if not self.weight_decay >= 0:
-            raise ValueError(f"weight_decay must not be negative, not {self.weight_decay}")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must be at least 0 and below 1, not {self.dropout}")
+        self.check_positive("epochs", "learning_rate")
+        self.check_not_negative("weight_decay")
+        self.check_range("dropout", at_least=0, below=1)
 
     @property
     def recipe(self) -> Recipe:
@@ -149,12 +140,6 @@ class TokenClassificationConfig(FewShotConfig):
             weight_decay=self.weight_decay,
             decoupled=self.decay == "decoupled",
         )
-
-
-def _positive(config: object, *names: str) -> None:
-    for name in names:
-        if not getattr(config, name) > 0:
-            raise ValueError(f"{name} must be positive, not {getattr(config, name)}")
 
 
 TWOSL = TwoSlConfig()

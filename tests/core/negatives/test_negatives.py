@@ -278,9 +278,9 @@ def test_repeated_ids_are_rejected():
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"order": 0}, "order must be at least 1, found 0"),
-        ({"threshold": 1.5}, "threshold must be in"),
-        ({"block_pairs": 0}, "block_pairs must be at least 1"),
+        ({"order": 0}, "order must be positive, not 0"),
+        ({"threshold": 1.5}, "threshold must be at least 0 and at most 1, not 1.5"),
+        ({"block_pairs": 0}, "block_pairs must be positive, not 0"),
         ({"smoothing_value": 0.1}, "'none' takes no smoothing_value"),
         ({"smoothing": "floor", "smoothing_value": 1.1}, "out of range"),
         ({"smoothing": "add-k", "smoothing_value": 0.0}, "out of range"),

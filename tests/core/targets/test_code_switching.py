@@ -169,7 +169,7 @@ def test_pairs_must_have_english_on_one_side(pair):
 )
 def test_settings_out_of_range_are_refused(setting):
     ((name, value),) = setting.items()
-    with pytest.raises(ValueError, match=f"{name} is {value}"):
+    with pytest.raises(ValueError, match=f"{name} must be .*, not {value}$"):
         CodeSwitchingConfig(**setting)
 
 

@@ -285,7 +285,7 @@ def test_validation_can_be_a_fraction_of_the_training_pairs(tmp_path):
         ({"batch_size": 0}, "batch_size must be positive, not 0"),
         ({"max_epochs": -1}, "max_epochs must be positive, not -1"),
         ({"patience": 0}, "patience must be positive, not 0"),
-        ({"validation_fraction": 1.0}, "validation_fraction must be between 0 and 1, not 1.0"),
+        ({"validation_fraction": 1.0}, "validation_fraction must be above 0 and below 1, not 1.0"),
         ({"weight_decay": -0.1}, "weight_decay must not be negative, not -0.1"),
     ],
 )

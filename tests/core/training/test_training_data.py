@@ -3,6 +3,7 @@
 import json
 import logging
 import re
+import shutil
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -506,18 +507,25 @@ def other(tmp_path):
 def test_a_warm_start_begins_with_the_weights_that_are_there(place, tmp_path, name, is_warm):
     run, edited = warm(name) if is_warm else head_run(name), world(seed=1)
     first = place.train(run)
-    initial = run.method.initial(place.files.weights) if is_warm else None
+    initial = tmp_path / "initial"
+    shutil.copy(place.files.weights, initial)
     second = place.train(replace(run, data_fingerprint="edited"), edited)
     assert (first.began_with, second.began_with) == (None, first.content if is_warm else None)
     checkpoint = tmp_path / "expected"
     for _ in run.method.fit(
-        edited.data, run.settings, run.seeds, checkpoint=checkpoint, device="cpu", run="expected", initial=initial
+        edited.data,
+        run.settings,
+        run.seeds,
+        checkpoint=checkpoint,
+        device="cpu",
+        run="expected",
+        initial=initial if is_warm else None,
     ):
         pass
-    expected, found = best_parameters(checkpoint), run.method.initial(place.files.weights)
+    expected, found = best_parameters(checkpoint), run.method.load(place.files.weights, run.settings, "cpu").heads
     assert found.keys() == expected.keys()
-    for seed, own in found.items():
-        assert all(torch.equal(value, expected[seed][key]) for key, value in own.items())
+    for seed, head in found.items():
+        assert all(torch.equal(value, expected[seed][key]) for key, value in head.state_dict().items())
 
 
 def test_weights_that_were_trained_cold_are_there_for_a_warm_start_too(place):
