@@ -1,9 +1,9 @@
 """What is done to rows once they are read: splits are drawn where none is published, rows are limited."""
 
 import hashlib
-from collections.abc import Sequence
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.sparse import coo_array
@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 from disent_core.corpora.contract import Shares
 
 _SPLITS = ("train", "dev", "test")
-_DRAWN = 1 << 64
+_DRAWN = 2.0**64
 
 
 def draw_splits(table: pa.Table, shares: Shares, seed: int = 0) -> pa.Table:
@@ -31,38 +31,37 @@ def draw_splits(table: pa.Table, shares: Shares, seed: int = 0) -> pa.Table:
     if not table.num_rows or pc.any(pc.not_equal(table["split"], "test")).as_py():
         return table
     is_of_pairs = "pair_id" in table.column_names
-    keys = _smallest_bound_keys(table) if is_of_pairs else table["utterance_id"].to_pylist()
-    split_of = {key: _draw(key, shares, seed) for key in set(keys)}
-    splits = pa.array([split_of[key] for key in keys], pa.string())
+    keys = _smallest_bound_keys(table) if is_of_pairs else pl.Series(table["utterance_id"])
+    drawn = keys.unique()
+    splits = keys.replace_strict(drawn, _draw(drawn, shares, seed), return_dtype=pl.String)
     position = table.column_names.index("split")
-    return table.set_column(position, table.schema.field("split"), splits)
+    field = table.schema.field("split")
+    return table.set_column(position, field, splits.to_arrow().cast(field.type))
 
 
 def limited(table: pa.Table, limit: int | None) -> pa.Table:
     """The first `limit` rows of each split, in their order; None: all rows."""
     if limit is None:
         return table
-    splits = np.asarray(table["split"].to_pylist(), dtype=object)
-    kept = [np.flatnonzero(splits == split)[:limit] for split in np.unique(splits.astype(str))]
-    return table.take(np.sort(np.concatenate(kept))) if kept else table
+    splits = pl.DataFrame(table.select(["split"]))
+    return table.filter(splits.select(pl.int_range(pl.len()).over("split") < limit).to_series().to_arrow())
 
 
-def _smallest_bound_keys(table: pa.Table) -> list[str]:
+def _smallest_bound_keys(table: pa.Table) -> pl.Series:
     """For each row the smallest key among all sentences that it is bound to."""
-    sides = [np.asarray(table[name].to_pylist(), dtype=bytes) for name in ("source_key", "target_key")]
-    keys, nodes = np.unique(np.concatenate(sides), return_inverse=True)  # in order: the smallest key is the lowest node
-    sources, targets = nodes.reshape(2, -1)
+    sides = pl.concat([pl.Series(table[name]) for name in ("source_key", "target_key")])
+    keys = sides.unique().sort()
+    sources, targets = (sides.rank("dense").to_numpy() - 1).reshape(2, -1)  # in order: the smallest key is node 0
     edges = coo_array((np.ones(len(sources), np.int8), (sources, targets)), shape=(len(keys), len(keys)))
     count, component = connected_components(edges, directed=False)
     smallest = np.full(count, len(keys))
     np.minimum.at(smallest, component, np.arange(len(keys)))
-    return keys[smallest[component[sources]]].astype(str).tolist()
+    return keys.gather(smallest[component[sources]])
 
 
-def _draw(key: str, shares: Sequence[float], seed: int) -> str:
-    digest = hashlib.sha256(f"{seed}\n{key}".encode()).digest()
-    drawn = int.from_bytes(digest[:8], "big") / _DRAWN
-    for split, edge in zip(_SPLITS, np.cumsum(shares), strict=True):
-        if drawn < edge:
-            return split
-    return _SPLITS[-1]
+def _draw(keys: pl.Series, shares: Shares, seed: int) -> list[str]:
+    """The split of each key, by its hash."""
+    digests = b"".join(hashlib.sha256(f"{seed}\n{key}".encode()).digest()[:8] for key in keys)
+    drawn = np.frombuffer(digests, ">u8") / _DRAWN
+    places = np.searchsorted(np.cumsum(shares), drawn, side="right")
+    return [_SPLITS[min(place, len(_SPLITS) - 1)] for place in places.tolist()]

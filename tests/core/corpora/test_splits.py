@@ -1,5 +1,6 @@
 """Splits that are drawn, and rows that are limited."""
 
+import hashlib
 from collections import Counter, defaultdict
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from disent_core.corpora.lines import sentence_pairs_table
 from disent_core.corpora.splits import draw_splits, limited
 from disent_core.storage.tables import SCHEMAS, rows_table
+from disent_core.text import text_key
 
 SHARES = (0.9, 0.05, 0.05)
 SOME = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=30)
@@ -63,6 +65,32 @@ def test_rows_are_bound_as_a_loop_over_all_pairs_of_rows_binds_them(sentences):
             of_group[group].add(split)
         assert all(len(own) == 1 for own in of_group.values())
     assert len({tuple(drawn([(i, i) for i in range(20)], seed=seed)) for seed in range(5)}) == 5
+
+
+def loop_split(key, shares, seed):
+    """The first split whose shares, with those before it, exceed the hash of the key."""
+    drawn = int.from_bytes(hashlib.sha256(f"{seed}\n{key}".encode()).digest()[:8], "big") / (1 << 64)
+    reached = 0.0
+    for split, share in zip(("train", "dev", "test"), shares, strict=True):
+        reached += share
+        if drawn < reached:
+            return split
+    return "test"
+
+
+@settings(deadline=None)
+@given(SOME, st.integers(0, 3), st.sampled_from([(0.4, 0.3, 0.3), (0.9, 0.05, 0.05), (0.2, 0.3, 0.4)]))
+def test_a_row_is_in_the_split_that_the_smallest_key_bound_to_it_draws(sentences, seed, shares):
+    smallest = [
+        min(text_key(f"{side}{number}") for side, number in group) for group in loop_components(sentences) or []
+    ]
+    assert drawn(sentences, shares, seed) == [loop_split(key, shares, seed) for key in smallest]
+
+
+@given(st.sets(st.text("ab1", max_size=3)), st.integers(0, 3))
+def test_an_utterance_is_in_the_split_that_its_id_draws(ids, seed):
+    table = draw_splits(utterances("en", sorted(ids)), (0.4, 0.3, 0.3), seed)
+    assert table["split"].to_pylist() == [loop_split(key, (0.4, 0.3, 0.3), seed) for key in sorted(ids)]
 
 
 @settings(deadline=None)
