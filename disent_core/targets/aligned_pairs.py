@@ -6,8 +6,8 @@ one table per pair.
 
 from dataclasses import dataclass
 
+import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from disent_core.storage.tables import SCHEMAS, conform
 from disent_core.targets.alignment import align
@@ -30,21 +30,9 @@ def aligned_pairs(pair: str, source: LanguageTables, target: LanguageTables, *, 
     Raises:
         AlignmentError: if an utterance has no partner, or lies in another split.
     """
-    rows = align(source.utterances, target.utterances, partial=partial)
-    sides = {
-        **_side("source", source, rows["left_row"]),
-        **_side("target", target, rows["right_row"]),
-    }
-    table = pa.table(
-        {
-            "corpus": source.utterances["corpus"].take(rows["left_row"]),
-            "pair": pa.repeat(pair, len(rows)),
-            "utterance_id": rows["utterance_id"],
-            "split": rows["split"],
-            **sides,
-        }
-    )
-    return conform(table, SCHEMAS["aligned_pairs"], "aligned_pairs")
+    rows = align(_addresses(source), _addresses(target), partial=partial)
+    rows = rows.rename({"source_corpus": "corpus", "source_split": "split"}).drop("target_corpus", "target_split")
+    return conform(rows.with_columns(pair=pl.lit(pair)).to_arrow(), SCHEMAS["aligned_pairs"], "aligned_pairs")
 
 
 def aligned_sentences(pairs: pa.Table, languages: tuple[str, str], *, is_turned: bool = False) -> pa.Table:
@@ -74,14 +62,12 @@ def aligned_sentences(pairs: pa.Table, languages: tuple[str, str], *, is_turned:
     return conform(pa.table(columns), SCHEMAS["aligned_pairs"], "aligned_pairs")
 
 
-def _side(side: str, tables: LanguageTables, rows: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
-    utterances = tables.utterances
-    place = pc.index_in(utterances["utterance_id"], value_set=tables.masked["utterance_id"].combine_chunks())
-    columns = {
-        "language": utterances["language"],
-        "key": utterances["text_key"],
-        "template_key": tables.masked["template_key"].take(place),
-        "residual_key": tables.masked["residual_key"].take(place),
-        "is_negative": pc.is_in(utterances["utterance_id"], value_set=tables.pool["utterance_id"].combine_chunks()),
-    }
-    return {f"{side}_{name}": column.take(rows) for name, column in columns.items()}
+def _addresses(tables: LanguageTables) -> pl.DataFrame:
+    """Utterances in their order: the keys of their texts, and whether they are in the pool."""
+    names = ["corpus", "language", "utterance_id", "split", "text_key"]
+    utterances = pl.DataFrame(tables.utterances.select(names)).rename({"text_key": "key"})
+    masked = pl.DataFrame(tables.masked.select(["utterance_id", "template_key", "residual_key"]))
+    pool = pl.Series(tables.pool["utterance_id"])
+    return utterances.join(masked, on="utterance_id", how="left", maintain_order="left").with_columns(
+        is_negative=pl.col("utterance_id").is_in(pool.implode())
+    )

@@ -1,6 +1,8 @@
 """Addresses of what a head trains on: every row has the right columns of both languages."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from language_tables import RESIDUALS, SPLITS, aligned, language
 
 from disent_core.errors import AlignmentError
@@ -31,6 +33,49 @@ def test_each_row_addresses_one_utterance_in_both_languages():
 def test_rows_keep_the_order_of_the_source():
     table = aligned_pairs("de-en", language("de", order="4213"), language("en"))
     assert table["utterance_id"].to_pylist() == list("4213")
+
+
+def loop_aligned(source, target):
+    """The rows by loops over dictionaries, of utterances that both sides have."""
+    sides = []
+    for tables in (source, target):
+        masked = {row["utterance_id"]: row for row in tables.masked.to_pylist()}
+        negatives = tables.pool["utterance_id"].to_pylist()
+        sides.append(
+            {
+                row["utterance_id"]: {
+                    "language": row["language"],
+                    "key": row["text_key"],
+                    "template_key": masked[row["utterance_id"]]["template_key"],
+                    "residual_key": masked[row["utterance_id"]]["residual_key"],
+                    "is_negative": row["utterance_id"] in negatives,
+                }
+                for row in tables.utterances.to_pylist()
+            }
+        )
+    return [
+        {
+            **{name: row[name] for name in ("corpus", "utterance_id", "split")},
+            **{
+                f"{side}_{name}": value
+                for side, by_id in zip(("source", "target"), sides, strict=True)
+                for name, value in by_id[row["utterance_id"]].items()
+            },
+            "pair": "en-de",
+        }
+        for row in source.utterances.to_pylist()
+        if row["utterance_id"] in sides[1]
+    ]
+
+
+ORDERS = st.lists(st.sampled_from("1234"), unique=True).map("".join)
+
+
+@settings(deadline=None)
+@given(ORDERS, ORDERS, ORDERS, ORDERS)
+def test_rows_are_those_of_loops_over_the_utterances_that_both_sides_have(left, right, one_pool, other_pool):
+    source, target = language("en", left, one_pool), language("de", right, other_pool)
+    assert aligned_pairs("en-de", source, target, partial=True).to_pylist() == loop_aligned(source, target)
 
 
 def test_an_utterance_without_partner_is_an_error():

@@ -1,30 +1,35 @@
 """Two languages of one corpus, side by side."""
 
+import polars as pl
 import pytest
 
 from disent_core.errors import AlignmentError
-from disent_core.storage.tables import rows_table
 from disent_core.targets.alignment import align
 
 
 def utterances(language, ids, split="test"):
-    row = {"corpus": "toy", "language": language, "domain": None, "intent": None, "text": "a"}
-    row |= {"tokens": ["a"], "slot_tags": ["O"], "text_key": "0", "split": split}
-    return rows_table([row | {"utterance_id": key} for key in ids], "utterances")
+    row = {"corpus": "toy", "language": language, "split": split}
+    rows = [row | {"utterance_id": key, "line": line} for line, key in enumerate(ids)]
+    return pl.DataFrame(rows, schema=dict.fromkeys(row, pl.String) | {"utterance_id": pl.String, "line": pl.Int64})
 
 
-def test_rows_meet_by_id_in_the_order_of_the_left():
+def test_rows_meet_by_id_in_the_order_of_the_source():
     aligned = align(utterances("en", "cab"), utterances("de", "abc"))
-    assert aligned.to_pydict() == {
+    assert aligned.to_dict(as_series=False) == {
+        "source_corpus": ["toy"] * 3,
+        "source_language": ["en"] * 3,
+        "source_split": ["test"] * 3,
         "utterance_id": ["c", "a", "b"],
-        "split": ["test"] * 3,
-        "left_row": [0, 1, 2],
-        "right_row": [2, 0, 1],
+        "source_line": [0, 1, 2],
+        "target_corpus": ["toy"] * 3,
+        "target_language": ["de"] * 3,
+        "target_split": ["test"] * 3,
+        "target_line": [2, 0, 1],
     }
 
 
 def test_nothing_meets_nothing():
-    assert align(utterances("en", ""), utterances("de", "")).num_rows == 0
+    assert len(align(utterances("en", ""), utterances("de", ""))) == 0
 
 
 @pytest.mark.parametrize(
