@@ -3,6 +3,7 @@
 import logging
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -62,20 +63,17 @@ def bleu_state(utterances: pa.Table, config: BleuConfig, previous: pa.Table | No
     """
     train = utterances.filter(pc.field("split") == "train").sort_by("utterance_id")
     _check(train)
-    ids = train["utterance_id"].to_pylist()
-    keys, languages = train["text_key"].to_pylist(), train["language"].to_pylist()
-    texts = zip(train["text"].to_pylist(), languages, strict=True)
+    texts = zip(train["text"].to_pylist(), train["language"].to_pylist(), strict=True)
     tokens = [config.tokens(text, language) for text, language in texts]
-    known, nearest = _recalled(dict(zip(ids, keys, strict=True)), previous)
+    known, nearest = _recalled(train, previous)
     score, witness = update_max_bleu(tokens, config, known=known, nearest=nearest)
-    ids_or_none = np.array([*ids, None], object)  # -1, no witness, is the last
     columns = {
         "corpus": train["corpus"],
         "language": train["language"],
         "utterance_id": train["utterance_id"],
         "text_key": train["text_key"],
         "max_bleu": pa.array(score),
-        "nearest_utterance_id": pa.array(ids_or_none[witness], pa.string()),
+        "nearest_utterance_id": train["utterance_id"].take(pa.array(witness, mask=witness < 0)),
     }
     return conform(pa.table(columns), BLEU_STATE_SCHEMA, "bleu_state")
 
@@ -88,19 +86,21 @@ def _check(train: pa.Table) -> None:
         raise ValueError(f"{repeated} of {train.num_rows} utterance ids occur before")
 
 
-def _recalled(keys: dict[str, str], previous: pa.Table | None) -> tuple[np.ndarray, Witnesses]:
+def _recalled(train: pa.Table, previous: pa.Table | None) -> tuple[np.ndarray, Witnesses]:
     """Whether each utterance is as it was, and where its witness is now: -1 for none, -2 if gone or changed."""
-    known, nearest = np.zeros(len(keys), np.bool_), np.full(len(keys), -1)
+    known, nearest = np.zeros(len(train), np.bool_), np.full(len(train), -1)
     if previous is None:
         return known, nearest
-    rows = previous.select(["utterance_id", "text_key", "nearest_utterance_id"]).to_pydict()
-    kept = {id_: witness for id_, key, witness in zip(*rows.values(), strict=True) if keys.get(id_) == key}
-    position = {id_: i for i, id_ in enumerate(keys) if id_ in kept}
-    for id_, witness in kept.items():
-        known[position[id_]] = True
-        nearest[position[id_]] = -1 if witness is None else position.get(witness, -2)
+    before = pl.DataFrame(previous.select(["utterance_id", "text_key", "nearest_utterance_id"]))
+    now = pl.DataFrame(train.select(["utterance_id", "text_key"])).with_columns(row=pl.int_range(pl.len()))
+    kept = now.join(before, on=["utterance_id", "text_key"])
+    kept = kept.join(kept, left_on="nearest_utterance_id", right_on="utterance_id", how="left")
+    has_none = pl.col("nearest_utterance_id").is_null()
+    witness = pl.when(has_none).then(-1).otherwise(pl.col("row_right").fill_null(-2))
+    known[kept["row"]] = True
+    nearest[kept["row"]] = kept.select(witness).to_series()
     _log.info(
         "%d utterances new or changed, %d gone, %d witnesses gone",
-        *(len(keys) - len(kept), len(rows["text_key"]) - len(kept), int((nearest == -2).sum())),
+        *(len(train) - len(kept), len(before) - len(kept), int((nearest == -2).sum())),
     )
     return known, nearest

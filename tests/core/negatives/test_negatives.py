@@ -22,6 +22,7 @@ from disent_core.negatives import (
     pool,
     update_max_bleu,
 )
+from disent_core.negatives.state import _recalled
 from disent_core.storage.tables import SCHEMAS, content_fingerprint
 from disent_core.text import text_key
 
@@ -185,6 +186,30 @@ def test_an_updated_state_is_that_of_a_full_computation(changes, config):
     previous = bleu_state(utterance_table(before.items()), config)
     updated = bleu_state(utterance_table(after.items()), config, previous)
     assert updated.equals(bleu_state(utterance_table(after.items()), config))
+
+
+def loop_recalled(now, before):
+    """What `_recalled` gives, by loops; rows by id: key now, key and witness before."""
+    kept = {id_: witness for id_, (key, witness) in before.items() if now.get(id_) == key}
+    places = {id_: place for place, id_ in enumerate(now)}
+    known, nearest = [id_ in kept for id_ in now], [-1] * len(now)
+    for id_, witness in kept.items():
+        if witness is not None:
+            nearest[places[id_]] = places[witness] if witness in kept else -2
+    return known, nearest
+
+
+IDS, KEYS = st.sampled_from("abcde"), st.sampled_from("xy")
+
+
+@given(st.dictionaries(IDS, KEYS), st.dictionaries(IDS, st.tuples(KEYS, st.none() | IDS)))
+def test_what_is_known_of_utterances_is_what_loops_find(now, before):
+    train = pa.table({"utterance_id": pa.array(now, pa.string()), "text_key": pa.array(now.values(), pa.string())})
+    keys, witnesses = ([row[n] for row in before.values()] for n in (0, 1))
+    columns = {"utterance_id": list(before), "text_key": keys, "nearest_utterance_id": witnesses}
+    previous = pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
+    known, nearest = _recalled(train, previous)
+    assert (known.tolist(), nearest.tolist()) == loop_recalled(now, before)
 
 
 def test_an_update_holds_only_new_texts_and_those_without_their_witness_against_all(caplog):
