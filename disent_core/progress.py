@@ -28,11 +28,12 @@ class Progress:
     def __post_init__(self) -> None:
         self.started = self.logged = self.clock()
 
-    def advance(self, done: int) -> None:
-        """Log `WHAT: DONE of TOTAL UNIT, 3.5 a second, 20 s left`, unless the last line is too recent.
+    def advance(self, done: int, detail: Callable[[], str] | None = None) -> None:
+        """Log `WHAT: DONE of TOTAL UNIT, DETAIL, 3.5 a second, 20 s left`, unless the last line is too recent.
 
         Args:
             done: everything up to now, with what was done before.
+            detail: what else there is to say; called for a line that is logged.
         """
         now = self.clock()
         if now - self.logged < SECONDS or done == self.first:
@@ -40,8 +41,9 @@ class Progress:
         self.logged = now
         each = (now - self.started) / (done - self.first)
         self.log.info(
-            "%s%d of %d %s, %s, %.0f s left",
+            "%s%d of %d %s, %s%s, %.0f s left",
             *(f"{self.what}: " if self.what else "", done, self.total, self.unit),
+            f"{detail()}, " if detail else "",
             *(rate(each), (self.total - done) * each),
         )
 

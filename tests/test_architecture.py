@@ -24,7 +24,7 @@ from disent_core.targets.template_pairs import TemplatePairConfig
 ROOT = Path(__file__).resolve().parents[1]
 STAGES = ("corpora", "negatives", "targets", "embeddings", "heads", "evaluation", "warehouse")
 FACE = ("dagster", "duckdb")
-TRAINING = ("heads", "training", "embeddings", "encoders", "losses", "storage")
+TRAINING = ("heads", "training", "optimisation", "embeddings", "encoders", "losses", "storage")
 
 
 def module_name(path: Path) -> str:

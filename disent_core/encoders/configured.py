@@ -1,8 +1,6 @@
 """An encoder that is known by its configuration and files, and loaded only when there is something to encode."""
 
 import json
-import logging
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,9 +13,6 @@ from disent_core.encoders.contract import Device, Encoder, EncoderFiles, Pooling
 from disent_core.errors import EncoderError, located
 from disent_core.storage.files import is_sound_folder, locked, read_sealed, unless_damaged, write_sealed_text
 from disent_core.storage.tables import fingerprint
-
-log = logging.getLogger(__name__)
-_LOG_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -111,17 +106,14 @@ class LazyEncoder:
     ) -> PretrainReport:
         own = texts()
         translations = pairs() if self.config.translation else ()
-        done, logged = 0, time.monotonic()
-        for step in pretraining.pretrain(own, self.config, self.folder, self.device, pairs=translations):
-            done += 1
-            if time.monotonic() - logged >= _LOG_SECONDS:
-                logged = time.monotonic()
-                left = (step.steps - step.step) * step.seconds / done
-                log.info("pretraining: step %d of %d, loss %.2f, %.0f s left", step.step, step.steps, step.loss, left)
+        steps = replayed = 0
+        for epoch in pretraining.pretrain(own, self.config, self.folder, self.device, pairs=translations):
+            steps = epoch.steps
+            replayed = steps if epoch.is_replayed else replayed
         identity, loss = fingerprint(pretraining.identity(self.config)), pretraining.final_loss(self.folder)
         record = {"config": identity, "loss": loss, "texts": len(own)}
         write_sealed_text(self._record, json.dumps(record) + "\n")
-        return PretrainReport(done, loss, len(own))
+        return PretrainReport(steps - replayed, loss, len(own))
 
     def _frozen(self) -> huggingface.HuggingFaceConfig:
         if not self.is_pretrained_here:

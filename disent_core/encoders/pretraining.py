@@ -5,11 +5,8 @@ et al. 2019, https://arxiv.org/abs/1907.11692), with translation pairs if there 
 Conneau 2019, https://arxiv.org/abs/1901.07291. The result is a Hugging Face folder like any other.
 """
 
-import math
 import shutil
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -33,9 +30,11 @@ from disent_core.encoders.language_modelling import (
     read_sequences,
     train_tokeniser,
 )
-from disent_core.errors import TrainingError
 from disent_core.matmul import arithmetic
-from disent_core.storage.files import atomic_path, seal_folder, sealed_path, sound, write_text
+from disent_core.optimisation.optimiser import Optimiser, OptimiserConfig
+from disent_core.optimisation.seeds import seeded
+from disent_core.optimisation.steps import EpochReport, Terms, TrainingRun, TrainingTask, train
+from disent_core.storage.files import atomic_path, seal_folder, sound, write_text
 from disent_core.storage.tables import fingerprint
 
 CODE_VERSION = "1"
@@ -106,18 +105,6 @@ class ScratchConfig:
 CONFIG = ScratchConfig
 
 
-@dataclass(frozen=True)
-class PretrainStep:
-    """One step: `loss` in nats per masked token, `tokens` without padding, `seconds` since the start."""
-
-    step: int
-    steps: int
-    loss: float
-    learning_rate: float
-    tokens: int
-    seconds: float
-
-
 def frozen(config: ScratchConfig, folder: Path) -> HuggingFaceConfig:
     """The pretrained encoder in `folder`, for `huggingface.load`."""
     return HuggingFaceConfig(
@@ -138,11 +125,12 @@ def pretrain(
     device: Device = "auto",
     *,
     pairs: Sequence[tuple[str, str]] = (),
-) -> Iterator[PretrainStep]:
-    """Pretrain an encoder on the texts and save it in `folder`, whole or not at all.
+) -> Iterator[EpochReport]:
+    """Pretrain an encoder on the texts, epoch by epoch, and save it in `folder`, whole or not at all.
 
-    A folder that was made from equal texts and configuration is left as it is, without a step. A killed run
-    goes on from its last checkpoint; on a CPU it ends in the weights of a run that was not killed.
+    A folder that was made from equal texts and configuration is left as it is, without an epoch. A killed run
+    goes on from its last checkpoint; on a CPU it ends in the weights of a run that was not killed. The loss is in
+    nats per masked token.
 
     Args:
         texts: of all languages, mixed or not.
@@ -168,16 +156,27 @@ def pretrain(
         train_tokeniser(every_text, config.tokeniser, config.vocab_size, work / _TOKENISER)
         write_text(work / _MARKER, made_from)
     sequences = read_sequences(texts, pairs, config.max_length, work / _TOKENISER)
-    run = _Run(config, sequences, resolve_device(device))
-    run.restore(work / _CHECKPOINT)
-    yield from run.steps(work / _CHECKPOINT)
-    _publish(run, config, work, folder, made_from)
+    task = PretrainingTask(config, sequences, resolve_device(device))
+    run = TrainingRun(
+        stage="pretraining",
+        identity=made_from,
+        seed=config.seed,
+        epochs=config.epochs,
+        max_steps=config.max_steps,
+        checkpoint=work / _CHECKPOINT,
+        checkpoint_seconds=config.checkpoint_seconds,
+    )
+    yield from train(task, run)
+    _publish(task, config, work, folder, made_from)
 
 
 def identity(config: ScratchConfig) -> dict[str, Any]:
     """Settings that the weights depend on."""
     read_later = {"name", "pooling", "layer", "vector_dtype", "states_dtype", "checkpoint_seconds"}
-    return {name: value for name, value in asdict(config).items() if name not in read_later}
+    settings = {name: value for name, value in asdict(config).items() if name not in read_later}
+    return settings | (
+        {"dropout_seeds": "derived"} if config.dropout else {}
+    )  # others draw as before, see CODE_VERSION
 
 
 def final_loss(folder: Path) -> float:
@@ -193,107 +192,52 @@ def _read_marker(folder: Path) -> str | None:
 # --- training ---------------------------------------------------------------------------------------------
 
 
-class _Run:
-    """Model, optimiser and the number of steps done. Every step draws from a generator of its own."""
+class PretrainingTask(TrainingTask[tuple[int, np.ndarray]]):
+    """A model that predicts masked tokens. A batch is the number of its step, from 0, and rows of the sequences.
+
+    First weights, batches and masks keep the seeds and the unfused Adam of version 1: encoders that were pretrained
+    before are made again to the bit.
+    """
 
     def __init__(self, config: ScratchConfig, sequences: Sequences, device: str) -> None:
-        self._config, self._sequences, self._device = config, sequences, device
-        with _seeded(config.seed):
+        super().__init__()
+        self.config, self.sequences, self.device = config, sequences, device
+        with seeded(config.seed):
             self.model = _new_model(config, sequences.vocab_size).to(device)
-        self._optimiser = torch.optim.AdamW(
-            self.model.parameters(), config.learning_rate, (0.9, 0.98), weight_decay=config.weight_decay
-        )
-        self._done, self.loss = 0, float("nan")
-        self._batches: list[np.ndarray] = []
-        self._per_epoch = len(plan_epoch(sequences.lengths, config.batch_tokens, (config.seed, 0)))
-        self._total = config.max_steps or config.epochs * self._per_epoch
+        self.register_buffer("last_loss", torch.tensor(float("nan"), device=device))
+        self.optimisers = {"main": Optimiser(self.model.parameters(), _optimiser_config(config))}
 
-    def steps(self, checkpoint: Path) -> Iterator[PretrainStep]:
-        """The steps that are left; a checkpoint at intervals."""
-        self.model.train()
-        started = saved = time.monotonic()
-        while self._done < self._total:
-            ids = self._next_batch()
-            rate = self._config.learning_rate * self._rate_factor()
-            with _seeded(self._config.seed + self._done):
-                self.loss = self._step(ids, rate)
-            self._done += 1
-            now = time.monotonic()
-            if now - saved >= self._config.checkpoint_seconds:
-                self._save(checkpoint)
-                saved = now
-            yield PretrainStep(self._done, self._total, self.loss, rate, int((ids != PAD).sum()), now - started)
+    def batches(self, epoch: int) -> list[tuple[int, np.ndarray]]:
+        """All sequences, shuffled, in batches of about equal length."""
+        rows = plan_epoch(self.sequences.lengths, self.config.batch_tokens, (self.config.seed, epoch))
+        return list(enumerate(rows, start=epoch * len(rows)))
 
-    def _next_batch(self) -> Int[Tensor, "rows length"]:
-        epoch, index = divmod(self._done, self._per_epoch)
-        if index == 0 or not self._batches:
-            seed = (self._config.seed, epoch)
-            self._batches = plan_epoch(self._sequences.lengths, self._config.batch_tokens, seed)
-        rows = [torch.from_numpy(self._sequences.ids[row]) for row in self._batches[index]]
-        return nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
-
-    def _rate_factor(self) -> float:
-        rising = max(math.ceil(self._config.warmup * self._total), 1)
-        return min((self._done + 1) / rising, (self._total - self._done) / max(self._total - rising, 1))
-
-    def _step(self, ids: Int[Tensor, "rows length"], rate: float) -> float:
-        generator = torch.Generator().manual_seed(self._config.seed * 1_000_003 + self._done)
-        probability = self._config.mask_probability
-        vocab_size = self._sequences.vocab_size
+    def loss(self, batch: tuple[int, np.ndarray]) -> tuple[Terms, int]:
+        """Cross-entropy of the masked tokens, in nats."""
+        step, rows = batch
+        sequences = [torch.from_numpy(self.sequences.ids[row]) for row in rows]
+        ids = nn.utils.rnn.pad_sequence(sequences, batch_first=True, padding_value=PAD)
+        generator = torch.Generator().manual_seed(self.config.seed * 1_000_003 + step)
+        vocab_size, probability = self.sequences.vocab_size, self.config.mask_probability
         seen, chosen = mask_tokens(ids, vocab_size=vocab_size, probability=probability, generator=generator)
-        seen, chosen, ids = (tensor.to(self._device) for tensor in (seen, chosen, ids))
-        with arithmetic(self._device, "bfloat16" if self._device == "cuda" else "float32"):
+        count = int(chosen.sum())
+        seen, chosen, ids = (tensor.to(self.device) for tensor in (seen, chosen, ids))
+        with arithmetic(self.device, "bfloat16" if self.device == "cuda" else "float32"):
             loss = _masked_loss(self.model, seen, chosen, ids)
-        self._optimiser.param_groups[0]["lr"] = rate
-        self._optimiser.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self._optimiser.step()
-        if not math.isfinite(value := loss.item()):
-            raise TrainingError(f"step {self._done + 1}: the loss is {value}. Lower learning_rate ({rate:.2g})")
-        return value
-
-    def _save(self, path: Path) -> None:
-        from safetensors.torch import save_file
-
-        with sealed_path(path) as beside:
-            save_file(self._tensors(), beside, metadata={"step": str(self._done), "loss": repr(self.loss)})
-
-    def restore(self, path: Path) -> None:
-        """Go on from a checkpoint, if there is one."""
-        from safetensors import safe_open
-
-        if sound(path) is None:
-            return
-        self._prime_optimiser()
-        with safe_open(path, "pt") as stored:
-            self._done, self.loss = int(stored.metadata()["step"]), float(stored.metadata()["loss"])
-            for name, tensor in self._tensors().items():
-                tensor.copy_(stored.get_tensor(name))
-
-    def _prime_optimiser(self) -> None:
-        """Make the optimiser's state, which exists only after a step; a step of rate 0 changes no weight."""
-        self._optimiser.param_groups[0]["lr"] = 0.0
-        for parameter in self.model.parameters():
-            parameter.grad = torch.zeros_like(parameter)
-        self._optimiser.step()
-
-    def _tensors(self) -> dict[str, Tensor]:
-        """Every tensor that a checkpoint holds, by name; tied weights once."""
-        tensors = {}
-        for name, parameter in self.model.named_parameters():
-            tensors[name] = parameter.data
-            for key, value in self._optimiser.state[parameter].items():
-                tensors[f"{name}/{key}"] = value
-        return tensors
+        self.last_loss.copy_(loss.detach())
+        return {"total": loss}, count
 
 
-@contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    """The global generators (initial weights, dropout) with this seed, then as they were."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        yield
+def _optimiser_config(config: ScratchConfig) -> OptimiserConfig:
+    return OptimiserConfig(
+        learning_rate=config.learning_rate,
+        betas=(0.9, 0.98),
+        weight_decay=config.weight_decay,
+        warmup=config.warmup,
+        schedule="linear_from_one",
+        clip=1.0,
+        fused=False,
+    )
 
 
 def _new_model(config: ScratchConfig, vocab_size: int) -> Any:
@@ -324,7 +268,7 @@ def _masked_loss(
     return F.cross_entropy(model.lm_head(hidden[chosen]).float(), ids[chosen])
 
 
-def _publish(run: _Run, config: ScratchConfig, work: Path, folder: Path, made_from: str) -> None:
+def _publish(task: PretrainingTask, config: ScratchConfig, work: Path, folder: Path, made_from: str) -> None:
     from transformers import PreTrainedTokenizerFast
 
     bos, pad, eos, unk, mask = SPECIAL_TOKENS
@@ -339,9 +283,9 @@ def _publish(run: _Run, config: ScratchConfig, work: Path, folder: Path, made_fr
     if folder.is_dir():
         shutil.rmtree(folder)
     with quiet_transformers(), atomic_path(folder) as beside:
-        run.model.save_pretrained(beside)
+        task.model.save_pretrained(beside)
         tokeniser.save_pretrained(beside)
-        (beside / _LOSS).write_text(f"{run.loss!r}\n")
+        (beside / _LOSS).write_text(f"{float(task.last_loss)!r}\n")
         (beside / _MARKER).write_text(made_from)
         seal_folder(beside)
     shutil.rmtree(work)

@@ -39,6 +39,16 @@ def test_a_line_has_what_is_done_its_rate_and_the_time_left(told):
     assert told([(5.0, 40)], total=60, what="order 3") == ["order 3: 40 of 60 texts, 8.0 a second, 2 s left"]
 
 
+def test_a_line_has_a_detail_that_is_only_asked_for_where_there_is_a_line(caplog):
+    clock, asked = Clock(), []
+    follow = Progress(LOG, 10, "steps", clock=clock)
+    with caplog.at_level(logging.INFO, LOG.name):
+        for second in (1, 5):
+            clock.now = 100.0 + second
+            follow.advance(second, lambda: asked.append(1) or "loss 0.5")
+    assert (caplog.messages, asked) == (["5 of 10 steps, loss 0.5, 1.0 a second, 5 s left"], [1])
+
+
 def test_work_without_a_name_begins_with_its_count(told):
     assert told([(6.0, 9)], unit="problems compared") == ["9 of 10 problems compared, 1.5 a second, 1 s left"]
 

@@ -1,0 +1,286 @@
+"""The loop of everything that trains one module at a time: a task says what a step is, the loop does the rest.
+
+Everything random in a step is drawn from seed, stage and step alone, so a run that was cut off, even in the middle
+of an epoch, goes on from its checkpoint and ends in the same weights, to the bit on a CPU.
+"""
+
+import logging
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Generic, Literal, TypeVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from disent_core.errors import TrainingError
+from disent_core.optimisation.optimiser import Optimiser, OptimiserConfig
+from disent_core.optimisation.seeds import derived_seed, generator, seeded
+from disent_core.optimisation.state import RunState, Tensors, restore, resume, save, snapshot
+from disent_core.progress import Progress
+from disent_core.storage.tables import fingerprint
+
+log = logging.getLogger(__name__)
+
+SAVE_SHARE = 0.1
+"""Checkpoints take at most this share of the time: those of a large encoder are gigabytes."""
+
+Batch = TypeVar("Batch")
+Terms = Mapping[str, Tensor]
+"""Scalars by name; `total` is what is minimised."""
+Monitor = Literal["last", "loss", "dev_accuracy"]
+
+
+class TrainingTask(nn.Module, Generic[Batch]):
+    """What is trained. It holds everything that a step changes: parameters, buffers, and the moments of `optimisers`.
+
+    A subclass sets `optimisers`, of which `main` minimises the loss, and overrides `batches` and `loss`; where there
+    is dev data, `validate`.
+    """
+
+    optimisers: dict[str, Optimiser]
+
+    def batches(self, epoch: int) -> Sequence[Batch]:
+        """The steps of an epoch, counted from 0: as many in every epoch, and the same at every call."""
+        raise NotImplementedError
+
+    def loss(self, batch: Batch) -> tuple[Terms, int]:
+        """Means of the loss terms, `total` among them, and the number of examples that they are over."""
+        raise NotImplementedError
+
+    def step(self, batch: Batch) -> tuple[Terms, int]:
+        """Take a step; returns what `loss` does."""
+        terms, examples = self.loss(batch)
+        self.optimisers["main"].minimise(terms["total"])
+        return terms, examples
+
+    def validate(self) -> Mapping[str, float]:
+        """Terms on dev, `total` and `accuracy_at_1` among them; none without dev data."""
+        return {}
+
+    def kept(self) -> Tensors:
+        """What is kept of the best epoch: parameters of this module, by name."""
+        return {name: value for name, value in self.named_parameters() if value.requires_grad}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingRun:
+    """One run of the loop.
+
+    Attributes:
+        stage: name in messages and random numbers, for trainings that have several.
+        identity: fingerprint of data, settings and everything that was trained before.
+        seed: of batches and dropout.
+        epochs: passes over the data; `max_steps`, if set, ends training earlier or later.
+        monitor: the epoch that is kept: the `last`, that of the lowest dev `loss`, or of the highest `dev_accuracy`.
+        patience: epochs without a better one that end training, unless `monitor` is `last`.
+        checkpoint: file of the state.
+        checkpoint_seconds: between checkpoints.
+    """
+
+    stage: str = ""
+    identity: str
+    seed: int
+    epochs: int = 1
+    max_steps: int | None = None
+    monitor: Monitor = "last"
+    patience: int = 1
+    checkpoint: Path
+    checkpoint_seconds: float = 30.0
+
+    @property
+    def title(self) -> str:
+        """Name in messages."""
+        return ", ".join(part for part in (self.stage, f"seed {self.seed}") if part)
+
+
+@dataclass(frozen=True)
+class EpochReport:
+    """One pass over the data: means of the terms by split (`train`, `dev`), and the run's steps up to its end.
+
+    `is_best` says that dev, if there is any, was never better; `is_replayed` that an earlier call computed it.
+    """
+
+    stage: str
+    number: int
+    steps: int
+    terms: Mapping[str, Mapping[str, float]]
+    is_best: bool
+    seconds: float
+    is_replayed: bool = field(default=False, compare=False)
+
+
+def train(task: TrainingTask, run: TrainingRun) -> Iterator[EpochReport]:
+    """Train a task in place; after the last epoch it holds the weights of the one that is kept.
+
+    Epochs that an earlier call has computed are reported again from the checkpoint. That of a finished run stays:
+    the next call with an equal run loads its weights and computes nothing.
+
+    Raises:
+        TrainingError: if there is nothing to train on, or a loss is not finite.
+    """
+    loop = _Loop(task, run)
+    yield from (EpochReport(**report, is_replayed=True) for report in loop.state.history)
+    while not loop.state.is_finished:
+        yield loop.epoch()
+
+
+class _Loop:
+    """One call of `train`: the task, the run's state, and when it was saved."""
+
+    def __init__(self, task: TrainingTask, run: TrainingRun) -> None:
+        self.task, self.run = task, run
+        self.per_epoch = len(task.batches(0))
+        if not self.per_epoch:
+            raise TrainingError(f"{run.title}: there is nothing to train on. Add examples")
+        self.total = run.max_steps or run.epochs * self.per_epoch
+        settings = {**asdict(run), "checkpoint": "", "checkpoint_seconds": 0.0}
+        optimisers = {name: asdict(optimiser.config) for name, optimiser in task.optimisers.items()}
+        self.identity = fingerprint(settings, optimisers, self.per_epoch)
+        self.state, self.best = RunState(), Tensors()
+        self._resume()
+        self.progress: Progress | None = None
+        self.saved, self.pause = time.monotonic(), run.checkpoint_seconds
+
+    def _resume(self) -> None:
+        saved = resume(self.run.checkpoint, self.identity)
+        if saved is None:
+            return
+        self.state, now, self.best = saved
+        restore(self.task, self.task.optimisers, now)
+        if self.state.is_finished:
+            self._restore_best()
+        log.info("%s: resuming after step %d of %d", self.run.title, self.state.steps, self.total)
+
+    def epoch(self) -> EpochReport:
+        """Take the steps that are left of an epoch, and validate."""
+        state, task = self.state, self.task
+        batches = task.batches(len(state.history))
+        end = min(self.per_epoch, self.total - state.steps + state.step)
+        task.train()
+        mark = time.monotonic()
+        for batch in batches[state.step : end]:
+            self._step(batch)
+            now = time.monotonic()
+            state.seconds, mark = state.seconds + now - mark, now
+            if state.step < end and now - self.saved >= self.pause:
+                self._save()
+        dev = dict(task.validate())
+        state.seconds += time.monotonic() - mark
+        report = self._close_epoch(dev)
+        if state.is_finished or time.monotonic() - self.saved >= self.pause:
+            self._save()
+        return report
+
+    def _step(self, batch: object) -> None:
+        state, task = self.state, self.task
+        for optimiser in task.optimisers.values():
+            optimiser.set_rate(state.steps, self.total)
+        with seeded(derived_seed(self.run.seed, self.run.stage, "step", state.steps)):
+            terms, examples = task.step(batch)
+        for name, value in terms.items():  # on the task's device: to read them there would wait for each step
+            state.sums[name] = state.sums.get(name, 0.0) + value.detach().double() * examples
+        state.step, state.steps, state.examples = state.step + 1, state.steps + 1, state.examples + examples
+        if self.progress is None:  # after the first step, which prepares what all read: it says nothing of their rate
+            self.progress = Progress(log, self.total, "steps", what=self.run.title, first=state.steps)
+        self.progress.advance(state.steps, lambda: f"loss {float(state.sums['total']) / max(state.examples, 1):.4f}")
+
+    def _close_epoch(self, dev: Mapping[str, float]) -> EpochReport:
+        state, run = self.state, self.run
+        train = {name: float(value) / max(state.examples, 1) for name, value in state.sums.items()}
+        self._check_finite(train | {f"dev {name}": value for name, value in dev.items()})
+        number = len(state.history) + 1
+        scores = {"last": float(number), "loss": -dev.get("total", 0.0), "dev_accuracy": dev.get("accuracy_at_1", 0.0)}
+        score = scores[run.monitor]
+        is_better = score > state.best_score
+        state.waited = 0 if is_better else state.waited + 1
+        if is_better:
+            state.best_score = score
+            if run.monitor != "last":
+                self.best = {name: value.detach().cpu().clone() for name, value in self.task.kept().items()}
+        terms = {"train": train, "dev": dict(dev)} if dev else {"train": train}
+        report = EpochReport(run.stage, number, state.steps, terms, bool(dev) and is_better, state.seconds)
+        state.history.append({key: value for key, value in vars(report).items() if key != "is_replayed"})
+        state.step, state.examples, state.seconds, state.sums = 0, 0, 0.0, {}
+        state.is_finished = state.steps == self.total or state.waited >= run.patience
+        if state.is_finished and run.monitor != "last":
+            self._restore_best()
+        return report
+
+    @torch.no_grad()
+    def _restore_best(self) -> None:
+        for name, place in self.task.kept().items():
+            place.copy_(self.best[name])
+
+    def _check_finite(self, terms: Mapping[str, float]) -> None:
+        for name, value in terms.items():
+            if not math.isfinite(value):
+                remedy = "Lower the learning rate, or look for degenerate vectors in the embeddings"
+                place = f"{self.run.title}, step {self.state.steps}"
+                raise TrainingError(f"{place}: the loss term {name!r} is not finite ({value}). {remedy}")
+
+    def _save(self) -> None:
+        """Write the state: the best weights of a finished run, else everything that the next step reads too."""
+        began, is_finished = time.monotonic(), self.state.is_finished
+        now = {} if is_finished else snapshot(self.task, self.task.optimisers)
+        self.state.sums = {name: float(value) for name, value in self.state.sums.items()}
+        save(self.run.checkpoint, self.identity, self.state, now, self.task.kept() if is_finished else self.best)
+        self.saved = time.monotonic()
+        self.pause = max(self.run.checkpoint_seconds, (self.saved - began) / SAVE_SHARE)
+
+
+# --- tasks over examples ----------------------------------------------------------------------------------
+
+Loss = Callable[[Int[Tensor, " rows"]], Float[Tensor, " values"]]
+"""Loss of these rows of the examples: one value for each thing that it is about (a pair, a span, a word)."""
+
+
+class ExamplesTask(TrainingTask[Tensor]):
+    """Trains all weights of a network on shuffled batches of examples, which are known by their row.
+
+    Args:
+        network: what is trained; `loss_of_rows` calls it.
+        loss_of_rows: see `Loss`.
+        examples: number of examples.
+        optimiser: how weights are moved.
+        batch_size: examples a step.
+        run: seed and stage.
+        is_summed: a step minimises the sum of its values, not their mean.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        loss_of_rows: Loss,
+        examples: int,
+        optimiser: OptimiserConfig,
+        *,
+        batch_size: int,
+        run: TrainingRun,
+        is_summed: bool = False,
+    ) -> None:
+        super().__init__()
+        self.network, self.loss_of_rows, self.examples = network, loss_of_rows, examples
+        self.batch_size, self.run, self.is_summed = batch_size, run, is_summed
+        self.optimisers = {"main": Optimiser(network.parameters(), optimiser)}
+
+    def batches(self, epoch: int) -> Sequence[Tensor]:
+        """All rows, shuffled."""
+        if not self.examples:
+            return []
+        random = generator(self.run.seed, self.run.stage, "epoch", epoch)
+        return torch.randperm(self.examples, generator=random).split(self.batch_size)
+
+    def loss(self, batch: Tensor) -> tuple[Terms, int]:
+        """The mean over the batch's values."""
+        values = self.loss_of_rows(batch)
+        return {"total": values.sum() / max(len(values), 1)}, len(values)
+
+    def step(self, batch: Tensor) -> tuple[Terms, int]:
+        """A step on the mean of the values, or on their sum."""
+        terms, count = self.loss(batch)
+        self.optimisers["main"].minimise(terms["total"] * count if self.is_summed else terms["total"])
+        return terms, count

@@ -1,0 +1,184 @@
+"""The resumable loop: the same steps whether cut off or not, and torch's own optimiser and schedule."""
+
+import logging
+import re
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from disent_core.errors import TrainingError
+from disent_core.optimisation.optimiser import OptimiserConfig
+from disent_core.optimisation.seeds import generator
+from disent_core.optimisation.steps import ExamplesTask, TrainingRun, train
+from disent_core.progress import Progress
+
+ADAM = OptimiserConfig(
+    learning_rate=0.05, weight_decay=0.1, decay="decoupled_matrices", warmup=0.3, schedule="linear", clip=1.0
+)
+EXAMPLES = 10
+
+
+class Regression:
+    """A small network with dropout that learns random numbers."""
+
+    def __init__(self, steps=None):
+        torch.manual_seed(7)
+        self.network = nn.Sequential(nn.Linear(3, 8), nn.Dropout(0.5), nn.Linear(8, 1))
+        inputs = torch.randn(EXAMPLES, 4, generator=generator(1, "test"))
+        self.inputs, self.targets, self.steps = inputs[:, :3], inputs[:, 3], steps
+
+    def loss(self, rows):
+        if self.steps == 0:
+            raise KeyboardInterrupt
+        self.steps = None if self.steps is None else self.steps - 1
+        return (self.network(self.inputs[rows]).squeeze(1) - self.targets[rows]).square()
+
+    def train(self, checkpoint, adam=ADAM, *, is_summed=False, epochs=5, examples=EXAMPLES, **changed):
+        own = {"stage": "toy", "identity": "one", "seed": 0, "epochs": epochs, "checkpoint_seconds": 0.0} | changed
+        run = TrainingRun(**own, checkpoint=checkpoint)
+        task = ExamplesTask(self.network, self.loss, examples, adam, batch_size=4, run=run, is_summed=is_summed)
+        return list(train(task, run))
+
+    def weights(self):
+        return torch.cat([value.flatten() for value in self.network.state_dict().values()])
+
+
+@pytest.mark.parametrize("adam", [ADAM, replace(ADAM, decay="l2", clip=None, schedule="constant", fused=False)])
+@pytest.mark.parametrize("is_summed", [False, True])
+@pytest.mark.parametrize("cut", [1, 3, 7, 14])
+def test_a_run_that_was_cut_off_ends_with_the_same_weights_to_the_bit(tmp_path, monkeypatch, adam, is_summed, cut):
+    monkeypatch.setattr("disent_core.optimisation.steps.SAVE_SHARE", 1e9)  # a checkpoint at every step
+    whole, broken, resumed = Regression(), Regression(steps=cut), Regression()
+    epochs = whole.train(tmp_path / "whole", adam, is_summed=is_summed)
+    with pytest.raises(KeyboardInterrupt):
+        broken.train(tmp_path / "cut", adam, is_summed=is_summed)
+    torch.manual_seed(99)
+    again = resumed.train(tmp_path / "cut", adam, is_summed=is_summed)
+    assert torch.equal(whole.weights(), resumed.weights())
+    assert [replace(one, seconds=0.0) for one in again] == [replace(one, seconds=0.0) for one in epochs]
+    assert sum(one.is_replayed for one in again) == cut // 3
+
+
+def test_a_finished_run_is_loaded_and_computes_nothing(tmp_path):
+    first, second = Regression(), Regression(steps=0)
+    first.train(tmp_path / "run")
+    epochs = second.train(tmp_path / "run")
+    assert torch.equal(first.weights(), second.weights())
+    assert [one.is_replayed for one in epochs] == [True] * 5
+
+
+@pytest.mark.parametrize(
+    "other", [{"identity": "two"}, {"seed": 1}, {"epochs": 6}, {"stage": "other"}, {"adam": replace(ADAM, clip=2.0)}]
+)
+def test_a_checkpoint_of_another_run_is_not_used(tmp_path, other):
+    Regression().train(tmp_path / "run")
+    assert not any(one.is_replayed for one in Regression().train(tmp_path / "run", **other))
+
+
+def test_a_damaged_checkpoint_is_not_used(tmp_path):
+    Regression().train(tmp_path / "run")
+    (tmp_path / "run").write_bytes((tmp_path / "run").read_bytes()[:-9])
+    assert not any(one.is_replayed for one in Regression().train(tmp_path / "run"))
+
+
+def test_every_step_draws_its_own_dropout(tmp_path):
+    toy, drawn = Regression(), []
+    toy.network[1].register_forward_hook(lambda layer, given, output: drawn.append(str((output == 0).tolist())))
+    toy.train(tmp_path / "run")
+    assert len(drawn) == len(set(drawn)) == 15
+
+
+def test_training_leaves_the_random_state_of_its_caller_alone(tmp_path):
+    toy = Regression()
+    torch.manual_seed(3)
+    expected = torch.rand(4)
+    torch.manual_seed(3)
+    toy.train(tmp_path / "run")
+    assert torch.equal(torch.rand(4), expected)
+
+
+def test_steps_equal_adamw_with_the_schedule_of_transformers_written_out(tmp_path):
+    from transformers import get_linear_schedule_with_warmup
+
+    ours, reference = Regression(), Regression()
+    for one in (ours, reference):
+        one.network[1].p = 0.0
+    epochs = ours.train(tmp_path / "run")
+    matrices, vectors = ([p for p in reference.network.parameters() if (p.ndim > 1) is wide] for wide in (True, False))
+    optimiser = torch.optim.AdamW([{"params": matrices}, {"params": vectors, "weight_decay": 0.0}], 0.05,
+                                  weight_decay=0.1)  # fmt: skip
+    schedule = get_linear_schedule_with_warmup(optimiser, 5, 15)
+    for epoch in range(5):
+        losses = []
+        for rows in torch.randperm(EXAMPLES, generator=generator(0, "toy", "epoch", epoch)).split(4):
+            values = reference.loss(rows)
+            optimiser.zero_grad()
+            values.mean().backward()
+            nn.utils.clip_grad_norm_(reference.network.parameters(), 1.0)
+            optimiser.step()
+            schedule.step()
+            losses += values.tolist()
+        assert epochs[epoch].terms["train"]["total"] == pytest.approx(sum(losses) / EXAMPLES)
+    torch.testing.assert_close(ours.weights(), reference.weights(), atol=1e-6, rtol=1e-6)
+
+
+@settings(deadline=None)
+@given(st.integers(1, 300), st.sampled_from([0.0, 0.1, 0.5, 3.0, 10_000.0]))
+def test_the_schedule_is_that_of_transformers(steps, warmup):
+    from transformers.optimization import _get_linear_schedule_with_warmup_lr_lambda as reference
+
+    counted = -int(-warmup * steps // 1) if warmup < 1 else int(warmup)
+    adam = replace(ADAM, warmup=warmup)
+    for step in range(steps):
+        expected = reference(step, num_warmup_steps=counted, num_training_steps=steps)
+        assert adam.factor(step, steps) == pytest.approx(expected)
+
+
+def test_ten_thousand_warm_up_steps_never_leave_the_warm_up_of_a_short_run():
+    adam = replace(ADAM, warmup=10_000.0)
+    assert max(adam.factor(step, 500) for step in range(500)) < 0.05
+
+
+def test_the_rate_that_is_told_leaves_out_what_the_first_step_prepares(tmp_path, monkeypatch, caplog):
+    now = [0.0]
+    monkeypatch.setattr("disent_core.optimisation.steps.Progress", partial(Progress, clock=lambda: now[0]))
+    toy = Regression()
+    compute = toy.loss
+
+    def loss(rows):
+        now[0] += 10.0 if now[0] else 1000.0
+        return compute(rows)
+
+    monkeypatch.setattr(toy, "loss", loss)
+    with caplog.at_level(logging.INFO, "disent_core.optimisation.steps"):
+        toy.train(tmp_path / "run")
+    line = r"toy, seed 0: 2 of 15 steps, loss \d\.\d{4}, 6\.0 a minute, 130 s left"
+    assert re.fullmatch(line, caplog.messages[0])
+
+
+def test_a_loss_that_is_not_finite_ends_the_training(tmp_path):
+    toy = Regression()
+    toy.targets[2] = torch.inf
+    with pytest.raises(TrainingError, match="toy, seed 0, step 3: the loss term 'total' is not finite"):
+        toy.train(tmp_path / "run")
+
+
+def test_nothing_to_train_on_is_refused(tmp_path):
+    with pytest.raises(TrainingError, match="toy, seed 0: there is nothing to train on"):
+        Regression().train(tmp_path / "run", examples=0)
+
+
+@pytest.mark.parametrize(("max_steps", "epochs"), [(2, 1), (3, 1), (7, 3), (20, 7)])
+def test_a_number_of_steps_ends_training_earlier_or_later_than_its_epochs(tmp_path, max_steps, epochs):
+    reports = Regression().train(tmp_path / "run", max_steps=max_steps)
+    assert (len(reports), reports[-1].steps) == (epochs, max_steps)
+
+
+def test_a_linear_schedule_from_one_has_no_step_of_rate_0():
+    adam = replace(ADAM, schedule="linear_from_one", warmup=0.25)
+    assert [adam.factor(step, 8) for step in range(8)] == [0.5, 1.0, 1.0, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6]
