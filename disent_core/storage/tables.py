@@ -95,10 +95,11 @@ def _hash_column(column: pa.Array | pa.ChunkedArray, digest: "hashlib._Hash") ->
     elif pa.types.is_fixed_size_list(column.type):
         _hash_column(column.flatten(), digest)
     elif pa.types.is_string(column.type):
-        encoded = column.fill_null("").cast(pa.binary())
-        lengths = pa.compute.binary_length(encoded).to_numpy(zero_copy_only=False)
-        digest.update(lengths.astype("<i8").tobytes())
-        digest.update(b"".join(encoded.to_pylist()))
+        encoded = column.fill_null("").cast(pa.large_binary())
+        _, offsets, values = encoded.buffers()
+        ends = np.frombuffer(offsets or b"\0" * 8, "<i8")[encoded.offset :][: len(encoded) + 1]
+        digest.update(np.diff(ends).tobytes())
+        digest.update(memoryview(values or b"")[ends[0] : ends[-1]])  # the texts lie one behind the other
     else:
         values = column.drop_null().to_numpy(zero_copy_only=False)
         digest.update(np.ascontiguousarray(values).tobytes())
