@@ -7,12 +7,14 @@ changes its own row and no other.
 import hashlib
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import polars as pl
 import pyarrow as pa
 
 from disent_core.corpora.lines import REMEDY, read_lines
@@ -26,6 +28,8 @@ CODE_VERSION = "1"
 
 Entries = Sequence[tuple[str, str]]
 """English words with a translation of each, lower case, in the order of the list: common words come first."""
+
+_READ = ["corpus", "pair", "pair_id", "split", "source", "target"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,13 +97,12 @@ def code_switched(pairs: pa.Table, dictionary: Entries, config: CodeSwitchingCon
         ValueError: if a pair does not have English on just one side.
     """
     translations = _translations(dictionary, config.replace)
-    counts: Counter[tuple[str, str]] = Counter()
-    rows: list[dict[str, Any]] = []
-    for pair in pairs.to_pylist():
-        if counts[pair["pair"], pair["split"]] < config.max_pairs and (row := _row(pair, translations, config)):
-            counts[pair["pair"], pair["split"]] += 1
-            rows.append(row)
-    return rows_table(rows, "code_switched_pairs")
+    frame = pl.DataFrame(pairs.select(_READ)).with_row_index("place")
+    rows: list[tuple[int, dict[str, Any]]] = []
+    for part in frame.partition_by("pair", "split"):
+        switched = ((pair["place"], _row(pair, translations, config)) for pair in part.iter_rows(named=True))
+        rows += islice(((place, row) for place, row in switched if row), config.max_pairs)
+    return rows_table((row for _, row in sorted(rows, key=itemgetter(0))), "code_switched_pairs")
 
 
 def _row(

@@ -56,7 +56,11 @@ def mask_utterances(utterances: pa.Table, config: MaskingConfig) -> pa.Table:
         utterances: rows in the schema `utterances`.
         config: how masked tokens are written.
     """
-    return rows_table((_masked(row, config) for row in rows_of(utterances)), "masked_utterances")
+    rows = rows_of(utterances.select([*_ADDRESS, "text", "tokens", "slot_tags"]))
+    return rows_table((_masked(row, config) for row in rows), "masked_utterances")
+
+
+_ADDRESS = ("corpus", "language", "utterance_id")
 
 
 def _masked(row: Mapping[str, Any], config: MaskingConfig) -> dict[str, Any]:
@@ -67,7 +71,7 @@ def _masked(row: Mapping[str, Any], config: MaskingConfig) -> dict[str, Any]:
     if any(in_slot) or config.no_slot_residual == "all_masked":
         residual = write_masked(row["text"], spans, [not inside for inside in in_slot], config.mask)
     return {
-        **{name: row[name] for name in ("corpus", "language", "utterance_id")},
+        **{name: row[name] for name in _ADDRESS},
         "template_text": template,
         "residual_text": residual,
         "template_key": text_key(template),

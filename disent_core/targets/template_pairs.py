@@ -20,6 +20,7 @@ from disent_core.storage.tables import rows_of, rows_table
 from disent_core.text import normalise, spliced, token_spans
 
 ValueSource = Literal["test", "train", "all"]
+_READ = ["corpus", "language", "utterance_id", "split", "text", "tokens", "slot_tags"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +68,8 @@ def template_pairs(utterances: pa.Table, config: TemplatePairConfig) -> pa.Table
     for column in ("corpus", "language"):
         if len(found := utterances[column].unique().to_pylist()) > 1:
             raise ValueError(f"template pairs are made for one {column} at a time, found {found}")
-    sources = [source for row in rows_of(utterances) if (source := _Source.of(row)).slots]
+    rows_read = rows_of(utterances.select(_READ))
+    sources = [source for row in rows_read if (source := _Source.of(row)).slots]
     pools = _value_pools(sources, config.values)
     taken: set[str] = set()
     rows = []

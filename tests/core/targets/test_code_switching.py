@@ -1,5 +1,7 @@
 """Code-switched sentences: words, casing, draws, and broken word lists."""
 
+from collections import Counter
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -156,6 +158,31 @@ def test_the_first_sentences_of_each_split_are_taken():
     table = pairs(*[("The dog.", "Ein Haus."), *[("The dog.", "Der Hund.")] * 5])
     config = CodeSwitchingConfig(max_pairs=2)
     assert code_switched(table, GERMAN, config)["pair_id"].to_pylist() == ["1", "2"]
+
+
+PAIRS = st.lists(
+    st.tuples(st.sampled_from(["Der Hund.", "Die Katze", "Ein Haus."]), st.sampled_from(["train", "dev", "test"])),
+    max_size=12,
+)
+
+
+@given(PAIRS, st.integers(1, 3))
+def test_rows_are_those_of_a_loop_that_counts_the_sentences_of_each_split(sentences, limit):
+    table = sentence_pairs_table(
+        "toy", "en-de",
+        pair_ids=[str(number) for number in range(len(sentences))],
+        splits=[split for _, split in sentences],
+        sources=["The dog."] * len(sentences),
+        targets=[target for target, _ in sentences],
+    )  # fmt: skip
+    taken, expected = Counter(), []
+    for number, (_, split) in enumerate(sentences):
+        row = code_switched(table.slice(number, 1), GERMAN, ALL).to_pylist()
+        if row and taken[split] < limit:
+            taken[split] += 1
+            expected += row
+    config = CodeSwitchingConfig(probability=1.0, max_pairs=limit)
+    assert code_switched(table, GERMAN, config).to_pylist() == expected
 
 
 @pytest.mark.parametrize("pair", ["en-en", "de-fr"])
