@@ -9,13 +9,14 @@ of the split `test`, whatever the split of the other tasks.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
 from disent_core.evaluation.contract import (
     Embedded,
@@ -29,7 +30,7 @@ from disent_core.evaluation.contract import (
 )
 from disent_core.evaluation.metrics.ranking import nearest
 from disent_core.evaluation.metrics.statistics import f1, precision, recall
-from disent_core.evaluation.tasks.parallel import pair_texts, sentence_pairs
+from disent_core.evaluation.tasks.parallel import sentence_pairs
 
 NAME = "bitext_mining"
 TUNED_ON, MEASURED_ON = "dev", "test"
@@ -201,28 +202,21 @@ def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
 
 def _lists(inputs: Inputs, pairs: pa.Table) -> tuple[Texts, Texts, Pairs]:
     """Distinct sources and targets that are left, and the pairs of which both are."""
-    lost = np.array([lost_side(pair_id) for pair_id in pairs["pair_id"].to_pylist()], dtype=int)
-    (source, at_source), (target, at_target) = (
-        _left(texts, lost != side) for side, texts in enumerate(pair_texts(inputs, pairs))
+    lost = pl.Series([lost_side(pair_id) for pair_id in pairs["pair_id"].to_pylist()], dtype=pl.Int64)
+    rows = pl.DataFrame(pairs.select(["source", "target", "source_key", "target_key"]))
+    source, target = (
+        rows.filter(lost != number)
+        .select(f"{side}_key", side)
+        .unique(f"{side}_key", keep="first", maintain_order=True)
+        .with_columns(pl.int_range(pl.len()).alias(f"{side}_place"))
+        for number, side in enumerate(("source", "target"))
     )
-    keys = zip(pairs["source_key"].to_pylist(), pairs["target_key"].to_pylist(), strict=True)
-    return source, target, set(_gold(keys, at_source, at_target))
-
-
-def _left(texts: Texts, is_left: Bool[np.ndarray, " rows"]) -> tuple[Texts, dict[str, int]]:
-    """The distinct texts that are left, and the place of each."""
-    first: dict[str, int] = {}
-    for row in np.flatnonzero(is_left).tolist():
-        first.setdefault(texts.keys[row], row)
-    return texts.take(list(first.values())), {key: place for place, key in enumerate(first)}
-
-
-def _gold(
-    keys: Iterator[tuple[str, str]], at_source: Mapping[str, int], at_target: Mapping[str, int]
-) -> Iterator[tuple[int, int]]:
-    for source, target in keys:
-        if source in at_source and target in at_target:
-            yield at_source[source], at_target[target]
+    gold = rows.join(source, on="source_key").join(target, on="target_key").select("source_place", "target_place")
+    left, right = (
+        Texts(language, *(column.to_list() for column in side.get_columns()[:2]))
+        for language, side in zip(inputs.languages, (source, target), strict=True)
+    )
+    return left, right, set(gold.iter_rows())
 
 
 def lost_side(pair_id: str) -> int:

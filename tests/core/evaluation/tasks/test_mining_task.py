@@ -158,6 +158,35 @@ def test_equal_texts_are_one_sentence_and_all_its_translations_are_gold():
     assert problem.gold["test"] == {(0, 0), (0, 1), (1, 1)}
 
 
+def loop_lists(rows):
+    """Texts of both sides that are left, in order, and places of the pairs of which both are, by loops."""
+    left = [[], []]
+    for name, texts in rows.items():
+        for side in (0, 1):
+            if lost_side(name) != side and texts[side] not in left[side]:
+                left[side].append(texts[side])
+    gold = {
+        (left[0].index(source), left[1].index(target))
+        for source, target, _ in rows.values()
+        if source in left[0] and target in left[1]
+    }
+    return *left, gold
+
+
+TEXTS = st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("wxyz"), st.just({"split": "test"})), max_size=9)
+
+
+@given(TEXTS)
+def test_lists_and_gold_are_those_of_loops_over_the_pairs(texts):
+    of_test = {f"pair {place}": row for place, row in enumerate(texts)}
+    source, target, gold = loop_lists(of_test)
+    found = mining({name: row for name, row in ROWS.items() if name.startswith("dev")} | of_test)
+    assert bool(found) == bool(gold)
+    for problem in found:
+        assert (problem.texts["test source"].texts, problem.texts["test target"].texts) == (source, target)
+        assert problem.gold["test"] == gold
+
+
 @pytest.mark.parametrize("missing", ["dev", "test"])
 def test_without_dev_or_test_there_is_no_problem(missing):
     assert mining({name: row for name, row in ROWS.items() if not name.startswith(missing)}) == []
