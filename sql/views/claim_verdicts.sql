@@ -1,4 +1,4 @@
--- grain: one claim on one encoder; a claim that nothing measured yet has one row, without an encoder
+-- grain: one claim on one data set and encoder; a claim that nothing measured yet has one row, without them
 -- reads: main.claims, main.claim_cells
 -- units: values are means over the cells; statistic is that of the means; cells_held counts single cells
 with
@@ -58,4 +58,4 @@ select
         else 'not held'
     end as verdict
 from compared
-order by paper, claim, encoder
+order by paper, claim, encoder, dataset
