@@ -4,25 +4,22 @@ What belongs here: how results are shown. What does not: how they are made.
 """
 
 import base64
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-import pyarrow as pa
 import torch
 
 from disent_core.errors import DisentError
+from disent_core.experiment.result import CheckResult, StepResult
 from disent_core.report.style import png, png_made_of
 from disent_core.storage.files import remove_sealed, sealed_path, sound
-from disent_core.storage.tables import Refreshed, fingerprint
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-OWNERS = ["team:disent"]
 _LESS_MEMORY = "Lower batch_size of the method (batch_tokens of the encoder), or limit the corpus"
 
 
@@ -40,69 +37,33 @@ def clear_errors() -> Iterator[None]:
         raise dg.Failure(description=f"out of memory. {_LESS_MEMORY}", allow_retries=False) from error
 
 
-def step_name(key: Sequence[str]) -> str:
-    """Name of the step that makes an asset: letters, digits and _ only, and another one for every other key."""
-    plain = "__".join(key)
-    if all(_PLAIN_PART.fullmatch(part) for part in key):
-        return plain
-    return f"{_OTHER_CHARACTER.sub('_', plain)}__{fingerprint(list(key))[:8]}"
-
-
-_PLAIN_PART = re.compile(r"[A-Za-z0-9]+(_[A-Za-z0-9]+)*")
-_OTHER_CHARACTER = re.compile(r"[^A-Za-z0-9_]")
-
-
-def spec(
-    key: Sequence[str],
-    description: str,
-    *,
-    code_version: str,
-    kinds: set[str],
-    deps: Sequence[dg.AssetDep] = (),
-    schema: pa.Schema | None = None,
-    skippable: bool = False,
-) -> dg.AssetSpec:
-    """Spec of an asset: its stage is the first part of its key, and its group."""
-    return dg.AssetSpec(
-        key=list(key),
-        description=description,
-        deps=list(deps),
-        group_name=key[0],
-        code_version=code_version,
-        kinds=kinds,
-        owners=OWNERS,
-        skippable=skippable,
-        metadata={} if schema is None else {"dagster/column_schema": column_schema(schema)},
-    )
-
-
-def column_schema(schema: pa.Schema) -> dg.TableSchema:
-    """An Arrow schema as the UI shows it."""
-    return dg.TableSchema(
-        columns=[
-            dg.TableColumn(field.name, str(field.type), constraints=dg.TableColumnConstraints(nullable=field.nullable))
-            for field in schema
-        ]
-    )
-
-
 def materialized(
-    tables: Sequence[Refreshed],
-    *,
-    key: Sequence[str] | None = None,
-    metadata: Mapping[str, Any] | None = None,
-    checks: Sequence[dg.AssetCheckResult] = (),
+    key: Sequence[str], result: StepResult, metadata: Mapping[str, Any] | None = None
 ) -> dg.MaterializeResult:
-    """Result of a step that refreshed tables; its data version is their content."""
+    """What a step tells Dagster of its result; the data version is the content."""
+    if result.summary:
+        dg.get_dagster_logger().info(result.summary)
     return dg.MaterializeResult(
-        asset_key=None if key is None else dg.AssetKey(list(key)),
-        data_version=dg.DataVersion(fingerprint(*(table.info.content for table in tables))),
+        asset_key=dg.AssetKey(list(key)),
+        data_version=dg.DataVersion(result.content),
         metadata={
-            "dagster/partition_row_count": sum(table.info.rows for table in tables),
-            "recomputed": not all(table.is_reused for table in tables),
+            **({} if result.rows is None else {"dagster/partition_row_count": result.rows}),
+            "recomputed": not result.is_reused,
+            **result.figures,
             **(metadata or {}),
         },
-        check_results=list(checks),
+        check_results=[check_result(key, each) for each in result.checks],
+    )
+
+
+def check_result(key: Sequence[str], of: CheckResult) -> dg.AssetCheckResult:
+    """The outcome of a check; only one that blocks is an error."""
+    return dg.AssetCheckResult(
+        passed=of.passed,
+        check_name=of.check.name,
+        asset_key=list(key),
+        severity=dg.AssetCheckSeverity.ERROR if of.check.blocking else dg.AssetCheckSeverity.WARN,
+        metadata=dict(of.figures),
     )
 
 

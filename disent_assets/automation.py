@@ -17,13 +17,12 @@ import dagster as dg
 from dagster._core.definitions.assets.graph.asset_graph import executable_in_same_run
 from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGraph
 
-from disent_assets.corpus_versions import Look, look_at_pairs, look_at_utterances, record_of
+from disent_assets.corpus_versions import Look, are_settled, look_at_pairs, look_at_utterances, record_of, stamps
 from disent_assets.instance import FACE, RunError, materialize, open_instance, plan
-from disent_assets.resources import Workspace
 from disent_assets.stages.corpora import FILES, PAIR_FILES
 from disent_core.config.load import Config, load_config
-from disent_core.corpora.observed import are_settled, stamps
 from disent_core.errors import DisentError
+from disent_core.experiment.workspace import Workspace
 from disent_core.storage.tables import fingerprint
 
 LOOK_SECONDS, LOOK_EVERY_SECONDS = 20, 10

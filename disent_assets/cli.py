@@ -232,7 +232,7 @@ def texts(context: click.Context, output: Path, encoder: str, missing: bool) -> 
     """
     with _errors(context):
         from disent_assets.resources import open_workspace
-        from disent_assets.stages.embeddings import texts_of, write_texts
+        from disent_core.experiment.embeddings import texts_of, write_texts
 
         _new_file(output)
         found = texts_of(open_workspace(), encoder, only_missing=missing)

@@ -3,8 +3,9 @@
 import dagster as dg
 
 from disent_assets.automation import automated
-from disent_assets.resources import Workspace, open_workspace, run_settings
+from disent_assets.resources import open_workspace, run_settings
 from disent_assets.stages import corpora, embeddings, evaluation, heads, negatives, targets, warehouse
+from disent_core.experiment.workspace import Workspace
 
 STAGE_MODULES = (corpora, negatives, targets, embeddings, heads, evaluation, warehouse)
 EXECUTORS = {"in_process": dg.in_process_executor, "multiprocess": dg.multiprocess_executor}

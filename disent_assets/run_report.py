@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from disent_assets.duckdb_warehouse import query
-from disent_assets.resources import Workspace
 from disent_core.evaluation.contract import TASKS
+from disent_core.experiment.workspace import Workspace
 from disent_core.report.document import PICTURES, Picture, Run, document
 from disent_core.report.papers import TABLE_VIEW
 from disent_core.storage.files import atomic_path

@@ -13,9 +13,10 @@ import pytest
 from disent_assets.definitions import build
 from disent_assets.instance import SETTINGS, dagster_home, plan
 from disent_assets.partitions import language_to_pairs
-from disent_assets.resources import PROJECT, Workspace, home_folder, open_workspace
+from disent_assets.resources import PROJECT, home_folder, open_workspace
 from disent_core.config.load import load_config
 from disent_core.errors import ConfigError
+from disent_core.experiment.workspace import Workspace
 
 CONFIG = """
 [[corpora]]

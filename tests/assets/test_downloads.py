@@ -3,8 +3,8 @@
 import dagster as dg
 import pytest
 
-from disent_assets.resources import Workspace
 from disent_assets.stages.corpora import downloads_asset
+from disent_core.experiment.workspace import Workspace
 
 CONFIG = """
 [[corpora]]

@@ -12,8 +12,8 @@ import pytest
 from disent_assets.automation import automated
 from disent_assets.corpus_versions import record_of
 from disent_assets.definitions import build
-from disent_assets.resources import Workspace
 from disent_core.config.load import load_config
+from disent_core.experiment.workspace import Workspace
 
 CONFIG = """
 [[corpora]]

@@ -5,7 +5,7 @@ from click.testing import CliRunner
 
 from disent_assets.cli import main
 from disent_assets.instance import plan
-from disent_assets.resources import Workspace, open_workspace
+from disent_assets.resources import open_workspace
 from disent_core.config.load import load_config
 from disent_core.config.sections import CorpusConfig
 from disent_core.corpora.download import file_name
@@ -13,6 +13,7 @@ from disent_core.corpora.languages import split_codes
 from disent_core.encoders.checkpoint import model_folder
 from disent_core.encoders.imported import VectorsConfig, vector_files
 from disent_core.errors import ConfigError, EncoderError
+from disent_core.experiment.workspace import Workspace
 from disent_core.storage.tables import safe_part, table_path
 
 CLIMBING = (

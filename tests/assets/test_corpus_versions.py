@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from disent_core.corpora.observed import SETTLED, Observer, are_settled, stamps
+from disent_assets.corpus_versions import SETTLED, Observer, are_settled, stamps
 from disent_core.errors import CorpusError
 
 

@@ -1,0 +1,144 @@
+"""How a step becomes an asset: its spec, its checks, and the function that Dagster calls.
+
+What belongs here: what the assets of all stages have in common. What does not: what a stage makes.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import dagster as dg
+import pyarrow as pa
+
+from disent_assets.asset_results import clear_errors, materialized
+from disent_core.experiment.result import Check, StepResult
+from disent_core.storage.tables import fingerprint
+
+OWNERS = ["team:disent"]
+GPU_POOL = "gpu"
+"""Pool of the steps that use the accelerator; `dagster.yaml` says how many of them run at once."""
+
+Result = TypeVar("Result", bound=StepResult)
+
+
+# --- assets -----------------------------------------------------------------------------------------------
+
+
+def table_asset(
+    of: dg.AssetSpec,
+    refresh: Callable[[str], Result],
+    *,
+    partitions: dg.PartitionsDefinition | None = None,
+    checks: Sequence[Check] = (),
+    pool: str | None = None,
+    show: Callable[[str, Result], Mapping[str, Any]] | None = None,
+) -> dg.AssetsDefinition:
+    """An asset that a function of `disent_core.experiment` makes.
+
+    Args:
+        of: spec of the asset.
+        refresh: makes a partition, named by its key, unless it is up to date.
+        partitions: of the asset; without any, `refresh` is given an empty key.
+        checks: those whose outcomes `refresh` returns.
+        pool: limits how many steps of it run at once.
+        show: metadata beside the figures of the result, such as pictures.
+    """
+
+    def run(partition: str) -> Iterator[dg.MaterializeResult]:
+        result = refresh(partition)
+        yield materialized(of.key.path, result, show(partition, result) if show else {})
+
+    return step_asset(
+        [of], run, partitions=partitions, checks=[check_spec(of.key.path, each) for each in checks], pool=pool
+    )
+
+
+def step_asset(
+    specs: Sequence[dg.AssetSpec],
+    run: Callable[[str], Iterable[dg.MaterializeResult]],
+    *,
+    partitions: dg.PartitionsDefinition | None = None,
+    checks: Sequence[dg.AssetCheckSpec] = (),
+    pool: str | None = None,
+) -> dg.AssetsDefinition:
+    """One or several assets that one step makes; the step is named after the first. Arguments as `table_asset`."""
+
+    @dg.multi_asset(
+        name=step_name(specs[0].key.path),
+        specs=specs,
+        partitions_def=partitions,
+        check_specs=checks,
+        pool=pool,
+    )
+    def step(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
+        with clear_errors():
+            results = list(run(context.partition_key if context.has_partition_key else ""))
+        yield from results
+
+    return step
+
+
+# --- their specs ------------------------------------------------------------------------------------------
+
+
+def spec(
+    key: Sequence[str],
+    description: str,
+    *,
+    code_version: str,
+    deps: Sequence[dg.AssetDep] = (),
+    kinds: set[str] | None = None,
+    schema: pa.Schema | None = None,
+) -> dg.AssetSpec:
+    """Spec of an asset: its stage is the first part of its key, and its group.
+
+    Args:
+        key: of the asset.
+        description: what it is, and what a row is where it is a table.
+        code_version: of the code and settings that make it.
+        deps: what it is made from.
+        kinds: what it is kept in; Parquet if none are given.
+        schema: of its table, whose columns are shown.
+    """
+    return dg.AssetSpec(
+        key=list(key),
+        description=description,
+        deps=list(deps),
+        group_name=key[0],
+        code_version=code_version,
+        kinds=kinds or {"parquet"},
+        owners=OWNERS,
+        metadata={} if schema is None else {"dagster/column_schema": column_schema(schema)},
+    )
+
+
+def dep(key: Sequence[str], mapping: dg.PartitionMapping | None = None) -> dg.AssetDep:
+    """A dependency; without a mapping, a partition depends on the equal one, or on all."""
+    return dg.AssetDep(dg.AssetKey(list(key)), partition_mapping=mapping)
+
+
+def check_spec(key: Sequence[str], check: Check) -> dg.AssetCheckSpec:
+    """Spec of a check whose outcome the asset's own step returns."""
+    return dg.AssetCheckSpec(check.name, asset=list(key), description=check.description, blocking=check.blocking)
+
+
+def column_schema(schema: pa.Schema) -> dg.TableSchema:
+    """An Arrow schema as the UI shows it."""
+    return dg.TableSchema(
+        columns=[
+            dg.TableColumn(field.name, str(field.type), constraints=dg.TableColumnConstraints(nullable=field.nullable))
+            for field in schema
+        ]
+    )
+
+
+def step_name(key: Sequence[str]) -> str:
+    """Name of the step that makes an asset: letters, digits and _ only, and another one for every other key."""
+    plain = "__".join(key)
+    if all(_PLAIN_PART.fullmatch(part) for part in key):
+        return plain
+    return f"{_OTHER_CHARACTER.sub('_', plain)}__{fingerprint(list(key))[:8]}"
+
+
+_PLAIN_PART = re.compile(r"[A-Za-z0-9]+(_[A-Za-z0-9]+)*")
+_OTHER_CHARACTER = re.compile(r"[^A-Za-z0-9_]")

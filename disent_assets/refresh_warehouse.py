@@ -1,0 +1,75 @@
+"""The warehouse of a workspace: built from the tables that are there, unless it is up to date.
+
+What belongs here: which files are loaded, and when. What does not: SQL, and how a file is built.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from disent_assets.duckdb_warehouse import INPUTS, build_warehouse
+from disent_assets.resources import SQL
+from disent_core.experiment.result import Check, StepResult
+from disent_core.experiment.tables import refresh_methods, stored_tables
+from disent_core.experiment.workspace import Workspace
+from disent_core.storage.files import locked, read_sealed, sound, unless_damaged, write_sealed_text
+from disent_core.storage.tables import content_of, fingerprint
+
+CODE_VERSION = "1"
+
+
+def warehouse_checks() -> dict[str, Check]:
+    """The checks of `sql/checks` by name; one of severity `error` keeps the last warehouse, so none blocks here."""
+    paths = sorted((SQL / "checks").glob("*.sql"))
+    return {path.stem: Check(path.stem, _first_line(path), blocking=False) for path in paths}
+
+
+def _first_line(path: Path) -> str:
+    return path.read_text(encoding="utf-8").split("\n", 1)[0].removeprefix("-- ")
+
+
+def refresh_warehouse(workspace: Workspace) -> StepResult:
+    """Build the warehouse, unless it was built from equal tables and equal SQL.
+
+    Raises:
+        TableError: if a table is damaged, or a check of severity `error` fails. The last warehouse stays.
+    """
+    with locked(workspace.warehouse):
+        refresh_methods(workspace)
+        stored = stored_tables(workspace)
+        inputs = {name: stored[name] for name in INPUTS}
+        contents = {name: [content_of(path) for path in paths] for name, paths in inputs.items()}
+        wanted = fingerprint(CODE_VERSION, contents, _sql_hash())
+        # Written after the swap: a run killed in between builds once more.
+        record = workspace.warehouse.with_suffix(".json")
+        is_whole, written = sound(workspace.warehouse) is not None, unless_damaged(lambda: read_sealed(record))
+        if is_whole and written is not None and (last := json.loads(written))["inputs"] == wanted:
+            return _result(last, is_reused=True)
+        report = build_warehouse(inputs, SQL, workspace.warehouse)
+        offending = {check.name: check.offending for check in report.checks}
+        last = {"inputs": wanted, "checks": offending, "rows": dict(report.rows), "build_seconds": report.seconds}
+        write_sealed_text(record, json.dumps(last, indent=2) + "\n")
+        return _result(last, is_reused=False)
+
+
+def _result(last: Mapping[str, Any], *, is_reused: bool) -> StepResult:
+    checks = warehouse_checks()
+    return StepResult(
+        rows=None,
+        content=last["inputs"],
+        is_reused=is_reused,
+        figures={
+            "build_seconds": last["build_seconds"],
+            **{f"rows/{name}": rows for name, rows in last["rows"].items()},
+        },
+        checks=tuple(checks[name].result(rows == 0, rows=rows) for name, rows in last["checks"].items()),
+    )
+
+
+def _sql_hash() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(path for path in SQL.rglob("*") if path.suffix in {".sql", ".csv"}):
+        digest.update(path.relative_to(SQL).as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,201 @@
+"""Stage `corpora`: files as published -> `utterances` and `sentence_pairs`."""
+
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from disent_core.config.load import Config
+from disent_core.config.sections import CorpusConfig
+from disent_core.corpora import pair_reader, reader
+from disent_core.corpora.download import fetch
+from disent_core.corpora.languages import split_codes
+from disent_core.corpora.splits import draw_splits, limited
+from disent_core.experiment.result import Check, CheckResult, StepResult, result_of
+from disent_core.experiment.workspace import SENTENCE_PAIRS, UTTERANCES, Workspace
+from disent_core.storage.tables import SCHEMAS, Refreshed, fingerprint, read_table, refresh_table
+from disent_core.text import language_part
+
+CODE_VERSION = "1"
+
+UNIQUE_UTTERANCES = Check("ids_are_unique", "No utterance id occurs twice in a corpus and language.", True)
+TAGGED_TOKENS = Check("tags_match_tokens", "Every token has one slot tag.", True)
+ALL_SPLITS = Check("every_split_has_rows", "Train, dev and test are all there.", False)
+UNIQUE_PAIRS = Check("ids_are_unique", "No id of a pair occurs twice in a corpus.", True)
+SPLITS_APART = Check("no_sentence_is_in_two_splits", "No sentence of training is in dev or test too.", False)
+
+
+# --- downloads --------------------------------------------------------------------------------------------
+
+
+def remote_corpora(config: Config) -> list[CorpusConfig]:
+    """Corpora that the configuration names by URL."""
+    return [corpus for corpus in config.corpora if corpus.url]
+
+
+def download(workspace: Workspace) -> dict[str, int]:
+    """Fetch the archives that are named by URL and are not on disk yet; bytes by corpus.
+
+    Raises:
+        CorpusError: if an archive can't be fetched, or is not the one that the configuration names.
+    """
+    sizes = {}
+    for corpus in remote_corpora(workspace.config):
+        assert corpus.url is not None  # that is what makes it remote
+        path = workspace.corpus_path(corpus.name)
+        if corpus.path is None or not path.exists():  # a file that the user has put at `path` is used as it is
+            fetch(corpus.url, path, sha256=corpus.sha256, size=corpus.size)
+        sizes[corpus.name] = path.stat().st_size
+    return sizes
+
+
+# --- utterances -------------------------------------------------------------------------------------------
+
+
+def utterances_version(config: Config) -> str:
+    """Fingerprint of the code and settings that make `utterances`."""
+    corpora = [
+        (corpus.name, corpus.format, config.locales[corpus.name]) for corpus in config.corpora if not corpus.is_of_pairs
+    ]
+    return fingerprint(CODE_VERSION, corpora)
+
+
+def refresh_utterances(workspace: Workspace, language: str) -> StepResult:
+    """Make `utterances` of a language: one file a corpus.
+
+    Raises:
+        CorpusError: if a corpus can't be read.
+    """
+    corpora = workspace.config.corpora_of(language)
+    refreshed = [_refresh(workspace, corpus, language) for corpus in corpora]
+    paths = [workspace.table(*UTTERANCES, corpus.name, language) for corpus in corpora]
+    return result_of(refreshed, checks=_check_utterances(paths))
+
+
+def _refresh(workspace: Workspace, corpus: CorpusConfig, language: str) -> Refreshed:
+    path = workspace.corpus_path(corpus.name)
+    locale = workspace.config.locales[corpus.name][language]
+    content = content_hash(workspace, corpus, language)
+    return refresh_table(
+        workspace.table(*UTTERANCES, corpus.name, language),
+        SCHEMAS["utterances"],
+        inputs=fingerprint(CODE_VERSION, corpus.format, locale, content, *_selection(corpus)),
+        make=lambda: _prepared(
+            reader(corpus.format).read_utterances(path, locale, corpus=corpus.name, language=language), corpus
+        ),
+    )
+
+
+def _selection(corpus: CorpusConfig) -> tuple[object, ...]:
+    """The part of a corpus that the configuration selects; empty where that is everything as published."""
+    return (corpus.limit, corpus.shares) if corpus.limit or corpus.shares else ()
+
+
+def _prepared(table: pa.Table, corpus: CorpusConfig) -> pa.Table:
+    if corpus.shares is not None:
+        table = draw_splits(table, corpus.shares)
+    return limited(table, corpus.limit)
+
+
+def _check_utterances(paths: Sequence[Path]) -> list[CheckResult]:
+    names = ["corpus", "utterance_id", "split", "tokens", "slot_tags"]
+    rows = pa.concat_tables([read_table(path, SCHEMAS["utterances"], names) for path in paths])
+    repeated = len(rows) - len(rows.group_by(["corpus", "utterance_id"]).aggregate([]))
+    lengths = (pc.list_value_length(rows[name]) for name in ("tokens", "slot_tags"))
+    odd = pc.sum(pc.not_equal(*lengths)).as_py() or 0
+    missing = sorted({"train", "dev", "test"} - set(rows["split"].unique().to_pylist()))
+    return [
+        UNIQUE_UTTERANCES.result(repeated == 0, repeated=repeated),
+        TAGGED_TOKENS.result(odd == 0, rows=odd),
+        ALL_SPLITS.result(not missing, missing=missing),
+    ]
+
+
+# --- sentence pairs ---------------------------------------------------------------------------------------
+
+
+def sentence_pairs_version(config: Config) -> str:
+    """Fingerprint of the code and settings that make `sentence_pairs`."""
+    corpora = [(corpus.name, corpus.format, *_selection(corpus)) for corpus in config.corpora if corpus.is_of_pairs]
+    return fingerprint(CODE_VERSION, corpora)
+
+
+def refresh_sentence_pairs(workspace: Workspace, pair: str) -> StepResult:
+    """Make `sentence_pairs` of a language pair: one file a corpus.
+
+    Raises:
+        CorpusError: if a corpus can't be read.
+    """
+    corpora = workspace.config.corpora_of_sentence_pair(pair)
+    refreshed = [_refresh_pairs(workspace, corpus, pair) for corpus in corpora]
+    paths = [workspace.table(*SENTENCE_PAIRS, corpus.name, pair) for corpus in corpora]
+    return result_of(refreshed, checks=_check_pairs(paths))
+
+
+def _refresh_pairs(workspace: Workspace, corpus: CorpusConfig, pair: str) -> Refreshed:
+    path = workspace.corpus_path(corpus.name)
+    return refresh_table(
+        workspace.table(*SENTENCE_PAIRS, corpus.name, pair),
+        SCHEMAS["sentence_pairs"],
+        inputs=fingerprint(CODE_VERSION, corpus.format, pair, pair_hash(workspace, corpus, pair), *_selection(corpus)),
+        make=lambda: _prepared(pair_reader(corpus.format).read_pairs(path, pair, corpus=corpus.name), corpus),
+    )
+
+
+def _check_pairs(paths: Sequence[Path]) -> list[CheckResult]:
+    names = ["corpus", "pair_id", "split", "source_key", "target_key"]
+    rows = pa.concat_tables([read_table(path, SCHEMAS["sentence_pairs"], names) for path in paths])
+    repeated = len(rows) - len(rows.group_by(["corpus", "pair_id"]).aggregate([]))
+    shared = sum(_in_two_splits(rows, side) for side in ("source_key", "target_key"))
+    return [
+        UNIQUE_PAIRS.result(repeated == 0, repeated=repeated),
+        SPLITS_APART.result(shared == 0, sentences=shared),
+    ]
+
+
+def _in_two_splits(rows: pa.Table, side: str) -> int:
+    """Sentences of training that another split of the same corpus has."""
+    counts = rows.group_by(["corpus", side]).aggregate([("split", "distinct")])
+    return sum("train" in splits and len(splits) > 1 for splits in counts["split_distinct"].to_pylist())
+
+
+# --- versions of the published files ----------------------------------------------------------------------
+
+
+def content_hash(workspace: Workspace, corpus: CorpusConfig, language: str) -> str:
+    """Hash of the lines that a language of a corpus is read from.
+
+    Raises:
+        CorpusError: if they can't be read.
+    """
+    locale = workspace.config.locales[corpus.name][language]
+    return reader(corpus.format).content_hash(workspace.corpus_path(corpus.name), locale)
+
+
+def pair_hash(workspace: Workspace, corpus: CorpusConfig, pair: str) -> str:
+    """Hash of the lines that a pair of a corpus is read from.
+
+    Raises:
+        CorpusError: if they can't be read.
+    """
+    return pair_reader(corpus.format).content_hash(workspace.corpus_path(corpus.name), pair)
+
+
+def word_list_hash(workspace: Workspace, pair: str) -> str | None:
+    """Hash of the word list of a pair, None where there is none."""
+    path = word_list(workspace, pair)
+    return None if path is None else sha256(path.read_bytes()).hexdigest()
+
+
+def word_list(workspace: Workspace, pair: str) -> Path | None:
+    """The word list with which sentences of a pair are code-switched, None where there is none."""
+    folder = workspace.config.targets.code_switching.dictionaries
+    left, right = split_codes(pair)
+    if folder is None or (left == "en") == (right == "en"):
+        return None
+    foreign = right if left == "en" else left
+    names = [f"{prefix}{code}.txt" for code in (foreign, language_part(foreign)) for prefix in ("", "en-")]
+    paths = [workspace.config.resolve(folder) / name for name in names]
+    return next((path for path in paths if path.is_file()), None)

@@ -1,0 +1,292 @@
+"""Stage `embeddings`: every distinct text of a language x a frozen encoder -> vectors and token states."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from disent_core.config.load import Config
+from disent_core.embeddings.arrays import StateTable, VectorTable
+from disent_core.embeddings.store import STATES, VECTORS, EmbeddingStore
+from disent_core.encoders.configured import LazyEncoder
+from disent_core.encoders.imported import VectorsConfig, known_keys
+from disent_core.errors import TableError, located
+from disent_core.experiment.result import Check, StepResult
+from disent_core.experiment.workspace import (
+    MASKED,
+    SENTENCE_PAIRS,
+    SWITCHED,
+    TEMPLATES,
+    TRAINING_TEMPLATES,
+    UTTERANCES,
+    Workspace,
+)
+from disent_core.storage.files import atomic_path
+from disent_core.storage.tables import SCHEMAS, fingerprint, read_table
+from disent_core.text import text_keys
+from disent_core.training.needs import Need, TextPlan, texts_to_encode
+
+CODE_VERSION = "1"
+SOURCES = (UTTERANCES, MASKED, TEMPLATES, TRAINING_TEMPLATES)
+"""Tables of a language whose texts are encoded."""
+ALL_ENCODED = Check("every_text_is_encoded", "Every text that a later stage reads is there.", True)
+
+
+def version(config: Config, encoder: str) -> str:
+    """Fingerprint of the code and settings that make the embeddings of an encoder."""
+    return fingerprint(CODE_VERSION, config.encoders[encoder], sorted(config.needs(encoder)))
+
+
+def lazy_encoder(workspace: Workspace, name: str) -> LazyEncoder:
+    """The encoder of that name, not loaded yet."""
+    device = workspace.config.experiment.device
+    return LazyEncoder(workspace.config.encoders[name], workspace.pretrained(name), device)
+
+
+def store(workspace: Workspace, encoder: str, language: str) -> EmbeddingStore:
+    """Where the embeddings of one encoder and language lie.
+
+    Raises:
+        EncoderError: if the model of the encoder, or its vectors, are not there.
+    """
+    fingerprint_of_model = lazy_encoder(workspace, encoder).fingerprint
+    return EmbeddingStore(workspace.home, encoder=encoder, fingerprint=fingerprint_of_model, language=language)
+
+
+def open_embeddings(
+    workspace: Workspace, encoder: str, language: str, needs: frozenset[Need]
+) -> tuple[VectorTable, StateTable | None]:
+    """Memory-mapped vectors, and token states where they are needed.
+
+    Raises:
+        TableError: if no text of the language has been encoded.
+    """
+    place = store(workspace, encoder, language)
+    return place.open_vectors(), place.open_states() if Need.TOKEN_STATES in needs else None
+
+
+# --- pretraining ------------------------------------------------------------------------------------------
+
+
+def pretraining_version(config: Config, encoder: str) -> str:
+    """Fingerprint of the code and settings that pretrain an encoder."""
+    return fingerprint(CODE_VERSION, config.encoders[encoder])
+
+
+def pretrain(workspace: Workspace, name: str) -> StepResult:
+    """Pretrain an encoder on the training texts of all corpora, unless it is there already.
+
+    Raises:
+        TableError: if a table of the corpora is not there.
+    """
+    lazy = lazy_encoder(workspace, name)
+    report = lazy.pretrain(lambda: _training_texts(workspace), lambda: _training_pairs(workspace))
+    return StepResult(
+        rows=None,
+        content=lazy.fingerprint,
+        is_reused=report.steps == 0,
+        figures={"pretraining_steps": report.steps, "loss": report.loss, "texts": report.texts},
+    )
+
+
+def _training_texts(workspace: Workspace) -> list[str]:
+    """Distinct training texts of all languages, in a fixed order."""
+    texts: dict[str, None] = {}
+    for language in workspace.config.utterance_languages:
+        for corpus in workspace.config.corpora_of(language, training=True):
+            texts |= dict.fromkeys(_training_by_id(workspace, corpus.name, language).values())
+    for corpus in workspace.config.corpora:
+        for pair in corpus.pairs if corpus.trains else ():
+            texts |= dict.fromkeys(text for two in _training_sentences(workspace, corpus.name, pair) for text in two)
+    return list(texts)
+
+
+def _training_pairs(workspace: Workspace) -> list[tuple[str, str]]:
+    """Training translations of every language pair, in a fixed order."""
+    config = workspace.config
+    pairs: list[tuple[str, str]] = []
+    for left, right in dict.fromkeys(two for entry in config.pair_languages.values() for two in entry):
+        for corpus in config.corpora_of_pair(left, right, training=True):
+            texts = [_training_by_id(workspace, corpus.name, language) for language in (left, right)]
+            pairs += [(text, texts[1][key]) for key, text in texts[0].items() if key in texts[1]]
+        for corpus, name in config.training_pairs(left, right):
+            pairs += _training_sentences(workspace, corpus.name, name)
+    return pairs
+
+
+def _training_sentences(workspace: Workspace, corpus: str, pair: str) -> list[tuple[str, str]]:
+    path = workspace.table(*SENTENCE_PAIRS, corpus, pair)
+    rows = read_table(path, SCHEMAS["sentence_pairs"], ["source", "target", "split"]).to_pylist()
+    return [(row["source"], row["target"]) for row in rows if row["split"] == "train"]
+
+
+def _training_by_id(workspace: Workspace, corpus: str, language: str) -> dict[str, str]:
+    path = workspace.table(*UTTERANCES, corpus, language)
+    rows = read_table(path, SCHEMAS["utterances"], ["utterance_id", "text", "split"]).to_pylist()
+    return {row["utterance_id"]: row["text"] for row in rows if row["split"] == "train"}
+
+
+# --- encoding ---------------------------------------------------------------------------------------------
+
+
+def tables_of(config: Config, encoder: str) -> list[str]:
+    """What the encoder gives: sentence vectors, and token states where a method needs them."""
+    return [VECTORS, STATES] if Need.TOKEN_STATES in config.needs(encoder) else [VECTORS]
+
+
+def encode(workspace: Workspace, name: str, language: str) -> dict[str, StepResult]:
+    """Encode every text of a language that is not stored yet; a result for each of `tables_of`.
+
+    Raises:
+        TableError: if a table that texts come from is not there.
+        EncoderError: if the encoder can't be loaded, or a text can't be encoded.
+    """
+    plan, lazy = text_plan(workspace, name, language), lazy_encoder(workspace, name)
+    place = store(workspace, name, language)
+    place.set_damaged_aside()
+    figures = _encode(lazy, language, place, plan)
+    results = {
+        table: _result(place, table, plan, lazy.fingerprint, figures) for table in tables_of(workspace.config, name)
+    }
+    summary = f"{name}, {language}: {figures['encoded']} texts encoded"
+    return results | {VECTORS: replace(results[VECTORS], summary=summary)}
+
+
+def _encode(lazy: LazyEncoder, language: str, place: EmbeddingStore, plan: TextPlan) -> dict[str, Any]:
+    """Encode what is missing; the model is loaded only if something is."""
+    if not place.missing(plan.texts, states=False) and not place.missing(plan.state_keys, states=True):
+        return {"encoded": 0, "reused": len(plan.texts)}
+    report = place.encode_missing(lazy.load(language), plan.texts, state_keys=plan.state_keys)
+    return {
+        "encoded": report.encoded,
+        "reused": report.reused,
+        "texts_per_second": report.encoded / max(report.seconds, 1e-9),
+        "tokens": report.tokens,
+        "truncated": report.truncated,
+    }
+
+
+def _result(place: EmbeddingStore, table: str, plan: TextPlan, encoder: str, figures: dict[str, Any]) -> StepResult:
+    is_states = table == STATES
+    wanted = plan.state_keys if is_states else plan.texts
+    missing = place.missing(wanted, states=is_states)
+    return StepResult(
+        rows=len(wanted),
+        content=fingerprint(fingerprint(encoder, sorted(wanted))),
+        is_reused=figures["encoded"] == 0,
+        figures=figures,
+        checks=(ALL_ENCODED.result(not missing, missing=len(missing), texts=len(wanted)),),
+    )
+
+
+# --- texts ------------------------------------------------------------------------------------------------
+
+
+def text_plan(workspace: Workspace, encoder: str, language: str) -> TextPlan:
+    """Texts of the language that the encoder's methods and tasks read."""
+    config = workspace.config
+    utterances, masked, templates, training_templates = (
+        [
+            read_table(workspace.table(*key, corpus.name, language), SCHEMAS[key[1]])
+            for corpus in config.corpora_of(language, training=key in (MASKED, TRAINING_TEMPLATES))
+        ]
+        for key in SOURCES
+    )
+    others = list(_texts_of_pairs(workspace, language))
+    return texts_to_encode(utterances, masked, templates, training_templates, config.needs(encoder), others)
+
+
+def _texts_of_pairs(workspace: Workspace, language: str) -> Iterator[tuple[pa.ChunkedArray, pa.ChunkedArray]]:
+    """Keys and texts of the language in every sentence pair and code-switched sentence.
+
+    The training split of a corpus that no head trains on is left out: nothing reads it.
+    """
+    config = workspace.config
+    for corpus in (each for each in config.corpora if each.is_of_pairs):
+        for pair in config.sentence_pairs[corpus.name]:
+            if language not in pair:
+                continue
+            path = workspace.table(*SENTENCE_PAIRS, corpus.name, "-".join(pair))
+            table = read_table(path, SCHEMAS["sentence_pairs"])
+            table = table if corpus.trains else table.filter(pc.not_equal(table["split"], "train"))
+            for side, side_language in zip(("source", "target"), pair, strict=True):
+                if side_language == language:
+                    yield table[f"{side}_key"], table[side]
+            if config.targets.code_switching.dictionaries and corpus.is_switchable:
+                path = workspace.table(*SWITCHED, corpus.name, "-".join(pair))
+                switched = read_table(path, SCHEMAS["code_switched_pairs"])
+                switched = switched.filter(pc.not_equal(switched["split"], "train"))
+                for side in ("switched", "original"):
+                    texts = switched.filter(pc.equal(switched[f"{side}_language"], language))[side]
+                    yield pa.chunked_array([pa.array(text_keys(texts.to_pylist()), pa.string())]), texts
+
+
+# --- texts for vectors that are made elsewhere ------------------------------------------------------------
+
+
+def texts_of(workspace: Workspace, encoder: str, *, only_missing: bool) -> pa.Table:
+    """Distinct texts that an encoder has to embed: `text_key`, `language`, `text`.
+
+    Args:
+        workspace: its tables up to the targets must be there.
+        encoder: name of the encoder.
+        only_missing: leave out texts that the files of imported vectors have.
+
+    Raises:
+        ValueError: if there is no such encoder, or `only_missing` is asked of one that is no imported vectors.
+        TableError: if a table is not there yet.
+    """
+    if encoder not in workspace.config.encoders:
+        raise ValueError(f"unknown encoder {encoder!r}; choose one of {', '.join(workspace.config.encoders)}")
+    settings = workspace.config.encoders[encoder]
+    if only_missing and not isinstance(settings, VectorsConfig):
+        raise ValueError(f"encoder {encoder!r} embeds its texts itself; --missing is for imported vectors")
+    rows: list[tuple[str, str, str]] = []
+    for language in workspace.config.languages:
+        _check_made(workspace, language)
+        known = known_keys(settings, language) if only_missing else ()
+        plan = text_plan(workspace, encoder, language)
+        rows += [(key, language, text) for key, text in plan.texts.items() if key not in known]
+    columns = zip(*rows, strict=True) if rows else ((), (), ())
+    return pa.table([pa.array(column, pa.string()) for column in columns], names=["text_key", "language", "text"])
+
+
+def _check_made(workspace: Workspace, language: str) -> None:
+    """The tables that texts come from are there."""
+    config = workspace.config
+    paths = [
+        workspace.table(*key, corpus.name, language)
+        for key in SOURCES
+        for corpus in config.corpora_of(language, training=key in (MASKED, TRAINING_TEMPLATES))
+    ]
+    paths += [
+        workspace.table(*SENTENCE_PAIRS, corpus, "-".join(pair))
+        for corpus, pairs in config.sentence_pairs.items()
+        for pair in pairs
+        if language in pair
+    ]
+    for path in paths:
+        if not path.is_file():
+            remedy = "Run `disent materialize '+group:targets'` first"
+            raise TableError(located(path, None, "this table does not exist yet", remedy))
+
+
+def write_texts(texts: pa.Table, path: Path) -> None:
+    """Write them as Parquet or, if the file is named so, as JSON lines.
+
+    Raises:
+        ValueError: if it is named otherwise.
+    """
+    if path.suffix not in (".parquet", ".jsonl"):
+        raise ValueError(f"{path} must end in .parquet or .jsonl")
+    with atomic_path(path) as beside:
+        if path.suffix == ".parquet":
+            pq.write_table(texts, beside)
+        else:
+            lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in texts.to_pylist())
+            beside.write_text("".join(lines), encoding="utf-8")

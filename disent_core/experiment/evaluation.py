@@ -1,0 +1,256 @@
+"""Stage `evaluation`: methods x tasks -> metric rows, rankings and outcomes, one file a method, encoder and entry;
+then every two methods of an encoder compared."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache, partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from disent_core.config.load import Config, MethodConfig
+from disent_core.encoders.huggingface import resolve_device
+from disent_core.errors import TableError, located
+from disent_core.evaluation.comparisons import CODE_VERSION as COMPARISONS_VERSION
+from disent_core.evaluation.comparisons import compare
+from disent_core.evaluation.contract import READABLE, LabelProblem, Problem, Task, Texts, task
+from disent_core.evaluation.runner import Evaluated, Label, evaluate
+from disent_core.experiment.embeddings import lazy_encoder, open_embeddings
+from disent_core.experiment.heads import load_head
+from disent_core.experiment.result import Check, CheckResult, StepResult, result_of
+from disent_core.experiment.scopes import scopes
+from disent_core.experiment.workspace import Workspace
+from disent_core.heads.contract import TrainedLabeller, TrainedMethod
+from disent_core.heads.run import describe_head, settings_fingerprint
+from disent_core.storage.files import locked
+from disent_core.storage.tables import SCHEMAS, content_of, fingerprint, read_table, refresh_table
+from disent_core.training.data import text_features
+
+CODE_VERSION = "1"
+TABLES = ("outcomes", "rankings", "metrics")
+"""What a method's step writes; the metrics last: while they are old the step is not done."""
+IN_INTERVAL = Check("values_lie_in_their_interval", "ci_low <= value <= ci_high.", True)
+
+
+def tasks_of(config: Config) -> list[Task]:
+    """The configured tasks."""
+    return [task(name) for name in config.evaluation.tasks]
+
+
+def version(config: Config) -> str:
+    """Fingerprint of the code and settings that measure a method."""
+    return fingerprint(*_measure_version(config))
+
+
+def _measure_version(config: Config) -> tuple[object, ...]:
+    return CODE_VERSION, config.evaluation, [each.code_version for each in tasks_of(config)]
+
+
+# --- measuring --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredMethod(StepResult):
+    """A method on disk that is measured; `metrics` are rows of that table, `metrics_content` their fingerprint."""
+
+    metrics: pa.Table
+    metrics_content: str
+
+
+def refresh_metrics(workspace: Workspace, encoder: str, method: MethodConfig, entry: str) -> MeasuredMethod:
+    """Measure a method on everything that belongs to an entry (see `scopes`), unless that is up to date.
+
+    Args:
+        workspace: its tables up to the head must be there.
+        encoder: name of the encoder.
+        method: the method with its settings.
+        entry: what it was trained on.
+
+    Raises:
+        TableError: if the head, or a table that a task reads, is not there.
+        EncoderError: if an embedding is not finite.
+    """
+    paths = {name: workspace.table("evaluation", name, encoder, method.name, entry) for name in TABLES}
+    inputs = _inputs(workspace, encoder, method, entry)
+    measured = cache(lambda: measure(workspace, encoder, method, entry, inputs))
+    with locked(paths["metrics"].with_suffix("")):  # all three: one measurement gives them
+        refreshed = {
+            name: refresh_table(
+                paths[name], SCHEMAS[name], inputs=inputs, make=partial(lambda name: getattr(measured(), name), name)
+            )
+            for name in TABLES
+        }
+    rows = read_table(paths["metrics"], SCHEMAS["metrics"])
+    result = result_of(
+        [refreshed["metrics"]],
+        figures={"rankings": refreshed["rankings"].info.rows, **_headline(rows)},
+        checks=[_check_intervals(rows)],
+    )
+    return MeasuredMethod(**vars(result), metrics=rows, metrics_content=refreshed["metrics"].info.content)
+
+
+def _inputs(workspace: Workspace, encoder: str, method: MethodConfig, entry: str) -> str:
+    """Fingerprint of everything that the metrics depend on."""
+    config = workspace.config
+    return fingerprint(
+        *_measure_version(config),
+        _content_of_method(workspace, encoder, method, entry),
+        lazy_encoder(workspace, encoder).fingerprint,
+        [content_of(workspace.table(*source)) for source in _sources(workspace, entry, method)],
+        method.corpora if method.method.is_trained else config.pairs_of(method),
+    )
+
+
+def _content_of_method(workspace: Workspace, encoder: str, method: MethodConfig, entry: str) -> str:
+    untrained = fingerprint(method.name, method.method.code_version, settings_fingerprint(method.settings))
+    if not method.method.is_trained:
+        return untrained
+    weights = workspace.head(encoder, method.name, entry)
+    described = describe_head(weights)
+    if described is None:
+        raise TableError(located(weights, None, "this head does not exist", "Materialise its asset first"))
+    return fingerprint(untrained, described[1])
+
+
+def _headline(metrics: pa.Table) -> dict[str, float]:
+    """The means over seeds, under keys that stay the same from run to run, so that the UI plots them."""
+    return {
+        f"{row['task']}/{row['evaluated_on']}/{row['embedding']}/{row['metric']}": row["value"]
+        for row in metrics.to_pylist()
+        if row["seed"] is None
+    }
+
+
+def _check_intervals(metrics: pa.Table) -> CheckResult:
+    inside = pc.and_kleene(
+        pc.less_equal(metrics["ci_low"], metrics["value"]), pc.less_equal(metrics["value"], metrics["ci_high"])
+    )
+    odd = len(metrics) - (pc.sum(pc.fill_null(inside, True)).as_py() or 0)
+    return IN_INTERVAL.result(odd == 0, rows=odd)
+
+
+def measure(workspace: Workspace, encoder: str, method: MethodConfig, entry: str, inputs: str) -> Evaluated:
+    """Metrics, rankings and outcomes of one method on one entry; `inputs` is written into every row."""
+    config = workspace.config
+    trained = load_head(workspace, encoder, method, entry, resolve_device(config.experiment.device))
+    return evaluate(
+        problems(workspace, tasks_of(config), entry, method),
+        Embedder(workspace, encoder, method, trained) if isinstance(trained, TrainedMethod) else None,
+        _labeller(workspace, method, trained) if isinstance(trained, TrainedLabeller) else None,
+        method=method.name,
+        encoder=encoder,
+        trained_on=entry if method.method.is_trained else "",
+        seeds=config.seeds_of(method) if method.method.is_seeded else None,
+        config=config.evaluation,
+        fingerprint=inputs,
+        created_at=datetime.now(UTC),
+    )
+
+
+class Embedder:
+    """Embeds stored texts with one method; gives nothing of a language that the method can't embed."""
+
+    def __init__(self, workspace: Workspace, encoder: str, method: MethodConfig, trained: TrainedMethod) -> None:
+        self.trained = trained
+        # Once a language: files are checked whole when they are opened, and a step asks hundreds of times.
+        self.tables = cache(lambda language: open_embeddings(workspace, encoder, language, method.needs))
+
+    def __call__(self, texts: Texts, seed: int | None) -> Mapping[str, np.ndarray]:
+        if self.trained.languages is not None and texts.language not in self.trained.languages:
+            return {}
+        tables = self.tables(texts.language)
+        return self.trained.embed(text_features(texts.keys, *tables, language=texts.language, texts=texts.texts), seed)
+
+
+def _labeller(workspace: Workspace, method: MethodConfig, trained: TrainedLabeller) -> Label:
+    """Tags sentences of the languages and corpora that it was trained on: another corpus has tags of its own."""
+
+    def label(problem: LabelProblem, seed: int | None) -> list[list[str]] | None:
+        language = problem.evaluated_on
+        corpora = {corpus.name for corpus in workspace.config.trained_corpora(method, language)}
+        if language not in trained.languages or problem.dataset not in corpora:
+            return None
+        return trained.label(problem.sentences, language, seed)
+
+    return label
+
+
+# --- what is measured -------------------------------------------------------------------------------------
+
+
+def problems(
+    workspace: Workspace, tasks: Sequence[Task], entry: str, method: MethodConfig
+) -> list[Problem | LabelProblem]:
+    """Everything that the tasks measure with an entry of a method: see `scopes`."""
+    config, all_problems = workspace.config, []
+    for scope in scopes(config, method, entry):
+        for each in tasks:
+            if scope.has(each):
+                tables = {
+                    (table, part): read_table(
+                        workspace.table(READABLE[table], table, scope.corpus, part), SCHEMAS[table]
+                    )
+                    for table, part in made(config, scope.partitions([each]))
+                }
+                all_problems += each.problems(scope.inputs(tables), config.evaluation)
+    return all_problems
+
+
+def made(config: Config, parts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Those of the tables that the configuration makes: without word lists nothing is code-switched."""
+    has_words = config.targets.code_switching.dictionaries is not None
+    return [part for part in parts if has_words or part[0] != "code_switched_pairs"]
+
+
+def _sources(workspace: Workspace, entry: str, method: MethodConfig) -> list[tuple[str, ...]]:
+    """Every table file that the tasks read for an entry."""
+    config = workspace.config
+    return list(
+        dict.fromkeys(
+            (READABLE[table], table, scope.corpus, part)
+            for scope in scopes(config, method, entry)
+            for table, part in made(config, scope.partitions(tasks_of(config)))
+        )
+    )
+
+
+# --- comparisons ------------------------------------------------------------------------------------------
+
+
+def comparisons_version(config: Config) -> str:
+    """Fingerprint of the code and settings that compare methods."""
+    return fingerprint(
+        COMPARISONS_VERSION, _ranked(config), config.evaluation.bootstrap_samples, config.evaluation.bootstrap_seed
+    )
+
+
+def _ranked(config: Config) -> dict[str, tuple[str, ...]]:
+    return {each.name: each.ranked for each in tasks_of(config)}
+
+
+def refresh_comparisons(workspace: Workspace, encoder: str) -> StepResult:
+    """Test every two measured methods of an encoder against each other, unless that is up to date."""
+    config = workspace.config
+    paths = [
+        workspace.table("evaluation", "outcomes", encoder, method.name, entry)
+        for method in config.methods_of(encoder)
+        for entry in config.pairs_of(method)
+    ]
+    paths = [path for path in paths if path.is_file()]
+    inputs = fingerprint(comparisons_version(config), [content_of(path) for path in paths])
+    refreshed = refresh_table(
+        workspace.comparisons(encoder),
+        SCHEMAS["comparisons"],
+        inputs=inputs,
+        make=lambda: compare(
+            (read_table(path, SCHEMAS["outcomes"]) for path in paths),
+            _ranked(config),
+            samples=config.evaluation.bootstrap_samples,
+            seed=config.evaluation.bootstrap_seed,
+            fingerprint=inputs,
+            created_at=datetime.now(UTC),
+        ),
+    )
+    return result_of([refreshed])

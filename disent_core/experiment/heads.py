@@ -1,0 +1,246 @@
+"""Stage `heads`: aligned pairs x embeddings x method -> weights of every seed, with their training curve."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from jaxtyping import Float
+
+from disent_core.config.load import MethodConfig
+from disent_core.encoders.contract import EncoderFiles
+from disent_core.encoders.huggingface import resolve_device
+from disent_core.errors import TrainingError
+from disent_core.experiment.embeddings import lazy_encoder, open_embeddings
+from disent_core.experiment.result import Check, StepResult
+from disent_core.experiment.workspace import ALIGNED, SENTENCE_PAIRS, TRAINING_TEMPLATES, UTTERANCES, Key, Workspace
+from disent_core.heads.contract import TrainedLabeller, TrainedMethod
+from disent_core.heads.run import HeadFiles, HeadReport, HeadRun, settings_fingerprint, train_head
+from disent_core.storage.tables import SCHEMAS, fingerprint, read_table
+from disent_core.training.build_data import training_data
+from disent_core.training.data import SIDES, TrainingData, text_features
+from disent_core.training.needs import Need, training_fingerprint
+
+TABLES: dict[Need, Key] = {Need.TEMPLATE_PAIRS: TRAINING_TEMPLATES, Need.UTTERANCES: UTTERANCES}
+"""What some methods read of every language that has utterances."""
+CONVERGED = Check("training_has_converged", "No seed's best epoch is its last one: training was not cut short.", False)
+SHOWN_TEXTS = 400
+"""Texts of each language in the pictures of embeddings."""
+SHOWN_EMBEDDINGS = ("sentence", "meaning", "language")
+
+
+def version(method: MethodConfig) -> str:
+    """Of the code and the settings of a method."""
+    return f"{method.method.code_version}-{settings_fingerprint(method.settings)[:8]}"
+
+
+# --- training ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedHead(StepResult):
+    """A head on disk.
+
+    Attributes:
+        run: what was trained.
+        curve: its losses: rows of `training_curve`.
+        fingerprint: of its weights.
+    """
+
+    run: HeadRun
+    curve: pa.Table
+    fingerprint: str
+
+
+def train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: str) -> TrainedHead:
+    """Train one head for every seed, unless it is there already.
+
+    Args:
+        workspace: its tables up to the embeddings must be there.
+        encoder: name of the encoder.
+        method: the method with its settings.
+        trained_on: entry of the configuration: a language pair, a mixture of several, or one language.
+
+    Raises:
+        TableError: if a table that it trains on is not there.
+        TrainingError: if training can't start or diverges; it names the head.
+    """
+    try:
+        run, report = _train(workspace, encoder, method, trained_on)
+    except TrainingError as error:
+        raise TrainingError(f"{method.name} on {encoder}, {trained_on}: {error}") from error
+    curve = read_table(head_files(workspace, run).curve, SCHEMAS["training_curve"])
+    best = curve.filter(pc.and_(curve["is_best"], pc.equal(curve["split"], "dev"))).to_pylist()
+    cut_short = _cut_short(method, curve, best)
+    return TrainedHead(
+        rows=report.curve.rows,
+        content=fingerprint(report.content),
+        is_reused=report.is_reused,
+        figures={
+            "steps": report.steps,
+            "training_seconds": report.seconds,
+            "epochs": pc.max(curve["epoch"]).as_py(),
+            **({"began_with_weights": report.began_with} if report.began_with else {}),
+            **{f"dev_{term}": value for term, value in _final(best).items()},
+        },
+        checks=(CONVERGED.result(not cut_short, cut_short_seeds=cut_short),),
+        summary=f"{run.title}: {report.steps} steps trained in {report.seconds:.1f} s",
+        run=run,
+        curve=curve,
+        fingerprint=report.content,
+    )
+
+
+def _train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: str) -> tuple[HeadRun, HeadReport]:
+    config, needs, paired = workspace.config, method.needs, not method.method.labels
+    aligned = _aligned(workspace, trained_on) if paired else SCHEMAS["aligned_pairs"].empty_table()
+    tables = {need: _of_languages(workspace, method, key, trained_on) for need, key in TABLES.items() if need in needs}
+    templates, utterances = tables.get(Need.TEMPLATE_PAIRS, []), tables.get(Need.UTTERANCES)
+    sentences = _sentences(workspace, trained_on) if Need.UTTERANCES in needs and paired else []
+    run = HeadRun(
+        name=method.name,
+        method=method.method,
+        settings=method.settings,
+        encoder=encoder,
+        trained_on=trained_on,
+        seeds=config.seeds_of(method),
+        data_fingerprint=training_fingerprint(aligned, needs, templates, utterances or []),
+        encoder_fingerprint=lazy_encoder(workspace, encoder).fingerprint,
+    )
+
+    def open_data() -> TrainingData:
+        vectors, states = {}, {}
+        for language in config.languages_of(trained_on):
+            vectors[language], states[language] = open_embeddings(workspace, encoder, language, needs)
+        return training_data(
+            [aligned],
+            vectors,
+            states if Need.TOKEN_STATES in needs else None,
+            masked=Need.MASKED_TARGETS in needs,
+            paired=paired,
+            templates=templates,
+            utterances=utterances,
+            sentences=sentences,
+            encoder=encoder_files(workspace, encoder, method),
+        )
+
+    device = resolve_device(config.experiment.device)
+    return run, train_head(run, head_files(workspace, run), open_data, device=device)
+
+
+def _cut_short(method: MethodConfig, curve: pa.Table, best: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Seeds of a method that may stop early whose best epoch is the last one."""
+    best_epochs = {row["seed"]: row["epoch"] for row in best}  # in the order of epochs: the last one counts
+    last_epochs = dict(zip(curve["seed"].to_pylist(), curve["epoch"].to_pylist(), strict=True))
+    may_stop_early = method.method.may_stop_early(method.settings)
+    return [seed for seed, epoch in best_epochs.items() if may_stop_early and epoch == last_epochs[seed]]
+
+
+def _final(best: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Mean over seeds of each dev term at the epoch that was kept: the last of a seed's best ones."""
+    by_term: dict[str, dict[int, float]] = {}
+    for row in best:
+        by_term.setdefault(row["term"], {})[row["seed"]] = row["value"]
+    return {term: sum(values.values()) / len(values) for term, values in by_term.items()}
+
+
+# --- files and tables -------------------------------------------------------------------------------------
+
+
+def head_files(workspace: Workspace, run: HeadRun) -> HeadFiles:
+    """Where a head's files lie."""
+    place = (run.encoder, run.name, run.trained_on)
+    return HeadFiles(
+        weights=workspace.head(*place), curve=workspace.training_curve(*place), checkpoint=workspace.checkpoint(*place)
+    )
+
+
+def load_head(
+    workspace: Workspace, encoder: str, method: MethodConfig, entry: str, device: str
+) -> TrainedMethod | TrainedLabeller:
+    """A head, ready to embed; an untrained method needs no files.
+
+    Args:
+        workspace: where the head was trained.
+        encoder: name of the encoder.
+        method: the method with its settings.
+        entry: what it was trained on.
+        device: "cpu" or "cuda".
+    """
+    files = encoder_files(workspace, encoder, method)
+    return method.method.load(workspace.head(encoder, method.name, entry), method.settings, device, files)
+
+
+def encoder_files(workspace: Workspace, encoder: str, method: MethodConfig) -> EncoderFiles | None:
+    """The model, for methods that tune it."""
+    return lazy_encoder(workspace, encoder).files if Need.ENCODER in method.needs else None
+
+
+def _aligned(workspace: Workspace, entry: str) -> pa.Table:
+    return read_table(workspace.table(*ALIGNED, entry), SCHEMAS["aligned_pairs"])
+
+
+def _of_languages(
+    workspace: Workspace, method: MethodConfig, key: Key, entry: str, columns: Sequence[str] | None = None
+) -> list[pa.Table]:
+    """The table `key` of every language of the entry and every corpus that has it and that the method trains on."""
+    config = workspace.config
+    return [
+        read_table(workspace.table(*key, corpus.name, language), SCHEMAS[key[1]], columns)
+        for language in config.languages_of(entry)
+        for corpus in config.trained_corpora(method, language)
+    ]
+
+
+def _sentences(workspace: Workspace, entry: str) -> list[pa.Table]:
+    """`sentence_pairs` of every pair of the entry and every corpus that trains on it."""
+    config = workspace.config
+    return [
+        read_table(workspace.table(*SENTENCE_PAIRS, corpus.name, name), SCHEMAS["sentence_pairs"])
+        for left, right in config.pair_languages[entry]
+        for corpus, name in config.training_pairs(left, right)
+    ]
+
+
+# --- embeddings to show -----------------------------------------------------------------------------------
+
+
+def dev_embeddings(workspace: Workspace, run: HeadRun, method: MethodConfig) -> dict[str, Float[np.ndarray, "texts _"]]:
+    """The first seed's embeddings of some dev texts, by language and embedding: `en meaning`."""
+    aligned = _aligned(workspace, run.trained_on)
+    dev = aligned.filter(pc.equal(aligned["split"], "dev"))
+    head = load_head(workspace, run.encoder, method, run.trained_on, "cpu")
+    assert isinstance(head, TrainedMethod)  # nothing else is drawn
+    known = _texts(workspace, method, run.trained_on) if Need.ENCODER in method.needs else None
+    points = {}
+    for language in workspace.config.languages_of(run.trained_on):
+        keys = _dev_keys(workspace, method, run.trained_on, language, dev)[:SHOWN_TEXTS]
+        tables = open_embeddings(workspace, run.encoder, language, method.needs)
+        texts = None if known is None else [known[key] for key in keys]
+        features = text_features(keys, *tables, language=language, texts=texts)
+        embedded = head.embed(features, run.seeds[0] if method.method.is_seeded else None)
+        points |= {f"{language} {name}": embedded[name] for name in SHOWN_EMBEDDINGS if name in embedded}
+    return points
+
+
+def _dev_keys(workspace: Workspace, method: MethodConfig, entry: str, language: str, dev: pa.Table) -> list[str]:
+    """Dev texts of a language: those of the pairs, or utterances where the entry is one language."""
+    if entry != language:
+        columns = [dev.filter(pc.equal(dev[f"{side}_language"], language))[f"{side}_key"] for side in SIDES]
+    else:
+        tables = _of_languages(workspace, method, UTTERANCES, entry, ["split", "text_key"])
+        columns = [table.filter(pc.equal(table["split"], "dev"))["text_key"] for table in tables]
+    return [key for keys in columns for key in keys.to_pylist()]
+
+
+def _texts(workspace: Workspace, method: MethodConfig, entry: str) -> dict[str, str]:
+    """Texts of the utterances and sentence pairs that an entry trains on, by address."""
+    by_key: dict[str, str] = {}
+    for table in _of_languages(workspace, method, UTTERANCES, entry, ["text_key", "text"]):
+        by_key |= dict(zip(table["text_key"].to_pylist(), table["text"].to_pylist(), strict=True))
+    for table in _sentences(workspace, entry):
+        for side in SIDES:
+            by_key |= dict(zip(table[f"{side}_key"].to_pylist(), table[side].to_pylist(), strict=True))
+    return by_key

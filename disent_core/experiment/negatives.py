@@ -1,0 +1,79 @@
+"""Stage `negatives`: utterances of one language -> the pool of those that resemble no other.
+
+The scores of all utterances are kept beside the pool, so that the next run updates them.
+"""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from disent_core.config.load import Config
+from disent_core.config.sections import CorpusConfig
+from disent_core.experiment.result import Check, StepResult, result_of
+from disent_core.experiment.workspace import POOL, UTTERANCES, Workspace
+from disent_core.negatives import BLEU_STATE_SCHEMA, bleu_state, pool
+from disent_core.storage.tables import (
+    SCHEMAS,
+    Refreshed,
+    content_of,
+    fingerprint,
+    read_info,
+    read_table,
+    refresh_table,
+    write_table,
+)
+
+CODE_VERSION = "1"
+POOL_HAS_ROWS = Check("pool_is_not_empty", "There are negatives to draw.", False)
+
+
+def version(config: Config) -> str:
+    """Fingerprint of the code and settings that make the pool."""
+    return fingerprint(CODE_VERSION, config.negatives)
+
+
+def refresh_pool(workspace: Workspace, language: str) -> StepResult:
+    """Make `negative_pool` of a language: one file for each corpus that heads train on.
+
+    Raises:
+        TableError: if the utterances of a corpus are not there.
+    """
+    corpora = workspace.config.corpora_of(language, training=True)
+    refreshed = [_refresh(workspace, corpus, language) for corpus in corpora]
+    rows, training = sum(table.info.rows for table in refreshed), _training_utterances(workspace, language)
+    return result_of(
+        refreshed,
+        figures={"share_of_training_utterances": rows / max(training, 1)},
+        checks=[POOL_HAS_ROWS.result(rows > 1, pool=rows, training_utterances=training)],
+    )
+
+
+def _training_utterances(workspace: Workspace, language: str) -> int:
+    paths = [
+        workspace.table(*UTTERANCES, corpus.name, language)
+        for corpus in workspace.config.corpora_of(language, training=True)
+    ]
+    splits = (read_table(path, SCHEMAS["utterances"], ["split"])["split"] for path in paths)
+    return sum(pc.sum(pc.equal(split, "train")).as_py() or 0 for split in splits)
+
+
+def _refresh(workspace: Workspace, corpus: CorpusConfig, language: str) -> Refreshed:
+    """The pool of one corpus; its scores are updated from the last run's, which gives what a fresh run gives."""
+    settings = version(workspace.config)
+    source = workspace.table(*UTTERANCES, corpus.name, language)
+    scores = workspace.table("negatives", "bleu_scores", corpus.name, language)
+
+    def make() -> pa.Table:
+        utterances = read_table(source, SCHEMAS["utterances"])
+        known = read_info(scores)
+        is_usable = known is not None and known.inputs == settings
+        previous = read_table(scores, BLEU_STATE_SCHEMA) if is_usable else None
+        state = bleu_state(utterances, workspace.config.negatives, previous)
+        write_table(scores, state, BLEU_STATE_SCHEMA, inputs=settings)
+        return pool(state, workspace.config.negatives)
+
+    return refresh_table(
+        workspace.table(*POOL, corpus.name, language),
+        SCHEMAS["negative_pool"],
+        inputs=fingerprint(CODE_VERSION, workspace.config.negatives, content_of(source)),
+        make=make,
+    )

@@ -1,0 +1,192 @@
+"""Stage `targets`: utterances with slots -> masked texts, template pairs, and the pairs that heads train on."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import pyarrow as pa
+
+from disent_core.config.load import Config
+from disent_core.config.sections import TargetsConfig
+from disent_core.corpora import reader
+from disent_core.experiment.corpora import word_list, word_list_hash
+from disent_core.experiment.result import StepResult, result_of
+from disent_core.experiment.workspace import (
+    ALIGNED,
+    MASKED,
+    POOL,
+    SENTENCE_PAIRS,
+    SWITCHED,
+    TEMPLATES,
+    TRAINING_TEMPLATES,
+    UTTERANCES,
+    Key,
+    Workspace,
+)
+from disent_core.storage.tables import SCHEMAS, Refreshed, content_of, fingerprint, read_table, refresh_table
+from disent_core.targets.aligned_pairs import LanguageTables, aligned_pairs, aligned_sentences
+from disent_core.targets.code_switching import CODE_VERSION as SWITCHING_VERSION
+from disent_core.targets.code_switching import code_switched, read_dictionary
+from disent_core.targets.masking import mask_utterances
+from disent_core.targets.template_pairs import template_pairs
+
+CODE_VERSION = "1"
+
+
+# --- tables of one language -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LanguageTarget:
+    """A table that is made of the utterances of one corpus and language.
+
+    Attributes:
+        settings: the part of the configuration that it depends on.
+        make: the table, from the utterances.
+        training: whether it is made of those corpora only that heads train on.
+    """
+
+    settings: Callable[[TargetsConfig], object]
+    make: Callable[[pa.Table, TargetsConfig], pa.Table]
+    training: bool
+
+
+OF_LANGUAGES: dict[Key, LanguageTarget] = {
+    MASKED: LanguageTarget(lambda targets: (targets.mask, targets.no_slot_residual), mask_utterances, True),
+    TEMPLATES: LanguageTarget(
+        lambda targets: targets.template_pairs,
+        lambda utterances, targets: template_pairs(utterances, targets.template_pairs),
+        False,
+    ),
+    TRAINING_TEMPLATES: LanguageTarget(
+        lambda targets: targets.training_template_pairs,
+        lambda utterances, targets: template_pairs(utterances, targets.training_template_pairs),
+        True,
+    ),
+}
+
+
+def version(config: Config, key: Key) -> str:
+    """Fingerprint of the code and settings that make one of `OF_LANGUAGES`."""
+    return fingerprint(CODE_VERSION, OF_LANGUAGES[key].settings(config.targets))
+
+
+def refresh_language(workspace: Workspace, key: Key, language: str) -> StepResult:
+    """Make one of `OF_LANGUAGES`: one file a corpus.
+
+    Raises:
+        TableError: if the utterances of a corpus are not there.
+    """
+    target, code = OF_LANGUAGES[key], version(workspace.config, key)
+
+    def refresh(corpus: str) -> Refreshed:
+        source = workspace.table(*UTTERANCES, corpus, language)
+        return refresh_table(
+            workspace.table(*key, corpus, language),
+            SCHEMAS[key[1]],
+            inputs=fingerprint(code, content_of(source)),
+            make=lambda: target.make(read_table(source, SCHEMAS["utterances"]), workspace.config.targets),
+        )
+
+    corpora = workspace.config.corpora_of(language, training=target.training)
+    return result_of([refresh(corpus.name) for corpus in corpora])
+
+
+# --- code-switched sentences ------------------------------------------------------------------------------
+
+
+def switching_version(config: Config) -> str:
+    """Fingerprint of the code and settings that make `code_switched_pairs`."""
+    return fingerprint(CODE_VERSION, SWITCHING_VERSION, config.targets.code_switching)
+
+
+def refresh_switched(workspace: Workspace, pair: str) -> StepResult:
+    """Make `code_switched_pairs` of a pair: one file a corpus, without rows where the pair has no word list.
+
+    Raises:
+        TableError: if the sentence pairs of a corpus are not there.
+        CorpusError: if the word list can't be read.
+    """
+    corpora = workspace.config.switchable_corpora(pair)
+    return result_of([_refresh_switched(workspace, corpus.name, pair) for corpus in corpora])
+
+
+def _refresh_switched(workspace: Workspace, corpus: str, pair: str) -> Refreshed:
+    source, words = workspace.table(*SENTENCE_PAIRS, corpus, pair), word_list(workspace, pair)
+
+    def make() -> pa.Table:
+        if words is None:
+            return SCHEMAS["code_switched_pairs"].empty_table()
+        sentences = read_table(source, SCHEMAS["sentence_pairs"])
+        return code_switched(sentences, read_dictionary(words), workspace.config.targets.code_switching)
+
+    return refresh_table(
+        workspace.table(*SWITCHED, corpus, pair),
+        SCHEMAS["code_switched_pairs"],
+        inputs=fingerprint(switching_version(workspace.config), content_of(source), word_list_hash(workspace, pair)),
+        make=make,
+    )
+
+
+# --- aligned pairs ----------------------------------------------------------------------------------------
+
+
+def refresh_aligned(workspace: Workspace, entry: str) -> StepResult:
+    """Make `aligned_pairs` of an entry: its parallel utterances, then its sentence pairs.
+
+    Raises:
+        TableError: if a table that they are made from is not there.
+        AlignmentError: if utterances that must be parallel are not.
+    """
+    sources, of_sentences = list(_sources(workspace, entry)), list(_sentence_sources(workspace, entry))
+    paths = [
+        *chain.from_iterable(_paths(workspace, *source) for source in sources),
+        *(workspace.table(*SENTENCE_PAIRS, corpus, name) for corpus, name, _, _ in of_sentences),
+    ]
+
+    def make() -> pa.Table:
+        parts = [_align(workspace, *source) for source in sources]
+        parts += [_align_sentences(workspace, *source) for source in of_sentences]
+        return pa.concat_tables([SCHEMAS["aligned_pairs"].empty_table(), *parts])
+
+    contents = [content_of(path) for path in paths]
+    refreshed = refresh_table(
+        workspace.table(*ALIGNED, entry),
+        SCHEMAS["aligned_pairs"],
+        inputs=fingerprint(CODE_VERSION, sources, contents, *([of_sentences] if of_sentences else ())),
+        make=make,
+    )
+    return result_of([refreshed])
+
+
+def _sources(workspace: Workspace, entry: str) -> Iterator[tuple[str, str, str]]:
+    """Corpus and two languages of every part of an entry that utterances give."""
+    for left, right in workspace.config.pair_languages[entry]:
+        for corpus in workspace.config.corpora_of_pair(left, right, training=True):
+            yield corpus.name, left, right
+
+
+def _sentence_sources(workspace: Workspace, entry: str) -> Iterator[tuple[str, str, str, str]]:
+    """Corpus, its pair and the entry's two languages of every part of an entry that sentence pairs give."""
+    for left, right in workspace.config.pair_languages[entry]:
+        for corpus, name in workspace.config.training_pairs(left, right):
+            yield corpus.name, name, left, right
+
+
+def _paths(workspace: Workspace, corpus: str, left: str, right: str) -> list[Path]:
+    return [workspace.table(*key, corpus, language) for language in (left, right) for key in (UTTERANCES, MASKED, POOL)]
+
+
+def _align(workspace: Workspace, corpus: str, left: str, right: str) -> pa.Table:
+    tables = [read_table(path, SCHEMAS[path.parent.parent.name]) for path in _paths(workspace, corpus, left, right)]
+    config = next(each for each in workspace.config.corpora if each.name == corpus)
+    parallel = reader(config.format).PARALLEL
+    return aligned_pairs(
+        f"{left}-{right}", LanguageTables(*tables[:3]), LanguageTables(*tables[3:]), partial=parallel == "some"
+    )
+
+
+def _align_sentences(workspace: Workspace, corpus: str, name: str, left: str, right: str) -> pa.Table:
+    table = read_table(workspace.table(*SENTENCE_PAIRS, corpus, name), SCHEMAS["sentence_pairs"])
+    return aligned_sentences(table, (left, right), is_turned=name != f"{left}-{right}")

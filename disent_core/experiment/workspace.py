@@ -1,0 +1,82 @@
+"""Where things are: a configuration, its folder of results, and the path of everything below it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from disent_core.config.load import Config
+from disent_core.corpora.download import file_name
+from disent_core.storage.tables import safe_part, table_path
+
+Key = tuple[str, ...]
+"""A table: its stage and its name; the key of its asset too."""
+
+UTTERANCES: Key = ("corpora", "utterances")
+SENTENCE_PAIRS: Key = ("corpora", "sentence_pairs")
+POOL: Key = ("negatives", "negative_pool")
+MASKED: Key = ("targets", "masked_utterances")
+TEMPLATES: Key = ("targets", "template_pairs")
+TRAINING_TEMPLATES: Key = ("targets", "training_template_pairs")
+SWITCHED: Key = ("targets", "code_switched_pairs")
+ALIGNED: Key = ("targets", "aligned_pairs")
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A configuration and its folder of results; every stage works in one.
+
+    Attributes:
+        config: what is to be run.
+        home: folder of results.
+    """
+
+    config: Config
+    home: Path
+
+    def table(self, stage: str, table: str, *partition: str) -> Path:
+        """Path of one partition of a table."""
+        return table_path(self.home, stage, table, *partition)
+
+    @property
+    def embeddings(self) -> Path:
+        """Folder of the content-addressed vectors."""
+        return self.home / "tables" / "embeddings"
+
+    def head(self, encoder: str, method: str, trained_on: str) -> Path:
+        """Weights of all seeds of a head."""
+        return self._file("heads", encoder, method, f"{trained_on}.safetensors")
+
+    def training_curve(self, encoder: str, method: str, trained_on: str) -> Path:
+        """Losses of a head by epoch, as a table."""
+        return self.table("heads", "training_curve", encoder, method, trained_on)
+
+    def checkpoint(self, encoder: str, method: str, trained_on: str) -> Path:
+        """State of a training that has not ended."""
+        return self._file("checkpoints", encoder, method, f"{trained_on}.safetensors")
+
+    def comparisons(self, encoder: str) -> Path:
+        """Paired tests between the methods of an encoder."""
+        return self.table("evaluation", "comparisons", encoder)
+
+    def plot(self, *of: str, name: str) -> Path:
+        """A picture: of an encoder, method and entry, or of the warehouse."""
+        return self._file("plots", *of, f"{name}.png")
+
+    def pretrained(self, encoder: str) -> Path:
+        """Model folder of an encoder that the lineage pretrains."""
+        return self._file("encoders", encoder)
+
+    def corpus_path(self, name: str) -> Path:
+        """File or folder of a corpus: the configured path, or the place of its download."""
+        corpus = next(corpus for corpus in self.config.corpora if corpus.name == name)
+        if corpus.path is not None:
+            return self.config.resolve(corpus.path)
+        assert corpus.url is not None  # the configuration has one of the two
+        return self._file("downloads", name, file_name(corpus.url))
+
+    @property
+    def warehouse(self) -> Path:
+        """The DuckDB file."""
+        return self.home / "warehouse.duckdb"
+
+    def _file(self, *parts: str) -> Path:
+        return self.home.joinpath(*(safe_part(part) for part in parts))
