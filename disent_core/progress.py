@@ -13,14 +13,14 @@ SECONDS = 5.0
 class Progress:
     """Tells how much is done, how fast it goes and how long the rest will take: work that is short tells nothing.
 
-    `first` was done before; it counts as done, but not for the rate.
+    `first` was done before; it counts as done, but not for the rate. `total` is None where the end is not known.
     """
 
     log: logging.Logger
-    total: int
+    total: int | float | None
     unit: str
     what: str = ""
-    first: int = 0
+    first: int | float = 0
     clock: Callable[[], float] = time.monotonic
     started: float = field(init=False)
     logged: float = field(init=False)
@@ -28,7 +28,7 @@ class Progress:
     def __post_init__(self) -> None:
         self.started = self.logged = self.clock()
 
-    def advance(self, done: int, detail: Callable[[], str] | None = None) -> None:
+    def advance(self, done: int | float, detail: Callable[[], str] | None = None) -> None:
         """Log `WHAT: DONE of TOTAL UNIT, DETAIL, 3.5 a second, 20 s left`, unless the last line is too recent.
 
         Args:
@@ -41,15 +41,15 @@ class Progress:
         self.logged = now
         each = (now - self.started) / (done - self.first)
         self.log.info(
-            "%s%d of %d %s, %s%s, %.0f s left",
-            *(f"{self.what}: " if self.what else "", done, self.total, self.unit),
-            f"{detail()}, " if detail else "",
-            *(rate(each), (self.total - done) * each),
+            "%s%d%s %s, %s%s%s",
+            *(f"{self.what}: " if self.what else "", done, "" if self.total is None else f" of {self.total:.0f}"),
+            *(self.unit, f"{detail()}, " if detail else "", _rate(each)),
+            "" if self.total is None else f", {(self.total - done) * each:.0f} s left",
         )
 
 
-def rate(seconds_each: float, unit: str = "") -> str:
-    """`3.5 a second` or, of what takes longer, `20.0 a minute`; `3.5 epochs a second` with the unit ` epochs`."""
+def _rate(seconds_each: float) -> str:
+    """`3.5 a second` or, of what takes longer, `20.0 a minute`."""
     if seconds_each > 1:
-        return f"{60 / seconds_each:.1f}{unit} a minute"
-    return f"{1 / max(seconds_each, 1e-9):.1f}{unit} a second"
+        return f"{60 / seconds_each:.1f} a minute"
+    return f"{1 / max(seconds_each, 1e-9):.1f} a second"

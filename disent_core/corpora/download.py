@@ -14,13 +14,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from disent_core.errors import CorpusError, located
+from disent_core.progress import Progress
 from disent_core.storage.files import locked, storage_errors
 from disent_core.storage.tables import safe_part
 
 _LOG = logging.getLogger(__name__)
 SCHEMES = ("http", "https", "file")
 _CHUNK_BYTES = 1 << 18
-_LOG_EVERY_SECONDS = 5.0
 _TIMEOUT_SECONDS = 60
 _PAUSES = (1.0, 4.0, 16.0)
 """Seconds before a server is asked again that failed or was not there."""
@@ -142,16 +142,12 @@ def _receive(url: str, part: Path, *, resumable: bool) -> None:
 
 
 def _copy(read: Callable[[int], bytes], file: BufferedWriter, name: str, start: int, total: int | None) -> None:
-    began = logged = time.monotonic()
+    progress = Progress(_LOG, total and total / 1e6, "MB", what=name, first=start / 1e6)
     done = start
     while chunk := read(_CHUNK_BYTES):
         file.write(chunk)
         done += len(chunk)
-        now = time.monotonic()
-        if now - logged >= _LOG_EVERY_SECONDS:
-            logged, rate = now, (done - start) / (now - began)
-            left = f"of {total / 1e6:.1f} MB, {(total - done) / rate:.0f} s left" if total else "MB"
-            _LOG.info("%s: %.1f %s, %.1f MB/s", name, done / 1e6, left, rate / 1e6)
+        progress.advance(done / 1e6)
 
 
 def _keep_validator(part: Path, headers: Message) -> None:

@@ -9,7 +9,6 @@ deleted at any time.
 """
 
 import logging
-import shutil
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +24,7 @@ from disent_core.embeddings.arrays import KEY, StateTable, VectorTable, keys_arr
 from disent_core.encoders.contract import EncodedBatch, Encoder, FloatName
 from disent_core.errors import EncoderError
 from disent_core.progress import Progress
-from disent_core.storage.files import locked, remove_sealed, sealed_path, unless_damaged
+from disent_core.storage.files import locked, sealed_path, unless_damaged
 from disent_core.storage.tables import fingerprint, safe_part, states_schema, vectors_schema
 
 logger = logging.getLogger(__name__)
@@ -145,19 +144,6 @@ class EmbeddingStore:
         table.rows(list(keys))
         return table
 
-    def compact(self, keep: Collection[str]) -> int:
-        """Drop every text that is not in `keep`, and all arrays; run it while nothing reads. Texts dropped."""
-        kept, dropped = np.unique(np.asarray(list(keep), dtype=KEY)), set()
-        for table in (VECTORS, STATES):
-            for part in self.parts(table):
-                keys = self._part_keys(part)
-                wanted = np.isin(keys, kept)
-                if not wanted.all():
-                    dropped.update(keys[~wanted].tolist())
-                    self._rewrite(part, read_part(part).filter(pa.array(wanted)))
-        shutil.rmtree(self._cache(), ignore_errors=True)
-        return len(dropped)
-
     # --- writing ---
 
     def _encode(
@@ -195,11 +181,6 @@ class EmbeddingStore:
             rows = pa.table(columns, schema=schema)
             rows = rows if is_new.all() else rows.filter(pa.array(is_new))
             _write_part(self.folder(table), rows)
-
-    def _rewrite(self, part: Path, rows: pa.Table) -> None:
-        if len(rows):
-            _write_part(part.parent, rows)
-        remove_sealed(part)
 
     # --- reading ---
 

@@ -14,7 +14,7 @@ from safetensors import safe_open
 
 from disent_core.errors import TrainingError
 from disent_core.heads.contract import Method
-from disent_core.progress import rate
+from disent_core.progress import Progress
 from disent_core.settings import Settings
 from disent_core.storage.files import check_seal, locked, remove_sealed, sound, unless_damaged, write_sealed_text
 from disent_core.storage.tables import SCHEMAS, TableInfo, fingerprint, read_info, write_table
@@ -22,7 +22,6 @@ from disent_core.training.data import TrainingData
 from disent_core.training.epoch import Epoch, curve_table
 
 log = logging.getLogger(__name__)
-_LOG_SECONDS = 5.0
 UNTOLD = frozenset({"checkpoint_seconds"})
 
 
@@ -198,7 +197,7 @@ def _run_epochs(
     run: HeadRun, data: TrainingData, files: HeadFiles, device: str, began_with: str | None
 ) -> Sequence[Epoch]:
     epochs: list[Epoch] = []
-    logged = started = time.monotonic()
+    progress = Progress(log, None, "epochs", what=run.title)
     fit = partial(run.method.fit, data, run.settings, run.seeds, checkpoint=files.checkpoint, device=device)
     if began_with is None:
         fitted = fit(run=run.inputs)
@@ -206,20 +205,17 @@ def _run_epochs(
         fitted = fit(run=fingerprint(run.inputs, began_with), initial=files.weights)
     for epoch in fitted:
         epochs.append(epoch)
-        if time.monotonic() - logged >= _LOG_SECONDS and not epoch.is_replayed:
-            logged = time.monotonic()
-            seconds_each = (logged - started) / sum(not one.is_replayed for one in epochs)
-            log.info(
-                "%s: epoch %d, loss %s, seeds still training %s, %s",
-                run.title,
-                epoch.number,
-                [round(value, 4) for value in (epoch.terms.get("dev") or epoch.terms["train"])["total"]],
-                list(epoch.seeds),
-                rate(seconds_each, " epochs"),
-            )
+        if epoch.is_replayed:
+            progress.first = len(epochs)
+        progress.advance(len(epochs), partial(_state_of, epoch))
     if not epochs:
         raise TrainingError("there was no epoch. Set max_epochs to at least 1")
     return epochs
+
+
+def _state_of(epoch: Epoch) -> str:
+    losses = (epoch.terms.get("dev") or epoch.terms["train"])["total"]
+    return f"loss {[round(value, 4) for value in losses]}, seeds still training {list(epoch.seeds)}"
 
 
 def _curve(run: HeadRun, epochs: Sequence[Epoch]) -> pa.Table:

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from disent_core import progress
-from disent_core.progress import Progress, rate
+from disent_core.progress import Progress
 
 LOG = logging.getLogger("disent_core.test_progress")
 
@@ -79,6 +79,5 @@ def test_a_clock_that_stands_still_does_no_harm(told, monkeypatch):
     assert told([(0.0, 10)]) == ["10 of 10 texts, 1000000000.0 a second, 0 s left"]
 
 
-@pytest.mark.parametrize(("seconds", "expected"), [(0.25, "4.0 epochs a second"), (20.0, "3.0 epochs a minute")])
-def test_a_rate_names_its_unit(seconds, expected):
-    assert rate(seconds, " epochs") == expected
+def test_work_whose_end_is_not_known_has_no_total_and_no_time_left(told):
+    assert told([(5.0, 10)], total=None, unit="epochs") == ["10 epochs, 2.0 a second"]

@@ -270,21 +270,3 @@ def test_values_that_the_stored_type_does_not_hold_are_refused(store, value):
     with pytest.raises(EncoderError, match="a value is not finite in float16"):
         store.encode_missing(encoder, by_key("play"))
     assert store.parts(VECTORS) == []
-
-
-# --- compaction -------------------------------------------------------------------------------------------
-
-
-def test_compaction_drops_what_is_not_kept_and_nothing_else(store, encoder):
-    texts = by_key("play", "stop", "pause")
-    store.encode_missing(encoder, texts, state_keys=texts)
-    assert store.compact([text_key("stop"), text_key("never stored")]) == 2
-    assert store.keys(VECTORS) == store.keys(STATES) == {text_key("stop")}
-    np.testing.assert_array_equal(vectors_of(store, by_key("stop"))[0], encoder.states_of("stop").mean(0))
-    assert store.encode_missing(encoder, texts).encoded == 2
-
-
-def test_compaction_to_nothing_leaves_no_part(store, encoder):
-    store.encode_missing(encoder, by_key("play"))
-    assert store.compact([]) == 1
-    assert store.parts(VECTORS) == []

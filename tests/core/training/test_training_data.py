@@ -383,13 +383,13 @@ def test_a_trained_head_gives_a_row_per_text_for_each_of_its_embeddings(place, n
 
 
 def test_training_tells_its_head_loss_and_rate(place, monkeypatch, caplog):
-    monkeypatch.setattr("disent_core.heads.run._LOG_SECONDS", 0.0)
+    monkeypatch.setattr("disent_core.progress.SECONDS", 0.0)
     with caplog.at_level(logging.INFO, "disent_core.heads.run"):
         place.train(run := head_run())
     assert len(caplog.messages) == 2
     for number, message in enumerate(caplog.messages, start=1):
-        assert message.startswith(f"{run.title}: epoch {number}, loss [")
-        assert re.search(r"seeds still training \[0, 3\], [0-9.]+ epochs a second$", message)
+        assert message.startswith(f"{run.title}: {number} epochs, loss [")
+        assert re.search(r"seeds still training \[0, 3\], [0-9.]+ a second$", message)
 
 
 def test_seeds_have_weights_of_their_own(place):

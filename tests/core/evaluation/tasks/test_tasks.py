@@ -67,7 +67,11 @@ def test_partitions_of_a_task_are_its_languages_in_every_table():
 
 @pytest.mark.parametrize(
     ("option", "found"),
-    [({"tasks": ("x",)}, r"\['x'\]"), ({"top_k": 0}, "top_k must be positive, not 0"), ({"tasks": ("sts", "sts")}, "sts")],
+    [
+        ({"tasks": ("x",)}, r"\['x'\]"),
+        ({"top_k": 0}, "top_k must be positive, not 0"),
+        ({"tasks": ("sts", "sts")}, "sts"),
+    ],
 )
 def test_a_config_out_of_range_is_rejected(option, found):
     with pytest.raises(ValueError, match=found):
