@@ -6,7 +6,7 @@ export DISENT_HOME
 # Threads that wait by spinning slow small steps down many times over when the cores are shared.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: setup demo test faults settings dev dev-test ui-read-only fuzz audit lint bench clean
+.PHONY: setup demo results test faults settings dev dev-test ui-read-only fuzz audit lint bench clean
 
 setup: .venv/.stamp ## make the environment in .venv
 
@@ -19,6 +19,9 @@ setup: .venv/.stamp ## make the environment in .venv
 demo: setup ## the whole lineage on the sample corpora, then the leaderboard
 	$(BIN)/disent materialize
 	$(BIN)/disent leaderboard crosslingual_retrieval
+
+results: setup ## the tables in README and docs, from data/NAME of configs/NAME.toml; HOMES="configs/a.toml=/folder" for others
+	$(BIN)/disent results $(foreach home,$(HOMES),--home $(home))
 
 test: setup ## all tests, a file at a time on each of two cores
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist loadfile

@@ -220,6 +220,25 @@ def report(context: click.Context, output: Path | None, title: str) -> None:
 
 
 @main.command()
+@click.option("--home", "homes", multiple=True, metavar="CONFIG=FOLDER", help="Where the results of CONFIG are.")
+@click.pass_context
+def results(context: click.Context, homes: tuple[str, ...]) -> None:
+    """Write the tables of results in README and docs from warehouses.
+
+    The results of configs/NAME.toml are expected in data/NAME, those of disent.toml in data. A table without a
+    warehouse is kept, but for rows of earlier code, which are marked.
+    """
+    with _errors(context):
+        from disent_assets.resources import PROJECT
+        from disent_assets.results import default_homes, write_results
+
+        given = dict(home.partition("=")[::2] for home in homes)
+        folders = {config: Path(folder).expanduser() for config, folder in given.items()}
+        for line in write_results(PROJECT, default_homes(PROJECT) | folders):
+            click.echo(line)
+
+
+@main.command()
 @click.argument("output", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--encoder", required=True, metavar="NAME", help="As [[encoders]] names it.")
 @click.option("--missing", is_flag=True, help="Only texts that the files of imported vectors do not have.")

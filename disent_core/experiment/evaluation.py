@@ -73,7 +73,7 @@ def refresh_metrics(workspace: Workspace, encoder: str, method: MethodConfig, en
         EncoderError: if an embedding is not finite.
     """
     paths = {name: workspace.table("evaluation", name, encoder, method.name, entry) for name in TABLES}
-    inputs = _inputs(workspace, encoder, method, entry)
+    inputs = metrics_inputs(workspace, encoder, method, entry)
     measured = cache(lambda: measure(workspace, encoder, method, entry, inputs))
     with locked(paths["metrics"].with_suffix("")):  # all three: one measurement gives them
         refreshed = {
@@ -91,8 +91,12 @@ def refresh_metrics(workspace: Workspace, encoder: str, method: MethodConfig, en
     return MeasuredMethod(**vars(result), metrics=rows, metrics_content=refreshed["metrics"].info.content)
 
 
-def _inputs(workspace: Workspace, encoder: str, method: MethodConfig, entry: str) -> str:
-    """Fingerprint of everything that the metrics depend on."""
+def metrics_inputs(workspace: Workspace, encoder: str, method: MethodConfig, entry: str) -> str:
+    """Fingerprint of everything that a method's metrics depend on, from the files that there are now.
+
+    Raises:
+        TableError: if the head, or a table that a task reads, is not there.
+    """
     config = workspace.config
     return fingerprint(
         *_measure_version(config),

@@ -1,0 +1,275 @@
+"""The tables of results in README and docs: written from warehouses, each row with a fingerprint of the code behind it.
+
+A table stands between two comments, and what is outside of them is never changed:
+
+    <!-- results CONFIG ENCODER TASKS: WHAT -->
+    <!-- end -->
+
+CONFIG is a configuration of the project, ENCODER one of its encoders, TASKS the tasks that the figures are of, with
+commas between them, or `all`. WHAT is `DATASET METRIC` (the leaderboard of the one task), the path of a file of
+SQL, or a query. A query with a column `shown_as` gives a row a method, with a column for each value of `shown_as`.
+
+The last column, `code`, is the fingerprint of the code and settings that made a row (`code_of`), or `earlier` where
+they are not those of today: `write_results` writes it so, and a test finds rows that say otherwise.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from disent_assets.duckdb_warehouse import query
+from disent_assets.table_text import render
+from disent_core.config.load import Config, load_config
+from disent_core.errors import TableError
+from disent_core.evaluation.contract import task
+from disent_core.experiment.evaluation import CODE_VERSION, metrics_inputs
+from disent_core.experiment.workspace import Workspace
+from disent_core.heads.run import settings_fingerprint
+from disent_core.storage.files import write_text
+from disent_core.storage.tables import fingerprint
+
+EARLIER = "earlier"
+"""`code` of a row that other code or settings have made than those of today."""
+FILES = ("README.md", "docs/*.md")
+_BLOCK = re.compile(
+    r"<!-- results (?P<config>\S+) (?P<encoder>\S+) (?P<tasks>\S+): (?P<what>.*?) -->\n(?P<body>.*?)<!-- end -->",
+    re.DOTALL,
+)
+_METHODS = ("method", "method_a", "method_b", "left_side", "right_side")
+"""Columns whose cells begin with the name of a method; a row without any of them is of all methods."""
+_LEADERBOARD = """
+select method, embedding, evaluated_on as shown_as, value, ci_low, ci_high, n, seeds
+from leaderboard
+where
+    encoder = '{encoder}' and task = '{task}' and dataset = '{dataset}' and metric = '{metric}' and rank is not null
+    and coalesce(try_cast(settings as json) ->> 'gold', 'z_mean') = 'z_mean'
+qualify row_number() over (
+    partition by method, embedding, evaluated_on order by list_position({pairs}, trained_on), trained_on
+) = 1
+order by list_sort(string_split(evaluated_on, '-')), evaluated_on not like 'en-%', rank, method
+"""
+"""A language of several pairs is shown as the first of the pairs was measured on it; quality by its official score."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A Markdown table: its column names, and its rows as text."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def parse(cls, markdown: str) -> "Table":
+        """The first table of a text; without columns where there is none."""
+        lines = [line.strip() for line in markdown.splitlines() if line.lstrip().startswith("|")]
+        cells = [tuple(cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]) for line in lines]
+        return cls(cells[0] if cells else (), tuple(cells[2:]))
+
+    @property
+    def markdown(self) -> str:
+        """The table as lines of text."""
+        if not self.columns:
+            return ""
+        lines = (self.columns, ("---",) * len(self.columns), *self.rows)
+        return "".join("| " + " | ".join(cells) + " |\n" for cells in lines)
+
+    def methods(self, row: Sequence[str]) -> list[str]:
+        """Names of the methods that a row is about."""
+        named = dict(zip(self.columns, row, strict=True))
+        return [named[column].split()[0] for column in _METHODS if named.get(column)]
+
+    def stamped(self, code: Callable[[Sequence[str], str], str]) -> "Table":
+        """With `code(methods, old)` as the last cell of each row; `old` is empty where there was none."""
+        if not self.columns:
+            return self
+        has_code = self.columns[-1] == "code"
+        bare = [row[:-1] if has_code else row for row in self.rows]
+        columns = self.columns[:-1] if has_code else self.columns
+        table = replace(self, columns=columns)
+        old = [row[-1] if has_code else "" for row in self.rows]
+        rows = tuple((*row, code(table.methods(row), was)) for row, was in zip(bare, old, strict=True))
+        return Table((*columns, "code"), rows)
+
+
+@dataclass(frozen=True)
+class Block:
+    """What stands between two comments: where its figures come from, and the table."""
+
+    config: str
+    encoder: str
+    tasks: str
+    what: str
+    body: str
+
+    @property
+    def table(self) -> Table:
+        """The table as it stands."""
+        return Table.parse(self.body)
+
+    @property
+    def command(self) -> str:
+        """The command that shows the figures, where DISENT_CONFIG and DISENT_HOME name the run."""
+        if self._is_leaderboard:
+            return f"disent leaderboard {self.tasks}"
+        return (
+            f"disent sql {self.what}" if self.what.endswith(".sql") else f'disent sql "{" ".join(self.what.split())}"'
+        )
+
+    def sql(self, project: Path, config: Config) -> str:
+        """The query for the figures."""
+        if self._is_leaderboard:
+            dataset, metric = self.what.split()
+            names = {"encoder": self.encoder, "task": self.tasks, "dataset": dataset, "metric": metric}
+            return _LEADERBOARD.format(pairs=list(config.experiment.pairs), **names)
+        return (project / self.what).read_text(encoding="utf-8") if self.what.endswith(".sql") else self.what
+
+    def code(self, config: Config, methods: Sequence[str]) -> str:
+        """Fingerprint of what would make a row about these methods today; `earlier` where nothing would."""
+        of_encoder = {method.name for method in config.methods_of(self.encoder)} if self.has_encoder(config) else set()
+        if not of_encoder or not set(methods) <= of_encoder:
+            return EARLIER
+        tasks = config.evaluation.tasks if self.tasks == "all" else self.tasks.split(",")
+        return code_of(config, self.encoder, sorted(methods or of_encoder), sorted(tasks))
+
+    def has_encoder(self, config: Config) -> bool:
+        """Whether the configuration still has the encoder."""
+        return self.encoder in config.encoders
+
+    def text(self, table: Table) -> str:
+        """The block with another table."""
+        head = f"<!-- results {self.config} {self.encoder} {self.tasks}: {self.what} -->"
+        return f"{head}\n\n    {self.command}\n\n{table.markdown}<!-- end -->"
+
+    @property
+    def _is_leaderboard(self) -> bool:
+        return re.fullmatch(r"\S+ \S+", self.what) is not None
+
+
+def blocks(text: str) -> list[Block]:
+    """The blocks of a Markdown text."""
+    return [Block(**match.groupdict()) for match in _BLOCK.finditer(text)]
+
+
+def code_of(config: Config, encoder: str, methods: Iterable[str], tasks: Iterable[str]) -> str:
+    """Eight digits for the code and settings behind figures: those of the encoder, of methods, and of the tasks.
+
+    They follow from the configuration and the code alone. What the figures also depend on, data and vectors, is in
+    the column `fingerprint` of `metrics`.
+    """
+    of_methods = [
+        (name, method.method.name, method.method.code_version, settings_fingerprint(method.settings))
+        for name in methods
+        for method in [config.methods[name]]
+    ]
+    of_tasks = [(name, task(name).code_version) for name in tasks]
+    return fingerprint(CODE_VERSION, config.encoders[encoder], of_methods, of_tasks)[:8]
+
+
+# --- writing ----------------------------------------------------------------------------------------------
+
+
+def write_results(project: Path, homes: Mapping[str, Path]) -> list[str]:
+    """Write every table whose configuration has a home with a warehouse; mark rows of earlier code in the others.
+
+    Args:
+        project: folder of README and docs.
+        homes: folder of results by the configuration's path as the comments name it.
+
+    Returns:
+        One line for each table: where it stands, and where its figures come from.
+
+    Raises:
+        DisentError: if a query can't be run, or a configuration can't be read.
+    """
+    said = []
+    for path in result_files(project):
+        text = path.read_text(encoding="utf-8")
+
+        def written(match: re.Match[str], name: str = path.relative_to(project).as_posix()) -> str:
+            block = Block(**match.groupdict())
+            table, source = _table(block, project, homes.get(block.config))
+            earlier = sum(row[-1] == EARLIER for row in table.rows)
+            said.append(f"{name}, {block.command}: {len(table.rows)} rows {source}, {earlier} of earlier code")
+            return block.text(table)
+
+        new = _BLOCK.sub(written, text)
+        if new != text:
+            write_text(path, new)
+    return said
+
+
+def result_files(project: Path) -> list[Path]:
+    """Markdown files that may have tables of results."""
+    return sorted(path for pattern in FILES for path in project.glob(pattern))
+
+
+def default_homes(project: Path) -> dict[str, Path]:
+    """Configuration -> folder of its results, as README names them: `data` for the demo, `data/NAME` for the others."""
+    others = {f"configs/{path.name}": project / "data" / path.stem for path in (project / "configs").glob("*.toml")}
+    return {"disent.toml": project / "data", **others}
+
+
+def _table(block: Block, project: Path, home: Path | None) -> tuple[Table, str]:
+    config = load_config(project / block.config)
+    if home is None or not (home / "warehouse.duckdb").is_file():
+        kept = block.table.stamped(lambda methods, old: old if old == block.code(config, methods) else EARLIER)
+        return kept, f"kept ({block.config} has no warehouse here)"
+    workspace = Workspace(config, home)
+    is_fresh = cache(lambda method: _is_of_this_code(workspace, block.encoder, method))
+    everything = [method.name for method in config.methods_of(block.encoder)]
+
+    def code(methods: Sequence[str], _: str) -> str:
+        today = block.code(config, methods)
+        return today if today != EARLIER and all(map(is_fresh, methods or everything)) else EARLIER
+
+    return shown(query(workspace.warehouse, block.sql(project, config))).stamped(code), f"from {home}"
+
+
+def _is_of_this_code(workspace: Workspace, encoder: str, method: str) -> bool:
+    """Whether the code of today would make the method's metrics from the files that the home has."""
+    sql = f"select distinct fingerprint from metrics where encoder = '{encoder}' and method = '{method}'"
+    made = set(query(workspace.warehouse, sql)["fingerprint"].to_pylist())
+    config = workspace.config.methods[method]
+    try:
+        today = {metrics_inputs(workspace, encoder, config, entry) for entry in workspace.config.pairs_of(config)}
+    except (TableError, OSError):  # a file that the metrics were made from is not there any more
+        return False
+    return made <= today
+
+
+def shown(answer: pa.Table) -> Table:
+    """An answer as a table: as it is, or, if it has a column `shown_as`, with a column for each value of that."""
+    if "shown_as" not in answer.column_names:
+        return Table.parse(render(answer, "markdown"))
+    rows = answer.to_pylist()
+    keys = answer.column_names[: answer.column_names.index("shown_as")]
+    columns = list(dict.fromkeys(row["shown_as"] for row in rows))
+    grouped: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        grouped.setdefault(tuple(str(row[key]) for key in keys), []).append(row)
+    lines = [_line(key, {row["shown_as"]: row for row in own}, columns) for key, own in grouped.items()]
+    return Table((*keys, *columns, "n", "seeds"), tuple(lines))
+
+
+def _line(key: tuple[str, ...], cells: Mapping[str, Mapping[str, Any]], columns: Sequence[str]) -> tuple[str, ...]:
+    counts = sorted({row["n"] for row in cells.values()})
+    seeds = max(row["seeds"] for row in cells.values())
+    return (
+        *key,
+        *(_cell(cells[column]) if column in cells else "" for column in columns),
+        "-".join(str(count) for count in dict.fromkeys((counts[0], counts[-1]))),
+        str(seeds) if seeds else "",
+    )
+
+
+def _cell(row: Mapping[str, Any]) -> str:
+    """`0.807 [0.794, 0.820]`; with four digits where three would say 0."""
+    digits = 4 if 0 < abs(row["value"]) < 0.001 else 3
+    if row["ci_low"] is None or row["ci_high"] is None:
+        return f"{row['value']:.{digits}f}"
+    return f"{row['value']:.{digits}f} [{row['ci_low']:.{digits}f}, {row['ci_high']:.{digits}f}]"

@@ -1,0 +1,157 @@
+"""Tables of results in README and docs: what they say about the code that made them is true."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from disent_assets import results
+from disent_assets.results import EARLIER, Table, blocks, result_files, shown, write_results
+from disent_core.config.load import load_config
+from disent_core.evaluation.tasks import crosslingual_retrieval
+from disent_core.heads import raw
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = """Before.
+<!-- results disent.toml scratch crosslingual_retrieval: sample accuracy_at_1 -->
+
+| method | en-de | code |
+| --- | --- | --- |
+| raw | 0.5 | {raw} |
+| facet | 0.9 | {facet} |
+<!-- end -->
+After.
+"""
+
+
+def wrong_rows(project: Path) -> list[str]:
+    """Rows that claim to be of the present code, but whose code the present code and configuration don't make."""
+    return [
+        f"{path.name}: {' | '.join(row)}"
+        for path in result_files(project)
+        for block in blocks(path.read_text(encoding="utf-8"))
+        for row in block.table.rows
+        if row[-1] != EARLIER and row[-1] != block.code(load_config(project / block.config), block.table.methods(row))
+    ]
+
+
+def code(method: str, task: str = "crosslingual_retrieval") -> str:
+    return results.code_of(load_config(ROOT / "disent.toml"), "scratch", [method], [task])
+
+
+@pytest.fixture
+def project(tmp_path):
+    """The demo's configuration and a page with one row of the present code and one of earlier code."""
+    (tmp_path / "disent.toml").write_text((ROOT / "disent.toml").read_text(encoding="utf-8"), encoding="utf-8")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "corpora").symlink_to(ROOT / "data" / "corpora")
+    (tmp_path / "README.md").write_text(BLOCK.format(raw=code("raw"), facet=EARLIER), encoding="utf-8")
+    return tmp_path
+
+
+def test_every_row_is_of_the_present_code_or_says_that_it_is_of_earlier_code():
+    assert wrong_rows(ROOT) == []
+
+
+def test_every_table_of_results_names_its_code():
+    pages = [ROOT / "docs" / "claims.md", *(ROOT / "docs").glob("results*.md")]
+    tables = [block.table for page in pages for block in blocks(page.read_text(encoding="utf-8"))]
+    columns = [table.columns for table in tables if table.columns]  # a table that no run has filled yet has none
+    assert len(columns) > 40
+    assert {names[-1] for names in columns} == {"code"}
+
+
+def test_no_figure_stands_outside_of_the_comments():
+    pages = [ROOT / "README.md", ROOT / "docs" / "claims.md", *(ROOT / "docs").glob("results*.md")]
+    outside = [results._BLOCK.sub("", page.read_text(encoding="utf-8")) for page in pages]
+    assert [line for text in outside for line in text.splitlines() if line.startswith("|") and "0." in line] == []
+
+
+def test_a_method_with_new_code_makes_its_rows_wrong(project, monkeypatch):
+    assert wrong_rows(project) == []
+    before = code("raw")
+    monkeypatch.setattr(raw, "METHOD", replace(raw.METHOD, code_version="another"))
+    assert wrong_rows(project) == [f"README.md: raw | 0.5 | {before}"]
+
+
+def test_a_task_with_new_code_makes_its_rows_wrong(project, monkeypatch):
+    task = replace(crosslingual_retrieval.TASK, code_version="another")
+    monkeypatch.setattr(crosslingual_retrieval, "TASK", task)
+    assert len(wrong_rows(project)) == 1
+
+
+def test_a_method_with_new_settings_makes_its_rows_wrong(project):
+    page = project / "README.md"
+    page.write_text(BLOCK.format(raw=code("raw"), facet=code("facet")), encoding="utf-8")
+    config = project / "disent.toml"
+    config.write_text(
+        config.read_text(encoding="utf-8").replace(
+            "[methods.facet]\nmax_epochs = 40", "[methods.facet]\nmax_epochs = 41"
+        ),
+        encoding="utf-8",
+    )
+    assert wrong_rows(project) == [f"README.md: facet | 0.9 | {code('facet')}"]
+
+
+def test_a_method_that_the_configuration_no_longer_has_makes_its_rows_wrong(project):
+    config = project / "disent.toml"
+    config.write_text(config.read_text(encoding="utf-8").replace('"raw", ', ""), encoding="utf-8")
+    assert len(wrong_rows(project)) == 1
+
+
+def test_writing_without_a_warehouse_keeps_the_figures_and_marks_what_is_wrong(project):
+    page = project / "README.md"
+    page.write_text(BLOCK.format(raw="00000000", facet=code("facet")), encoding="utf-8")
+    write_results(project, {})
+    assert [(row[1], row[-1]) for row in blocks(page.read_text(encoding="utf-8"))[0].table.rows] == [
+        ("0.5", EARLIER),
+        ("0.9", code("facet")),
+    ]
+
+
+def test_writing_changes_nothing_outside_of_the_comments_and_names_the_command(project):
+    write_results(project, {})
+    text = (project / "README.md").read_text(encoding="utf-8")
+    assert text.startswith("Before.\n<!-- results")
+    assert text.endswith("<!-- end -->\nAfter.\n")
+    assert "\n    disent leaderboard crosslingual_retrieval\n" in text
+
+
+def test_writing_twice_is_writing_once(project):
+    write_results(project, {})
+    once = (project / "README.md").read_text(encoding="utf-8")
+    write_results(project, {})
+    assert (project / "README.md").read_text(encoding="utf-8") == once
+
+
+def test_the_code_of_a_row_is_of_its_method_and_its_tasks():
+    assert len({code("raw"), code("dream"), code("raw", "template_retrieval")}) == 3
+
+
+def test_a_row_that_compares_two_methods_is_of_both():
+    table = Table(("method_a", "method_b", "difference"), (("facet", "dream", "0.1"),))
+    assert table.methods(table.rows[0]) == ["facet", "dream"]
+
+
+def test_a_side_of_a_claim_begins_with_its_method():
+    table = Table(("left_side", "right_side"), (("dream meaning", "raw sentence"),))
+    assert table.methods(table.rows[0]) == ["dream", "raw"]
+
+
+def test_figures_of_a_method_stand_in_one_row():
+    answer = pa.Table.from_pylist(
+        [
+            {"method": "dream", "shown_as": on, "value": value, "ci_low": 0.1, "ci_high": 0.9, "n": n, "seeds": 3}
+            for on, value, n in (("en-de", 0.5, 299), ("leak", 0.0003, 281))
+        ]
+    )
+    assert shown(answer) == Table(
+        ("method", "en-de", "leak", "n", "seeds"),
+        (("dream", "0.500 [0.100, 0.900]", "0.0003 [0.1000, 0.9000]", "281-299", "3"),),
+    )
+
+
+def test_a_table_is_read_as_it_was_written():
+    table = Table(("method", "value"), (("raw", ""), ("facet", "0.9")))
+    assert Table.parse(f"prose\n\n{table.markdown}") == table
