@@ -1,0 +1,79 @@
+"""README, docs and the other pages: what they point to is there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted(
+    page for pattern in ("*.md", "docs/**/*.md", "data/corpora/*.md", "sql/**/*.md") for page in ROOT.glob(pattern)
+)
+_FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+PARTS = ("disent_core", "disent_assets", "sql", "tests", "docs", "configs", "data/corpora")
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_NAMED = re.compile(r"`([\w./-]+\.(?:py|sql|csv|toml|md|yaml)|[\w.-]+/[\w./-]+/)`")
+NOT_OURS = re.compile(r"NAME|^(data/real|heads|encoders|cache|checkpoints|vectors)/")
+"""What runs make, and what users put there."""
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+
+def anchors(page: Path) -> set[str]:
+    """What `page.md#...` may name, as GitHub makes it of headings."""
+    titles = _HEADING.findall(_FENCED.sub("", page.read_text(encoding="utf-8")))
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def dead_links(page: Path) -> list[str]:
+    dead = []
+    for link in _LINK.findall(_FENCED.sub("", page.read_text(encoding="utf-8"))):
+        if link.startswith(("http://", "https://")):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            dead.append(link)
+    return dead
+
+
+def files() -> str:
+    """Every file and folder that pages may name, one a line, each with a / before it."""
+    paths = [path for part in PARTS for path in (ROOT / part).rglob("*")] + list(ROOT.glob("*.*"))
+    names = (f"/{path.relative_to(ROOT).as_posix()}{'/' * path.is_dir()}" for path in paths)
+    return "\n".join(names) + "\n"
+
+
+def dead_names(page: Path, known: str) -> list[str]:
+    """Files and folders that the page names as code, but that no path of the project ends with."""
+    named = _NAMED.findall(page.read_text(encoding="utf-8"))
+    return [name for name in named if f"/{name}\n" not in known and not NOT_OURS.search(name)]
+
+
+@pytest.fixture(scope="module")
+def known():
+    return files()
+
+
+def test_there_are_pages():
+    assert len(PAGES) > 20
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    assert dead_links(page) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_of_the_project_that_a_page_names_exist(page, known):
+    assert dead_names(page, known) == []
+
+
+def test_a_dead_link_is_seen(tmp_path, known):
+    page = tmp_path / "page.md"
+    page.write_text("# A title\n[here](page.md#a-title) [gone](gone.md) [no](#none) `docs/gone.md`", encoding="utf-8")
+    assert dead_links(page) == ["gone.md", "#none"]
+    assert dead_names(page, known) == ["docs/gone.md"]
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
