@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from scipy.special import ndtri
 
 from disent_core.errors import TableError
-from disent_core.evaluation.contract import Statistic, mean_of_items
+from disent_core.evaluation.measurement import Statistic, mean_of_items
 from disent_core.evaluation.metrics.intervals import CONFIDENCE, resampled
 from disent_core.evaluation.metrics.significance import bootstrap_p, holm, mcnemar, mcnemar_exact, mean_intervals
 from disent_core.evaluation.metrics.statistics import statistic_of

@@ -11,16 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from disent_core.errors import EncoderError
-from disent_core.evaluation.contract import (
-    Embedded,
-    EvaluationConfig,
-    LabelProblem,
-    Measurement,
-    Problem,
-    Ranking,
-    Setting,
-    Texts,
-)
+from disent_core.evaluation.contract import Embedded, EvaluationConfig, LabelProblem, Problem, Setting, Texts
+from disent_core.evaluation.measurement import Measurement, Ranking
 from disent_core.evaluation.metrics.intervals import aggregate
 from disent_core.evaluation.metrics.ranking import check_finite
 from disent_core.evaluation.metrics.statistics import statistic_of

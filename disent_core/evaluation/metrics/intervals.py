@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import ndtri
 
-from disent_core.evaluation.contract import Measurement, Statistic, mean_of_items
+from disent_core.evaluation.measurement import Measurement, Statistic, mean_of_items
 from disent_core.evaluation.metrics.statistics import Weighted
 
 CONFIDENCE = 0.95

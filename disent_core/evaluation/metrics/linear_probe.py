@@ -12,7 +12,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy.linalg import solve
 
-from disent_core.evaluation.contract import EvaluationConfig, Measurement, Problem, Setting, measured
+from disent_core.evaluation.contract import EvaluationConfig, Problem, Setting
+from disent_core.evaluation.measurement import Measurement, measured
 from disent_core.evaluation.metrics.ranking import check_finite
 
 PENALTY = 30.0

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 
-from disent_core.evaluation.contract import Statistic, mean_of_items
+from disent_core.evaluation.measurement import Statistic, mean_of_items
 
 _Of = Callable[[np.ndarray, np.ndarray], np.ndarray]
 _SPREAD = 1e-12  # of the second moment: a variance below it is rounding
@@ -18,7 +18,7 @@ _SPREAD = 1e-12  # of the second moment: a variance below it is rounding
 
 @dataclass(frozen=True)
 class Weighted:
-    """A `contract.Statistic` of items, of which each may be there any number of times.
+    """A `measurement.Statistic` of items, of which each may be there any number of times.
 
     Attributes:
         of: from items `n columns` and weights `samples n`, all rows of equal sum, to values `samples`.

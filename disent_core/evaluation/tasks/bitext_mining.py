@@ -18,16 +18,8 @@ import polars as pl
 import pyarrow as pa
 from jaxtyping import Float, Int
 
-from disent_core.evaluation.contract import (
-    Embedded,
-    EvaluationConfig,
-    Inputs,
-    Measurement,
-    Problem,
-    Task,
-    Texts,
-    measured,
-)
+from disent_core.evaluation.contract import Embedded, EvaluationConfig, Inputs, Problem, Task, Texts
+from disent_core.evaluation.measurement import Measurement, measured
 from disent_core.evaluation.metrics.ranking import nearest
 from disent_core.evaluation.metrics.statistics import f1, precision, recall
 from disent_core.evaluation.tasks.parallel import sentence_pairs

@@ -14,14 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Float, Float64, Int
 
-from disent_core.evaluation.contract import (
-    EvaluationConfig,
-    Inputs,
-    Measurement,
-    Problem,
-    Task,
-    measured,
-)
+from disent_core.evaluation.contract import EvaluationConfig, Inputs, Problem, Task
+from disent_core.evaluation.measurement import Measurement, measured
 from disent_core.evaluation.metrics.ranking import check_finite, unit_rows
 from disent_core.evaluation.tasks.parallel import utterance_texts
 

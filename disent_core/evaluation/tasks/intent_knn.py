@@ -16,15 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Int
 
-from disent_core.evaluation.contract import (
-    Embedded,
-    EvaluationConfig,
-    Inputs,
-    Measurement,
-    Problem,
-    Task,
-    measured,
-)
+from disent_core.evaluation.contract import Embedded, EvaluationConfig, Inputs, Problem, Task
+from disent_core.evaluation.measurement import Measurement, measured
 from disent_core.evaluation.metrics.ranking import nearest
 from disent_core.evaluation.tasks.parallel import same_order, utterance_texts
 

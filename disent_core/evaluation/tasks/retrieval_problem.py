@@ -8,17 +8,8 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Int
 
-from disent_core.evaluation.contract import (
-    Embedded,
-    EvaluationConfig,
-    Measurement,
-    Problem,
-    Ranking,
-    Setting,
-    Texts,
-    Ties,
-    measured,
-)
+from disent_core.evaluation.contract import Embedded, EvaluationConfig, Problem, Setting, Texts, Ties
+from disent_core.evaluation.measurement import Measurement, Ranking, measured
 from disent_core.evaluation.metrics.ranking import average_precision, first_is_gold, gold_ranks, nearest
 
 

@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 from jaxtyping import Float
 
 from disent_core.corpora.annotation import OUTSIDE
-from disent_core.evaluation.contract import EvaluationConfig, Inputs, LabelProblem, Measurement, Task, measured
+from disent_core.evaluation.contract import EvaluationConfig, Inputs, LabelProblem, Task
+from disent_core.evaluation.measurement import Measurement, measured
 from disent_core.evaluation.metrics.statistics import f1
 from disent_core.evaluation.metrics.tagging import Agreement, Tags, span_agreement, token_agreement
 

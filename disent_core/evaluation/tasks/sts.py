@@ -13,16 +13,8 @@ import numpy as np
 import pyarrow.compute as pc
 from jaxtyping import Float
 
-from disent_core.evaluation.contract import (
-    Embedded,
-    EvaluationConfig,
-    Inputs,
-    LateInteraction,
-    Measurement,
-    Problem,
-    Task,
-    measured,
-)
+from disent_core.evaluation.contract import Embedded, EvaluationConfig, Inputs, LateInteraction, Problem, Task
+from disent_core.evaluation.measurement import Measurement, measured
 from disent_core.evaluation.metrics.ranking import unit_rows
 from disent_core.evaluation.metrics.statistics import pearson, spearman
 from disent_core.evaluation.tasks.parallel import pair_texts, sentence_pairs

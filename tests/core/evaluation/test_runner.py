@@ -12,7 +12,8 @@ from toy_tasks import CONFIG, ENGLISH, GERMAN, crosslingual, vectors
 
 from disent_core import progress
 from disent_core.errors import EncoderError
-from disent_core.evaluation.contract import Measurement, Problem, Texts, measured
+from disent_core.evaluation.contract import Problem, Texts
+from disent_core.evaluation.measurement import Measurement, measured
 from disent_core.evaluation.metrics.intervals import wilson
 from disent_core.evaluation.runner import evaluate
 from disent_core.storage.tables import SCHEMAS

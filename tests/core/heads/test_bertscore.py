@@ -14,7 +14,8 @@ from synthetic import ragged_bank
 from disent_core.encoders.huggingface import HuggingFaceConfig
 from disent_core.encoders.huggingface import load as load_encoder
 from disent_core.errors import EncoderError
-from disent_core.evaluation.contract import EvaluationConfig, LateInteraction, Problem, Texts, measured
+from disent_core.evaluation.contract import EvaluationConfig, LateInteraction, Problem, Texts
+from disent_core.evaluation.measurement import measured
 from disent_core.evaluation.metrics import ranking
 from disent_core.evaluation.metrics.ranking import gold_ranks, nearest
 from disent_core.evaluation.runner import evaluate

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from disent_core.evaluation.contract import Measurement, measured
+from disent_core.evaluation.measurement import Measurement, measured
 from disent_core.evaluation.metrics import intervals
 from disent_core.evaluation.metrics.intervals import aggregate, bootstrap, wilson
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from disent_core.evaluation.contract import mean_of_items
+from disent_core.evaluation.measurement import mean_of_items
 from disent_core.evaluation.metrics.intervals import bootstrap, resampled
 from disent_core.evaluation.metrics.statistics import STATISTICS, f1, pearson, precision, recall, spearman, statistic_of
 
