@@ -20,7 +20,8 @@ from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGra
 from disent_assets.corpus_versions import Look, are_settled, look_at_pairs, look_at_utterances, record_of, stamps
 from disent_assets.instance import FACE, RunError, materialize, open_instance, plan
 from disent_assets.stages.corpora import FILES, PAIR_FILES
-from disent_core.config.load import Config, load_config
+from disent_core.config.load import load_config
+from disent_core.config.model import Config
 from disent_core.errors import DisentError
 from disent_core.experiment.workspace import Workspace
 from disent_core.storage.tables import fingerprint

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-from disent_core.config.load import Config, MethodConfig
+from disent_core.config.model import Config, MethodConfig
 from disent_core.evaluation.contract import Task
 from disent_core.experiment.scopes import scopes
 

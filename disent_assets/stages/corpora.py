@@ -9,7 +9,7 @@ from disent_assets import partitions
 from disent_assets.asset_results import clear_errors
 from disent_assets.corpus_versions import Look, look_at_pairs, look_at_utterances
 from disent_assets.factory import OWNERS, spec, table_asset
-from disent_core.config.load import Config
+from disent_core.config.model import Config
 from disent_core.experiment import corpora
 from disent_core.experiment.workspace import SENTENCE_PAIRS, UTTERANCES, Workspace
 from disent_core.storage.tables import SCHEMAS, fingerprint

@@ -10,7 +10,7 @@ from disent_assets.asset_results import pictures
 from disent_assets.factory import GPU_POOL, dep, spec, table_asset
 from disent_assets.stages.embeddings import embedding_keys
 from disent_assets.stages.heads import head_key
-from disent_core.config.load import MethodConfig
+from disent_core.config.model import MethodConfig
 from disent_core.evaluation.contract import READABLE
 from disent_core.experiment import evaluation
 from disent_core.experiment.workspace import Key, Workspace

@@ -9,7 +9,7 @@ from disent_assets import partitions
 from disent_assets.asset_results import pictures
 from disent_assets.factory import GPU_POOL, dep, spec, table_asset
 from disent_assets.stages.embeddings import embedding_keys
-from disent_core.config.load import MethodConfig
+from disent_core.config.model import MethodConfig
 from disent_core.embeddings.store import STATES
 from disent_core.experiment import heads
 from disent_core.experiment.workspace import ALIGNED, SENTENCE_PAIRS, Key, Workspace

@@ -10,7 +10,7 @@ from disent_assets.factory import dep, spec, table_asset
 from disent_assets.refresh_warehouse import CODE_VERSION, refresh_warehouse, warehouse_checks
 from disent_assets.stages.evaluation import comparisons_key, evaluation_key
 from disent_assets.stages.heads import head_key
-from disent_core.config.load import Config
+from disent_core.config.model import Config
 from disent_core.evaluation.contract import TASKS
 from disent_core.experiment.result import StepResult
 from disent_core.experiment.tables import OF_LANGUAGES

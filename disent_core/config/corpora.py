@@ -1,6 +1,6 @@
 """What is taken of each corpus of the configuration: as it says, or everything that lies at its path."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -10,7 +10,6 @@ from disent_core.config.toml_lines import Locator
 from disent_core.corpora import pair_reader, reader
 from disent_core.corpora.languages import language_code, split_codes
 from disent_core.errors import CorpusError
-from disent_core.text import language_part
 
 
 def complete_corpora(corpora: Sequence[CorpusConfig], place: Locator) -> tuple[CorpusConfig, ...]:
@@ -24,8 +23,8 @@ def complete_corpora(corpora: Sequence[CorpusConfig], place: Locator) -> tuple[C
 
 def languages_of_locales(corpus: CorpusConfig) -> dict[str, str]:
     """Language -> locale. A language is the locale's language part, or the whole locale where two share it."""
-    part_of: Callable[[str], str] = getattr(reader(corpus.format), "language_of", language_part)
-    parts = [part_of(locale) for locale in corpus.languages]
+    language_of = reader(corpus.format).language_of
+    parts = [language_of(locale) for locale in corpus.languages]
     return {
         part if parts.count(part) == 1 else locale: locale for part, locale in zip(parts, corpus.languages, strict=True)
     }
@@ -56,11 +55,11 @@ def _complete(corpus: CorpusConfig, where: tuple[str | int, ...], place: Locator
 
 
 def _locales(corpus: CorpusConfig, known: Sequence[str] | None) -> tuple[str, ...]:
-    """The named locales; one may be named by its language, `yo` for `yor`, where the format has codes of its own."""
-    language_of: Callable[[str], str] | None = getattr(reader(corpus.format), "language_of", None)
-    if language_of is None or known is None:
+    """The named locales. `yo` stands for the locale `yor`, where the format does not say which locales there are."""
+    form = reader(corpus.format)
+    if form.LOCALES is not None or known is None:
         return corpus.languages
-    by_language = {language_of(locale): locale for locale in known}
+    by_language = {form.language_of(locale): locale for locale in known}
     return tuple(name if name in known else by_language.get(name, name) for name in corpus.languages)
 
 

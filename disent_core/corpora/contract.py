@@ -56,6 +56,10 @@ class Reader(Format, Protocol):
     PARALLEL: Literal["all", "some", "none"]
     """Whether utterances of equal id are translations: of every utterance, of some of them, or never."""
 
+    def language_of(self, locale: str) -> str:
+        """The language of a locale: `en-US` -> `en`."""
+        ...
+
     def locales(self, path: Path) -> list[str]:
         """Locales that are there, sorted.
 

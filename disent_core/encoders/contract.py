@@ -1,17 +1,42 @@
 """What an encoder is to the rest of the library: texts in, sentence vectors and token states out."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, runtime_checkable
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
+
+from disent_core.settings import Settings
 
 FloatName = Literal["float16", "float32"]
 Device = Literal["auto", "cpu", "cuda"]
 Pooling = Literal["cls", "mean", "pooler", "cls_dense_norm"]
 """How token states become a sentence vector, see `huggingface.HuggingFaceConfig`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderConfig(Settings):
+    """The settings that encoders of every kind have.
+
+    Attributes:
+        name: of the encoder in tables and metrics.
+        lacks: of the kind: what methods may need and it can't give, as `training.needs.Need` has it and in words.
+    """
+
+    lacks: ClassVar[Mapping[str, str]] = {}
+
+    name: str
+
+    def resolved(self, folder: Path) -> "EncoderConfig":
+        """The settings with every path on disk that they name, relative to the folder, made absolute."""
+        return self
+
+
+def absolute(path: str, folder: Path) -> str:
+    """A path that a configuration names, relative to the folder that it lies in."""
+    return str((folder / Path(path).expanduser()).resolve())
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from disent_core.encoders.checkpoint import (
     longest_input,
     model_folder,
 )
-from disent_core.encoders.contract import Device, EncodedBatch, FloatName, Pooling
+from disent_core.encoders.contract import Device, EncodedBatch, EncoderConfig, FloatName, Pooling, absolute
 from disent_core.encoders.tokens import TextTokeniser, TokenisedTexts
 from disent_core.errors import EncoderError, located
 from disent_core.matmul import arithmetic
@@ -39,13 +39,13 @@ _Launched = tuple[Float[Tensor, "rows dim"], Float[Tensor, "tokens dim"] | None,
 
 
 @dataclass(frozen=True, kw_only=True)
-class HuggingFaceConfig:
+class HuggingFaceConfig(EncoderConfig):
     """One frozen model and how its states become a sentence vector. Exactly one of `path` and `id` is set.
 
     Attributes:
-        name: of the encoder in tables and metrics.
         path: folder of the model; `package:NAME/sub/folder` is a folder inside an installed Python package.
-        id: of the model on the hub, at `revision` (default: its main branch).
+        id: of the model on the hub.
+        revision: of the model on the hub, a branch, tag or commit; none is its main branch.
         pooling: `cls` is the state at position 0, `mean` the mean over tokens, special ones included and
             padding not, `pooler` the checkpoint's own pooler, `cls_dense_norm` the pipeline that
             sentence-transformers has for LaBSE: state at position 0, its `2_Dense` layer, tanh, norm 1.
@@ -59,9 +59,6 @@ class HuggingFaceConfig:
         states_dtype: in which token states are stored.
     """
 
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
-
-    name: str
     path: str | None = None
     id: str | None = None
     revision: str | None = None
@@ -80,10 +77,15 @@ class HuggingFaceConfig:
             raise ValueError(f"encoder {self.name!r}: revision {self.revision!r} needs an id")
         if self.max_length < 3:
             raise ValueError(f"encoder {self.name!r}: max_length is {self.max_length}, must be at least 3")
-        if self.batch_tokens is not None and self.batch_tokens < 1:
-            raise ValueError(f"encoder {self.name!r}: batch_tokens is {self.batch_tokens}, must be positive")
+        self.check_positive("batch_tokens")
         if self.pooling in ("pooler", "cls_dense_norm") and self.layer != -1:
             raise ValueError(f"encoder {self.name!r}: a pooler reads the last layer, not layer {self.layer}")
+
+    def resolved(self, folder: Path) -> "EncoderConfig":
+        """The settings with an absolute `path`, unless it is inside a package."""
+        if self.path is None or self.path.startswith("package:"):
+            return self
+        return replace(self, path=absolute(self.path, folder))
 
 
 CONFIG = HuggingFaceConfig

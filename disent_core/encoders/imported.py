@@ -8,7 +8,7 @@ has a column `vector` and a column `text` or `text_key`, and may have one `langu
 import glob
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from tokenize import TokenError
@@ -21,7 +21,7 @@ import pyarrow.json
 import pyarrow.parquet as pq
 from jaxtyping import Float32, Int
 
-from disent_core.encoders.contract import EncodedBatch, FloatName
+from disent_core.encoders.contract import EncodedBatch, EncoderConfig, FloatName, absolute
 from disent_core.errors import EncoderError, located
 from disent_core.storage.tables import fingerprint
 from disent_core.text import parsed_json, text_key, text_keys
@@ -38,22 +38,22 @@ _BLOCK_BYTES = 1 << 24
 
 
 @dataclass(frozen=True, kw_only=True)
-class VectorsConfig:
+class VectorsConfig(EncoderConfig):
     """Where the vectors lie.
 
     Attributes:
-        name: of the encoder in tables and metrics.
         path: file, folder of files, or pattern of either with `{language}` in it.
         vector_dtype: in which sentence vectors are stored.
-        lacks: what methods may need and files of vectors can't give, as `training.needs.Need` has it and in words.
     """
 
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
     lacks: ClassVar[Mapping[str, str]] = {"token_states": "token states", "encoder": "a model to tune"}
 
-    name: str
     path: str
     vector_dtype: FloatName = "float32"
+
+    def resolved(self, folder: Path) -> "EncoderConfig":
+        """The settings with an absolute `path`."""
+        return replace(self, path=absolute(self.path, folder))
 
 
 CONFIG = VectorsConfig

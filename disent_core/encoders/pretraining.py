@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from disent_core.encoders.checkpoint import quiet_transformers
-from disent_core.encoders.contract import Device, FloatName
+from disent_core.encoders.contract import Device, EncoderConfig, FloatName
 from disent_core.encoders.huggingface import HuggingFaceConfig, resolve_device
 from disent_core.encoders.language_modelling import (
     PAD,
@@ -45,13 +45,19 @@ _LOSS = "pretraining_loss.txt"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScratchConfig:
+class ScratchConfig(EncoderConfig):
     """A small encoder and how it is pretrained. The defaults take about a minute on two cores for 6,000 texts.
 
     Attributes:
-        name: of the encoder in tables and metrics.
-        pooling: as in `HuggingFaceConfig`, which knows `layer` and the stored types too. After so little
-            training a head on token states does best with layer 0, where `cls` says nothing.
+        pooling: as in `HuggingFaceConfig`.
+        layer: as in `HuggingFaceConfig`. After so little training a head on token states does best with layer 0,
+            where pooling `cls` says nothing.
+        vector_dtype: in which sentence vectors are stored.
+        states_dtype: in which token states are stored.
+        hidden_size: width of a state, a multiple of `heads`.
+        layers: of the transformer.
+        heads: of its attention, in each layer.
+        intermediate_size: width between the two maps of a layer's feed-forward block.
         tokeniser: algorithm; a Unigram vocabulary may differ in a few entries from run to run.
         max_length: tokens that are read of a text (or of a translation pair), special tokens included.
         epochs: passes over the texts; `max_steps`, if set, ends training earlier or later.
@@ -63,9 +69,6 @@ class ScratchConfig:
         checkpoint_seconds: between checkpoints.
     """
 
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
-
-    name: str
     pooling: Literal["cls", "mean"] = "mean"
     layer: int = -1
     vector_dtype: FloatName = "float32"
@@ -90,14 +93,10 @@ class ScratchConfig:
     checkpoint_seconds: float = 60.0
 
     def __post_init__(self) -> None:
-        for name in ("layers", "heads", "hidden_size", "intermediate_size", "epochs", "batch_tokens"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"encoder {self.name!r}: {name} is {getattr(self, name)}, must be positive")
+        self.check_positive("layers", "heads", "hidden_size", "intermediate_size", "epochs", "batch_tokens")
         if self.hidden_size % self.heads:
             raise ValueError(f"hidden_size {self.hidden_size} must be a multiple of heads {self.heads}")
-        for name in ("warmup", "mask_probability", "dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"encoder {self.name!r}: {name} is {getattr(self, name)}, must be in [0, 1)")
+        self.check_range("warmup", "mask_probability", "dropout", at_least=0, below=1)
         if self.vocab_size < 100 or self.max_length < 8:
             raise ValueError(f"vocab_size {self.vocab_size} or max_length {self.max_length} is too small")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from disent_core.config.load import Config
+from disent_core.config.model import Config
 from disent_core.config.sections import CorpusConfig
 from disent_core.corpora import pair_reader, reader
 from disent_core.corpora.download import fetch

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from disent_core.config.load import Config
+from disent_core.config.model import Config
 from disent_core.embeddings.arrays import StateTable, VectorTable
 from disent_core.embeddings.store import STATES, VECTORS, EmbeddingStore
 from disent_core.encoders.configured import LazyEncoder
@@ -249,7 +249,7 @@ def texts_of(workspace: Workspace, encoder: str, *, only_missing: bool) -> pa.Ta
     rows: list[tuple[str, str, str]] = []
     for language in workspace.config.languages:
         _check_made(workspace, language)
-        known = known_keys(settings, language) if only_missing else ()
+        known = known_keys(settings, language) if isinstance(settings, VectorsConfig) and only_missing else ()
         plan = text_plan(workspace, encoder, language)
         rows += [(key, language, text) for key, text in plan.texts.items() if key not in known]
     columns = zip(*rows, strict=True) if rows else ((), (), ())

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from disent_core.config.load import Config, MethodConfig
+from disent_core.config.model import Config, MethodConfig
 from disent_core.encoders.huggingface import resolve_device
 from disent_core.errors import TableError, located
 from disent_core.evaluation.comparisons import CODE_VERSION as COMPARISONS_VERSION

@@ -6,7 +6,7 @@ The scores of all utterances are kept beside the pool, so that the next run upda
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from disent_core.config.load import Config
+from disent_core.config.model import Config
 from disent_core.config.sections import CorpusConfig
 from disent_core.experiment.result import Check, StepResult, result_of
 from disent_core.experiment.workspace import POOL, UTTERANCES, Workspace

@@ -6,7 +6,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from disent_core.config.load import Config, MethodConfig
+from disent_core.config.model import Config, MethodConfig
 from disent_core.corpora import format_module, reader
 from disent_core.corpora.contract import Kind
 from disent_core.evaluation.contract import Inputs, Task

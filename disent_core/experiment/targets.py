@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from disent_core.config.load import Config
+from disent_core.config.model import Config
 from disent_core.config.sections import TargetsConfig
 from disent_core.corpora import reader
 from disent_core.experiment.corpora import word_list, word_list_hash

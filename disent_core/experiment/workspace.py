@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from disent_core.config.load import Config
+from disent_core.config.model import Config
 from disent_core.corpora.download import file_name
 from disent_core.storage.tables import safe_part, table_path
 

@@ -53,7 +53,7 @@ def _reads(form: str, path: str = ".") -> Callable[[Path], None]:
             return
         for locale in reader(form).locales(place):
             reader(form).content_hash(place, locale)
-            language = getattr(reader(form), "language_of", lambda name: name.split("-")[0])(locale)
+            language = reader(form).language_of(locale)
             reader(form).read_utterances(place, locale, corpus="c", language=language)
 
     return read

@@ -17,7 +17,7 @@ from disent_core.corpora.archive import data_files, read_data_file
 from disent_core.corpora.contract import Kind
 from disent_core.errors import CorpusError, located
 from disent_core.storage.tables import rows_table
-from disent_core.text import MARKERS, MASK, normalise, parsed_json, text_key
+from disent_core.text import MARKERS, MASK, language_part, normalise, parsed_json, text_key
 
 LOCALES = tuple(  # one name a line would be 52 lines
     """
@@ -37,6 +37,11 @@ PARALLEL = "all"
 _FIELDS = ("id", "locale", "partition", "scenario", "intent", "utt", "annot_utt")
 _PARTITIONS = ("train", "dev", "test")
 _REMEDY = "Correct this line, or take the file from the published archive again"
+
+
+def language_of(locale: str) -> str:
+    """The language of a locale: `de-DE` -> `de`."""
+    return language_part(locale)
 
 
 def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> pa.Table:

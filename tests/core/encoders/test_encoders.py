@@ -250,7 +250,7 @@ def test_a_vector_that_is_not_finite_names_its_text(tmp_path):
     ({"path": None}, "either a path"),
     ({"revision": "v1"}, "needs an id"),
     ({"max_length": 2}, "max_length is 2"),
-    ({"batch_tokens": 0}, "batch_tokens is 0"),
+    ({"batch_tokens": 0}, "batch_tokens must be positive, not 0"),
     ({"pooling": "pooler", "layer": 1}, "reads the last layer"),
 ])  # fmt: skip
 def test_a_contradictory_configuration_is_refused(changed, found):

@@ -172,8 +172,8 @@ def test_a_loss_that_is_not_finite_stops_the_run(tmp_path):
 
 @pytest.mark.parametrize(("changed", "found"), [
     ({"hidden_size": 30}, "hidden_size 30 must be a multiple of heads 4"),
-    ({"mask_probability": 1.0}, "mask_probability is 1.0"),
-    ({"layers": 0}, "layers is 0"),
+    ({"mask_probability": 1.0}, "mask_probability must be at least 0 and below 1, not 1.0"),
+    ({"layers": 0}, "layers must be positive, not 0"),
     ({"vocab_size": 5}, "vocab_size 5"),
 ])  # fmt: skip
 def test_an_impossible_configuration_is_refused(changed, found):

@@ -1,0 +1,160 @@
+"""A configuration as the stages read it: names are looked up, and what follows from them is here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from disent_core.config.corpora import languages_of_locales
+from disent_core.config.sections import CorpusConfig, ExperimentConfig, TargetsConfig
+from disent_core.corpora import reader
+from disent_core.corpora.languages import split_codes, split_pair
+from disent_core.encoders.contract import EncoderConfig
+from disent_core.evaluation.contract import EvaluationConfig
+from disent_core.heads.contract import Method
+from disent_core.negatives import BleuConfig
+from disent_core.settings import Settings
+from disent_core.training.needs import Need
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodConfig:
+    """A method under the name that the metrics table gives it.
+
+    `encoders`, `pairs` and `seeds` are its own, empty where it takes the experiment's; `pairs` may name mixtures
+    that no other method is trained on. `corpora` are those whose tags a method learns, whether other methods train
+    on them or not; empty where it takes all that are trained on.
+    """
+
+    name: str
+    method: Method[Any]
+    settings: Settings
+    encoders: tuple[str, ...] = ()
+    pairs: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()
+    corpora: tuple[str, ...] = ()
+
+    @cached_property
+    def needs(self) -> frozenset[Need]:
+        """What the method reads with these settings."""
+        return self.method.needs_of(self.settings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Everything that a run depends on, but for where results go."""
+
+    path: Path
+    corpora: tuple[CorpusConfig, ...]
+    encoders: Mapping[str, EncoderConfig]
+    experiment: ExperimentConfig
+    methods: Mapping[str, MethodConfig]
+    negatives: BleuConfig
+    targets: TargetsConfig
+    evaluation: EvaluationConfig
+
+    @cached_property
+    def locales(self) -> dict[str, dict[str, str]]:
+        """Corpus of utterances -> language -> locale as published. A language is the locale's language part (`en`),
+        or the whole locale where two of one corpus share that part (`zh-CN`, `zh-TW`)."""
+        return {corpus.name: languages_of_locales(corpus) for corpus in self.corpora if not corpus.is_of_pairs}
+
+    @cached_property
+    def sentence_pairs(self) -> dict[str, tuple[tuple[str, str], ...]]:
+        """Corpus of sentence pairs -> languages of source and target of each pair."""
+        return {
+            corpus.name: tuple(split_codes(pair) for pair in corpus.pairs)
+            for corpus in self.corpora
+            if corpus.is_of_pairs
+        }
+
+    @cached_property
+    def utterance_languages(self) -> tuple[str, ...]:
+        """Languages that have utterances, in the order in which they are first named."""
+        return tuple(dict.fromkeys(language for own in self.locales.values() for language in own))
+
+    @cached_property
+    def languages(self) -> tuple[str, ...]:
+        """Languages of all corpora: those with utterances first, then the others of sentence pairs."""
+        others = (language for own in self.sentence_pairs.values() for pair in own for language in pair)
+        return tuple(dict.fromkeys((*self.utterance_languages, *others)))
+
+    @cached_property
+    def pair_names(self) -> tuple[str, ...]:
+        """Language pairs of all corpora of sentence pairs, `en-de` reading source, target."""
+        return tuple(dict.fromkeys("-".join(pair) for own in self.sentence_pairs.values() for pair in own))
+
+    @cached_property
+    def trains_on_sentence_pairs(self) -> bool:
+        """Whether any head does."""
+        return any(corpus.is_of_pairs and corpus.trains for corpus in self.corpora)
+
+    @cached_property
+    def entries(self) -> tuple[str, ...]:
+        """What anything is trained on: `experiment.pairs`, and the pairs of single methods."""
+        own = (pair for name in self.experiment.methods for pair in self.methods[name].pairs)
+        return tuple(dict.fromkeys((*self.experiment.pairs, *own)))
+
+    @cached_property
+    def pair_languages(self) -> dict[str, tuple[tuple[str, str], ...]]:
+        """Entry -> its language pairs: one, or several for a mixture; a single language is a pair with itself."""
+        return {entry: tuple(split_pair(pair, self.languages) for pair in entry.split("+")) for entry in self.entries}
+
+    def languages_of(self, entry: str) -> tuple[str, ...]:
+        """Languages of an entry, each once."""
+        return tuple(dict.fromkeys(language for two in self.pair_languages[entry] for language in two))
+
+    def corpora_of(self, language: str, *, training: bool = False) -> tuple[CorpusConfig, ...]:
+        """Corpora that have utterances of the language; with `training`, those that heads train on."""
+        return tuple(
+            corpus
+            for corpus in self.corpora
+            if language in self.locales.get(corpus.name, ()) and (corpus.trains or not training)
+        )
+
+    def trained_corpora(self, method: MethodConfig, language: str) -> tuple[CorpusConfig, ...]:
+        """Corpora whose utterances of the language the method trains on."""
+        if not method.corpora:
+            return self.corpora_of(language, training=True)
+        return tuple(corpus for corpus in self.corpora_of(language) if corpus.name in method.corpora)
+
+    def corpora_of_pair(self, left: str, right: str, *, training: bool = False) -> tuple[CorpusConfig, ...]:
+        """Corpora that have parallel utterances of both languages."""
+        both = [corpus for corpus in self.corpora_of(left, training=training) if corpus in self.corpora_of(right)]
+        return tuple(corpus for corpus in both if reader(corpus.format).PARALLEL != "none" and left != right)
+
+    def corpora_of_sentence_pair(self, pair: str) -> tuple[CorpusConfig, ...]:
+        """Corpora of sentence pairs that have this one, in this direction."""
+        return tuple(corpus for corpus in self.corpora if corpus.is_of_pairs and pair in corpus.pairs)
+
+    def switchable_corpora(self, pair: str) -> tuple[CorpusConfig, ...]:
+        """Those of them whose words can be switched: their pairs are translations."""
+        return tuple(corpus for corpus in self.corpora_of_sentence_pair(pair) if corpus.is_switchable)
+
+    def training_pairs(self, left: str, right: str) -> tuple[tuple[CorpusConfig, str], ...]:
+        """Corpora of sentence pairs that heads train on, with the name of the pair there: `de-en` is `en-de` too."""
+        names = dict.fromkeys((f"{left}-{right}", f"{right}-{left}"))
+        found = ((corpus, name) for name in names for corpus in self.corpora_of_sentence_pair(name))
+        return tuple((corpus, name) for corpus, name in found if corpus.trains and left != right)
+
+    def methods_of(self, encoder: str) -> tuple[MethodConfig, ...]:
+        """The experiment's methods that run on the encoder."""
+        chosen = (self.methods[name] for name in self.experiment.methods)
+        return tuple(method for method in chosen if not method.encoders or encoder in method.encoders)
+
+    def pairs_of(self, method: MethodConfig) -> tuple[str, ...]:
+        """Entries that the method is trained and measured on."""
+        return method.pairs or self.experiment.pairs
+
+    def seeds_of(self, method: MethodConfig) -> tuple[int, ...]:
+        """Seeds that the method is trained with: one where nothing in it is random."""
+        return (method.seeds or self.experiment.seeds) if method.method.is_seeded else (0,)
+
+    def needs(self, encoder: str) -> frozenset[Need]:
+        """What those methods read."""
+        return frozenset().union(*(method.needs for method in self.methods_of(encoder)))
+
+    def resolve(self, path: str) -> Path:
+        """A path of the file: relative to the file's folder."""
+        return (self.path.parent / Path(path).expanduser()).resolve()
