@@ -23,7 +23,7 @@ from disent_core.corpora.languages import is_language_code, language_code
 from disent_core.corpora.lines import REMEDY, read_bytes, read_lines, stored_text
 from disent_core.corpora.paths import absent, missing
 from disent_core.errors import CorpusError, located
-from disent_core.storage.tables import rows_table
+from disent_core.storage.tables import rows_of, rows_table
 from disent_core.text import language_part, parsed_json, text_key, tokenize
 
 KIND: Kind = "utterances"
@@ -245,7 +245,7 @@ def _parquet(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     except (pa.ArrowException, OSError) as error:
         found = f"this is not a whole Parquet file ({' '.join(str(error).split())})"
         raise CorpusError(located(file, None, found, "Take it from the published corpus again")) from error
-    yield from enumerate(table.to_pylist(), start=1)
+    yield from enumerate(rows_of(table), start=1)
 
 
 _PARSERS = {".csv": _separated, ".tsv": _separated, ".jsonl": _json_lines, ".parquet": _parquet}

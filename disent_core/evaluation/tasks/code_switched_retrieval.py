@@ -6,10 +6,8 @@ are replaced (`code_switching.replace`; it is the setting `switched`). `replaced
 sentence's words that are.
 """
 
-from collections.abc import Iterator
-
 import numpy as np
-import pyarrow as pa
+import polars as pl
 import pyarrow.compute as pc
 
 from disent_core.evaluation.contract import EvaluationConfig, Inputs, Problem, Task, Texts
@@ -23,26 +21,19 @@ def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
     """The problem of one pair; none where the split has no code-switched sentences."""
     table = "code_switched_pairs"
     pairs = inputs.tables.get((table, inputs.pair), SCHEMAS[table].empty_table())
-    chosen = pairs.filter(pc.field("split") == config.split)
-    return [_problem(inputs, config, switched, original, rows) for switched, original, rows in _by_languages(chosen)]
+    chosen = pl.DataFrame(pairs.filter(pc.field("split") == config.split))
+    parts = chosen.partition_by("switched_language", "original_language", as_dict=True)
+    return [_problem(inputs, config, switched, original, rows) for (switched, original), rows in parts.items()]
 
 
-def _by_languages(pairs: pa.Table) -> Iterator[tuple[str, str, pa.Table]]:
-    """Language of the switched sentence, of the original, and their rows."""
-    columns = ["switched_language", "original_language"]
-    for row in pairs.select(columns).group_by(columns, use_threads=False).aggregate([]).to_pylist():
-        switched, original = (row[column] for column in columns)
-        own = (pc.field("switched_language") == switched) & (pc.field("original_language") == original)
-        yield switched, original, pairs.filter(own)
-
-
-def _problem(inputs: Inputs, config: EvaluationConfig, switched: str, original: str, pairs: pa.Table) -> Problem:
+def _problem(inputs: Inputs, config: EvaluationConfig, switched: str, original: str, pairs: pl.DataFrame) -> Problem:
+    """The problem of the sentences of which one language is switched and one is that of the original."""
     (foreign,) = {*inputs.languages} - {original}
-    ids = pairs["pair_id"].combine_chunks()
-    originals = Texts.of(original, pairs["original"].to_pylist())
-    replaced = pc.list_value_length(pairs["replaced_words"]).to_numpy() / pairs["words"].to_numpy()
+    ids = pairs["pair_id"].to_arrow()
+    originals = Texts.of(original, pairs["original"].to_list())
+    replaced = pairs["replaced_words"].list.len().to_numpy() / pairs["words"].to_numpy()
     return retrieval_problem(
-        Texts.of(switched, pairs["switched"].to_pylist()),
+        Texts.of(switched, pairs["switched"].to_list()),
         ids,
         Pool(texts=originals, ids=ids, gold=np.arange(len(ids))[:, None]),
         config,
