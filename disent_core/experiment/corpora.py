@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -146,8 +147,8 @@ def _refresh_pairs(workspace: Workspace, corpus: CorpusConfig, pair: str) -> Ref
 
 def _check_pairs(paths: Sequence[Path]) -> list[CheckResult]:
     names = ["corpus", "pair_id", "split", "source_key", "target_key"]
-    rows = pa.concat_tables([read_table(path, SCHEMAS["sentence_pairs"], names) for path in paths])
-    repeated = len(rows) - len(rows.group_by(["corpus", "pair_id"]).aggregate([]))
+    rows = pl.concat([pl.DataFrame(read_table(path, SCHEMAS["sentence_pairs"], names)) for path in paths])
+    repeated = len(rows) - rows.n_unique(["corpus", "pair_id"])
     shared = sum(_in_two_splits(rows, side) for side in ("source_key", "target_key"))
     return [
         UNIQUE_PAIRS.result(repeated == 0, repeated=repeated),
@@ -155,10 +156,11 @@ def _check_pairs(paths: Sequence[Path]) -> list[CheckResult]:
     ]
 
 
-def _in_two_splits(rows: pa.Table, side: str) -> int:
+def _in_two_splits(rows: pl.DataFrame, side: str) -> int:
     """Sentences of training that another split of the same corpus has."""
-    counts = rows.group_by(["corpus", side]).aggregate([("split", "distinct")])
-    return sum("train" in splits and len(splits) > 1 for splits in counts["split_distinct"].to_pylist())
+    is_train = pl.col("split") == "train"
+    counts = rows.group_by("corpus", side).agg(is_shared=is_train.any() & ~is_train.all())
+    return int(counts["is_shared"].sum())
 
 
 # --- versions of the published files ----------------------------------------------------------------------

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -24,6 +25,7 @@ from disent_core.experiment.workspace import (
     TEMPLATES,
     TRAINING_TEMPLATES,
     UTTERANCES,
+    Key,
     Workspace,
 )
 from disent_core.storage.files import atomic_path
@@ -96,14 +98,16 @@ def pretrain(workspace: Workspace, name: str) -> StepResult:
 
 def _training_texts(workspace: Workspace) -> list[str]:
     """Distinct training texts of all languages, in a fixed order."""
-    texts: dict[str, None] = {}
-    for language in workspace.config.utterance_languages:
-        for corpus in workspace.config.corpora_of(language, training=True):
-            texts |= dict.fromkeys(_training_by_id(workspace, corpus.name, language).values())
-    for corpus in workspace.config.corpora:
+    config = workspace.config
+    texts = [pl.Series(dtype=pl.String)]
+    for language in config.utterance_languages:
+        for corpus in config.corpora_of(language, training=True):
+            texts.append(_training_rows(workspace, UTTERANCES, corpus.name, language)["text"])
+    for corpus in config.corpora:
         for pair in corpus.pairs if corpus.trains else ():
-            texts |= dict.fromkeys(text for two in _training_sentences(workspace, corpus.name, pair) for text in two)
-    return list(texts)
+            rows = _training_rows(workspace, SENTENCE_PAIRS, corpus.name, pair)
+            texts.append(rows.select(pl.concat_list("source", "target").explode()).to_series())
+    return pl.concat(texts).unique(maintain_order=True).to_list()
 
 
 def _training_pairs(workspace: Workspace) -> list[tuple[str, str]]:
@@ -112,23 +116,21 @@ def _training_pairs(workspace: Workspace) -> list[tuple[str, str]]:
     pairs: list[tuple[str, str]] = []
     for left, right in dict.fromkeys(two for entry in config.pair_languages.values() for two in entry):
         for corpus in config.corpora_of_pair(left, right, training=True):
-            texts = [_training_by_id(workspace, corpus.name, language) for language in (left, right)]
-            pairs += [(text, texts[1][key]) for key, text in texts[0].items() if key in texts[1]]
+            source, target = (_training_rows(workspace, UTTERANCES, corpus.name, side) for side in (left, right))
+            rows = source.join(target, on="utterance_id", maintain_order="left")
+            pairs += rows.select("text", "text_right").iter_rows()
         for corpus, name in config.training_pairs(left, right):
-            pairs += _training_sentences(workspace, corpus.name, name)
+            pairs += _training_rows(workspace, SENTENCE_PAIRS, corpus.name, name).iter_rows()
     return pairs
 
 
-def _training_sentences(workspace: Workspace, corpus: str, pair: str) -> list[tuple[str, str]]:
-    path = workspace.table(*SENTENCE_PAIRS, corpus, pair)
-    rows = read_table(path, SCHEMAS["sentence_pairs"], ["source", "target", "split"]).to_pylist()
-    return [(row["source"], row["target"]) for row in rows if row["split"] == "train"]
+_TEXTS = {UTTERANCES: ["utterance_id", "text"], SENTENCE_PAIRS: ["source", "target"]}
 
 
-def _training_by_id(workspace: Workspace, corpus: str, language: str) -> dict[str, str]:
-    path = workspace.table(*UTTERANCES, corpus, language)
-    rows = read_table(path, SCHEMAS["utterances"], ["utterance_id", "text", "split"]).to_pylist()
-    return {row["utterance_id"]: row["text"] for row in rows if row["split"] == "train"}
+def _training_rows(workspace: Workspace, table: Key, corpus: str, part: str) -> pl.DataFrame:
+    """The texts of a table's rows that are for training."""
+    rows = read_table(workspace.table(*table, corpus, part), SCHEMAS[table[1]], [*_TEXTS[table], "split"])
+    return pl.DataFrame(rows).filter(pl.col("split") == "train").select(_TEXTS[table])
 
 
 # --- encoding ---------------------------------------------------------------------------------------------

@@ -1,0 +1,91 @@
+"""Checks of sentence pairs, and the texts that an encoder is pretrained on, held against loops over rows."""
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from disent_core.corpora.lines import sentence_pairs_table
+from disent_core.experiment.corpora import _in_two_splits
+from disent_core.experiment.embeddings import _training_pairs, _training_texts
+from disent_core.experiment.workspace import SENTENCE_PAIRS, UTTERANCES, Workspace
+from disent_core.storage.tables import SCHEMAS, rows_table, write_table
+
+ROWS = st.lists(st.tuples(*map(st.sampled_from, ("ab", "xyz", ("train", "dev", "test")))), max_size=12)
+
+
+@given(ROWS)
+def test_sentences_in_two_splits_are_counted_as_a_loop_counts_them(rows):
+    splits = {}
+    for corpus, key, split in rows:
+        splits.setdefault((corpus, key), set()).add(split)
+    expected = sum("train" in found and len(found) > 1 for found in splits.values())
+    frame = pl.DataFrame(rows, schema=["corpus", "source_key", "split"], orient="row")
+    assert _in_two_splits(frame, "source_key") == expected
+
+
+TEXT = """\
+[[corpora]]
+name = "toy"
+format = "massive"
+path = "toy"
+languages = ["en-US", "de-DE"]
+
+[[corpora]]
+name = "bitext"
+format = "moses"
+path = "bitext"
+pairs = ["en-de"]
+
+[[corpora]]
+name = "sts"
+format = "sts"
+path = "sts"
+pairs = ["en-en"]
+
+[[encoders]]
+name = "small"
+kind = "scratch"
+
+[experiment]
+pairs = ["en-de"]
+methods = ["raw"]
+"""
+SPLITS = {"1": "train", "2": "train", "3": "dev", "4": "train"}
+LANGUAGES = {"en": ("4123", ""), "de": ("213", "german ")}
+PAIRS = [("text 1", "eins"), ("zwei", "text 2"), ("held", "out")]
+
+
+def utterances(language):
+    order, prefix = LANGUAGES[language]
+    row = {"corpus": "toy", "language": language, "domain": None, "intent": None, "tokens": [], "slot_tags": []}
+    rows = [{"utterance_id": i, "split": SPLITS[i], "text": f"{prefix}text {i}", "text_key": i} for i in order]
+    return rows_table([row | each for each in rows], "utterances")
+
+
+@pytest.fixture
+def workspace(load, tmp_path):
+    pairs = sentence_pairs_table(
+        "bitext", "en-de",
+        pair_ids=["1", "2", "3"],
+        splits=["train", "train", "test"],
+        sources=[source for source, _ in PAIRS],
+        targets=[target for _, target in PAIRS],
+    )  # fmt: skip
+    found = Workspace(load(TEXT), tmp_path)
+    for language in LANGUAGES:
+        path = found.table(*UTTERANCES, "toy", language)
+        write_table(path, utterances(language), SCHEMAS["utterances"], inputs="")
+    write_table(found.table(*SENTENCE_PAIRS, "bitext", "en-de"), pairs, SCHEMAS["sentence_pairs"], inputs="")
+    return found
+
+
+def test_training_texts_are_distinct_and_in_the_order_of_the_tables(workspace):
+    of_tables = [f"{prefix}text {i}" for order, prefix in LANGUAGES.values() for i in order if SPLITS[i] == "train"]
+    of_pairs = [text for pair in PAIRS[:2] for text in pair]
+    assert _training_texts(workspace) == list(dict.fromkeys(of_tables + of_pairs))
+
+
+def test_training_pairs_are_the_shared_utterances_in_the_order_of_the_left_then_the_sentence_pairs(workspace):
+    shared = [(f"text {i}", f"german text {i}") for i in "12"]
+    assert _training_pairs(workspace) == [*shared, *PAIRS[:2]]
