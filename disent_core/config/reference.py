@@ -3,7 +3,8 @@
 import inspect
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, asdict, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -46,25 +47,25 @@ SECTIONS = {
 
 
 def reference() -> str:
-    """Every section, encoder kind, method and preset."""
+    """Every section, encoder kind, method and preset; a key that methods inherit has one row."""
     kinds = {f'[[encoders]], kind = "{kind}"': encoder_module(kind).CONFIG for kind in ENCODER_KINDS}
     groups: dict[type, list[str]] = {}
     for name in heads.METHODS:
         groups.setdefault(type(heads.method(name).presets["paper"]), []).append(name)
-    bases = dict.fromkeys(base for kind in groups for base in _bases(kind))
+    bases = [base for base in dict.fromkeys(base for kind in groups for base in _bases(kind)) if base not in groups]
     parts = [
         INTRODUCTION,
         *(part for name, kind in (SECTIONS | kinds).items() for part in _section(f"## `{name}`", name, kind)),
         OWN_KEYS,
-        *(_methods(names) for names in groups.values()),
+        *(_methods(names, groups) for names in groups.values()),
         "## Keys that methods share\n",
-        *(f"### `{base.__name__}`\n\n{_prose(base)}\n" for base in bases),
+        *(f"### `{base.__name__}`\n\n{_prose(base)}\n\n{_table(base, {}, _declared(base))}\n" for base in bases),
     ]
     return "\n".join(parts)
 
 
 def method_reference(name: str) -> str:
-    """The keys of one method, and its presets.
+    """All keys of one method, and its presets.
 
     Raises:
         ConfigError: if there is no such method.
@@ -75,23 +76,44 @@ def method_reference(name: str) -> str:
     return "\n".join([_methods([name]), *(f"`{base.__name__}`: {_prose(base)}\n" for base in bases)])
 
 
-def _methods(names: Sequence[str]) -> str:
-    """Methods that share their keys: defaults are those of the first, and what each preset has instead follows."""
+def _methods(names: Sequence[str], groups: Mapping[type, Sequence[str]] | None = None) -> str:
+    """Methods of one settings class: defaults are those of the first, and what each preset has instead follows.
+
+    With `groups`, the methods by their settings classes, inherited keys are named and not shown.
+    """
     base = heads.method(names[0]).presets["paper"]
     lines = []
     for name in names:
         for preset, settings in heads.method(name).presets.items():
             other = {key: value for key, value in asdict(settings).items() if value != asdict(base)[key]}
-            said = ", ".join(f"`{key} = {_toml(value)}`" for key, value in other.items())
-            lines.append(f"- `{name}`, preset `{preset}`: {said or 'as above'}")
-    title = ", ".join(f"`{name}`" for name in names)
-    table = _table(type(base), asdict(base)) if fields(base) else "No keys."
-    return "\n".join([f"### {title}\n", f"{_prose(type(base))}\n", table, "", *lines, ""])
+            lines.append(f"- `{name}`, preset `{preset}`: {_assigned(other) or 'as above'}")
+    kind, title = type(base), ", ".join(f"`{name}`" for name in names)
+    shown = _names(kind) if groups is None else _declared(kind)
+    table = [_table(kind, asdict(base), shown), ""] if shown else [] if fields(base) else ["No keys.", ""]
+    inherited = [] if groups is None else _inherited(base, groups)
+    return "\n".join([f"### {title}\n", f"{_prose(kind)}\n", *table, *inherited, *lines, ""])
+
+
+def _inherited(settings: Any, groups: Mapping[type, Sequence[str]]) -> list[str]:
+    """A line that names the classes, or the methods, whose keys a method has as well, and its own defaults of them."""
+    kind, told = type(settings), []
+    for base in _bases(kind):
+        defaults = {field.name: _default(field) for field in fields(base)}
+        names = [name for name in _declared(base) if _owner(kind, name) is base]
+        other = {name: value for name in names if (value := getattr(settings, name)) != defaults[name]}
+        if names:
+            place = groups[base][0] if base in groups else base.__name__
+            told.append(f"`{place}`" + (f" ({_assigned(other)})" if other else ""))
+    return [f"And the keys of {', '.join(told)}.\n"] if told else []
+
+
+def _assigned(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"`{key} = {_toml(value)}`" for key, value in values.items())
 
 
 def _section(title: str, name: str, kind: type, values: Mapping[str, Any] | None = None) -> Iterator[str]:
     """A section, and those within it."""
-    yield "\n".join([f"{title}\n", f"{_prose(kind)}\n", _table(kind, values or {}), ""])
+    yield "\n".join([f"{title}\n", f"{_prose(kind)}\n", _table(kind, values or {}, _names(kind)), ""])
     for field in fields(kind):
         own = _default(field)
         if is_dataclass(own) and not isinstance(own, type):
@@ -99,13 +121,15 @@ def _section(title: str, name: str, kind: type, values: Mapping[str, Any] | None
             yield from _section(f"### `{inner}`", inner, type(own), asdict(own))
 
 
-def _table(kind: type, values: Mapping[str, Any]) -> str:
-    hints, said = get_type_hints(kind), _attributes(kind)
+def _table(kind: type, values: Mapping[str, Any], names: Collection[str]) -> str:
+    """Rows of these keys; `values` stand for the defaults of the class."""
+    hints = get_type_hints(kind)
+    said = ChainMap(*(_described(base) for base in (kind, *_bases(kind))))
     rows = ["| key | default | values | meaning |", "|---|---|---|---|"]
-    for field in fields(kind):
+    for field in (field for field in fields(kind) if field.name in names):
         default = values.get(field.name, _default(field))
         shown = "required" if default is MISSING else "its own section" if is_dataclass(default) else _code(default)
-        meaning = said.get(field.name) or _declared(kind, field.name)
+        meaning = said.get(field.name) or _elsewhere(kind, field.name)
         rows.append(f"| `{field.name}` | {shown} | {_values(hints[field.name])} | {meaning} |")
     return "\n".join(rows)
 
@@ -114,10 +138,26 @@ def _default(field: Field[Any]) -> Any:
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 
-def _declared(kind: type, name: str) -> str:
-    """Where a key without a line of its own is told of, if that is elsewhere."""
-    owner = next(base for base in kind.__mro__ if name in inspect.get_annotations(base))
+def _elsewhere(kind: type, name: str) -> str:
+    """Where a key without a line of its own is described, if that is in a class from which it is inherited."""
+    owner = _owner(kind, name)
     return "" if owner is kind else f"see `{owner.__name__}`"
+
+
+def _owner(kind: type, name: str) -> type:
+    return next(base for base in kind.__mro__ if name in _declared(base))
+
+
+def _names(kind: type) -> list[str]:
+    return [field.name for field in fields(kind)]
+
+
+def _declared(kind: type) -> list[str]:
+    """Keys that a class adds, describes anew or gives other values; another default alone does not count."""
+    if not is_dataclass(kind):
+        return []
+    hints, inherited = get_type_hints(kind), ChainMap(*map(get_type_hints, kind.__mro__[1:-1]))
+    return [name for name in _names(kind) if hints[name] != inherited.get(name) or name in _described(kind)]
 
 
 def _bases(kind: type) -> list[type]:
@@ -134,14 +174,11 @@ def _prose(kind: type) -> str:
     return re.split(r"\n*^Attributes:$", _doc(kind), flags=re.MULTILINE)[0]
 
 
-def _attributes(kind: type) -> dict[str, str]:
-    """Key -> what the docstrings say of it, that of the class before those of its bases."""
-    found: dict[str, str] = {}
-    for base in (kind, *_bases(kind)):
-        _, _, listed = _doc(base).partition("Attributes:\n")
-        for key, text in re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", listed, flags=re.MULTILINE):
-            found.setdefault(key, " ".join(text.split()).replace("|", "\\|"))
-    return found
+def _described(kind: type) -> dict[str, str]:
+    """Key -> what the docstring of the class says of it."""
+    _, _, listed = _doc(kind).partition("Attributes:\n")
+    found = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", listed, flags=re.MULTILINE)
+    return {key: " ".join(text.split()).replace("|", "\\|") for key, text in found}
 
 
 def _values(hint: Any) -> str:

@@ -1,5 +1,6 @@
 """The pages that tell every key are what the dataclasses say."""
 
+import re
 from dataclasses import fields
 
 import pytest
@@ -23,6 +24,24 @@ def test_every_key_and_preset_of_a_method_is_told(name):
     assert [field.name for field in fields(presets["paper"]) if f"\n| `{field.name}` | " not in told] == []
     assert [preset for preset in presets if f"- `{name}`, preset `{preset}`: " not in told] == []
     assert [preset for preset in presets if f"- `{name}`, preset `{preset}`: " not in reference()] == []
+
+
+def test_the_page_shows_an_inherited_key_once_and_names_it_with_the_methods_defaults():
+    page = reference()
+    assert page.count("| `validation_draws` | ") == page.count("| `intra_class_scope` | ") == 1
+    fmda = page.partition("### `fmda`\n")[2].partition("\n### ")[0]
+    changed = '`TrainConfig` (`learning_rate = 0.0001`, `monitor = "dev_retrieval"`)'
+    assert f"And the keys of `AttentionConfig`, {changed}." in fmda
+
+
+@pytest.mark.parametrize("name", heads.METHODS)
+def test_the_page_shows_every_key_of_a_method_in_its_section_or_in_one_that_it_names(name):
+    sections = {part.partition("\n")[0]: part for part in reference().split("\n### ")}
+    own = next(part for title, part in sections.items() if f"`{name}`" in title.split(", "))
+    shared = re.findall(r"`(\w+)`", "".join(re.findall(r"^And the keys of .*$", own, re.MULTILINE)))
+    shown = own + "".join(part for title, part in sections.items() if {f"`{place}`" for place in shared} & {title})
+    kind = type(heads.method(name).presets["paper"])
+    assert [field.name for field in fields(kind) if f"\n| `{field.name}` | " not in shown] == []
 
 
 def test_every_encoder_kind_is_told():
