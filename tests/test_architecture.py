@@ -32,7 +32,9 @@ def module_name(path: Path) -> str:
 
 
 SOURCES = {
-    module_name(path): path for package in ("disent_core", "disent_assets") for path in (ROOT / package).rglob("*.py")
+    module_name(path): path
+    for package in ("disent", "disent_core", "disent_assets")
+    for path in (ROOT / package).rglob("*.py")
 }
 CORE = sorted(name for name in SOURCES if name.split(".")[0] == "disent_core")
 
@@ -63,8 +65,8 @@ def test_encoding_and_training_load_neither_pydantic_nor_dagster_nor_duckdb_nor_
     assert loaded_by(modules, (*FACE, "pydantic", "polars")) == "[]"
 
 
-def test_core_never_imports_the_dagster_face():
-    assert [name for name in CORE for other in imports(name) if other.startswith("disent_assets")] == []
+def test_core_never_imports_what_stands_on_it():
+    assert [name for name in CORE for other in imports(name) if other.split(".")[0] != "disent_core"] == []
 
 
 def imports(name: str) -> Iterator[str]:
@@ -244,6 +246,22 @@ def test_an_encoder_kind_is_a_line_in_its_registry_and_a_module_with_its_configu
     config = encoders.encoder_module(name).CONFIG
     assert config.__pydantic_config__ == {"extra": "forbid"}
     assert config.__dataclass_params__.frozen
+
+
+def test_a_stage_of_the_face_describes_assets_and_leaves_files_to_the_experiment():
+    stages = [name for name in SOURCES if name.startswith("disent_assets.stages.")]
+    assert len(stages) == len(STAGES)
+    stored = {
+        f"{name}: {alias.name}"
+        for name in stages
+        for node in found(name, ast.ImportFrom)
+        if str(node.module).startswith("disent_core.storage") or node.module in ("pathlib", "io", "os")
+        for alias in node.names
+        if alias.name not in ("SCHEMAS", "fingerprint")
+    }
+    readers = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "read_table", "is_file"}
+    read = [(name, called) for name in stages for called, _ in calls(name) if called.split(".")[-1] in readers]
+    assert (stored, read) == (set(), [])
 
 
 # --- assets -----------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Stage `heads`: aligned pairs x embeddings x method -> weights of every seed, with their training curve."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from disent_core.experiment.embeddings import lazy_encoder, open_embeddings
 from disent_core.experiment.result import Check, StepResult
 from disent_core.experiment.workspace import ALIGNED, SENTENCE_PAIRS, TRAINING_TEMPLATES, UTTERANCES, Key, Workspace
 from disent_core.heads.contract import TrainedLabeller, TrainedMethod
-from disent_core.heads.run import HeadFiles, HeadReport, HeadRun, settings_fingerprint, train_head
+from disent_core.heads.run import HeadFiles, HeadReport, HeadRun, describe_head, settings_fingerprint, train_head
 from disent_core.storage.tables import SCHEMAS, fingerprint, read_table
 from disent_core.training.build_data import training_data
 from disent_core.training.data import SIDES, TrainingData, text_features
@@ -99,16 +99,8 @@ def _train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on:
     tables = {need: _of_languages(workspace, method, key, trained_on) for need, key in TABLES.items() if need in needs}
     templates, utterances = tables.get(Need.TEMPLATE_PAIRS, []), tables.get(Need.UTTERANCES)
     sentences = _sentences(workspace, trained_on) if Need.UTTERANCES in needs and paired else []
-    run = HeadRun(
-        name=method.name,
-        method=method.method,
-        settings=method.settings,
-        encoder=encoder,
-        trained_on=trained_on,
-        seeds=config.seeds_of(method),
-        data_fingerprint=training_fingerprint(aligned, needs, templates, utterances or []),
-        encoder_fingerprint=lazy_encoder(workspace, encoder).fingerprint,
-    )
+    texts = training_fingerprint(aligned, needs, templates, utterances or [])
+    run = replace(head_run(workspace, encoder, method, trained_on), data_fingerprint=texts)
 
     def open_data() -> TrainingData:
         vectors, states = {}, {}
@@ -128,6 +120,24 @@ def _train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on:
 
     device = resolve_device(config.experiment.device)
     return run, train_head(run, head_files(workspace, run), open_data, device=device)
+
+
+def head_run(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: str) -> HeadRun:
+    """What a head is trained with, but for its texts, whose fingerprint is left empty.
+
+    Raises:
+        EncoderError: if the model of the encoder, or its vectors, are not there.
+    """
+    return HeadRun(
+        name=method.name,
+        method=method.method,
+        settings=method.settings,
+        encoder=encoder,
+        trained_on=trained_on,
+        seeds=workspace.config.seeds_of(method),
+        data_fingerprint="",
+        encoder_fingerprint=lazy_encoder(workspace, encoder).fingerprint,
+    )
 
 
 def _cut_short(method: MethodConfig, curve: pa.Table, best: Sequence[Mapping[str, Any]]) -> list[int]:
@@ -171,6 +181,24 @@ def load_head(
     """
     files = encoder_files(workspace, encoder, method)
     return method.method.load(workspace.head(encoder, method.name, entry), method.settings, device, files)
+
+
+def require_trained(workspace: Workspace, run: HeadRun) -> None:
+    """That the head is on disk, and was trained as `run` says; which texts it was trained on is not asked.
+
+    Raises:
+        TrainingError: if it has not been trained, or with other settings, seeds, code or another encoder.
+        DamagedError: if the file of its weights is damaged. It has been set aside.
+    """
+    if not run.method.is_trained:
+        return
+    described, key = describe_head(head_files(workspace, run).weights), f"heads/{run.encoder}/{run.name}"
+    remedy = f"Run `disent materialize '+key:\"{key}\"'`"
+    if described is None:
+        raise TrainingError(f"{key} [{run.trained_on}] has not been trained. {remedy}")
+    if described[0].get("kin") != run.kin:
+        found = "was trained with other settings, seeds or code than the present ones, or on another encoder"
+        raise TrainingError(f"{key} [{run.trained_on}] {found}. {remedy}")
 
 
 def encoder_files(workspace: Workspace, encoder: str, method: MethodConfig) -> EncoderFiles | None:

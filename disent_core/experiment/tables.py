@@ -1,9 +1,13 @@
 """The tables of a run by name: which files the configuration declares, and which of them exist."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+import pyarrow as pa
+
+from disent_core.errors import TableError, located
 from disent_core.experiment.workspace import (
     ALIGNED,
     MASKED,
@@ -15,7 +19,7 @@ from disent_core.experiment.workspace import (
     UTTERANCES,
     Workspace,
 )
-from disent_core.storage.tables import SCHEMAS, fingerprint, refresh_table, rows_table
+from disent_core.storage.tables import SCHEMAS, fingerprint, read_table, refresh_table, rows_table
 
 OF_LANGUAGES = (UTTERANCES, POOL, MASKED, TEMPLATES, TRAINING_TEMPLATES)
 """Tables with a file for every corpus and language."""
@@ -27,6 +31,39 @@ METHODS = ("warehouse", "configured_methods", "all")
 def stored_tables(workspace: Workspace) -> dict[str, list[Path]]:
     """Files by table: every declared partition that has been made, and nothing else."""
     return {name: [path for path in paths if path.is_file()] for name, paths in declared_tables(workspace).items()}
+
+
+def read_stored(workspace: Workspace, name: Sequence[str]) -> pa.Table:
+    """The partitions of a table that have been made, one under the other.
+
+    Args:
+        workspace: where they lie.
+        name: of the table. Its stage may stand before it, and the first parts of a partition behind it.
+
+    Raises:
+        ValueError: if there is no such table or partition.
+        TableError: if none of the partitions has been made, or one is damaged.
+    """
+    declared = declared_tables(workspace)
+    stages = {_parts(workspace, path)[0] for paths in declared.values() for path in paths}
+    first = 0 if name and name[0] in stages else 1
+    table = next(iter(name[1 - first :]), "")
+    if table not in declared:
+        raise ValueError(f"unknown table {'/'.join(name)!r}; choose one of {', '.join(declared)}")
+    partitions = {path: _parts(workspace, path)[first:] for path in declared[table]}
+    paths = [path for path, parts in partitions.items() if parts[: len(name)] == tuple(name)]
+    if not paths:
+        known = ", ".join("/".join(parts) for parts in partitions.values()) or "none"
+        raise ValueError(f"{'/'.join(name)!r} is no partition of {table}; there are {known}")
+    stored = [path for path in paths if path.is_file()]
+    if not stored:
+        raise TableError(located(paths[0], None, "this table does not exist yet", "Run `disent materialize` first"))
+    return pa.concat_tables([read_table(path, SCHEMAS[table]) for path in stored])
+
+
+def _parts(workspace: Workspace, path: Path) -> tuple[str, ...]:
+    """Stage, table and partition of a file."""
+    return path.relative_to(workspace.home / "tables").with_suffix("").parts
 
 
 def declared_tables(workspace: Workspace) -> dict[str, list[Path]]:

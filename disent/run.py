@@ -1,0 +1,250 @@
+"""A run that is there: a configuration and its folder of results, opened to be read."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import numpy as np
+    import polars as pl
+
+    from disent_core.config.model import Config, MethodConfig
+    from disent_core.experiment.workspace import Workspace
+
+
+def open(config: str | Path = "disent.toml", *, home: str | Path | None = None) -> "Run":
+    """Open the results of a configuration. Nothing is computed, and nothing has to be there yet.
+
+    Args:
+        config: the TOML file.
+        home: folder of results. None: that of the command line, which is `DISENT_HOME`, or `data` in the project.
+
+    Raises:
+        ConfigError: if the configuration can't be read; it names file, line and key.
+    """
+    from disent_assets.resources import home_folder
+    from disent_core.config.load import load_config
+    from disent_core.experiment.workspace import Workspace
+
+    folder = home_folder() if home is None else Path(home).expanduser().resolve()
+    return Run(Workspace(load_config(Path(config).expanduser()), folder))
+
+
+class HeadName(NamedTuple):
+    """What a head is called: `run.head(*name)` opens it."""
+
+    method: str
+    encoder: str
+    pair: str
+
+
+class Run:
+    """The results of a configuration; made by `open`."""
+
+    def __init__(self, workspace: "Workspace") -> None:
+        self._workspace = workspace
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.config.path)!r}, home={str(self.home)!r})"
+
+    @property
+    def config(self) -> "Config":
+        """The configuration."""
+        return self._workspace.config
+
+    @property
+    def home(self) -> Path:
+        """Folder of results."""
+        return self._workspace.home
+
+    # --- heads ---
+
+    def heads(self) -> list[HeadName]:
+        """Every head that can be opened: trained ones, and methods that need no training."""
+        return [
+            HeadName(method.name, encoder, pair)
+            for encoder in self.config.encoders
+            for method in self.config.methods_of(encoder)
+            for pair in self.config.pairs_of(method)
+            if not method.method.is_trained or self._workspace.head(encoder, method.name, pair).is_file()
+        ]
+
+    def head(self, method: str, encoder: str | None = None, pair: str | None = None) -> "Head":
+        """Open a head.
+
+        Args:
+            method: its name in the configuration.
+            encoder: name of the encoder beneath it; may be left out where the method has only one.
+            pair: what it was trained on, `en-de`; may be left out where there is only one, or nothing is trained.
+
+        Raises:
+            ValueError: if the configuration has no such method, encoder or pair.
+            TrainingError: if the head has not been trained, or with other settings; it says how to train it.
+        """
+        from disent_core.experiment.heads import head_run, require_trained
+
+        config = self.config
+        chosen = config.methods[_choice("method", method, config.experiment.methods)]
+        encoders = [name for name in config.encoders if chosen in config.methods_of(name)]
+        encoder = _choice("encoder", encoder, encoders)
+        pairs = config.pairs_of(chosen)
+        pair = pairs[0] if pair is None and not chosen.method.is_trained else _choice("pair", pair, pairs)
+        require_trained(self._workspace, head_run(self._workspace, encoder, chosen, pair))
+        return Head(self._workspace, chosen, encoder, pair)
+
+    # --- tables ---
+
+    def table(self, *name: str) -> "pl.DataFrame":
+        """A table of the run, all partitions one under the other.
+
+        Args:
+            name: of the table, `"metrics"`; its stage may stand before it, and behind it as much of a partition as
+                is wanted: `"corpora", "utterances", "massive", "en"` is one file.
+
+        Raises:
+            ValueError: if there is no such table or partition.
+            TableError: if nothing of it has been made yet, or a file is damaged.
+        """
+        import polars as pl
+
+        from disent_core.experiment.tables import read_stored
+
+        return pl.DataFrame(read_stored(self._workspace, name))
+
+    def metrics(self, *, task: str | None = None, method: str | None = None) -> "pl.DataFrame":
+        """Rows of the table `metrics`: every number of every method with its 95 % interval.
+
+        The row whose `seed` is null is the mean over seeds.
+
+        Args:
+            task: only of this task.
+            method: only of this method.
+
+        Raises:
+            TableError: if nothing has been evaluated yet.
+        """
+        import polars as pl
+
+        wanted = {"task": task, "method": method}
+        filters = [pl.col(column) == value for column, value in wanted.items() if value is not None]
+        return self.table("metrics").filter(*filters)
+
+    def sql(self, query: str) -> "pl.DataFrame":
+        """Answer of a query to the warehouse, as `disent sql`: it can change nothing, and reach no other file.
+
+        Args:
+            query: a `select` (or `from ...`) in DuckDB's SQL; `show tables` names what may be asked.
+
+        Raises:
+            TableError: if the warehouse has not been built.
+            DisentError: if the query can't be run, or is no query.
+        """
+        import polars as pl
+
+        from disent_assets.duckdb_warehouse import query as answer
+
+        return pl.DataFrame(answer(self._workspace.warehouse, query))
+
+
+class Head:
+    """A method on an encoder and a pair, with the weights of every seed; opened by `Run.head`.
+
+    Attributes:
+        name: method, encoder and pair.
+        seeds: those that it was trained with; empty where nothing in the method is random.
+        embeddings: names of what `embed` gives; empty where the method tags instead.
+    """
+
+    def __init__(self, workspace: "Workspace", method: "MethodConfig", encoder: str, pair: str) -> None:
+        from disent_core.encoders.huggingface import resolve_device
+        from disent_core.experiment.features import TextEncoder
+        from disent_core.experiment.heads import load_head
+
+        self.name = HeadName(method.name, encoder, pair)
+        self.seeds = workspace.config.seeds_of(method) if method.method.is_seeded else ()
+        self.embeddings = method.method.embeddings
+        self._languages = workspace.config.languages
+        self._encoder = TextEncoder(workspace, encoder, method.needs)
+        self._trained = load_head(workspace, encoder, method, pair, resolve_device(workspace.config.experiment.device))
+
+    def __repr__(self) -> str:
+        return f"Head(method={self.name.method!r}, encoder={self.name.encoder!r}, pair={self.name.pair!r})"
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Languages that it takes texts of: those of its training where it can take no others, else all configured."""
+        known = self._trained.languages
+        return tuple(self._languages if known is None else known)
+
+    def embed(self, texts: Sequence[str], *, language: str, seed: int | None = None) -> "dict[str, np.ndarray]":
+        """Embed texts of one language.
+
+        A text of the corpora has the very vector that evaluation measures. Any other text is encoded now, by the
+        encoder of the head, and is kept nowhere.
+
+        Args:
+            texts: at least one.
+            language: of all of them, one of `languages`.
+            seed: of the training, one of `seeds`; None: the first.
+
+        Returns:
+            By name of `embeddings` a matrix, float32 [texts, dim], a row per text in order.
+
+        Raises:
+            ValueError: if the head does not know the language or the seed, gives no vectors, or there are no texts.
+            EncoderError: if a text can't be encoded.
+        """
+        import numpy as np
+
+        from disent_core.heads.contract import TrainedMethod
+
+        if not isinstance(self._trained, TrainedMethod):
+            raise ValueError(f"{self.name.method} tags the slots of sentences, and embeds nothing; ask label()")
+        if isinstance(texts, str) or not texts:
+            raise ValueError("texts must be a list of at least one text")
+        features = self._encoder.features(texts, self._language(language))
+        embedded = self._trained.embed(features, self._seed(seed))
+        if late := [name for name, value in embedded.items() if not isinstance(value, np.ndarray)]:
+            raise ValueError(f"{self.name.method} compares texts by their tokens: there is no vector of {late}")
+        return {name: np.asarray(value, dtype=np.float32) for name, value in embedded.items()}
+
+    def label(self, sentences: Sequence[Sequence[str]], *, language: str, seed: int | None = None) -> list[list[str]]:
+        """Tag the slots of sentences of one language, where the method does so.
+
+        Args:
+            sentences: the words of each.
+            language: of all of them, one of `languages`.
+            seed: of the training, one of `seeds`; None: the first.
+
+        Returns:
+            A BIO tag for every word of every sentence.
+
+        Raises:
+            ValueError: if the head does not know the language or the seed, or the method embeds and does not tag.
+        """
+        from disent_core.heads.contract import TrainedLabeller
+
+        if not isinstance(self._trained, TrainedLabeller):
+            raise ValueError(f"{self.name.method} embeds texts, and tags nothing; ask embed()")
+        return self._trained.label(sentences, self._language(language), self._seed(seed))
+
+    def _language(self, language: str) -> str:
+        return _choice("language", language, self.languages)
+
+    def _seed(self, seed: int | None) -> int | None:
+        if seed is not None and seed not in self.seeds:
+            raise ValueError(f"{self.name.method} was not trained with seed {seed}; choose one of {list(self.seeds)}")
+        return self.seeds[0] if seed is None and self.seeds else seed
+
+
+def _choice(what: str, name: str | None, known: Iterable[str]) -> str:
+    """The name if it is known, or the only one that is."""
+    from disent_core.config.toml_lines import nearest
+
+    names = list(known)
+    if name is None and len(names) == 1:
+        return names[0]
+    if name not in names:
+        said = f"name the {what}" if name is None else f"unknown {what} {name!r}{nearest(name, names)}"
+        raise ValueError(f"{said}; choose one of {', '.join(names)}")
+    return name

@@ -1,0 +1,73 @@
+"""The public package: what it loads, and what it says where nothing has run."""
+
+import subprocess
+import sys
+from importlib.resources import files
+
+import pytest
+
+import disent
+from disent_assets.resources import home_folder
+from disent_core.errors import ConfigError, TableError
+
+CONFIG = """
+[[corpora]]
+name = "sample"
+format = "massive"
+path = "corpus"
+languages = ["en-US", "de-DE"]
+
+[[encoders]]
+name = "tiny"
+kind = "scratch"
+
+[experiment]
+pairs = ["en-de"]
+methods = ["raw", "dream"]
+"""
+
+
+@pytest.fixture
+def run(load, tmp_path) -> disent.Run:
+    return disent.open(load(CONFIG).path, home=tmp_path / "home")
+
+
+def test_the_import_alone_loads_nothing_heavy():
+    heavy = ("torch", "dagster", "duckdb", "transformers", "polars", "pyarrow", "numpy", "pydantic")
+    code = f"import disent, sys; print(sorted(set({heavy}) & set(sys.modules)))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert loaded.strip() == "[]"
+
+
+def test_asking_heads_and_tables_loads_neither_dagster_nor_duckdb(run):
+    code = (
+        f"import disent, sys; run = disent.open({str(run.config.path)!r}); run.heads(); run.head\n"
+        "import disent_core.experiment.features, disent_core.experiment.tables\n"
+        "print(sorted({'dagster', 'duckdb'} & set(sys.modules)))"
+    )
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert loaded.strip() == "[]"
+
+
+def test_the_package_tells_type_checkers_that_it_is_typed():
+    assert files("disent").joinpath("py.typed").is_file()
+
+
+def test_results_lie_where_the_command_line_puts_them_unless_told_otherwise(run, tmp_path):
+    assert run.home == tmp_path / "home"
+    assert disent.open(run.config.path).home == home_folder()
+
+
+def test_a_configuration_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(ConfigError, match="there is no such file"):
+        disent.open(tmp_path / "missing.toml")
+
+
+def test_where_nothing_has_run_the_untrained_heads_are_listed_only(run):
+    assert run.heads() == [disent.HeadName("raw", "tiny", "en-de")]
+
+
+@pytest.mark.parametrize("ask", [lambda run: run.sql("select 1"), lambda run: run.metrics()])
+def test_where_nothing_has_run_the_remedy_is_named(run, ask):
+    with pytest.raises(TableError, match=r"[Mm]aterialise it first|disent materialize"):
+        ask(run)

@@ -1,0 +1,201 @@
+"""`import disent` on a project that has run: what its heads embed, and what its tables hold."""
+
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+import disent
+from disent_assets.cli import main
+from disent_core.errors import DisentError, TableError, TrainingError
+from disent_core.evaluation.contract import Texts
+from disent_core.experiment.evaluation import Embedder
+from disent_core.experiment.heads import load_head
+
+NEW = ["wake me up at nine", "an utterance that no corpus has"]
+
+
+def opened(project) -> disent.Run:
+    return disent.open(project.config, home=project.home)
+
+
+@pytest.fixture(scope="session")
+def run(finished) -> disent.Run:
+    return opened(finished)
+
+
+def stored_texts(run: disent.Run, language: str = "en") -> list[str]:
+    return run.table("utterances", "sample", language)["text"].to_list()
+
+
+def measured(project, method: str, texts: Texts, seed: int | None):
+    """What evaluation embeds."""
+    workspace = project.workspace
+    config = workspace.config.methods[method]
+    return Embedder(workspace, "tiny", config, load_head(workspace, "tiny", config, "en-de", "cpu"))(texts, seed)
+
+
+def assert_equal(ours, theirs):
+    assert ours.keys() == theirs.keys()
+    for name in theirs:
+        np.testing.assert_array_equal(ours[name], theirs[name])
+
+
+# --- heads ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["raw", "dream", "fmda"])
+def test_a_head_embeds_texts_of_the_corpora_to_the_bit_as_evaluation_does(run, finished, method):
+    texts, head = stored_texts(run), run.head(method, encoder="tiny", pair="en-de")
+    ours = head.embed(texts, language="en")
+    assert_equal(ours, measured(finished, method, Texts.of("en", texts), 0 if head.seeds else None))
+    assert tuple(ours) == head.embeddings
+    assert {(len(matrix), matrix.dtype) for matrix in ours.values()} == {(len(texts), np.dtype("float32"))}
+
+
+def test_a_seed_may_be_chosen_and_is_the_first_by_default(run, finished):
+    texts, head = stored_texts(run), run.head("dream", pair="en-de")
+    assert head.seeds == (0, 1)
+    assert_equal(head.embed(texts, language="en"), head.embed(texts, language="en", seed=0))
+    assert_equal(head.embed(texts, language="en", seed=1), measured(finished, "dream", Texts.of("en", texts), 1))
+
+
+def test_a_text_is_encoded_now_to_the_bit_as_it_would_be_stored(run, copied):
+    texts = stored_texts(run)
+    shutil.rmtree(copied.home / "tables" / "embeddings")
+    now = opened(copied).head("fmda", pair="en-de").embed(texts, language="en")
+    assert_equal(now, run.head("fmda", pair="en-de").embed(texts, language="en"))
+
+
+@pytest.mark.parametrize("method", ["raw", "fmda"])
+def test_new_and_stored_texts_may_be_mixed_in_any_order(run, method):
+    head = run.head(method, encoder="tiny", pair="en-de")
+    known = stored_texts(run)[:2]
+    texts = [NEW[0], known[1], NEW[1], known[0], NEW[0], known[1]]
+    together = head.embed(texts, language="en")
+    for name, matrix in together.items():
+        alone = np.concatenate([head.embed([text], language="en")[name] for text in texts])
+        np.testing.assert_allclose(matrix, alone, atol=1e-5)
+
+
+def test_asking_a_head_changes_no_result(copied):
+    before = copied.results()
+    opened(copied).head("fmda", pair="en-de").embed(NEW, language="de")
+    assert copied.results() == before
+
+
+def test_heads_are_listed_by_the_names_that_open_them(run):
+    names = {
+        (method, "tiny", pair) for method in ("raw", "dream", "fmda", "fmda_softmax") for pair in ("en-de", "en-ja")
+    }
+    assert set(run.heads()) == names
+    assert {run.head(*name).name for name in run.heads()} == names
+
+
+def test_an_untrained_head_is_refused_with_the_command_that_trains_it(copied):
+    copied.workspace.head("tiny", "dream", "en-de").unlink()
+    run = opened(copied)
+    assert ("dream", "tiny", "en-de") not in run.heads()
+    with pytest.raises(TrainingError, match=r"heads/tiny/dream \[en-de\] has not been trained") as error:
+        run.head("dream", pair="en-de")
+    told = re.search(r"`disent materialize '(.+)'`", str(error.value))
+    assert told is not None
+    result = CliRunner().invoke(main, ["materialize", told[1]], env=copied.environment)
+    assert result.exit_code == 0, result.output
+    assert run.head("dream", pair="en-de").embed(NEW, language="en")
+
+
+def test_a_head_that_was_trained_with_other_settings_is_refused(copied):
+    copied.configure("[methods.dream]\nmax_epochs = 6", "[methods.dream]\nmax_epochs = 5")
+    with pytest.raises(TrainingError, match="with other settings"):
+        opened(copied).head("dream", pair="en-de")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("draem",), "unknown method 'draem'; did you mean 'dream'"),
+        (("dream", "huge"), "unknown encoder 'huge'; choose one of tiny"),
+        (("dream", "tiny", "en-fr"), "unknown pair 'en-fr'.*en-de, en-ja"),
+        (("dream",), "name the pair; choose one of en-de, en-ja"),
+    ],
+)
+def test_a_name_that_does_not_exist_is_answered_by_those_that_do(run, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        run.head(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("texts", "options", "message"),
+    [
+        (["x"], {"language": "fr"}, "unknown language 'fr'.*en, de, ja"),
+        (["x"], {"language": "en", "seed": 7}, r"not trained with seed 7; choose one of \[0, 1\]"),
+        ([], {"language": "en"}, "at least one text"),
+        ("x", {"language": "en"}, "must be a list"),
+    ],
+)
+def test_what_a_head_can_not_embed_is_a_clear_error(run, texts, options, message):
+    with pytest.raises(ValueError, match=message):
+        run.head("dream", pair="en-de").embed(texts, **options)
+
+
+def test_a_head_that_embeds_has_no_labels(run):
+    with pytest.raises(ValueError, match="tags nothing; ask embed"):
+        run.head("dream", pair="en-de").label([["wake"]], language="en")
+
+
+# --- tables -----------------------------------------------------------------------------------------------
+
+
+def test_a_table_is_a_polars_frame_of_all_its_partitions(run):
+    utterances = run.table("utterances")
+    assert isinstance(utterances, pl.DataFrame)
+    assert set(utterances["language"]) == {"en", "de", "ja"}
+    assert run.table("corpora", "utterances", "sample", "de").equals(utterances.filter(pl.col("language") == "de"))
+
+
+def test_every_table_that_is_named_can_be_read(run):
+    with pytest.raises(ValueError, match="choose one of") as error:
+        run.table("nothing")
+    names = str(error.value).split("choose one of ")[1].split(", ")
+    assert len(names) > 10
+    made = [name for name in names if name not in ("sentence_pairs", "code_switched_pairs")]
+    assert all(len(run.table(name)) for name in made)
+
+
+def test_metrics_are_those_of_the_warehouse(run):
+    ours = run.metrics(task="template_retrieval", method="fmda")
+    theirs = run.sql("from metrics where task = 'template_retrieval' and method = 'fmda'")
+    assert len(ours) > 10
+    assert sorted(ours["value"]) == sorted(theirs["value"])
+
+
+def test_a_partition_that_does_not_exist_is_answered_by_those_that_do(run):
+    with pytest.raises(ValueError, match=r"'utterances/sample/fr' is no partition of .*utterances/sample/en"):
+        run.table("utterances", "sample", "fr")
+
+
+def test_a_table_that_nothing_has_made_names_the_command_that_makes_it(fresh):
+    with pytest.raises(TableError, match=r"does not exist yet\. Run `disent materialize`"):
+        opened(fresh).table("metrics")
+
+
+def test_sql_reads_the_warehouse(run):
+    board = run.sql("from leaderboard")
+    assert isinstance(board, pl.DataFrame)
+    assert {"method", "task", "value"} <= set(board.columns)
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["drop view leaderboard", "copy metrics to 'x.csv'", "from read_csv('disent.toml')", "create table x (y int)"],
+)
+def test_sql_changes_nothing_and_reaches_no_file(run, query):
+    before = Path(run.home, "warehouse.duckdb").read_bytes()
+    with pytest.raises(DisentError):
+        run.sql(query)
+    assert Path(run.home, "warehouse.duckdb").read_bytes() == before
