@@ -94,7 +94,8 @@ def product(left: Float[Tensor, "n k"], right: Float[Tensor, "m k"], precision: 
     if precision == "bfloat16":
         return F.linear(left.bfloat16(), right.bfloat16()).float()
     if _HAS_ONEDNN and left.dtype == torch.float32 and left.device.type == "cpu" and left.numel():
-        # torch's own choice for float32 is MKL, which takes twice as long on processors that aren't Intel's.
+        # torch's own choice for float32 is MKL, which takes twice as long on processors that aren't Intel's. The public
+        # way to oneDNN, F.linear on `to_mkldnn()` tensors, has the same bits but copies both factors: 4 to 12 % slower.
         return torch.ops.mkldnn._linear_pointwise(left, right, None, "none", [], "")
     return F.linear(left, right)
 

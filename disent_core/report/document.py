@@ -96,7 +96,7 @@ def _template() -> Any:
         loader=PackageLoader("disent_core.report", "."),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=as_text,
+        finalize=_as_text,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -104,7 +104,7 @@ def _template() -> Any:
     return page.get_template("page.html.j2")
 
 
-def as_text(value: Any) -> Any:
+def _as_text(value: Any) -> Any:
     """What the page shows of a value: numbers with three decimals, nothing for None and for what is not finite."""
     if isinstance(value, float):
         return f"{value:.3f}" if math.isfinite(value) else ""
