@@ -1,11 +1,11 @@
 """Splits that are drawn, and rows that are limited."""
 
-import hashlib
 from collections import Counter, defaultdict
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from table_loops import loop_bound, loop_limited, loop_split
 
 from disent_core.corpora.lines import sentence_pairs_table
 from disent_core.corpora.splits import draw_splits, limited
@@ -67,23 +67,10 @@ def test_rows_are_bound_as_a_loop_over_all_pairs_of_rows_binds_them(sentences):
     assert len({tuple(drawn([(i, i) for i in range(20)], seed=seed)) for seed in range(5)}) == 5
 
 
-def loop_split(key, shares, seed):
-    """The first split whose shares, with those before it, exceed the hash of the key."""
-    drawn = int.from_bytes(hashlib.sha256(f"{seed}\n{key}".encode()).digest()[:8], "big") / (1 << 64)
-    reached = 0.0
-    for split, share in zip(("train", "dev", "test"), shares, strict=True):
-        reached += share
-        if drawn < reached:
-            return split
-    return "test"
-
-
 @settings(deadline=None)
 @given(SOME, st.integers(0, 3), st.sampled_from([(0.4, 0.3, 0.3), (0.9, 0.05, 0.05), (0.2, 0.3, 0.4)]))
 def test_a_row_is_in_the_split_that_the_smallest_key_bound_to_it_draws(sentences, seed, shares):
-    smallest = [
-        min(text_key(f"{side}{number}") for side, number in group) for group in loop_components(sentences) or []
-    ]
+    smallest = loop_bound([(text_key(f"s{source}"), text_key(f"t{target}")) for source, target in sentences])
     assert drawn(sentences, shares, seed) == [loop_split(key, shares, seed) for key in smallest]
 
 
@@ -160,10 +147,5 @@ def test_utterances_of_equal_id_share_a_split_in_every_language(left, right):
 @given(SOME, st.integers(1, 5))
 def test_a_limit_keeps_the_first_rows_of_each_split(sentences, limit):
     table = draw_splits(pairs(sentences), (0.4, 0.3, 0.3))
-    seen, expected = Counter(), []
-    for row in table.to_pylist():
-        seen[row["split"]] += 1
-        if seen[row["split"]] <= limit:
-            expected.append(row)
-    assert limited(table, limit).to_pylist() == expected
+    assert limited(table, limit).to_pylist() == list(loop_limited(table.to_pylist(), limit))
     assert limited(table, None) == table

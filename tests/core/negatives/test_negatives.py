@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import real_corpus, why_absent
 from sacrebleu.metrics import BLEU
+from table_loops import loop_recalled
 
 from disent_core.negatives import (
     BLEU_STATE_SCHEMA,
@@ -186,17 +187,6 @@ def test_an_updated_state_is_that_of_a_full_computation(changes, config):
     previous = bleu_state(utterance_table(before.items()), config)
     updated = bleu_state(utterance_table(after.items()), config, previous)
     assert updated.equals(bleu_state(utterance_table(after.items()), config))
-
-
-def loop_recalled(now, before):
-    """What `_recalled` gives, by loops; rows by id: key now, key and witness before."""
-    kept = {id_: witness for id_, (key, witness) in before.items() if now.get(id_) == key}
-    places = {id_: place for place, id_ in enumerate(now)}
-    known, nearest = [id_ in kept for id_ in now], [-1] * len(now)
-    for id_, witness in kept.items():
-        if witness is not None:
-            nearest[places[id_]] = places[witness] if witness in kept else -2
-    return known, nearest
 
 
 IDS, KEYS = st.sampled_from("abcde"), st.sampled_from("xy")

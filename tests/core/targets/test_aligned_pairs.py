@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from language_tables import RESIDUALS, SPLITS, aligned, language
+from table_loops import loop_aligned
 
 from disent_core.errors import AlignmentError
 from disent_core.storage.tables import SCHEMAS
@@ -35,39 +36,6 @@ def test_rows_keep_the_order_of_the_source():
     assert table["utterance_id"].to_pylist() == list("4213")
 
 
-def loop_aligned(source, target):
-    """The rows by loops over dictionaries, of utterances that both sides have."""
-    sides = []
-    for tables in (source, target):
-        masked = {row["utterance_id"]: row for row in tables.masked.to_pylist()}
-        negatives = tables.pool["utterance_id"].to_pylist()
-        sides.append(
-            {
-                row["utterance_id"]: {
-                    "language": row["language"],
-                    "key": row["text_key"],
-                    "template_key": masked[row["utterance_id"]]["template_key"],
-                    "residual_key": masked[row["utterance_id"]]["residual_key"],
-                    "is_negative": row["utterance_id"] in negatives,
-                }
-                for row in tables.utterances.to_pylist()
-            }
-        )
-    return [
-        {
-            **{name: row[name] for name in ("corpus", "utterance_id", "split")},
-            **{
-                f"{side}_{name}": value
-                for side, by_id in zip(("source", "target"), sides, strict=True)
-                for name, value in by_id[row["utterance_id"]].items()
-            },
-            "pair": "en-de",
-        }
-        for row in source.utterances.to_pylist()
-        if row["utterance_id"] in sides[1]
-    ]
-
-
 ORDERS = st.lists(st.sampled_from("1234"), unique=True).map("".join)
 
 
@@ -75,7 +43,7 @@ ORDERS = st.lists(st.sampled_from("1234"), unique=True).map("".join)
 @given(ORDERS, ORDERS, ORDERS, ORDERS)
 def test_rows_are_those_of_loops_over_the_utterances_that_both_sides_have(left, right, one_pool, other_pool):
     source, target = language("en", left, one_pool), language("de", right, other_pool)
-    assert aligned_pairs("en-de", source, target, partial=True).to_pylist() == loop_aligned(source, target)
+    assert aligned_pairs("en-de", source, target, partial=True).to_pylist() == loop_aligned("en-de", source, target)
 
 
 def test_an_utterance_without_partner_is_an_error():
