@@ -1,10 +1,6 @@
 """The DuckDB warehouse as pure functions: build it, ask it. No Dagster here.
 
-`sql/tables` and `sql/views` hold one relation a file (`tables/corpora/utterances.sql` is `corpora.utterances`), and
-`sql/checks` one check a file. A CSV file of `sql/published` is a table, those of `sql/published/figures` are the
-papers' figures, and `sql/templates/paper_table.sql` becomes a view for each table that `published/paper_tables.csv`
-lists. Tables read `inputs.NAME`; everything else is named `schema.relation`, and the order of building follows from
-these names.
+`sql_folder` says what it is made of; `sql/checks` has one check a file.
 """
 
 import errno
@@ -15,15 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
-from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any, Literal
 
 import duckdb
 import pyarrow as pa
-import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
+from disent_assets.sql_folder import COMMENT, Relation, in_order, published_tables, relations
 from disent_core.errors import DisentError, TableError, located
 from disent_core.storage.files import sealed_path
 from disent_core.storage.tables import SCHEMAS
@@ -49,14 +44,6 @@ Severity = Literal["error", "warning"]
 SAMPLE = 5
 """Offending rows of a check that its result carries."""
 
-_PUBLISHED = pa.schema(
-    [
-        *((name, pa.string()) for name in SCHEMAS["metrics"].names[:8]),
-        ("value", pa.float64()),
-        ("n", pa.int64()),
-        *((name, pa.string()) for name in ("settings", "paper", "table", "note")),
-    ]
-)
 _CLOSED: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -68,9 +55,6 @@ _ASKING = (
     "enable_external_access = false",
     "lock_configuration = true",
 )
-_COMMENT = re.compile(r"--[^\n]*")
-_REFERENCE = re.compile(r"\b(?:from|join)\s+(\w+\.\w+)")
-_PLACEHOLDER = re.compile(r'"?\$(\w+)"?')
 _SEVERITY = re.compile(r"^-- severity: (error|warning)$", re.MULTILINE)
 
 
@@ -103,24 +87,6 @@ class WarehouseReport:
     seconds: float
 
 
-@dataclass(frozen=True)
-class Relation:
-    """A table or a view: its name as `schema.relation`, and its query."""
-
-    name: str
-    kind: Literal["table", "view"]
-    sql: str
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return references(self.sql)
-
-
-def references(sql: str) -> frozenset[str]:
-    """Relations that a query reads, as it names them: `schema.relation` after `from` or `join`."""
-    return frozenset(_REFERENCE.findall(_COMMENT.sub("", sql)))
-
-
 # --- building ---------------------------------------------------------------------------------------------
 
 
@@ -140,7 +106,7 @@ def build_warehouse(inputs: Mapping[str, Sequence[Path]], sql_root: Path, destin
     if unknown := sorted(set(inputs) - set(INPUTS)):
         raise TableError(f"{unknown} are no inputs of the warehouse; known are {list(INPUTS)}")
     published = published_tables(sql_root / "published")
-    ordered = _in_order(relations(sql_root, published))
+    ordered = in_order(relations(sql_root, published))
     with _new_database(destination) as connection:
         connection.execute("attach ':memory:' as inputs")  # never part of the file
         for name in INPUTS:
@@ -158,28 +124,6 @@ def build_warehouse(inputs: Mapping[str, Sequence[Path]], sql_root: Path, destin
     return WarehouseReport(rows=counts, checks=checks, seconds=time.monotonic() - started)
 
 
-def published_tables(folder: Path) -> dict[str, pa.Table]:
-    """Each CSV file of `sql/published` as a table by its name, and the papers' figures as `published_metrics`.
-
-    Figures come in the order of their files and lines. An empty field of another table is null.
-
-    Raises:
-        TableError: if a file is no CSV, or one of figures has other columns, or text where a number must be.
-    """
-    figures = pc.ConvertOptions(column_types=_PUBLISHED, include_columns=_PUBLISHED.names, strings_can_be_null=False)
-    values = pc.ConvertOptions(null_values=[""], strings_can_be_null=True)
-    papers = [_PUBLISHED.empty_table(), *(_read_csv(path, figures) for path in sorted(folder.glob("figures/*.csv")))]
-    tables = {path.stem: _read_csv(path, values) for path in sorted(folder.glob("*.csv"))}
-    return {"published_metrics": pa.concat_tables(papers), **tables}
-
-
-def _read_csv(path: Path, options: pc.ConvertOptions) -> pa.Table:
-    try:
-        return pc.read_csv(path, parse_options=pc.ParseOptions(newlines_in_values=True), convert_options=options)
-    except (pa.ArrowException, OSError) as error:
-        raise TableError(located(path, None, f"not as expected: {error}", "Correct the file")) from error
-
-
 @contextmanager
 def _new_database(destination: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection to a new file beside `destination`, which takes its place if nothing is raised."""
@@ -192,71 +136,6 @@ def _new_database(destination: Path) -> Iterator[duckdb.DuckDBPyConnection]:
                 connection.close()  # writes the log into the file
             beside.with_name(beside.name + ".wal").unlink(missing_ok=True)
             shutil.rmtree(beside.with_name(beside.name + ".tmp"), ignore_errors=True)
-
-
-def relations(sql_root: Path, published: Mapping[str, pa.Table]) -> dict[str, Relation]:
-    """Every table and view by its name, `main.` where its file lies at the top.
-
-    Raises:
-        DisentError: if a name is defined twice, or there is nothing.
-    """
-    found: dict[str, Relation] = {}
-    for path, relation in (*_of_files(sql_root), *_of_values(sql_root, published), *_of_papers(sql_root, published)):
-        if relation.name in found:
-            raise DisentError(located(path, None, f"{relation.name} is defined twice", "Rename one of the files"))
-        found[relation.name] = relation
-    if not found:
-        raise DisentError(located(sql_root, None, "no table or view is defined here", "Name the sql folder"))
-    return found
-
-
-def _of_files(sql_root: Path) -> Iterator[tuple[Path, Relation]]:
-    kinds: tuple[Literal["table", "view"], ...] = ("table", "view")
-    for kind in kinds:
-        folder = sql_root / f"{kind}s"
-        for path in sorted(folder.rglob("*.sql")):
-            parts = path.relative_to(folder).with_suffix("").parts
-            name = ".".join(parts if len(parts) > 1 else ("main", *parts))
-            yield path, Relation(name, kind, path.read_text(encoding="utf-8"))
-
-
-def _of_values(sql_root: Path, published: Mapping[str, pa.Table]) -> Iterator[tuple[Path, Relation]]:
-    """A table for each CSV file of `sql/published`; the papers' figures have a query in `sql/tables`."""
-    for name in published.keys() - {"published_metrics"}:
-        yield sql_root / "published" / f"{name}.csv", Relation(f"main.{name}", "table", f"from inputs.{name}")
-
-
-def _of_papers(sql_root: Path, published: Mapping[str, pa.Table]) -> Iterator[tuple[Path, Relation]]:
-    """A view for each numbered table of a paper, `fmda_table2`; the panels `T2a`, `T2b` of a table share one."""
-    path = sql_root / "templates" / "paper_table.sql"
-    for row in published["paper_tables"].to_pylist() if "paper_tables" in published else ():
-        if row["labels"] is not None:
-            paper, number = row["paper"], re.sub(r"\D", "", row["table"])
-            labels = ", ".join(f"'{label}'" for label in row["labels"].split())
-            sql = _filled_in(path.read_text(encoding="utf-8"), {**row, "number": number, "labels": labels})
-            yield path, Relation(f"main.{paper}_table{number}", "view", sql)
-
-
-def _filled_in(template: str, values: Mapping[str, str]) -> str:
-    """The template with each `$name` or `"$name"` replaced; the quotes let linters read it as SQL."""
-    return _PLACEHOLDER.sub(lambda match: values[match[1]], template)
-
-
-def _in_order(named: Mapping[str, Relation]) -> list[Relation]:
-    """Tables, then views, each after whatever it reads.
-
-    Raises:
-        DisentError: if relations read each other in a circle, or a view reads inputs, which are not kept.
-    """
-    for view in named.values():
-        if view.kind == "view" and (kept_out := [name for name in view.reads if name.startswith("inputs.")]):
-            raise DisentError(f"view {view.name} reads {kept_out}; only tables may. Read the table of that name")
-    graph = {name: relation.reads & named.keys() for name, relation in named.items()}
-    try:
-        names = list(TopologicalSorter(graph).static_order())
-    except CycleError as error:
-        raise DisentError(f"relations read each other in a circle: {' -> '.join(error.args[1])}") from error
-    return sorted((named[name] for name in names), key=lambda relation: relation.kind)
 
 
 def _attach_input(connection: duckdb.DuckDBPyConnection, name: str, paths: Sequence[Path]) -> None:
@@ -392,5 +271,5 @@ def _require_select(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
     """A pivot is several statements in one, so its first word has to say that it only asks."""
     kinds = {duckdb.StatementType.SELECT: "", duckdb.StatementType.MULTI: r"\s*(pivot|from|\(|select|with)\b"}
     for each in connection.extract_statements(sql):
-        if re.match(kinds.get(each.type, "(?!)"), _COMMENT.sub("", each.query), re.IGNORECASE) is None:
+        if re.match(kinds.get(each.type, "(?!)"), COMMENT.sub("", each.query), re.IGNORECASE) is None:
             raise DisentError(f"query: {each.type.name.lower()} is not run here. Ask with select")

@@ -8,7 +8,8 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from disent_assets.duckdb_warehouse import INPUTS, build_warehouse, query, references
+from disent_assets.duckdb_warehouse import INPUTS, build_warehouse, query
+from disent_assets.sql_folder import references
 from disent_assets.table_text import render
 from disent_core.errors import DisentError, TableError
 from disent_core.storage.tables import SCHEMAS, write_table
@@ -183,6 +184,13 @@ def test_published_figures_with_text_for_a_number_are_refused(warehouse, sql_cop
     path = sql_copy / "published/figures/fmda.csv"
     path.write_text(path.read_text().replace("0.594", "0,594*", 1))
     with pytest.raises(TableError, match=r"fmda\.csv: not as expected"):
+        warehouse.build(sql_copy)
+
+
+def test_a_paper_table_with_labels_alone_is_refused(warehouse, sql_copy):
+    path = sql_copy / "published/paper_tables.csv"
+    path.write_text(path.read_text().replace("fmda,T9,", "fmda,T8,New,true,true,,en_de,,\nfmda,T9,"))
+    with pytest.raises(TableError, match=r"paper_tables\.csv:7: labels .* \['units', 'grouping', 'ordering'\]"):
         warehouse.build(sql_copy)
 
 

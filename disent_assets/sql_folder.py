@@ -1,0 +1,141 @@
+"""What the folder `sql` says: tables and views by their names, in the order in which they can be made.
+
+`tables` and `views` hold one relation a file (`tables/corpora/utterances.sql` is `corpora.utterances`). A CSV file of
+`published` is a table, those of `published/figures` are the papers' figures, and `templates/paper_table.sql` becomes
+a view for each table that `published/paper_tables.csv` lists. Tables read `inputs.NAME`; everything else is named
+`schema.relation`, and the order of making follows from these names.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import Literal, get_args
+
+import pyarrow as pa
+import pyarrow.csv as pc
+
+from disent_core.errors import DisentError, TableError, located
+from disent_core.storage.tables import SCHEMAS
+
+Kind = Literal["table", "view"]
+_PUBLISHED = pa.schema(
+    [
+        *((name, pa.string()) for name in SCHEMAS["metrics"].names[:8]),
+        ("value", pa.float64()),
+        ("n", pa.int64()),
+        *((name, pa.string()) for name in ("settings", "paper", "table", "note")),
+    ]
+)
+COMMENT = re.compile(r"--[^\n]*")
+_REFERENCE = re.compile(r"\b(?:from|join)\s+(\w+\.\w+)")
+_PLACEHOLDER = re.compile(r'"?\$(\w+)"?')
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A table or a view: its name as `schema.relation`, and its query."""
+
+    name: str
+    kind: Kind
+    sql: str
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return references(self.sql)
+
+
+def references(sql: str) -> frozenset[str]:
+    """Relations that a query reads, as it names them: `schema.relation` after `from` or `join`."""
+    return frozenset(_REFERENCE.findall(COMMENT.sub("", sql)))
+
+
+def published_tables(folder: Path) -> dict[str, pa.Table]:
+    """Each CSV file of `sql/published` as a table by its name, and the papers' figures as `published_metrics`.
+
+    Figures come in the order of their files and lines. An empty field of another table is null.
+
+    Raises:
+        TableError: if a file is no CSV, or one of figures has other columns, or text where a number must be.
+    """
+    figures = pc.ConvertOptions(column_types=_PUBLISHED, include_columns=_PUBLISHED.names, strings_can_be_null=False)
+    values = pc.ConvertOptions(null_values=[""], strings_can_be_null=True)
+    papers = [_PUBLISHED.empty_table(), *(_read_csv(path, figures) for path in sorted(folder.glob("figures/*.csv")))]
+    tables = {path.stem: _read_csv(path, values) for path in sorted(folder.glob("*.csv"))}
+    return {"published_metrics": pa.concat_tables(papers), **tables}
+
+
+def _read_csv(path: Path, options: pc.ConvertOptions) -> pa.Table:
+    try:
+        return pc.read_csv(path, parse_options=pc.ParseOptions(newlines_in_values=True), convert_options=options)
+    except (pa.ArrowException, OSError) as error:
+        raise TableError(located(path, None, f"not as expected: {error}", "Correct the file")) from error
+
+
+def relations(sql_root: Path, published: Mapping[str, pa.Table]) -> dict[str, Relation]:
+    """Every table and view by its name, `main.` where its file lies at the top.
+
+    Raises:
+        DisentError: if a name is defined twice, or there is nothing.
+    """
+    found: dict[str, Relation] = {}
+    for path, relation in (*_of_files(sql_root), *_of_values(sql_root, published), *_of_papers(sql_root, published)):
+        if relation.name in found:
+            raise DisentError(located(path, None, f"{relation.name} is defined twice", "Rename one of the files"))
+        found[relation.name] = relation
+    if not found:
+        raise DisentError(located(sql_root, None, "no table or view is defined here", "Name the sql folder"))
+    return found
+
+
+def _of_files(sql_root: Path) -> Iterator[tuple[Path, Relation]]:
+    for kind in get_args(Kind):
+        folder = sql_root / f"{kind}s"
+        for path in sorted(folder.rglob("*.sql")):
+            parts = path.relative_to(folder).with_suffix("").parts
+            name = ".".join(parts if len(parts) > 1 else ("main", *parts))
+            yield path, Relation(name, kind, path.read_text(encoding="utf-8"))
+
+
+def _of_values(sql_root: Path, published: Mapping[str, pa.Table]) -> Iterator[tuple[Path, Relation]]:
+    """A table for each CSV file of `sql/published`; the papers' figures have a query in `sql/tables`."""
+    for name in published:
+        if name != "published_metrics":
+            yield sql_root / "published" / f"{name}.csv", Relation(f"main.{name}", "table", f"from inputs.{name}")
+
+
+def _of_papers(sql_root: Path, published: Mapping[str, pa.Table]) -> Iterator[tuple[Path, Relation]]:
+    """A view for each table of a paper that has labels, `fmda_table2`; the panels `T2a`, `T2b` of a table share one."""
+    path, listed = sql_root / "templates" / "paper_table.sql", sql_root / "published" / "paper_tables.csv"
+    rows: list[dict[str, str]] = published["paper_tables"].to_pylist() if "paper_tables" in published else []
+    for line, row in enumerate(rows, start=2):
+        if row["labels"] is not None:
+            if missing := [name for name, value in row.items() if value is None]:
+                raise TableError(located(listed, line, f"labels are given, but not {missing}", "Give these too"))
+            paper, number = row["paper"], re.sub(r"\D", "", row["table"])
+            labels = ", ".join(f"'{label}'" for label in row["labels"].split())
+            sql = _filled_in(path.read_text(encoding="utf-8"), {**row, "number": number, "labels": labels})
+            yield path, Relation(f"main.{paper}_table{number}", "view", sql)
+
+
+def _filled_in(template: str, values: Mapping[str, str]) -> str:
+    """The template with each `$name` or `"$name"` replaced; the quotes let linters read it as SQL."""
+    return _PLACEHOLDER.sub(lambda match: values[match[1]], template)
+
+
+def in_order(named: Mapping[str, Relation]) -> list[Relation]:
+    """Tables, then views, each after whatever it reads.
+
+    Raises:
+        DisentError: if relations read each other in a circle, or a view reads inputs, which are not kept.
+    """
+    for view in named.values():
+        if view.kind == "view" and (kept_out := [name for name in view.reads if name.startswith("inputs.")]):
+            raise DisentError(f"view {view.name} reads {kept_out}; only tables may. Read the table of that name")
+    graph = {name: relation.reads & named.keys() for name, relation in named.items()}
+    try:
+        names = list(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        raise DisentError(f"relations read each other in a circle: {' -> '.join(error.args[1])}") from error
+    return sorted((named[name] for name in names), key=lambda relation: relation.kind)
