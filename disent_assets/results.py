@@ -25,9 +25,10 @@ import pyarrow as pa
 from disent_assets.duckdb_warehouse import query
 from disent_assets.table_text import render
 from disent_core.config.load import Config, load_config
-from disent_core.errors import TableError
+from disent_core.errors import DisentError
 from disent_core.evaluation.contract import task
 from disent_core.experiment.evaluation import CODE_VERSION, metrics_inputs
+from disent_core.experiment.heads import head_run, require_trained
 from disent_core.experiment.workspace import Workspace
 from disent_core.heads.run import settings_fingerprint
 from disent_core.storage.files import write_text
@@ -231,13 +232,16 @@ def _table(block: Block, project: Path, home: Path | None) -> tuple[Table, str]:
 
 
 def _is_of_this_code(workspace: Workspace, encoder: str, method: str) -> bool:
-    """Whether the code of today would make the method's metrics from the files that the home has."""
+    """Whether the code of today would train the method's heads, and measure them, with what the home has."""
     sql = f"select distinct fingerprint from metrics where encoder = '{encoder}' and method = '{method}'"
     made = set(query(workspace.warehouse, sql)["fingerprint"].to_pylist())
     config = workspace.config.methods[method]
+    today = set()
     try:
-        today = {metrics_inputs(workspace, encoder, config, entry) for entry in workspace.config.pairs_of(config)}
-    except (TableError, OSError):  # a file that the metrics were made from is not there any more
+        for entry in workspace.config.pairs_of(config):
+            require_trained(workspace, head_run(workspace, encoder, config, entry))
+            today.add(metrics_inputs(workspace, encoder, config, entry))
+    except (DisentError, OSError):  # a head is of other code, or a file is not there any more
         return False
     return made <= today
 
