@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from disent_assets.duckdb_warehouse import published_metrics
+from disent_assets.sql_folder import published_tables
 from disent_core.config.load import load_config
 from disent_core.corpora import is_of_pairs, pair_reader, reader
 from disent_core.encoders.imported import VectorsConfig, encoder_fingerprint, known_keys, load
@@ -308,6 +308,6 @@ TARGETS = {
         Target(name="vectors_parquet", files={"en.parquet": _parquet(VECTORS)}, read=_vectors("{language}.parquet"),
                mutate=_columns_or_bytes(["text", "vector", "language", "text_key"])),
         Target(name="config", files=CONFIG, read=_configuration, mutate=_only("disent.toml", mutated)),
-        Target(name="published", files={"dream.csv": PUBLISHED}, read=published_metrics),
+        Target(name="published", files={"figures/dream.csv": PUBLISHED}, read=published_tables),
     )
 }  # fmt: skip
