@@ -8,7 +8,7 @@ pytestmark = pytest.mark.end_to_end
 def test_help_names_every_command(fresh):
     result = fresh.disent("--help")
     assert result.exit_code == 0
-    for command in ("materialize", "status", "sql", "leaderboard", "report", "texts"):
+    for command in ("materialize", "status", "sql", "leaderboard", "report", "results", "texts"):
         assert command in result.stdout
 
 
