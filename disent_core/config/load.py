@@ -113,6 +113,7 @@ def _method(name: str, table: dict[str, Any], place: Locator) -> MethodConfig:
         _own(table, key, tuple[str, ...], where, place) for key in ("encoders", "pairs", "corpora")
     )
     seeds = _own(table, "seeds", tuple[int, ...], where, place)
+    base = heads.ALIASES.get(base, base)
     if base not in heads.METHODS:
         remedy = f'choose one of {", ".join(heads.METHODS)}, or name one by method = "..." in [methods.{name}]'
         place.fail(named_by, f"unknown method {base!r}{nearest(base, heads.METHODS)}; {remedy}")

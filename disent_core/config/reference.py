@@ -70,6 +70,7 @@ def method_reference(name: str) -> str:
     Raises:
         ConfigError: if there is no such method.
     """
+    name = heads.ALIASES.get(name, name)
     if name not in heads.METHODS:
         raise ConfigError(f"unknown method {name!r}; choose one of {', '.join(heads.METHODS)}")
     bases = _bases(type(heads.method(name).presets["paper"]))

@@ -1,82 +1,156 @@
-"""An encoder that is tuned: a transformers model with gradients, its tokeniser and its pooling."""
+"""What fine-tuning trains: a transformers model with gradients, or a small map over its frozen vectors."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, Literal
 
-import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from disent_core.encoders.checkpoint import load_model, load_tokeniser, longest_input
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.encoders.huggingface import padded, pool_states, run_model
 from disent_core.encoders.tokens import TextTokeniser, TokenisedTexts
-from disent_core.errors import EncoderError, located
+from disent_core.errors import EncoderError, TrainingError, located
 from disent_core.matmul import Precision, arithmetic
 from disent_core.progress import Progress
 
 log = logging.getLogger(__name__)
 
-_BATCH_TOKENS = {"cpu": 1_536, "cuda": 65_536}
+_GROUP = {"cpu": 32, "cuda": 512}
+"""Texts of about equal length that are run together: padding to the longest of a large batch is wasted work."""
+_BLOCK = 4_096
+
+
+class VectorMap(nn.Module):
+    """A map dim -> dim over frozen vectors that starts as the identity, so training starts at the raw encoder.
+
+    `mlp` is x + W2 gelu(W1 x + b1) + b2 with W2 = 0 at first.
+    """
+
+    def __init__(self, dim: int, kind: Literal["linear", "mlp"]) -> None:
+        super().__init__()
+        self.dim, self.kind = dim, kind
+        if kind == "linear":
+            self.map: nn.Module = nn.Linear(dim, dim)
+            nn.init.eye_(self.map.weight)
+            nn.init.zeros_(self.map.bias)
+            return
+        last = nn.Linear(dim, dim)
+        nn.init.zeros_(last.weight)
+        nn.init.zeros_(last.bias)
+        self.map = nn.Sequential(nn.Linear(dim, dim), nn.GELU(), last)
+
+    def forward(self, inputs: Float[Tensor, "texts dim"], rows: Int[Tensor, " rows"]) -> Float[Tensor, "rows dim"]:
+        """Mapped vectors of some of the texts."""
+        vectors = inputs[rows.to(inputs.device)]
+        return self.map(vectors) if self.kind == "linear" else vectors + self.map(vectors)
 
 
 class TunableEncoder(nn.Module):
-    """Texts in, vectors out, weights free: dropout is on in training mode.
+    """A transformers model whose weights are free; its vectors are pooled as those of the frozen encoder.
 
     Args:
         files: the model, its pooling, layer and longest input.
         device: `cpu` or `cuda`.
-        precision: of the model's products.
+        precision: of the model's products; weights and optimiser stay float32.
+        train_embeddings: whether the token embeddings are trained too. They are most of a multilingual model's
+            weights, and a step of Adam touches all of them.
+        dropout: whether the model's dropout is on in training mode.
 
     Raises:
         EncoderError: if the model can't be loaded, or reads fewer than `files.max_length` tokens.
     """
 
-    def __init__(self, files: EncoderFiles, device: str, precision: Precision = "float32") -> None:
+    def __init__(
+        self,
+        files: EncoderFiles,
+        device: str,
+        *,
+        precision: Precision = "float32",
+        train_embeddings: bool = True,
+        dropout: bool = True,
+    ) -> None:
         super().__init__()
         tokeniser = load_tokeniser(files.folder)
         self.model = load_model(files.folder, pooling=files.pooling).requires_grad_(True).to(device)
-        check_length(self.model, tokeniser, files.max_length, files.folder)
-        self.tokenise = TextTokeniser(tokeniser.backend_tokenizer, tokeniser.mask_token, files.max_length)
+        self.model.get_input_embeddings().requires_grad_(train_embeddings)
+        if (longest := longest_input(self.model, tokeniser)) < files.max_length:
+            found = f"max_length is {files.max_length} and the model reads {longest} tokens"
+            raise EncoderError(located(files.folder, None, found, "Lower max_length"))
+        self.tokeniser = tokeniser.backend_tokenizer
+        self._tokenise = TextTokeniser(self.tokeniser, tokeniser.mask_token, files.max_length)
         self.pad = tokeniser.pad_token_id or 0
-        self.files, self.device = files, device
+        self.files, self.device, self.dropout = files, device, dropout
         self.precision: Precision = precision
         self.dim = int(self.model.config.hidden_size)
 
-    def forward(self, tokens: TokenisedTexts, rows: Int[np.ndarray, " rows"]) -> Float[Tensor, "rows dim"]:
-        """Vectors of some of the texts, one padded batch."""
-        ids, visible = (torch.from_numpy(array).to(self.device) for array in padded(tokens, rows, self.pad))
-        with arithmetic(self.device, self.precision):
-            hidden, pooled = run_model(self.model, ids, visible, layer=self.files.layer)
-        return pool_states(hidden.float(), pooled, visible, pooling=self.files.pooling).float()
+    def train(self, mode: bool = True) -> "TunableEncoder":
+        """Training mode, in which the model's dropout may stay off."""
+        super().train(mode)
+        self.model.train(mode and self.dropout)
+        return self
 
-    @torch.no_grad()
-    def vectors(self, texts: Sequence[str]) -> Float[Tensor, "texts dim"]:
-        """Vectors of all texts, without dropout, in batches of about equal length under a budget of tokens."""
-        self.eval()
-        tokens = self.tokenise(texts)
+    def prepare(self, texts: Sequence[str]) -> TokenisedTexts:
+        """The texts as `forward` reads them; warns of those that are longer than the model's input."""
+        tokens = self._tokenise(texts)
         if cut := int(tokens.truncated.sum()):
             log.warning("%d of %d texts are longer than %d tokens and were cut", cut, len(texts), self.files.max_length)
-        order = np.argsort(-tokens.lengths, kind="stable")
-        vectors = torch.empty(len(texts), self.dim, device=self.device)
-        position, progress = 0, Progress(log, len(order), "texts", what="spans")
-        while position < len(order):
-            longest = max(int(tokens.lengths[order[position]]), 1)
-            rows = order[position : position + max(_BATCH_TOKENS[self.device] // longest, 1)]
-            vectors[torch.from_numpy(rows).to(self.device)] = self(tokens, rows)
-            position += len(rows)
-            progress.advance(position)
-        return vectors
+        return tokens
+
+    def forward(self, inputs: TokenisedTexts, rows: Int[Tensor, " rows"]) -> Float[Tensor, "rows dim"]:
+        """Vectors of some of the texts; those of about equal length are run together."""
+        rows = rows.cpu()
+        order = torch.from_numpy(inputs.lengths)[rows].argsort(stable=True)
+        with arithmetic(self.device, self.precision):  # casts each weight once
+            groups = [self._run(inputs, group) for group in rows[order].split(_GROUP[self.device])]
+        return torch.cat(groups)[order.argsort().to(self.device)]
+
+    def _run(self, inputs: TokenisedTexts, rows: Tensor) -> Tensor:
+        ids, visible = (torch.from_numpy(array).to(self.device) for array in padded(inputs, rows.numpy(), self.pad))
+        hidden, pooled = run_model(self.model, ids, visible, layer=self.files.layer)
+        with torch.autocast(self.device, enabled=False):
+            return pool_states(hidden.float(), pooled, visible, pooling=self.files.pooling)
+
+    def states(
+        self, ids: Int[Tensor, "rows length"], visible: Bool[Tensor, "rows length"]
+    ) -> Float[Tensor, "rows length dim"]:
+        """State of every token."""
+        with arithmetic(self.device, self.precision):
+            hidden, _ = run_model(self.model, ids, visible, layer=self.files.layer)
+        return hidden.float()
+
+    def vectors(self, texts: Sequence[str]) -> Float[Tensor, "texts dim"]:
+        """Vectors of all texts, without dropout."""
+        return embed_all(self, self.prepare(texts), torch.arange(len(texts)))
 
 
-def check_length(model: nn.Module, tokeniser: object, max_length: int, folder: Path) -> None:
-    """Refuse more tokens than the model has positions for.
+Source = VectorMap | TunableEncoder
+"""Makes sentence vectors of texts, by their rows in its inputs: frozen vectors, or tokenised texts."""
+
+
+@torch.no_grad()
+def embed_all(source: Source, inputs: Any, rows: Int[Tensor, " rows"]) -> Float[Tensor, "rows dim"]:
+    """Vectors of many texts, in order, without dropout; logs its progress where that takes long."""
+    source.eval()
+    progress = Progress(log, len(rows), "texts embedded")
+    blocks, done = [torch.zeros(0, source.dim, device=next(source.parameters()).device)], 0
+    for block in rows.split(_BLOCK):
+        blocks.append(source(inputs, block))
+        done += len(block)
+        progress.advance(done)
+    return torch.cat(blocks)
+
+
+def check_origin(path: Path, description: Mapping[str, Any], files: EncoderFiles) -> None:
+    """Refuse an encoder from which some weights were not fine-tuned: they would fit it, and mean nothing.
 
     Raises:
-        EncoderError: if `max_length` is beyond that.
+        TrainingError: if the description names another encoder.
     """
-    if (longest := longest_input(model, tokeniser)) < max_length:
-        found = f"max_length is {max_length} and the model reads {longest} tokens"
-        raise EncoderError(located(folder, None, found, "Lower max_length"))
+    known = description.get("encoder_fingerprint", files.fingerprint)
+    if known != files.fingerprint:
+        found = f"these weights were tuned from another encoder, {known[:12]}, not {files.fingerprint[:12]}"
+        raise TrainingError(located(path, None, found, "Give the encoder that they were trained with"))

@@ -29,12 +29,15 @@ METHODS: dict[str, str] = {
     "softmax": "disent_core.heads.intent_baselines:SOFTMAX",
     "contrastive": "disent_core.heads.intent_baselines:CONTRASTIVE",
     "npair": "disent_core.heads.intent_baselines:NPAIR",
-    "tuned": "disent_core.heads.fine_tuned_encoder",
-    "twosl": "disent_core.heads.twosl.method",
-    "twosl_no_contrastive": "disent_core.heads.twosl.method:NO_CONTRASTIVE",
-    "twosl_no_filter": "disent_core.heads.twosl.method:NO_FILTER",
+    "fine_tuned": "disent_core.heads.fine_tuned_encoder",
+    "twosl": "disent_core.heads.twosl.labeller",
+    "twosl_no_contrastive": "disent_core.heads.twosl.labeller:NO_CONTRASTIVE",
+    "twosl_no_filter": "disent_core.heads.twosl.labeller:NO_FILTER",
     "token_classification": "disent_core.heads.token_classification",
 }
+
+ALIASES = {"tuned": "fine_tuned"}
+"""Earlier names of methods, which configurations may still use."""
 
 
 def described(name: str) -> str:
@@ -48,6 +51,7 @@ def method(name: str) -> Method[Any]:
     Raises:
         ConfigError: if there is none.
     """
+    name = ALIASES.get(name, name)
     if name not in METHODS:
         raise ConfigError(f"unknown method {name!r}. Choose one of {', '.join(METHODS)}")
     module, _, attribute = METHODS[name].partition(":")

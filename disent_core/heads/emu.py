@@ -6,7 +6,6 @@ discriminator tells utterances of the labelled languages from those of the other
 The others need no labels. `emu_parallel` lets the discriminator compare an utterance with its own translation.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,13 +13,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from disent_core.encoders.fine_tunable_map import Source
+from disent_core.encoders.fine_tunable import Source
 from disent_core.errors import TrainingError
-from disent_core.heads.families.intent import IntentConfig, IntentTrainee, Look, intent_method
+from disent_core.heads.families.intent import IntentConfig, IntentTask, Lookup, intent_method
 from disent_core.heads.families.intent_data import IntentData
 from disent_core.losses import contrastive, similarity
+from disent_core.optimisation.optimiser import Optimiser, OptimiserConfig
+from disent_core.optimisation.steps import Terms
 from disent_core.training.data import Batch
-from disent_core.training.stepwise import adam
 
 _HIDDEN = 900
 _LEAK, _DROPOUT = 0.2, 0.2
@@ -91,7 +91,7 @@ class Discriminator(nn.Sequential):
         torch._foreach_clamp_max_(list(self.parameters()), bound)
 
 
-class EmuTrainee(IntentTrainee):
+class EmuTask(IntentTask):
     """One seed of EMU or of one of its ablations."""
 
     def __init__(
@@ -99,8 +99,8 @@ class EmuTrainee(IntentTrainee):
     ) -> None:
         super().__init__(data, source, inputs, config, seed, device)
         if self.discriminator is not None:
-            own = list(self.discriminator.parameters())
-            self.optimisers["discriminator"] = adam(own, config.discriminator_learning_rate)
+            adam = OptimiserConfig(learning_rate=config.discriminator_learning_rate)
+            self.optimisers["discriminator"] = Optimiser(self.discriminator.parameters(), adam)
 
     def build(self) -> None:
         """Classifier and centers of the intents, and the discriminator of languages."""
@@ -149,10 +149,11 @@ class EmuTrainee(IntentTrainee):
 
     # --- steps ---
 
-    def step(self, batch: Batch) -> Mapping[str, Tensor]:
+    def step(self, batch: Batch) -> tuple[Terms, int]:
         """k updates of the discriminator, then one of encoder and classifier."""
-        found = self.update_discriminator(batch)
-        return {**super().step(batch), **found}
+        of_discriminator = self.update_discriminator(batch)
+        terms, examples = super().step(batch)
+        return {**terms, **of_discriminator}, examples
 
     def update_discriminator(self, batch: Batch) -> dict[str, Tensor]:
         """Train the discriminator on vectors that stay as they are; returns the mean of its losses."""
@@ -166,22 +167,19 @@ class EmuTrainee(IntentTrainee):
         found = []
         for update in range(own.shape[1]):
             loss = self.discriminator_loss(inputs[0, update], inputs[1, update], present[update])
-            optimiser = self.optimisers["discriminator"]
-            optimiser.zero_grad(set_to_none=True)
-            loss.backward(inputs=list(self.discriminator.parameters()))
-            optimiser.step()
+            self.optimisers["discriminator"].minimise(loss)
             self.discriminator.clip_(self.config.clip)
             found.append(loss.detach())
         return {"discriminator": torch.stack(found).mean()}
 
-    def terms(self, batch: Batch, look: Look) -> dict[str, Tensor]:
+    def terms(self, batch: Batch, lookup: Lookup) -> dict[str, Tensor]:
         """`classification` in nats, `center` and `adversary`, each with its weight.
 
         Running centers move after the loss is taken, in training only.
         """
         config, labels, count = self.config, self.labels(batch["rows"]), len(batch["rows"])
         others = batch["others"][:, -1] if "others" in batch else batch["rows"][:0]
-        vectors, away = look(torch.cat([batch["rows"], others.clamp_min(0)])).split([count, len(others)])
+        vectors, away = lookup(torch.cat([batch["rows"], others.clamp_min(0)])).split([count, len(others)])
         logits = self.classifier(contrastive.scaled_to(vectors, norm=config.alpha))
         terms = {"classification": similarity.identification(logits, labels).mean()}
         if config.center_weight:
@@ -218,9 +216,9 @@ class EmuTrainee(IntentTrainee):
         return vectors if is_raw else contrastive.scaled_to(vectors, norm=self.config.alpha)
 
 
-METHOD = intent_method("emu", EmuTrainee, EmuConfig)
-NO_DISCRIMINATOR = intent_method("emu_no_discriminator", EmuTrainee, EmuConfig, discriminator=False)
+METHOD = intent_method("emu", EmuTask, EmuConfig)
+NO_DISCRIMINATOR = intent_method("emu_no_discriminator", EmuTask, EmuConfig, discriminator=False)
 NO_DISCRIMINATOR_NO_CENTER = intent_method(
-    "emu_no_discriminator_no_center", EmuTrainee, EmuConfig, discriminator=False, center_weight=0.0
+    "emu_no_discriminator_no_center", EmuTask, EmuConfig, discriminator=False, center_weight=0.0
 )
-PARALLEL = intent_method("emu_parallel", EmuTrainee, EmuConfig, adversary="translation")
+PARALLEL = intent_method("emu_parallel", EmuTask, EmuConfig, adversary="translation")

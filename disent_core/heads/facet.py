@@ -19,6 +19,7 @@ from disent_core.heads.families.frozen import FrozenHeadMethod
 from disent_core.heads.modules.attention import of_role, state_groups
 from disent_core.heads.modules.max_pooling import MaxLinear
 from disent_core.losses import similarity
+from disent_core.losses.contrastive import in_batch_softmax
 from disent_core.matmul import affine
 from disent_core.training.data import SIDES, Batch
 from disent_core.training.needs import Need
@@ -138,21 +139,7 @@ class FacetHead(Head):
         self, queries: Tensor, candidates: Tensor, excluded: Tensor, temperature: float
     ) -> Float[Tensor, ""]:
         cosines = affine(queries, candidates, candidates.new_zeros(len(candidates)), self.units.precision)
-        return softmax_retrieval(cosines, excluded, temperature=temperature).mean()
-
-
-def softmax_retrieval(
-    cosines: Float[Tensor, "queries candidates"],
-    excluded: Bool[Tensor, "queries candidates"],
-    *,
-    temperature: float,
-) -> Float[Tensor, " queries"]:
-    """Cross-entropy, in nats, of picking candidate i for query i, by softmax of cosine / temperature.
-
-    InfoNCE (van den Oord et al. 2018, Equation 4) over the candidates that are not excluded.
-    """
-    logits = (cosines / temperature).masked_fill(excluded, float("-inf"))
-    return F.cross_entropy(logits, torch.arange(len(cosines), device=cosines.device), reduction="none")
+        return in_batch_softmax(cosines, excluded, temperature=temperature).mean()
 
 
 def equal_texts(left: Int[Tensor, " left"], right: Int[Tensor, " right"]) -> Bool[Tensor, "left right"]:

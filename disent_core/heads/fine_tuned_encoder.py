@@ -1,4 +1,4 @@
-"""`tuned`: the encoder itself, fine-tuned on the parallel training pairs. An upper reference, no method of a paper.
+"""`fine_tuned`: the encoder itself, fine-tuned on the training pairs. An upper reference, no method of a paper.
 
 Symmetric in-batch softmax over cosine / temperature, so translations find one another. Every weight of the
 encoder is free, so its numbers say what the pairs hold, and do not compare with those of frozen heads, which
@@ -14,14 +14,15 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from disent_core.encoders.fine_tunable_map import Source, embed_all
+from disent_core.encoders.fine_tunable import Source, embed_all
 from disent_core.errors import TrainingError
-from disent_core.heads.families.fine_tuned import TuningMethod, open_encoder
+from disent_core.heads.families.fine_tuned import FineTunedMethod, FineTuningTask, TuningConfig, open_encoder
 from disent_core.losses.contrastive import symmetric_softmax
+from disent_core.optimisation.optimiser import Optimiser
+from disent_core.optimisation.seeds import generator
+from disent_core.optimisation.steps import Terms
 from disent_core.training.data import SIDES, Batch, TrainingData, no_pairs
 from disent_core.training.needs import Need
-from disent_core.training.stepwise import Trainee, TuningConfig, adam
-from disent_core.training.stepwise_state import generator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,13 +69,13 @@ def pair_texts(data: TrainingData) -> PairTexts:
     return PairTexts([known[row] for row in bank.tolist()], pairs)
 
 
-class TunedTrainee(Trainee):
+class TranslationTask(FineTuningTask):
     """One seed: the encoder, and the pairs that it reads."""
 
     def __init__(self, data: PairTexts, source: Source, inputs: Any, config: TunedConfig, seed: int) -> None:
         super().__init__()
         self.data, self.source, self.inputs, self.config, self.seed = data, source, inputs, config, seed
-        self.optimisers = {"main": adam(list(source.parameters()), config.learning_rate, config.weight_decay)}
+        self.optimisers = {"main": Optimiser(source.parameters(), config.optimiser)}
 
     def batches(self, epoch: int) -> Sequence[Batch]:
         """All training pairs, shuffled; a single pair at the end has nothing to be told from and is left out."""
@@ -82,14 +83,11 @@ class TunedTrainee(Trainee):
         rows = torch.randperm(len(pairs), generator=generator(self.seed, "epoch", epoch))
         return [{"rows": own, "texts": pairs[own]} for own in rows.split(self.config.batch_size) if len(own) > 1]
 
-    def step(self, batch: Batch) -> Mapping[str, Tensor]:
-        """One step on the `contrast`, in nats."""
+    def loss(self, batch: Batch) -> tuple[Terms, int]:
+        """The `contrast`, in nats."""
         texts = batch["texts"]
         loss = self._loss(texts, self.source(self.inputs, texts.T.flatten())).mean()
-        self.optimisers["main"].zero_grad(set_to_none=True)
-        loss.backward()
-        self.optimisers["main"].step()
-        return {"contrast": loss, "total": loss}
+        return {"contrast": loss, "total": loss}, len(texts)
 
     def _loss(self, texts: Int[Tensor, "pairs 2"], vectors: Float[Tensor, "texts dim"]) -> Float[Tensor, " pairs"]:
         left, right = vectors.chunk(2)
@@ -124,23 +122,23 @@ def translation_accuracy(left: Float[Tensor, "pairs dim"], right: Float[Tensor, 
     return float(torch.stack(found).mean())
 
 
-def _trainees(data: TrainingData, config: TunedConfig, device: str) -> Callable[[int], Trainee]:
+def _tasks(data: TrainingData, config: TunedConfig, device: str) -> Callable[[int], TranslationTask]:
     own = pair_texts(data)
     prepared: list[Any] = []
 
-    def build(seed: int) -> TunedTrainee:
+    def build(seed: int) -> TranslationTask:
         source = open_encoder(config, data.encoder, device)
         if not prepared:
             prepared.append(source.prepare(own.texts))
-        return TunedTrainee(own, source, prepared[0], config, seed)
+        return TranslationTask(own, source, prepared[0], config, seed)
 
     return build
 
 
-METHOD = TuningMethod(
-    name="tuned",
+METHOD = FineTunedMethod(
+    name="fine_tuned",
     presets={"paper": TunedConfig(), "bfloat16": TunedConfig(precision="bfloat16")},
-    trainees=_trainees,
+    tasks=_tasks,
     embeddings=("meaning",),
     needs=frozenset({Need.UTTERANCES, Need.ENCODER}),
 )

@@ -7,7 +7,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from disent_core.errors import TrainingError
-from disent_core.heads.families.intent import IntentConfig, IntentTrainee, Look, intent_method
+from disent_core.heads.families.intent import IntentConfig, IntentTask, Lookup, intent_method
 from disent_core.losses import contrastive, similarity
 from disent_core.training.data import Batch
 
@@ -17,16 +17,16 @@ class SoftmaxConfig(IntentConfig):
     """A linear classifier on the vector as it is: no alpha, no normalisation, no center."""
 
 
-class SoftmaxTrainee(IntentTrainee):
+class SoftmaxTask(IntentTask):
     """Cross-entropy of the intent."""
 
     def build(self) -> None:
         """The classifier of intents."""
         self.classifier = nn.Linear(self.source.dim, self.data.classes)
 
-    def terms(self, batch: Batch, look: Look) -> dict[str, Tensor]:
+    def terms(self, batch: Batch, lookup: Lookup) -> dict[str, Tensor]:
         """`classification`, in nats."""
-        logits = self.classifier(look(batch["rows"]))
+        logits = self.classifier(lookup(batch["rows"]))
         return {"classification": similarity.identification(logits, self.labels(batch["rows"])).mean()}
 
 
@@ -41,7 +41,7 @@ class ContrastiveConfig(IntentConfig):
         self.check_positive("margin")
 
 
-class ContrastiveTrainee(IntentTrainee):
+class ContrastiveTask(IntentTask):
     """Each utterance with one of its own intent or of another, at even odds."""
 
     def draws(self, rows: Int[Tensor, " rows"], random: torch.Generator) -> Batch:
@@ -51,9 +51,9 @@ class ContrastiveTrainee(IntentTrainee):
         is_same = (torch.rand(len(rows), generator=random) < 0.5) & (same != rows)
         return {"others": torch.where(is_same, same, different)}
 
-    def terms(self, batch: Batch, look: Look) -> dict[str, Tensor]:
+    def terms(self, batch: Batch, lookup: Lookup) -> dict[str, Tensor]:
         """`contrast`."""
-        left, right = look(torch.cat([batch["rows"], batch["others"]])).chunk(2)
+        left, right = lookup(torch.cat([batch["rows"], batch["others"]])).chunk(2)
         same = self.labels(batch["rows"]) == self.labels(batch["others"])
         return {"contrast": contrastive.siamese(left, right, same, margin=self.config.margin).mean()}
 
@@ -69,7 +69,7 @@ class NPairConfig(IntentConfig):
         self.check_range("npair_n", at_least=2)
 
 
-class NPairTrainee(IntentTrainee):
+class NPairTask(IntentTask):
     """Each utterance with one of its own intent and some of others; an intent of one utterance is its own positive."""
 
     def draws(self, rows: Int[Tensor, " rows"], random: torch.Generator) -> Batch:
@@ -81,11 +81,11 @@ class NPairTrainee(IntentTrainee):
             "negatives": pool.different(repeated, random).view(len(rows), -1),
         }
 
-    def terms(self, batch: Batch, look: Look) -> dict[str, Tensor]:
+    def terms(self, batch: Batch, lookup: Lookup) -> dict[str, Tensor]:
         """`contrast`, in nats."""
         texts = torch.cat([batch["rows"], batch["positives"], batch["negatives"].flatten()])
         count = len(batch["rows"])
-        anchors, positives, negatives = look(texts).split([count, count, len(texts) - 2 * count])
+        anchors, positives, negatives = lookup(texts).split([count, count, len(texts) - 2 * count])
         negatives = negatives.view(*batch["negatives"].shape, -1)
         return {"contrast": contrastive.n_pair(anchors, positives, negatives).mean()}
 
@@ -129,6 +129,6 @@ def _below(limits: Int[Tensor, " rows"], random: torch.Generator) -> Int[Tensor,
     return (torch.rand(len(limits), generator=random, dtype=torch.float64) * limits).long()
 
 
-SOFTMAX = intent_method("softmax", SoftmaxTrainee, SoftmaxConfig)
-CONTRASTIVE = intent_method("contrastive", ContrastiveTrainee, ContrastiveConfig)
-NPAIR = intent_method("npair", NPairTrainee, NPairConfig)
+SOFTMAX = intent_method("softmax", SoftmaxTask, SoftmaxConfig)
+CONTRASTIVE = intent_method("contrastive", ContrastiveTask, ContrastiveConfig)
+NPAIR = intent_method("npair", NPairTask, NPairConfig)

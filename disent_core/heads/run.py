@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from safetensors import safe_open
 
 from disent_core.errors import TrainingError
 from disent_core.heads.contract import Method
@@ -18,6 +17,7 @@ from disent_core.progress import Progress
 from disent_core.settings import Settings
 from disent_core.storage.files import check_seal, locked, remove_sealed, sound, unless_damaged, write_sealed_text
 from disent_core.storage.tables import SCHEMAS, TableInfo, fingerprint, read_info, write_table
+from disent_core.storage.weights import describe_weights
 from disent_core.training.data import TrainingData
 from disent_core.training.epoch import Epoch, curve_table
 
@@ -119,9 +119,7 @@ def describe_head(weights: Path) -> tuple[Mapping[str, Any], str] | None:
     """
     if check_seal(weights) is None:
         return None
-    with safe_open(weights, framework="pt") as file:
-        metadata = file.metadata()
-    return json.loads(metadata["disent"]), metadata["content"]
+    return describe_weights(weights)
 
 
 def train_head(run: HeadRun, files: HeadFiles, open_data: Callable[[], TrainingData], *, device: str) -> HeadReport:

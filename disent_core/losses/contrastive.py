@@ -1,12 +1,18 @@
-"""Losses over sentence vectors with intents: EMU's and those of the baselines it is compared with.
+"""Losses that compare vectors of a batch: EMU's, its baselines', TWOSL's, and the in-batch softmax.
 
 As in `disent_core.losses.similarity`: tensors in, one value per row out; no reduction, no weight, no state.
 """
+
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+
+Form = Literal["sbert", "paper_eq"]
+Hard = Literal["sbert", "margin", "none"]
+LonePair = Literal["mean", "extreme"]
 
 
 def scaled_to(vectors: Float[Tensor, "batch dim"], *, norm: float) -> Float[Tensor, "batch dim"]:
@@ -77,6 +83,20 @@ def n_pair(
     return torch.cat([positive, negative], dim=1).logsumexp(dim=1) - positive.squeeze(1)
 
 
+def in_batch_softmax(
+    cosines: Float[Tensor, "queries candidates"],
+    excluded: Bool[Tensor, "queries candidates"],
+    *,
+    temperature: float,
+) -> Float[Tensor, " queries"]:
+    """Cross-entropy, in nats, of picking candidate i for query i, by softmax of cosine / temperature.
+
+    InfoNCE (van den Oord et al. 2018, Equation 4) over the candidates that are not excluded.
+    """
+    logits = (cosines / temperature).masked_fill(excluded, float("-inf"))
+    return F.cross_entropy(logits, torch.arange(len(cosines), device=cosines.device), reduction="none")
+
+
 def symmetric_softmax(
     left: Float[Tensor, "batch dim"],
     right: Float[Tensor, "batch dim"],
@@ -84,12 +104,51 @@ def symmetric_softmax(
     *,
     temperature: float,
 ) -> Float[Tensor, " batch"]:
-    """Each row's cross-entropy of finding its own partner in the batch by cosine / temperature, mean of both ways.
+    """`in_batch_softmax` of each row with its own partner, mean of both ways.
 
     `equal[i, j]` says that pairs i and j share a text: they are no negatives of each other.
     """
-    similarity = F.normalize(left, dim=-1) @ F.normalize(right, dim=-1).T / temperature
-    own = torch.arange(len(left), device=left.device)
-    similarity = similarity.masked_fill(equal & (own.unsqueeze(1) != own), float("-inf"))
-    there = F.cross_entropy(similarity, own, reduction="none")
-    return (there + F.cross_entropy(similarity.T, own, reduction="none")) / 2
+    cosines = F.normalize(left, dim=-1) @ F.normalize(right, dim=-1).T
+    excluded = equal & ~torch.eye(len(left), dtype=torch.bool, device=left.device)
+    there, back = (in_batch_softmax(way, excluded, temperature=temperature) for way in (cosines, cosines.T))
+    return (there + back) / 2
+
+
+def span_contrast(
+    distance: Float[Tensor, " pairs"],
+    is_same: Bool[Tensor, " pairs"],
+    *,
+    margin: float,
+    form: Form,
+    hard: Hard,
+    lone_pair: LonePair,
+) -> Float[Tensor, " pairs"]:
+    """Pull spans of one type together, push those of different types beyond a margin; easy pairs cost 0.
+
+    The paper prints d² for equal and [m - d²]+ for different types (`paper_eq`), and says that it runs the
+    online contrastive loss of sentence-transformers, d² and [m - d]+² (`sbert`).
+
+    Args:
+        distance: 1 - cosine of each pair of a batch.
+        is_same: whether its spans have one type.
+        margin: m.
+        form: which of the two formulas.
+        hard: which pairs count. `sbert`: positives farther apart than the closest negative, and negatives
+            closer than the farthest positive; `margin`, the paper's text: positives with d > m and negatives
+            with d < m; `none`: all.
+        lone_pair: what `sbert` compares with where a batch has one positive (or negative): the `extreme` is
+            that one, as in today's sentence-transformers; at the time of the paper it was the `mean` of the
+            other side. Without any it is that mean in both.
+    """
+    positive = distance.square()
+    negative = F.relu(margin - distance).square() if form == "sbert" else F.relu(margin - distance.square())
+    loss = torch.where(is_same, positive, negative)
+    if hard == "none":
+        return loss
+    if hard == "margin":
+        return torch.where(is_same, distance > margin, distance < margin) * loss
+    own, others = distance[is_same], distance[~is_same]
+    fewest = 2 if lone_pair == "mean" else 1
+    below = own.max() if len(own) >= fewest else others.mean()
+    above = others.min() if len(others) >= fewest else own.mean()
+    return torch.where(is_same, distance > above, distance < below) * loss

@@ -85,25 +85,6 @@ def hinged_contrast(
     return cosine_distance(left, right) + hinged_cosine(left, left_negative) + hinged_cosine(right, right_negative)
 
 
-def info_nce(
-    anchors: Float[Tensor, "batch dim"],
-    positives: Float[Tensor, "batch dim"],
-    negatives: Float[Tensor, "batch dim"],
-    *,
-    temperature: float,
-) -> Float[Tensor, " batch"]:
-    """Pull each anchor to its own positive, away from the batch's other positives and its own negative.
-
-    Equation 4 of van den Oord et al. 2018, https://arxiv.org/abs/1807.03748, over cosine / temperature, in
-    nats, with one more candidate for each anchor.
-    """
-    unit = F.normalize(anchors, dim=-1)
-    in_batch = unit @ F.normalize(positives, dim=-1).T
-    own = cosine(anchors, negatives).unsqueeze(-1)
-    logits = torch.cat([in_batch, own], dim=-1) / temperature
-    return F.cross_entropy(logits, torch.arange(len(anchors), device=anchors.device), reduction="none")
-
-
 def info_nce_both_ways(
     left: Float[Tensor, "batch dim"],
     right: Float[Tensor, "batch dim"],
@@ -112,7 +93,11 @@ def info_nce_both_ways(
     *,
     temperature: float,
 ) -> Float[Tensor, " batch"]:
-    """`info_nce` of left to right plus that of right to left, from one product of the batch."""
+    """Pull each row to its own partner, away from the batch's other partners and its own negative; sum of both ways.
+
+    Equation 4 of van den Oord et al. 2018, https://arxiv.org/abs/1807.03748, over cosine / temperature, in
+    nats, with one more candidate for each row: `in_batch_softmax` has none, and excludes some.
+    """
     logits = F.normalize(left, dim=-1) @ F.normalize(right, dim=-1).T / temperature
     forth = torch.logaddexp(logits.logsumexp(dim=1), cosine(left, left_negative) / temperature)
     back = torch.logaddexp(logits.logsumexp(dim=0), cosine(right, right_negative) / temperature)

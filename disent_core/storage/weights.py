@@ -1,22 +1,68 @@
-"""Weights on disk: safetensors that say what they are, and whose fingerprint is that of their values."""
+"""Weights on disk: safetensors that say what they are, and whose fingerprint is that of their values.
+
+Weights of several seeds lie in one file: `SEED.NAME` is the weight NAME of that seed.
+"""
 
 import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from disent_core.errors import TrainingError, located
 from disent_core.storage.files import sealed_path
+
+Weights = dict[str, Tensor]
 
 
 def save_weights(path: Path, tensors: Mapping[str, Tensor], description: Mapping[str, object]) -> str:
     """Write tensors with what they are, atomically; returns the fingerprint of names and values."""
+    plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     digest = hashlib.sha256()
-    for name, value in tensors.items():
-        digest.update(name.encode() + value.contiguous().numpy().tobytes())
+    for name, value in plain.items():
+        digest.update(name.encode() + value.numpy().tobytes())
     content = digest.hexdigest()[:32]
     with sealed_path(path) as beside:
-        save_file(dict(tensors), beside, metadata={"disent": json.dumps(description), "content": content})
+        save_file(plain, beside, metadata={"disent": json.dumps(description), "content": content})
     return content
+
+
+def describe_weights(path: Path) -> tuple[dict[str, Any], str]:
+    """What a file says of its weights, and their fingerprint, without reading them."""
+    with safe_open(path, framework="pt") as file:
+        metadata = file.metadata()
+    return json.loads(metadata["disent"]), metadata["content"]
+
+
+def read_weights(path: Path, seed: int | None = None, device: str = "cpu") -> tuple[Weights, dict[str, Any]]:
+    """Weights and description: of the file, or of one seed, whose `of_seed` is part of its description then.
+
+    Raises:
+        TrainingError: if there is no such file, or it has no such seed.
+    """
+    if not path.is_file():
+        raise TrainingError(located(path, None, "there are no weights here", "Train first"))
+    description, _ = describe_weights(path)
+    prefix = "" if seed is None else f"{seed}."
+    if seed is not None:
+        if seed not in description["seeds"]:
+            remedy = f"Choose one of {sorted(description['seeds'])}"
+            raise TrainingError(located(path, None, f"there are no weights of seed {seed}", remedy))
+        description |= description.get("of_seed", {}).get(str(seed), {})
+    with safe_open(path, framework="pt", device=device) as file:
+        tensors = {key.removeprefix(prefix): file.get_tensor(key) for key in file.keys() if key.startswith(prefix)}
+    return tensors, description
+
+
+def merge_weights(by_seed: Mapping[int, Path], path: Path, description: Mapping[str, Any]) -> str:
+    """One file with the weights of all seeds, of whose description each one's is `of_seed`; returns the fingerprint."""
+    tensors: Weights = {}
+    of_seed: dict[int, Any] = {}
+    for seed, part in by_seed.items():
+        weights, of_seed[seed] = read_weights(part)
+        tensors |= {f"{seed}.{name}": value for name, value in weights.items()}
+    return save_weights(path, tensors, {**description, "seeds": list(by_seed), "of_seed": of_seed})

@@ -1,12 +1,16 @@
 """Invented sentences with slots, and a tiny BERT with dropout that reads their words."""
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
 from disent_core.encoders.contract import EncoderFiles
-from disent_core.heads.twosl.spans import Tagged
+from disent_core.heads.families.few_shot import FewShotConfig, Tagged
+from disent_core.heads.families.tagger import Tagger, TaggingMethod, train_tagger
+from disent_core.optimisation.steps import EpochReport, TrainingRun
+from disent_core.training.data import PairRows, TrainingData, Utterances, VectorBank
 
 SLOTS = {
     "time": ["nine", "ten", "half past nine", "quarter to ten"],
@@ -45,6 +49,22 @@ def _fill(template: str, draw: random.Random) -> Tagged:
     return Tagged(tokens, tags, "en")
 
 
+def train(
+    method: TaggingMethod,
+    target: Sequence[Tagged],
+    config: FewShotConfig,
+    files: EncoderFiles,
+    folder: Path,
+    *,
+    source: Sequence[Tagged] = (),
+    seed: int = 0,
+) -> tuple[Tagger, list[EpochReport]]:
+    """A tagger that is trained, with what its training reported."""
+    run = TrainingRun(identity="test", seed=seed, checkpoint=folder / "training.safetensors")
+    tagger, reports = train_tagger(method.kind, target, source, config, files, run, device="cpu")
+    return tagger, list(reports)
+
+
 def tiny_bert(folder: Path, *, dim: int = 32, dropout: float = 0.1, pooling: str = "mean") -> EncoderFiles:
     """A BERT of random weights; every word of four letters and more is two sub-words."""
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
@@ -76,3 +96,29 @@ def tiny_bert(folder: Path, *, dim: int = 32, dropout: float = 0.1, pooling: str
     )
     BertModel(config, add_pooling_layer=False).save_pretrained(folder)
     return EncoderFiles(folder, pooling, -1, 40, "tiny")
+
+
+def tagged_data(files: EncoderFiles, languages: Sequence[str] = ("en", "de")) -> TrainingData:
+    """Tagged training utterances of some languages, and nothing else."""
+    nothing = torch.zeros(0, dtype=torch.int64)
+    sides = {"source": nothing, "target": nothing}
+    pairs = PairRows(sides, sides, sides, sides)
+    by_language = {language: _utterances(seed) for seed, language in enumerate(languages)}
+    return TrainingData(
+        languages=languages,
+        vectors=VectorBank([torch.zeros(1, 32)]),
+        states=None,
+        state_rows=None,
+        splits={"train": pairs, "dev": pairs},
+        negatives=[],
+        sentences=[],
+        utterances={"train": by_language},
+        encoder=files,
+    )
+
+
+def _utterances(seed: int) -> Utterances:
+    tagged = tagged_sentences(16, seed)
+    ids = [str(index) for index in range(16)]
+    tokens, tags = [list(one.tokens) for one in tagged], [list(one.tags) for one in tagged]
+    return Utterances(ids, [" ".join(one) for one in tokens], tokens, tags, [None] * 16, torch.zeros(16, dtype=int))

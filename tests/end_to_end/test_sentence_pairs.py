@@ -92,11 +92,11 @@ def test_a_method_trains_on_sentence_pairs_and_is_measured_on_what_its_languages
 
 
 def test_an_encoder_is_tuned_on_sentence_pairs_alone_and_its_embeddings_are_drawn(project):
-    project.configure('["raw", "centered", "dream"]', '["tuned"]')
-    project.configure(DREAM[1], '[methods.tuned]\nepochs = 1\npairs = ["en-fr"]\nseeds = [0]\n')
+    project.configure('["raw", "centered", "dream"]', '["fine_tuned"]')
+    project.configure(DREAM[1], '[methods.fine_tuned]\nepochs = 1\npairs = ["en-fr"]\nseeds = [0]\n')
     project.materialize()
-    assert all(project.workspace.plot("tiny", "tuned", "en-fr", name=name).exists() for name in ("t_sne", "pca"))
-    assert ("en-fr", "bitext", "en-fr") in measured(project, "heldout_retrieval", "tuned")
+    assert all(project.workspace.plot("tiny", "fine_tuned", "en-fr", name=name).exists() for name in ("t_sne", "pca"))
+    assert ("en-fr", "bitext", "en-fr") in measured(project, "heldout_retrieval", "fine_tuned")
 
 
 @pytest.mark.parametrize(

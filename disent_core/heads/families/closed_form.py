@@ -18,7 +18,7 @@ from disent_core.errors import TrainingError
 from disent_core.heads.contract import Config, Method, TrainedMethod
 from disent_core.storage.checkpoints import read_checkpoint, write_checkpoint
 from disent_core.storage.tables import fingerprint
-from disent_core.storage.weights import save_weights
+from disent_core.storage.weights import read_weights, save_weights
 from disent_core.training.data import TextFeatures, TrainingData, VectorBank
 from disent_core.training.epoch import Epoch
 from disent_core.training.stacked import accuracy_at_1
@@ -75,7 +75,7 @@ class ClosedFormMethod(Method[Config], Generic[Config]):
 
     def load(self, path: Path, config: Config, device: str, encoder: EncoderFiles | None = None) -> "Solved[Config]":
         """The solution that `save` wrote; it is applied on the CPU."""
-        return Solved(self, load_file(path), config)
+        return Solved(self, read_weights(path)[0], config)
 
     def _dev_terms(self, solution: Solution, data: TrainingData, config: Config) -> dict[str, float]:
         pairs = data.splits["dev"]

@@ -1,25 +1,77 @@
-"""Methods that `tuning.fit` trains, from their settings to their files: EMU, its baselines, and `tuned`."""
+"""Methods that fine-tune an encoder, or a map over its vectors, to one embedding: EMU, its baselines, `fine_tuned`."""
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
-from safetensors import safe_open
+from torch import Tensor
 
 from disent_core.encoders.contract import EncoderFiles
-from disent_core.encoders.fine_tunable_map import Source, TunableEncoder, VectorMap, embed_all
-from disent_core.errors import TrainingError, located
-from disent_core.heads.contract import Method, TrainedMethod
-from disent_core.storage.tables import fingerprint
-from disent_core.storage.weights import save_weights
-from disent_core.training.data import TextFeatures, TrainingData
-from disent_core.training.epoch import Epoch
+from disent_core.encoders.fine_tunable import Source, TunableEncoder, VectorMap, check_origin, embed_all
+from disent_core.errors import TrainingError
+from disent_core.heads.contract import TrainedMethod
+from disent_core.heads.families.seed_by_seed import SeedBySeedMethod, SeedTraining
+from disent_core.matmul import Precision
+from disent_core.optimisation.optimiser import OptimiserConfig
+from disent_core.optimisation.seeds import derived_seed, seeded
+from disent_core.optimisation.steps import TrainingRun, TrainingTask, train
+from disent_core.settings import Settings
+from disent_core.storage.weights import describe_weights, read_weights
+from disent_core.training.data import Batch, TextFeatures, TrainingData
 from disent_core.training.needs import Need
-from disent_core.training.stepwise import Trainee, TuningConfig, best_of, fit
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuningConfig(Settings):
+    """How something is tuned. Two runs with equal configs, data and seeds are the same run.
+
+    Attributes:
+        learning_rate: of Adam, constant.
+        weight_decay: decoupled (AdamW).
+        batch_size: examples a step.
+        epochs: passes over the training data.
+        monitor: the epoch that is kept: the `last`, that of the lowest dev `loss`, or of the highest
+            `dev_accuracy` of the nearest neighbour.
+        patience: epochs without a better one that end a seed's training, unless `monitor` is `last`.
+        precision: of an encoder's arithmetic; `bfloat16` is autocast, weights stay float32.
+        train_embeddings: whether an encoder's token embeddings are tuned too.
+        checkpoint_seconds: between checkpoints, which may come in the middle of an epoch.
+    """
+
+    learning_rate: float
+    weight_decay: float = 0.0
+    batch_size: int
+    epochs: int
+    monitor: Literal["last", "loss", "dev_accuracy"] = "last"
+    patience: int = 2
+    precision: Precision = "float32"
+    train_embeddings: bool = True
+    checkpoint_seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        self.check_positive("learning_rate", "batch_size", "epochs", "patience")
+        self.check_not_negative("weight_decay")
+
+    @property
+    def optimiser(self) -> OptimiserConfig:
+        """AdamW at a constant learning rate."""
+        return OptimiserConfig(learning_rate=self.learning_rate, weight_decay=self.weight_decay)
+
+
+class FineTuningTask(TrainingTask[Batch]):
+    """One seed: `source` is kept, everything else (classifiers, discriminators) only helps.
+
+    `rows` of a batch has an entry for each example.
+    """
+
+    source: Source
+
+    def kept(self) -> dict[str, Tensor]:
+        """The parameters that are trained and that embedding texts needs."""
+        return {name: value for name, value in self.source.named_parameters() if value.requires_grad}
 
 
 def open_source(config: Any, dim: int, encoder: EncoderFiles | None, device: str) -> Source:
@@ -46,66 +98,55 @@ def open_encoder(config: TuningConfig, encoder: EncoderFiles | None, device: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class TuningMethod(Method[TuningConfig]):
-    """A `Method` that tunes an encoder, or a map over its vectors.
+class FineTunedMethod(SeedBySeedMethod[TuningConfig]):
+    """A `Method` that fine-tunes an encoder, or a map over its vectors, one seed after another.
 
-    `trainees(data, config, device)` reads the data once and gives what makes each seed's trainee.
+    `tasks(data, config, device)` reads the data once and returns what makes each seed's task.
     """
 
-    trainees: Callable[[TrainingData, Any, str], Callable[[int], Trainee]]
-    needs: frozenset[Need] = frozenset({Need.UTTERANCES, Need.ENCODER})
+    tasks: Callable[[TrainingData, Any, str], Callable[[int], FineTuningTask]]
 
     def needs_of(self, settings: TuningConfig) -> frozenset[Need]:
-        """What the method reads as it is configured: no encoder where it tunes a map over frozen vectors."""
+        """What the method reads as it is configured: no encoder where it trains a map over frozen vectors."""
         return self.needs - {Need.ENCODER} if _is_map(settings) else self.needs
 
     def may_stop_early(self, settings: TuningConfig) -> bool:
         """Where `patience` counts: the last epoch is kept whatever it brings if `monitor` is `last`."""
         return settings.monitor != "last"
 
-    def fit(
-        self,
-        data: TrainingData,
-        config: TuningConfig,
-        seeds: Sequence[int],
-        *,
-        checkpoint: Path,
-        device: str,
-        run: str,
-        initial: Path | None = None,
-    ) -> Iterator[Epoch]:
-        """Train one seed after another; see `disent_core.training.stepwise.fit`."""
-        encoder = None if data.encoder is None else data.encoder.fingerprint
-        return fit(
-            self.trainees(data, config, device),
-            config,
-            seeds,
-            checkpoint=checkpoint,
-            run=fingerprint(run, self.name, self.code_version, data.dim, data.languages, encoder),
-        )
+    def prepare(self, data: TrainingData, config: TuningConfig, device: str) -> Callable[[TrainingRun], SeedTraining]:
+        """Texts are tokenised, or vectors gathered, once for all seeds."""
+        build = self.tasks(data, config, device)
 
-    def save(self, checkpoint: Path, path: Path, description: Mapping[str, object]) -> str:
-        """Write what every seed keeps, as safetensors that say what they are; returns their hash."""
-        return save_weights(path, best_of(checkpoint), {**description, "method": self.name})
+        def start(run: TrainingRun) -> SeedTraining:
+            with seeded(derived_seed(run.seed, "start")):
+                task = build(run.seed)
+            own = replace(
+                run,
+                epochs=config.epochs,
+                monitor=config.monitor,
+                patience=config.patience,
+                checkpoint_seconds=config.checkpoint_seconds,
+            )
+            return SeedTraining(train(task, own), task.kept, {})
 
-    def load(self, path: Path, config: TuningConfig, device: str, encoder: EncoderFiles | None = None) -> "Tuned":
+        return start
+
+    def load(self, path: Path, config: TuningConfig, device: str, encoder: EncoderFiles | None = None) -> "FineTuned":
         """What `save` wrote; a seed's weights are read when it first embeds.
 
         Raises:
             TrainingError: if they are of another encoder.
         """
-        with safe_open(path, framework="pt") as file:
-            description = json.loads(file.metadata()["disent"])
-        known = description.get("encoder_fingerprint")
-        if encoder is not None and known is not None and encoder.fingerprint != known:
-            remedy = "Train it again on this one"
-            raise TrainingError(located(path, None, "these weights belong to another encoder", remedy))
+        description, _ = describe_weights(path)
+        if encoder is not None:
+            check_origin(path, description, encoder)
         source = open_source(config, description["dim"], encoder, device)
-        return Tuned(path, source, self.embeddings[0])
+        return FineTuned(path, source, self.embeddings[0])
 
 
-class Tuned(TrainedMethod):
-    """What was tuned, with the weights of one seed at a time: an encoder is large."""
+class FineTuned(TrainedMethod):
+    """What was fine-tuned, with the weights of one seed at a time: an encoder is large."""
 
     def __init__(self, path: Path, source: Source, embedding: str) -> None:
         self.path, self.source, self.embedding = path, source, embedding
@@ -118,7 +159,7 @@ class Tuned(TrainedMethod):
             ValueError: if there is no seed, or an encoder is to embed and there are no texts.
         """
         if seed is None:
-            raise ValueError("what was tuned embeds with one of its seeds, not None")
+            raise ValueError("what was fine-tuned embeds with one of its seeds, not None")
         if seed != self._seed:
             self._read(seed)
         found = embed_all(self.source, self._inputs(features), torch.arange(len(features)))
@@ -128,13 +169,13 @@ class Tuned(TrainedMethod):
         if isinstance(self.source, VectorMap):
             return features.vectors.take(features.rows).to(next(self.source.parameters()).device)
         if features.texts is None:
-            raise ValueError("a tuned encoder reads texts, and these features have none")
+            raise ValueError("a fine-tuned encoder reads texts, and these features have none")
         return self.source.prepare(features.texts)
 
     @torch.no_grad()
     def _read(self, seed: int) -> None:
-        with safe_open(self.path, framework="pt") as file:
-            for name, value in self.source.named_parameters():
-                if value.requires_grad:
-                    value.copy_(file.get_tensor(f"{seed}.{name}"))
+        weights, _ = read_weights(self.path, seed)
+        for name, value in self.source.named_parameters():
+            if value.requires_grad:
+                value.copy_(weights[name])
         self._seed = seed

@@ -1,6 +1,5 @@
 """Methods that train a head on frozen embeddings: what DREAM, FMDA and their kin share."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,13 +8,12 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import torch
 from jaxtyping import Float
-from safetensors import safe_open
 from torch import Tensor
 
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.heads.contract import Method, TrainedMethod
 from disent_core.storage.tables import fingerprint
-from disent_core.storage.weights import save_weights
+from disent_core.storage.weights import describe_weights, read_weights, save_weights
 from disent_core.training.data import TextFeatures, TrainingData
 from disent_core.training.epoch import Epoch
 from disent_core.training.needs import Need
@@ -116,13 +114,8 @@ class FrozenHeadMethod(Method[HeadConfig], Generic[HeadConfig]):
 
 def _weights(path: Path, device: str) -> tuple[dict[str, Any], dict[int, Parameters]]:
     """What a file says of itself, and the weights of each seed."""
-    with safe_open(path, framework="pt", device=device) as file:
-        description = json.loads(file.metadata()["disent"])
-        by_seed: dict[int, Parameters] = {seed: {} for seed in description["seeds"]}
-        for key in file.keys():
-            seed, name = key.split(".", 1)
-            by_seed[int(seed)][name] = file.get_tensor(key)
-    return description, by_seed
+    description, _ = describe_weights(path)
+    return description, {seed: read_weights(path, seed, device)[0] for seed in description["seeds"]}
 
 
 @dataclass(frozen=True)

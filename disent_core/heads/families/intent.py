@@ -13,15 +13,16 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from disent_core.encoders.fine_tunable_map import Source, VectorMap, embed_all
-from disent_core.heads.families.fine_tuned import TuningMethod, open_source
+from disent_core.encoders.fine_tunable import Source, VectorMap, embed_all
+from disent_core.heads.families.fine_tuned import FineTunedMethod, FineTuningTask, TuningConfig, open_source
 from disent_core.heads.families.intent_data import IntentData, intent_data
+from disent_core.optimisation.optimiser import Optimiser
+from disent_core.optimisation.seeds import generator
+from disent_core.optimisation.steps import Terms
 from disent_core.training.data import Batch, TrainingData
 from disent_core.training.needs import Need
-from disent_core.training.stepwise import Trainee, TuningConfig, adam
-from disent_core.training.stepwise_state import generator
 
-Look = Callable[[Tensor], Tensor]
+Lookup = Callable[[Tensor], Tensor]
 """From rows of texts to their vectors: with gradient in training, looked up on dev."""
 
 
@@ -46,7 +47,7 @@ class IntentConfig(TuningConfig):
     training_languages: tuple[str, ...] = ()
 
 
-class IntentTrainee(Trainee):
+class IntentTask(FineTuningTask):
     """One seed of a method that is trained on intents.
 
     Args:
@@ -66,7 +67,7 @@ class IntentTrainee(Trainee):
         self.config: Any = config
         self.build()
         self.to(device)
-        self.optimisers = {"main": adam(self.main_parameters(), config.learning_rate, config.weight_decay)}
+        self.optimisers = {"main": Optimiser(self.main_parameters(), config.optimiser)}
 
     def build(self) -> None:
         """Make the modules that help in training."""
@@ -75,7 +76,7 @@ class IntentTrainee(Trainee):
         """What a step on the loss trains."""
         return list(self.parameters())
 
-    def terms(self, batch: Batch, look: Look) -> dict[str, Tensor]:
+    def terms(self, batch: Batch, lookup: Lookup) -> dict[str, Tensor]:
         """Loss terms of a batch, weighted: their sum is minimised."""
         raise NotImplementedError
 
@@ -93,20 +94,10 @@ class IntentTrainee(Trainee):
         parts = [value.split(self.config.batch_size) for value in whole.values()]
         return [dict(zip(whole, step, strict=True)) for step in zip(*parts, strict=True)]
 
-    def step(self, batch: Batch) -> Mapping[str, Tensor]:
-        """Take a step on the sum of the terms."""
+    def loss(self, batch: Batch) -> tuple[Terms, int]:
+        """The terms and their sum."""
         terms = self.terms(batch, self.vectors)
-        terms["total"] = torch.stack(list(terms.values())).sum()
-        optimiser = self.optimisers["main"]
-        optimiser.zero_grad(set_to_none=True)
-        terms["total"].backward(inputs=self.main_leaves)
-        optimiser.step()
-        return terms
-
-    @property
-    def main_leaves(self) -> list[Tensor]:
-        """The parameters that the main optimiser changes: no other gets a gradient from a step."""
-        return [one for group in self.optimisers["main"].param_groups for one in group["params"]]
+        return {**terms, "total": torch.stack(list(terms.values())).sum()}, len(batch["rows"])
 
     def vectors(self, rows: Int[Tensor, " rows"]) -> Float[Tensor, "rows dim"]:
         """Vectors of texts, as the source is now."""
@@ -125,7 +116,7 @@ class IntentTrainee(Trainee):
         first = self.data.first_dev
         matrix = embed_all(self.source, self.inputs, torch.arange(first, len(self.data.texts)))
 
-        def look(rows: Tensor) -> Tensor:
+        def lookup(rows: Tensor) -> Tensor:
             return matrix[(rows - first).to(matrix.device)]
 
         rows = self.data.dev_labelled
@@ -134,9 +125,9 @@ class IntentTrainee(Trainee):
         batches = [dict(zip(whole, step, strict=True)) for step in zip(*parts, strict=True)]
         sums: dict[str, float] = {}
         for batch in batches:
-            for name, value in self.terms(batch, look).items():
+            for name, value in self.terms(batch, lookup).items():
                 sums[name] = sums.get(name, 0.0) + float(value) * len(batch["rows"]) / len(rows)
-        by_language = [look(own) for own in self.data.dev_parallel]
+        by_language = [lookup(own) for own in self.data.dev_parallel]
         labels = [self.labels(own) for own in self.data.dev_parallel]
         return {**sums, "total": sum(sums.values()), "accuracy_at_1": intent_accuracy(by_language, labels)}
 
@@ -161,14 +152,12 @@ def intent_accuracy(
     return float(torch.stack(found).mean())
 
 
-def intent_trainees(
-    kind: type[IntentTrainee], data: TrainingData, config: Any, device: str
-) -> Callable[[int], IntentTrainee]:
-    """What makes the trainee of each seed; texts are tokenised, or vectors gathered, once."""
+def intent_tasks(kind: type[IntentTask], data: TrainingData, config: Any, device: str) -> Callable[[int], IntentTask]:
+    """What makes the task of each seed; texts are tokenised, or vectors gathered, once."""
     own = intent_data(data, config.training_languages, getattr(config, "adversarial_languages", ()))
     prepared: list[Any] = []
 
-    def build(seed: int) -> IntentTrainee:
+    def build(seed: int) -> IntentTask:
         source = open_source(config, data.dim, data.encoder, device)
         if not prepared:
             is_map = isinstance(source, VectorMap)
@@ -178,20 +167,20 @@ def intent_trainees(
     return build
 
 
-def intent_method(name: str, kind: type[IntentTrainee], config: type[IntentConfig], **settings: Any) -> TuningMethod:
+def intent_method(name: str, kind: type[IntentTask], config: type[IntentConfig], **settings: Any) -> FineTunedMethod:
     """A method of this family, with its three presets; its embedding is named `sentence`."""
 
-    def trainees(data: TrainingData, own: IntentConfig, device: str) -> Callable[[int], Trainee]:
-        return intent_trainees(kind, data, own, device)
+    def tasks(data: TrainingData, own: IntentConfig, device: str) -> Callable[[int], IntentTask]:
+        return intent_tasks(kind, data, own, device)
 
-    return TuningMethod(
+    return FineTunedMethod(
         name=name,
         presets={
             "paper": config(**settings),
             "transformer": config(**settings, learning_rate=2e-5),
             "head": config(**settings, tune="head"),
         },
-        trainees=trainees,
+        tasks=tasks,
         embeddings=("sentence",),
         needs=frozenset({Need.UTTERANCES, Need.ENCODER}),
     )

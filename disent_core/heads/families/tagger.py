@@ -1,99 +1,153 @@
-"""Methods that tag slots: what TWOSL and token classification share as seen from outside."""
+"""Methods that tag slots: an encoder is fine-tuned on tagged sentences, and labels every word of others."""
 
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
+
+from torch import nn
 
 from disent_core.encoders.contract import EncoderFiles
+from disent_core.encoders.fine_tunable import TunableEncoder, check_origin
 from disent_core.errors import EncoderError, TrainingError
-from disent_core.heads.contract import Method, TrainedLabeller
-from disent_core.heads.twosl.config import FewShotConfig
-from disent_core.heads.twosl.spans import Tagged
+from disent_core.heads.contract import TrainedLabeller
+from disent_core.heads.families.few_shot import FewShotConfig, Tagged, training_phases
+from disent_core.heads.families.seed_by_seed import SeedBySeedMethod, SeedTraining
+from disent_core.optimisation.steps import EpochReport, TrainingRun
 from disent_core.storage.tables import fingerprint
-from disent_core.storage.tagger_weights import describe_weights, merge_weights
+from disent_core.storage.weights import describe_weights, read_weights
 from disent_core.training.data import TrainingData
-from disent_core.training.epoch import Epoch
-from disent_core.training.loop import Pass
-from disent_core.training.needs import Need
 
 
-class Labeller(Protocol):
-    """One seed of a method that tags slots."""
+class Tagger(nn.Module):
+    """One seed of a method that tags slots: an encoder, whose dropout is off, and what reads its vectors or states.
 
-    def label(self, sentences: Sequence[Sequence[str]], language: str) -> list[list[str]]:
-        """A BIO tag for every word of every sentence."""
-        ...
+    Args:
+        classes: slot types, or tags, that it knows.
+        config: settings.
+        files: the encoder to fine-tune.
+        seed: of first weights.
+        device: `cpu` or `cuda`.
+    """
 
-    def save(self, path: Path, description: dict[str, Any] | None = None) -> str:
-        """Write the weights with what they are."""
-        ...
+    def __init__(self, classes: Sequence[str], config: Any, files: EncoderFiles, *, seed: int, device: str) -> None:
+        super().__init__()
+        self.classes, self.config, self.seed, self.device = tuple(classes), config, seed, device
+        self.encoder = TunableEncoder(files, device, precision=config.precision, dropout=False)
+
+    @classmethod
+    def classes_of(cls, sentences: Sequence[Tagged]) -> tuple[str, ...]:
+        """Classes that occur in sentences, sorted.
+
+        Raises:
+            TrainingError: if there is nothing to learn.
+        """
+        raise NotImplementedError
+
+    def train_on(self, sentences: Sequence[Tagged], run: TrainingRun) -> Iterator[EpochReport]:
+        """Train in place on one set of sentences; `stage` of the run names it."""
+        raise NotImplementedError
+
+    def label(self, sentences: Sequence[Sequence[str]], language: str = "") -> list[list[str]]:
+        """A BIO tag for every word of every sentence; the language says whether spaces part the words."""
+        raise NotImplementedError
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """What the weights don't say of themselves."""
+        return {"classes": self.classes, "encoder_fingerprint": self.encoder.files.fingerprint}
+
+    @classmethod
+    def load(cls, path: Path, config: Any, files: EncoderFiles, device: str, *, seed: int | None = None) -> "Tagger":
+        """What was saved with its description, or one seed of a file of several.
+
+        Raises:
+            TrainingError: if the file has no such seed, or its encoder is another one.
+        """
+        weights, description = read_weights(path, seed, device)
+        check_origin(path, description, files)
+        tagger = cls(description["classes"], config, files, seed=0, device=device)
+        tagger.load_state_dict(weights)
+        return tagger.eval()
+
+
+def train_tagger(
+    kind: type[Tagger],
+    target: Sequence[Tagged],
+    source: Sequence[Tagged],
+    config: FewShotConfig,
+    files: EncoderFiles,
+    run: TrainingRun,
+    *,
+    device: str,
+) -> tuple[Tagger, Iterator[EpochReport]]:
+    """A tagger, and what its training reports: whoever drains the reports trains it in place.
+
+    Args:
+        kind: of the tagger.
+        target: sentences of the target language, of which `config.examples` are drawn.
+        source: all sentences of the source language, on which `transfer` sequential trains first.
+        config: settings.
+        files: the encoder to fine-tune.
+        run: seed, identity and checkpoint; the checkpoint of each stage lies beside it, under the stage's name.
+        device: `cpu` or `cuda`.
+
+    Raises:
+        TrainingError: if there is too little to train on, or a loss is not finite.
+    """
+    phases = training_phases(target, config, run.seed, source)
+    classes = kind.classes_of([sentence for sentences in phases.values() for sentence in sentences])
+    tagger = kind(classes, config, files, seed=run.seed, device=device)
+    return tagger, _train(tagger, phases, replace(run, checkpoint_seconds=config.checkpoint_seconds))
+
+
+def _train(tagger: Tagger, phases: Mapping[str, Sequence[Tagged]], run: TrainingRun) -> Iterator[EpochReport]:
+    for name, sentences in phases.items():
+        run = replace(run, stage=name, identity=fingerprint(run.identity, name, sentences))
+        yield from tagger.train_on(sentences, run)
+
+
+def stage(run: TrainingRun, name: str, epochs: int) -> TrainingRun:
+    """A stage of a phase of training, with a checkpoint of its own."""
+    name = f"{run.stage}_{name}"
+    return replace(run, stage=name, epochs=epochs, checkpoint=run.checkpoint.with_name(f"{name}.safetensors"))
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabellingMethod(Method[FewShotConfig]):
-    """A `Method` that tunes an encoder to tag slots; it has no embeddings.
+class TaggingMethod(SeedBySeedMethod[FewShotConfig]):
+    """A `Method` that fine-tunes an encoder to tag slots; it has no embeddings.
 
-    Of an entry `en-de` the first language is the source, which `transfer` sequential trains on first, and the
-    others are the target, from which the examples are drawn; an entry of one language has a target only. `start`
-    makes a labeller and the passes that train it, `open` one from its file. Seeds are trained one after the other.
+    Of a training set `en-de` the first language is the source, which `transfer` sequential trains on first, and the
+    others are the target, from which the examples are drawn; one of a single language has a target only. An epoch
+    is a pass of one stage of one seed, and its loss is named after the stage.
     """
 
-    start: Callable[..., tuple[Labeller, Iterator[Pass]]]
-    open: Callable[..., Labeller]
-    needs: frozenset[Need] = frozenset({Need.UTTERANCES, Need.ENCODER})
+    kind: type[Tagger]
     labels: bool = True
 
-    def fit(
-        self,
-        data: TrainingData,
-        config: FewShotConfig,
-        seeds: Sequence[int],
-        *,
-        checkpoint: Path,
-        device: str,
-        run: str,
-        initial: Path | None = None,
-    ) -> Iterator[Epoch]:
-        """Train every seed; an epoch is a pass of one stage of one seed, its loss is named after the stage.
+    def prepare(self, data: TrainingData, config: FewShotConfig, device: str) -> Callable[[TrainingRun], SeedTraining]:
+        """Sentences by language.
 
         Raises:
-            TrainingError: if there is too little to train on, or the loss is not finite.
-            EncoderError: if the encoder can't be tuned.
+            TrainingError: if there is no sentence of a target language.
+            EncoderError: if there is no encoder.
         """
         if data.encoder is None:
             raise EncoderError(f"{self.name} tunes an encoder and was given none. Choose one with a model on disk")
+        files = data.encoder
         source, target = tagged_sentences(data, config.split)
         is_transferred = config.transfer == "sequential" or len(data.languages) == 1
         languages = data.languages if is_transferred else data.languages[1:]
-        own, steps = fingerprint(run, self.name, self.code_version), 0
-        for seed in seeds:
-            labeller, passes = self.start(
-                target,
-                config,
-                data.encoder,
-                seed=seed,
-                checkpoints=_folder(checkpoint) / str(seed),
-                device=device,
-                source=source,
-                run=own,
-            )
-            for epoch in _epochs(passes, seed, steps):
-                steps = epoch.steps
-                yield epoch
-            labeller.save(_folder(checkpoint) / f"{seed}.safetensors", {"languages": languages})
 
-    def save(self, checkpoint: Path, path: Path, description: Mapping[str, Any]) -> str:
-        """Write the weights of every seed, drop the checkpoints, return the fingerprint of the weights."""
-        parts = {seed: _folder(checkpoint) / f"{seed}.safetensors" for seed in description["seeds"]}
-        content = merge_weights(parts, path, {**description, "method": self.name})
-        shutil.rmtree(_folder(checkpoint))
-        return content
+        def start(run: TrainingRun) -> SeedTraining:
+            tagger, reports = train_tagger(self.kind, target, source, config, files, run, device=device)
+            return SeedTraining(reports, tagger.state_dict, {**tagger.description, "languages": languages})
+
+        return start
 
     def load(
         self, path: Path, config: FewShotConfig, device: str, encoder: EncoderFiles | None = None
-    ) -> "TrainedLabellers":
+    ) -> "TrainedTaggers":
         """What `save` wrote; the weights of a seed are read when it is asked to label.
 
         Raises:
@@ -101,21 +155,21 @@ class LabellingMethod(Method[FewShotConfig]):
         """
         if encoder is None:
             raise EncoderError(f"{self.name} labels with the encoder that it was tuned from, and was given none")
-        return TrainedLabellers(self, path, encoder, device)
+        return TrainedTaggers(path, lambda seed: self.kind.load(path, config, encoder, device, seed=seed))
 
 
-class TrainedLabellers(TrainedLabeller):
-    """The labellers of all seeds, of which one is in memory."""
+class TrainedTaggers(TrainedLabeller):
+    """The taggers of all seeds, of which one is in memory."""
 
-    def __init__(self, method: LabellingMethod, path: Path, encoder: EncoderFiles, device: str) -> None:
-        self._open = lambda seed: method.open(path, encoder, device, seed=seed)
-        self._path = path
-        self._held: tuple[int, Labeller] | None = None
+    def __init__(self, path: Path, load: Callable[[int], Tagger]) -> None:
+        self._path, self._load = path, load
+        self._loaded: tuple[int, Tagger] | None = None
 
     @property
     def languages(self) -> tuple[str, ...]:
         """Languages that it was trained on."""
-        return tuple(next(iter(describe_weights(self._path)["of_seed"].values()))["languages"])
+        of_seed = describe_weights(self._path)[0]["of_seed"]
+        return tuple(next(iter(of_seed.values()))["languages"])
 
     def label(self, sentences: Sequence[Sequence[str]], language: str, seed: int | None) -> list[list[str]]:
         """A BIO tag for every word of every sentence.
@@ -125,9 +179,9 @@ class TrainedLabellers(TrainedLabeller):
         """
         if seed is None:
             raise ValueError("a trained labeller labels with one of its seeds, not None")
-        if self._held is None or self._held[0] != seed:
-            self._held = (seed, self._open(seed))
-        return self._held[1].label(sentences, language)
+        if self._loaded is None or self._loaded[0] != seed:
+            self._loaded = (seed, self._load(seed))
+        return self._loaded[1].label(sentences, language)
 
 
 def tagged_sentences(data: TrainingData, split: str = "train") -> tuple[list[Tagged], list[Tagged]]:
@@ -147,19 +201,3 @@ def tagged_sentences(data: TrainingData, split: str = "train") -> tuple[list[Tag
         remedy = "Set split to the one that the corpus has, or give them a corpus with slots"
         raise TrainingError(f"{'-'.join(data.languages)} has no {split} sentence of a target language. {remedy}")
     return source, target
-
-
-def _epochs(passes: Iterator[Pass], seed: int, steps: int) -> Iterator[Epoch]:
-    """Passes of all stages of a seed, numbered through; `steps` were taken before."""
-    stage, before = "", 0
-    for number, one in enumerate(passes, start=1):
-        if one.stage != stage:
-            steps, stage, before = steps + before, one.stage, 0
-        before = one.steps
-        terms = {"train": {one.stage: (one.loss,), "total": (one.loss,)}}
-        yield Epoch(number, (seed,), terms, (False,), steps + before, one.seconds, is_replayed=one.is_replayed)
-
-
-def _folder(checkpoint: Path) -> Path:
-    """Where the checkpoints of stages and the weights of finished seeds lie."""
-    return checkpoint.with_suffix("")

@@ -1,4 +1,1 @@
-"""Slot labelling: TWOSL, which classifies spans in two stages, and token classification beside it.
-
-Razumovskaia, Vulić, Korhonen: *Transfer-Free Data-Efficient Multilingual Slot Labeling*, EMNLP 2023.
-"""
+"""The parts of TWOSL, one module each; `labeller` has the method."""

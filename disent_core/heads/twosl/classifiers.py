@@ -8,8 +8,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from disent_core.heads.twosl.config import TwoSlConfig
 from disent_core.heads.twosl.features import ItemFeatures
-from disent_core.training.loop import Pass, Recipe, Run, derived_seed, optimise
+from disent_core.optimisation.seeds import derived_seed, seeded
+from disent_core.optimisation.steps import EpochReport, ExamplesTask, TrainingRun, train
 
 _BLOCK = 4096
 
@@ -17,8 +19,7 @@ _BLOCK = 4096
 def perceptron(sizes: Sequence[int], seed: int, what: str, device: str) -> nn.Sequential:
     """Linear layers of these sizes with ReLU in between; equal weights for equal `seed` and `what`."""
     layers: list[nn.Module] = []
-    with torch.random.fork_rng([]):
-        torch.manual_seed(derived_seed(seed, "initial", what))
+    with seeded(derived_seed(seed, "initial", what)):
         for inputs, outputs in pairwise(sizes):
             layers += [nn.Linear(inputs, outputs), nn.ReLU()]
     return nn.Sequential(*layers[:-1]).to(device)
@@ -29,25 +30,26 @@ def train_classifier(
     features: Callable[[], ItemFeatures],
     items: Int[Tensor, " chosen"],
     classes: Int[Tensor, " chosen"],
-    recipe: Recipe,
-    run: Run,
-) -> Iterator[Pass]:
-    """Train with cross-entropy on these items; see `optimise`.
+    config: TwoSlConfig,
+    run: TrainingRun,
+) -> Iterator[EpochReport]:
+    """Train with cross-entropy on these items; see `disent_core.optimisation.steps.train`.
 
     Args:
         network: from `perceptron`.
         features: of all items; not called where a finished checkpoint has the weights.
         items: rows of the items to train on.
         classes: class of each of them.
-        recipe: optimisation.
-        run: seed, checkpoint and identity.
+        config: settings.
+        run: seed, epochs and checkpoint.
     """
 
     def loss(rows: Int[Tensor, " rows"]) -> Float[Tensor, " rows"]:
         logits = network(features().take(items[rows]))
         return F.cross_entropy(logits, classes[rows].to(logits.device), reduction="none")
 
-    return optimise(network, loss, len(items), recipe, run)
+    size = config.batch_size
+    return train(ExamplesTask(network, loss, len(items), config.classifier_optimiser, batch_size=size, run=run), run)
 
 
 @torch.no_grad()

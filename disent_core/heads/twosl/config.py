@@ -1,41 +1,14 @@
-"""Settings of TWOSL and of token classification, with a switch for everything that the paper leaves open."""
+"""Settings of TWOSL, with a switch for everything that the paper leaves open."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from disent_core.errors import TrainingError
-from disent_core.heads.twosl.contrastive import Form, Hard, LonePair
+from disent_core.heads.families.few_shot import FewShotConfig
 from disent_core.heads.twosl.decode import Overlap
 from disent_core.heads.twosl.features import ConcatNorm
-from disent_core.heads.twosl.spans import Mask, Tagged, sample_sentences
-from disent_core.matmul import Precision
-from disent_core.settings import Settings
-from disent_core.training.loop import Recipe
-
-
-@dataclass(frozen=True, kw_only=True)
-class FewShotConfig(Settings):
-    """What a labeller trains on.
-
-    `examples` is the number of training sentences of the target language, 0 for all of them; `sample` draws
-    them at random, or so that every slot type is among them. They come from `split`: a corpus such as xSID, which
-    has no training sentences in most languages, is trained on its dev split, as in TWOSL's paper. With `transfer`
-    sequential, training goes first over all sentences of the source language. `precision` is that of the
-    encoder's products: `bfloat16` makes them several times faster where the processor can; weights stay float32.
-    """
-
-    examples: int = 100
-    split: Literal["train", "dev"] = "train"
-    sample: Literal["random", "cover_types"] = "random"
-    transfer: Literal["none", "sequential"] = "none"
-    batch_size: int = 32
-    precision: Precision = "float32"
-    checkpoint_seconds: float = 30.0
-
-    def __post_init__(self) -> None:
-        self.check_not_negative("examples", "checkpoint_seconds")
-        self.check_positive("batch_size")
+from disent_core.heads.twosl.spans import Mask
+from disent_core.losses.contrastive import Form, Hard, LonePair
+from disent_core.optimisation.optimiser import OptimiserConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,53 +66,21 @@ class TwoSlConfig(FewShotConfig):
                 raise ValueError(f"{name} must be positive sizes, not {getattr(self, name)}")
 
     @property
-    def contrastive_recipe(self) -> Recipe:
+    def contrastive_optimiser(self) -> OptimiserConfig:
         """AdamW with a linear schedule and clipped gradients, as sentence-transformers trains."""
-        return Recipe(
-            epochs=self.contrastive_epochs,
+        return OptimiserConfig(
             learning_rate=self.contrastive_learning_rate,
-            batch_size=self.batch_size,
             weight_decay=self.weight_decay,
+            decay="decoupled_matrices",
             warmup=self.warmup,
-            falls=True,
+            schedule="linear",
             clip=self.clip,
-            summed=True,
         )
-
-    def classifier_recipe(self, epochs: int) -> Recipe:
-        """Plain Adam."""
-        return Recipe(epochs=epochs, learning_rate=self.classifier_learning_rate, batch_size=self.batch_size)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TokenClassificationConfig(FewShotConfig):
-    """A linear layer on the state of each word's first sub-word, all weights of the encoder tuned.
-
-    The paper says Adam with weight decay: `decay` l2 is that of Adam, `decoupled` that of AdamW.
-    """
-
-    epochs: int = 50
-    learning_rate: float = 1e-5
-    weight_decay: float = 0.01
-    decay: Literal["l2", "decoupled"] = "l2"
-    dropout: float = 0.1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_positive("epochs", "learning_rate")
-        self.check_not_negative("weight_decay")
-        self.check_range("dropout", at_least=0, below=1)
 
     @property
-    def recipe(self) -> Recipe:
-        """Adam at a constant learning rate."""
-        return Recipe(
-            epochs=self.epochs,
-            learning_rate=self.learning_rate,
-            batch_size=self.batch_size,
-            weight_decay=self.weight_decay,
-            decoupled=self.decay == "decoupled",
-        )
+    def classifier_optimiser(self) -> OptimiserConfig:
+        """Plain Adam."""
+        return OptimiserConfig(learning_rate=self.classifier_learning_rate)
 
 
 TWOSL = TwoSlConfig()
@@ -149,20 +90,3 @@ TWOSL_PRESETS = {
     "no_contrastive": replace(TWOSL, contrastive=False),
     "no_filter": replace(TWOSL, filter=False),
 }
-TOKEN_CLASSIFICATION_PRESETS = {"paper": TokenClassificationConfig()}
-
-
-def training_phases(
-    train: Sequence[Tagged], config: FewShotConfig, seed: int, source: Sequence[Tagged]
-) -> dict[str, Sequence[Tagged]]:
-    """Sentences to train on by phase: `source`, if transfer is sequential, then the sample of the target language.
-
-    Raises:
-        TrainingError: if there is no source for the transfer, or there are fewer sentences than examples.
-    """
-    target = sample_sentences(train, config.examples, seed, config.sample) if config.examples else list(train)
-    if config.transfer == "none":
-        return {"target": target}
-    if not source:
-        raise TrainingError("transfer is 'sequential' and there is no sentence of a source language. Set it to 'none'")
-    return {"source": source, "target": target}

@@ -2,24 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Int
 
-from disent_core.corpora.annotation import Slot, tagged_slots
-from disent_core.errors import TrainingError
+from disent_core.heads.families.few_shot import Tagged, slots_of
 from disent_core.text import MASK, SUBWORD_MASK_CLOSE, SUBWORD_MASK_OPEN, separator_of
 
 Mask = Literal["word", "subword", "span"]
-
-
-class Tagged(NamedTuple):
-    """A sentence with its slots; the language decides whether its words have spaces between them."""
-
-    tokens: Sequence[str]
-    tags: Sequence[str]
-    language: str = ""
 
 
 @dataclass(frozen=True)
@@ -50,7 +41,7 @@ def span_items(sentences: Sequence[Tagged], *, max_span: int, mask: Mask) -> Spa
     """Every contiguous span of 1 to `max_span` words of every sentence.
 
     A span is labelled if it is exactly a slot; parts of slots, and spans that contain one, are None. Slots
-    of more than `max_span` words are no item: see `too_long`.
+    of more than `max_span` words are no item, so recall can't exceed the share of the others.
 
     Args:
         sentences: with their tags (all O where they are not known).
@@ -64,7 +55,7 @@ def span_items(sentences: Sequence[Tagged], *, max_span: int, mask: Mask) -> Spa
     places: list[tuple[int, int, int]] = []
     masked, texts, labels = [], [], []
     for index, sentence in enumerate(sentences):
-        types = {(slot.start, slot.end): slot.type for slot in _slots(sentence)}
+        types = {(slot.start, slot.end): slot.type for slot in slots_of(sentence)}
         separator = separator_of(sentence.language)
         tokens = list(sentence.tokens)
         for start, end in _spans(len(tokens), max_span):
@@ -87,24 +78,6 @@ def _hidden(text: str, words: int, mask: Mask) -> list[str]:
     return [MASK] * (words if mask == "word" else 1)
 
 
-def _slots(sentence: Tagged) -> list[Slot]:
-    if len(sentence.tokens) != len(sentence.tags):
-        found = f"{len(sentence.tokens)} words and {len(sentence.tags)} tags"
-        raise ValueError(f"the sentence {' '.join(sentence.tokens)!r} has {found}")
-    return tagged_slots(sentence.tags)
-
-
-def slot_types(sentences: Sequence[Tagged]) -> tuple[str, ...]:
-    """Types that occur, sorted."""
-    return tuple(sorted({slot.type for sentence in sentences for slot in _slots(sentence)}))
-
-
-def too_long(sentences: Sequence[Tagged], max_span: int) -> float:
-    """Share of the slots, 0 to 1, that have more than `max_span` words: recall can't exceed what is left."""
-    lengths = [slot.end - slot.start for sentence in sentences for slot in _slots(sentence)]
-    return sum(length > max_span for length in lengths) / len(lengths) if lengths else 0.0
-
-
 # --- samples ----------------------------------------------------------------------------------------------
 
 
@@ -117,35 +90,3 @@ def sample_nones(items: SpanItems, per_sentence: int, seed: int) -> SpanItems:
     first = np.searchsorted(items.sentence[order], items.sentence[order], side="left")
     kept = order[np.arange(len(order)) - first < per_sentence]
     return items.select(np.sort(np.concatenate([np.flatnonzero(~is_none), kept])))
-
-
-def sample_sentences(
-    sentences: Sequence[Tagged], count: int, seed: int, how: Literal["random", "cover_types"]
-) -> list[Tagged]:
-    """`count` different sentences; with `cover_types` every slot type is among them, as far as `count` allows.
-
-    Raises:
-        TrainingError: if there are fewer sentences.
-    """
-    if count > len(sentences):
-        raise TrainingError(f"examples is {count} and there are {len(sentences)} training sentences. Lower examples")
-    order = np.random.default_rng((seed, 4)).permutation(len(sentences)).tolist()
-    if how == "cover_types":
-        order = [*(cover := _cover(sentences, order)), *(place for place in order if place not in set(cover))]
-    return [sentences[place] for place in order[:count]]
-
-
-def _cover(sentences: Sequence[Tagged], order: Sequence[int]) -> list[int]:
-    """Places of sentences that have all types: the first one in `order` for each type, rare types first."""
-    types = {place: {slot.type for slot in _slots(sentences[place])} for place in order}
-    counts: dict[str, int] = {}
-    for place in order:
-        for one in types[place]:
-            counts[one] = counts.get(one, 0) + 1
-    cover: list[int] = []
-    covered: set[str] = set()
-    for wanted in sorted(counts, key=lambda one: (counts[one], one)):
-        if wanted not in covered:
-            cover.append(next(place for place in order if wanted in types[place]))
-            covered |= types[cover[-1]]
-    return cover

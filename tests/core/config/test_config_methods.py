@@ -112,6 +112,13 @@ def test_a_method_may_have_pairs_of_its_own_in_the_same_direction(load):
 IMPORTED = GOOD.replace('kind = "scratch"', 'kind = "vectors"\npath = "v"').replace('"dream"]', '"emu"]')
 
 
+@pytest.mark.parametrize("table", ["[methods.tuned]", '[methods.tuned]\nmethod = "tuned"'])
+def test_a_method_is_known_by_its_former_name(load, table):
+    text = GOOD.replace('"dream"]', '"tuned"]').replace("[methods.dream]\npatience = 7", f"{table}\nepochs = 1")
+    tuned = load(text).methods["tuned"]
+    assert (tuned.method.name, tuned.settings.epochs) == ("fine_tuned", 1)
+
+
 def test_a_map_over_frozen_vectors_runs_on_imported_ones(load):
     config = load(IMPORTED.replace("[methods.dream]\npatience = 7", '[methods.emu]\npreset = "head"'))
     assert config.methods["emu"].needs == config.needs("toy") == {Need.UTTERANCES}

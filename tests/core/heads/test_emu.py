@@ -9,17 +9,17 @@ from synthetic import DIM, world
 
 from disent_core.errors import TrainingError
 from disent_core.heads import emu
-from disent_core.heads.emu import METHOD, NO_DISCRIMINATOR, PARALLEL, EmuConfig, EmuTrainee
-from disent_core.heads.families.intent import intent_accuracy, intent_trainees
+from disent_core.heads.emu import METHOD, NO_DISCRIMINATOR, PARALLEL, EmuConfig, EmuTask
+from disent_core.heads.families.intent import intent_accuracy, intent_tasks
 from disent_core.heads.families.intent_data import intent_data
 from disent_core.heads.intent_baselines import (
     ContrastiveConfig,
-    ContrastiveTrainee,
+    ContrastiveTask,
     LabelPool,
     NPairConfig,
-    NPairTrainee,
+    NPairTask,
 )
-from disent_core.training.stepwise_state import generator
+from disent_core.optimisation.seeds import generator
 
 WORLD = world("en-de", "en-es")
 
@@ -34,11 +34,11 @@ def config(**changes) -> EmuConfig:
     return EmuConfig(**{"tune": "head", "batch_size": 5, **changes})
 
 
-def trainee(own=None, kind=EmuTrainee, data=None, **changes):
+def task(own=None, kind=EmuTask, data=None, **changes):
     """One on float64 vectors that is no longer the identity."""
     own = own or config(**changes)
     torch.manual_seed(0)
-    made = intent_trainees(kind, data or WORLD.data, own, "cpu")(0).double()
+    made = intent_tasks(kind, data or WORLD.data, own, "cpu")(0).double()
     made.inputs = made.inputs.double()
     with torch.no_grad():
         made.source.map.weight.add_(0.1 * torch.randn(DIM, DIM, dtype=torch.float64))
@@ -71,7 +71,7 @@ ACTIVATIONS = {
 }
 
 
-def loop_terms(own: EmuTrainee, batch) -> dict[str, float]:
+def loop_terms(own: EmuTask, batch) -> dict[str, float]:
     """In evaluation mode: no dropout, and running centers stay."""
     settings = own.config
     texts = own.inputs.tolist()
@@ -104,7 +104,7 @@ def loop_terms(own: EmuTrainee, batch) -> dict[str, float]:
     }
 
 
-def loop_logit(own: EmuTrainee, x) -> float:
+def loop_logit(own: EmuTask, x) -> float:
     if own.config.disc_input == "normalised":
         x = [own.config.alpha * value / math.sqrt(dot(x, x)) for value in x]
     for index in (0, 3):
@@ -128,7 +128,7 @@ SWITCHES = {
 
 @pytest.mark.parametrize("switches", SWITCHES.values(), ids=SWITCHES)
 def test_the_terms_of_a_batch_equal_loops_over_utterances(switches):
-    own = trainee(**switches).eval()
+    own = task(**switches).eval()
     with torch.no_grad():
         own.centers.add_(torch.randn(own.centers.shape, generator=generator(1), dtype=torch.float64))
         for parameter in own.discriminator.parameters():
@@ -140,7 +140,7 @@ def test_the_terms_of_a_batch_equal_loops_over_utterances(switches):
 
 
 def test_an_utterance_without_translation_has_no_part_in_the_adversary():
-    own = trainee(adversary="translation", gamma=0.5).eval()
+    own = task(adversary="translation", gamma=0.5).eval()
     batch = dict(own.batches(0)[0])
     batch["others"] = batch["others"].clone()
     batch["others"][:2] = -1
@@ -156,7 +156,7 @@ def test_an_utterance_without_translation_has_no_part_in_the_adversary():
 
 @pytest.mark.parametrize("disc_loss", ["ce_clip", "wgan"])
 def test_the_discriminators_updates_leave_encoder_classifier_and_centers_alone(disc_loss):
-    own = trainee(disc_loss=disc_loss).train()
+    own = task(disc_loss=disc_loss).train()
     before = snapshot(own)
     own.update_discriminator(own.batches(0)[0])
     assert changed(before, snapshot(own)) == {"discriminator"}
@@ -165,16 +165,16 @@ def test_the_discriminators_updates_leave_encoder_classifier_and_centers_alone(d
 
 @pytest.mark.parametrize("disc_loss", ["ce_clip", "wgan"])
 def test_a_step_on_the_loss_leaves_the_discriminator_alone(disc_loss):
-    own = trainee(disc_loss=disc_loss, gamma=1.0).train()
+    own = task(disc_loss=disc_loss, gamma=1.0).train()
     before = snapshot(own)
-    super(EmuTrainee, own).step(own.batches(0)[0])
+    super(EmuTask, own).step(own.batches(0)[0])
     assert changed(before, snapshot(own)) == {"source", "classifier", "centers"}
     assert all(value.grad is None for value in own.discriminator.parameters())
 
 
 @pytest.mark.parametrize("clip", [0.01, 0.003])
 def test_every_weight_of_the_discriminator_is_within_the_clip_after_each_update(clip, monkeypatch):
-    own = trainee(clip=clip).train()
+    own = task(clip=clip).train()
     seen, clip_ = [], type(own.discriminator).clip_
 
     def watched(self, bound):
@@ -188,7 +188,7 @@ def test_every_weight_of_the_discriminator_is_within_the_clip_after_each_update(
 
 
 def test_the_discriminators_updates_lower_its_loss_and_a_step_of_the_encoder_raises_it():
-    own = trainee(gamma=1e3, clip=1.0, learning_rate=0.01).eval()  # without dropout
+    own = task(gamma=1e3, clip=1.0, learning_rate=0.01).eval()  # without dropout
     batch = own.batches(0)[0]
     repeated = {name: value[:, -1:].expand(-1, 6) for name, value in batch.items() if value.ndim == 2}
 
@@ -200,12 +200,12 @@ def test_the_discriminators_updates_lower_its_loss_and_a_step_of_the_encoder_rai
     own.update_discriminator({**batch, **repeated})
     fooled = loss()
     assert fooled < at_first
-    super(EmuTrainee, own).step(batch)
+    super(EmuTask, own).step(batch)
     assert loss() > fooled
 
 
 def test_the_adversarys_gradient_reaches_the_encoder_from_both_languages():
-    own = trainee(gamma=1.0).eval()
+    own = task(gamma=1.0).eval()
     batch = own.batches(0)[0]
     for role in ("rows", "others"):
         rows = batch["rows"] if role == "rows" else batch["others"][:, -1]
@@ -221,7 +221,7 @@ def test_the_discriminator_has_two_layers_of_900_and_one_logit(monkeypatch):
 
 
 def test_running_centers_move_in_training_only_and_have_no_gradient():
-    own = trainee().eval()
+    own = task().eval()
     batch = own.batches(0)[0]
     before = own.centers.clone()
     own.terms(batch, own.vectors)
@@ -232,14 +232,14 @@ def test_running_centers_move_in_training_only_and_have_no_gradient():
 
 
 def test_learned_centers_are_trained():
-    own = trainee(centers="learned", center_weight=0.1).train()
+    own = task(centers="learned", center_weight=0.1).train()
     before = own.centers.detach().clone()
     own.step(own.batches(0)[0])
     assert not torch.equal(own.centers, before)
 
 
 def test_one_pass_for_all_updates_equals_a_pass_for_each():
-    own, other = trainee().eval(), trainee().eval()
+    own, other = task().eval(), task().eval()
     batch = own.batches(0)[0]
     own.update_discriminator(batch)
     for update in range(5):
@@ -257,7 +257,7 @@ def language_of(data, row):
 
 
 def test_labelled_utterances_are_english_and_adversarial_ones_of_one_other_language_an_update():
-    own = trainee()
+    own = task()
     languages = set()
     for batch in own.batches(0):
         assert {language_of(own.data, row) for row in batch["own"].flatten().tolist()} == {"en"}
@@ -269,14 +269,14 @@ def test_labelled_utterances_are_english_and_adversarial_ones_of_one_other_langu
 
 
 def test_every_labelled_utterance_comes_once_an_epoch_in_an_order_of_its_own():
-    own = trainee()
+    own = task()
     first, second = (torch.cat([batch["rows"] for batch in own.batches(epoch)]) for epoch in (0, 1))
     assert sorted(first.tolist()) == sorted(second.tolist()) == own.data.labelled.tolist()
     assert not torch.equal(first, second)
 
 
 def test_the_parallel_adversary_is_the_translation_by_id():
-    own = trainee(adversary="translation")
+    own = task(adversary="translation")
     for batch in own.batches(0):
         for left, right in zip(batch["own"].flatten().tolist(), batch["others"].flatten().tolist(), strict=True):
             assert own.data.texts[left].split()[2] == own.data.texts[right].split()[2]
@@ -316,7 +316,7 @@ def test_unknown_languages_and_missing_intents_are_errors():
     with pytest.raises(TrainingError, match=r"\['fr'\] are no languages"):
         intent_data(WORLD.data, ("fr",))
     with pytest.raises(TrainingError, match="nothing to tell apart"):
-        trainee(training_languages=("en", "de", "es"))
+        task(training_languages=("en", "de", "es"))
     data = WORLD.data
     none = {name: replace(own, intents=[None] * len(own)) for name, own in data.utterances["train"].items()}
     with pytest.raises(TrainingError, match="no training utterance"):
@@ -346,10 +346,10 @@ def test_a_pool_of_one_label_is_an_error():
 
 
 def test_siamese_partners_are_of_both_kinds_and_n_pair_has_one_positive_and_four_negatives():
-    pairs = trainee(ContrastiveConfig(tune="head", batch_size=5), ContrastiveTrainee)
+    pairs = task(ContrastiveConfig(tune="head", batch_size=5), ContrastiveTask)
     same = torch.cat([pairs.labels(b["rows"]) == pairs.labels(b["others"]) for e in range(4) for b in pairs.batches(e)])
     assert 0.2 < same.double().mean() < 0.8
-    own = trainee(NPairConfig(tune="head", batch_size=5), NPairTrainee)
+    own = task(NPairConfig(tune="head", batch_size=5), NPairTask)
     for batch in own.batches(0):
         labels = own.labels(batch["rows"])
         assert torch.equal(own.labels(batch["positives"]), labels)

@@ -8,7 +8,7 @@ import torch
 from loops import cosine, cross_entropy, mean, through
 from synthetic import grouped_texts, random_rows, world
 
-from disent_core.heads.facet import METHOD, ROLES, FacetConfig, FacetHead, softmax_retrieval
+from disent_core.heads.facet import METHOD, ROLES, FacetConfig, FacetHead
 from disent_core.heads.modules.attention import of_role
 from disent_core.training.stacked import best_parameters
 
@@ -125,20 +125,6 @@ def test_language_identification_is_a_loop_over_the_texts_of_both_sides():
     vectors = [(vector, side) for side in (0, 1) for vector in batch["role_vectors"][side].tolist()]
     expected = [cross_entropy(through(own.language, vector), side) for vector, side in vectors]
     assert terms(own, batch)["language_identification"] == pytest.approx(mean(expected), abs=1e-9)
-
-
-def test_equal_texts_are_no_negatives():
-    cosines = random_rows(3, 3, seed=0)
-    excluded = torch.tensor([[False, True, False], [True, False, False], [False, False, False]])
-    changed = torch.where(excluded, 1e6, cosines)
-    before, after = (softmax_retrieval(own, excluded, temperature=0.1) for own in (cosines, changed))
-    assert torch.equal(before, after)
-    assert softmax_retrieval(changed, torch.zeros_like(excluded), temperature=0.1)[0] > 1e6
-
-
-def test_a_text_with_nothing_to_tell_it_from_costs_nothing():
-    excluded = ~torch.eye(2, dtype=torch.bool)
-    assert softmax_retrieval(random_rows(2, 2, seed=0), excluded, temperature=0.05).tolist() == [0, 0]
 
 
 @pytest.mark.parametrize(

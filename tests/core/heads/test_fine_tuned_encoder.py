@@ -1,24 +1,24 @@
-"""Tuning: an untuned encoder is the frozen one, cut-off runs are whole runs, and files give the vectors back."""
+"""Fine-tuning: an untrained encoder is the frozen one, training keeps what it says, and files give the vectors back."""
 
-import itertools
 import json
+import re
 from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 import torch
 from pydantic import TypeAdapter
-from safetensors import safe_open
 from synthetic import world
 from tiny_encoder import tiny_encoder
 
-from disent_core.encoders.fine_tunable_map import TunableEncoder, VectorMap, embed_all
+from disent_core import progress
+from disent_core.encoders.fine_tunable import TunableEncoder, VectorMap, embed_all
 from disent_core.encoders.huggingface import HuggingFaceConfig, load
-from disent_core.errors import TrainingError
+from disent_core.errors import EncoderError, TrainingError
 from disent_core.heads import emu, fine_tuned_encoder, intent_baselines
 from disent_core.heads.run import HeadFiles, HeadRun, train_head
 from disent_core.storage.tables import SCHEMAS, rows_table
-from disent_core.training import stepwise
+from disent_core.storage.weights import read_weights
 from disent_core.training.build_data import training_data
 from disent_core.training.data import SIDES, TextFeatures
 from disent_core.training.epoch import curve_table
@@ -54,7 +54,7 @@ def settings(name, *, tune="encoder", **changes):
     """A few fast epochs."""
     base = METHODS[name].presets["paper"]
     fast = {"batch_size": 5, "epochs": 2, "learning_rate": 1e-3, "checkpoint_seconds": 0.0}
-    return replace(base, **(fast | ({} if name == "tuned" else {"tune": tune}) | changes))
+    return replace(base, **(fast | ({} if name == "fine_tuned" else {"tune": tune}) | changes))
 
 
 def run(name, data, config, path, seeds=(0, 1)):
@@ -65,9 +65,10 @@ def untimed(epochs):
     return [replace(epoch, seconds=0.0) for epoch in epochs]
 
 
-def kept(path):
-    with safe_open(path, framework="pt") as file:
-        return {key: file.get_tensor(key) for key in file.keys() if key.startswith("best.")}
+def kept(folder):
+    """Weights of the finished seeds of a run, `SEED.NAME` to tensor."""
+    by_seed = {path.stem: read_weights(path)[0] for path in folder.glob("*.safetensors")}
+    return {f"{seed}.{name}": value for seed, own in by_seed.items() for name, value in own.items()}
 
 
 def features(data, texts, language="en"):
@@ -93,7 +94,7 @@ def test_groups_of_similar_length_change_nothing_and_keep_the_order(files, monke
     source = TunableEncoder(files, "cpu").eval()
     inputs, rows = source.prepare(TEXTS), torch.tensor([4, 0, 2, 2, 1, 5])
     whole = source(inputs, rows)
-    monkeypatch.setattr("disent_core.encoders.fine_tunable_map._GROUP", {"cpu": 2})
+    monkeypatch.setattr("disent_core.encoders.fine_tunable._GROUP", {"cpu": 2})
     assert torch.allclose(source(inputs, rows), whole, atol=1e-6)
 
 
@@ -120,10 +121,29 @@ def test_a_map_starts_as_the_identity(kind):
     assert torch.allclose(VectorMap(8, kind)(inputs, torch.tensor([3, 1])), inputs[[3, 1]], atol=1e-6)
 
 
+def test_an_encoder_that_reads_less_than_asked_is_refused(files):
+    with pytest.raises(EncoderError, match="max_length is 33 and the model reads 32 tokens"):
+        TunableEncoder(replace(files, max_length=33), "cpu")
+
+
+def test_texts_that_are_longer_than_the_input_are_told(files, caplog):
+    TunableEncoder(replace(files, max_length=4), "cpu").prepare(TEXTS)
+    assert "4 of 6 texts are longer than 4 tokens and were cut" in caplog.text
+
+
+def test_dropout_is_on_in_training_unless_it_is_left_out(files):
+    rows = torch.arange(len(TEXTS))
+    for dropout in (True, False):
+        source = TunableEncoder(files, "cpu", dropout=dropout)
+        inputs = source.prepare(TEXTS)
+        settled, moving = source.eval()(inputs, rows), source.train()(inputs, rows)
+        assert torch.equal(settled, moving) != dropout
+
+
 # --- training ---------------------------------------------------------------------------------------------
 
-CASES = [(name, "head") for name in METHODS if name != "tuned"] + [
-    (name, "encoder") for name in ("emu", "npair", "tuned")
+CASES = [(name, "head") for name in METHODS if name != "fine_tuned"] + [
+    (name, "encoder") for name in ("emu", "npair", "fine_tuned")
 ]
 
 
@@ -134,43 +154,19 @@ def test_training_lowers_its_loss(name, tune, data, tmp_path):
     assert losses[-1] < losses[0]
 
 
-@pytest.mark.parametrize("name", ["emu", "tuned"])
+@pytest.mark.parametrize("name", ["emu", "fine_tuned"])
 def test_layers_above_the_one_that_is_read_stay_as_they_are(name, data, files, tmp_path):
     inner = replace(data, encoder=replace(files, layer=1))
     list(run(name, inner, settings(name), tmp_path / "run", (0,)))
     before = dict(TunableEncoder(files, "cpu").named_parameters())
-    moved = {key: not torch.equal(value, before[key.split(".", 2)[2]]) for key, value in kept(tmp_path / "run").items()}
+    moved = {key: not torch.equal(value, before[key.split(".", 1)[1]]) for key, value in kept(tmp_path / "run").items()}
     assert {key for key, is_moved in moved.items() if not is_moved} == {key for key in moved if ".layer.1." in key}
-
-
-@pytest.mark.parametrize(("name", "tune"), CASES)
-def test_a_run_that_was_cut_off_in_an_epoch_goes_on_to_the_same_bits(name, tune, data, tmp_path, monkeypatch):
-    monkeypatch.setattr(stepwise, "_SAVE_SHARE", float("inf"))  # a checkpoint after every step
-    config = settings(name, tune=tune)
-    whole = list(run(name, data, config, tmp_path / "whole"))
-    trainee = type(METHODS[name].trainees(data, config, "cpu")(0))
-    step, taken = trainee.step, itertools.count(1)
-
-    def dies(self, batch):
-        if next(taken) in (2, 9):  # within the first seed, then within the second
-            raise KeyboardInterrupt
-        return step(self, batch)
-
-    monkeypatch.setattr(trainee, "step", dies)
-    for _ in range(2):
-        with pytest.raises(KeyboardInterrupt):
-            list(run(name, data, config, tmp_path / "cut"))
-    assert untimed(run(name, data, config, tmp_path / "cut")) == untimed(whole)
-    assert next(taken) == whole[-1].steps + 3  # two died, none was computed twice
-    expected, found = kept(tmp_path / "whole"), kept(tmp_path / "cut")
-    assert expected.keys() == found.keys()
-    assert all(torch.equal(found[key], expected[key]) for key in expected)
 
 
 def test_a_finished_run_is_not_computed_again_and_another_run_is_not_resumed(data, tmp_path, monkeypatch):
     config = settings("softmax", tune="head")
     first = list(run("softmax", data, config, tmp_path / "run"))
-    monkeypatch.setattr(intent_baselines.SoftmaxTrainee, "step", None)
+    monkeypatch.setattr(intent_baselines.SoftmaxTask, "step", None)
     again = list(run("softmax", data, config, tmp_path / "run"))
     assert again == first
     assert [epoch.is_replayed for epoch in (*first, *again)] == [False] * 4 + [True] * 4
@@ -179,10 +175,11 @@ def test_a_finished_run_is_not_computed_again_and_another_run_is_not_resumed(dat
 
 
 def test_a_damaged_checkpoint_is_told_and_training_starts_anew(data, tmp_path, caplog):
-    path, config = tmp_path / "run", settings("softmax", tune="head")
-    path.write_bytes(b"no safetensors")
-    assert list(run("softmax", data, config, path))
-    assert "run: this file has no manifest" in caplog.text
+    config, checkpoint = settings("softmax", tune="head"), tmp_path / "run" / "0" / "training.safetensors"
+    checkpoint.parent.mkdir(parents=True)
+    checkpoint.write_bytes(b"no safetensors")
+    assert list(run("softmax", data, config, tmp_path / "run"))
+    assert "training.safetensors: this file has no manifest" in caplog.text
 
 
 def test_seeds_are_the_same_runs_alone_and_one_after_another(data, tmp_path):
@@ -191,7 +188,7 @@ def test_seeds_are_the_same_runs_alone_and_one_after_another(data, tmp_path):
     list(run("emu", data, config, tmp_path / "alone", (4,)))
     together, alone = kept(tmp_path / "both"), kept(tmp_path / "alone")
     assert all(torch.equal(together[key], alone[key]) for key in alone)
-    assert not torch.equal(together["best.3.map.weight"], together["best.4.map.weight"])
+    assert not torch.equal(together["3.map.weight"], together["4.map.weight"])
 
 
 @pytest.mark.parametrize("tune", ["head", "encoder"])
@@ -206,7 +203,7 @@ def test_without_a_discriminator_gamma_and_the_other_languages_do_nothing(tune, 
 def test_with_a_discriminator_gamma_tells(data, tmp_path):
     for name, gamma in (("small", 0.0), ("large", 100.0)):
         list(run("emu", data, settings("emu", tune="head", gamma=gamma), tmp_path / name, (0,)))
-    assert not torch.equal(kept(tmp_path / "small")["best.0.map.weight"], kept(tmp_path / "large")["best.0.map.weight"])
+    assert not torch.equal(kept(tmp_path / "small")["0.map.weight"], kept(tmp_path / "large")["0.map.weight"])
 
 
 def test_epochs_count_the_steps_of_all_seeds_and_make_a_training_curve(data, tmp_path):
@@ -230,13 +227,15 @@ def test_epochs_count_the_steps_of_all_seeds_and_make_a_training_curve(data, tmp
 def test_the_monitored_epoch_is_kept_and_patience_ends_a_seed(monitor, best, data, tmp_path, monkeypatch):
     dev = iter([(3.0, 0.1), (2.0, 0.1), (2.5, 0.2), (2.5, 0.2)] * 2)
     names = ("total", "accuracy_at_1")
-    monkeypatch.setattr(fine_tuned_encoder.TunedTrainee, "validate", lambda _: dict(zip(names, next(dev), strict=True)))
-    config = settings("tuned", monitor=monitor, epochs=4, patience=2)
-    epochs = list(run("tuned", data, config, tmp_path / "run", (0,)))
+    monkeypatch.setattr(
+        fine_tuned_encoder.TranslationTask, "validate", lambda _: dict(zip(names, next(dev), strict=True))
+    )
+    config = settings("fine_tuned", monitor=monitor, epochs=4, patience=2)
+    epochs = list(run("fine_tuned", data, config, tmp_path / "run", (0,)))
     found = [epoch.number - 1 for epoch in epochs if epoch.is_best[0]]
     assert found == (list(range(4)) if monitor == "last" else best)
     assert len(epochs) == 4
-    short = list(run("tuned", data, replace(config, patience=1), tmp_path / "short", (0,)))
+    short = list(run("fine_tuned", data, replace(config, patience=1), tmp_path / "short", (0,)))
     assert len(short) == {"last": 4, "loss": 3, "dev_accuracy": 2}[monitor]
 
 
@@ -247,11 +246,10 @@ def test_a_loss_that_is_not_finite_is_an_error(data, tmp_path):
 
 
 def test_progress_is_logged_with_rate_and_remaining_time(data, tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(stepwise, "_LOG_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "SECONDS", 0.0)
     with caplog.at_level("INFO"):
-        list(run("tuned", data, settings("tuned"), tmp_path / "run", (0,)))
-    assert "seed 0, epoch 2 of 2, step 3 of 3" in caplog.text
-    assert "steps a second, 0 s left" in caplog.text
+        list(run("fine_tuned", data, settings("fine_tuned"), tmp_path / "run", (0,)))
+    assert re.search(r"seed 0: 6 of 6 steps, loss \d\.\d{4}, \d+\.\d a second, 0 s left", caplog.text)
 
 
 # --- files ------------------------------------------------------------------------------------------------
@@ -264,12 +262,12 @@ def saved(name, data, config, tmp_path):
     return epochs, content
 
 
-@pytest.mark.parametrize(("name", "tune"), [("emu", "head"), ("emu", "encoder"), ("tuned", "encoder")])
+@pytest.mark.parametrize(("name", "tune"), [("emu", "head"), ("emu", "encoder"), ("fine_tuned", "encoder")])
 def test_what_is_saved_embeds_as_what_was_trained(name, tune, data, files, tmp_path, monkeypatch):
-    last = {}  # the trainees, to compare with
-    trainee = type(METHODS[name].trainees(data, settings(name, tune=tune), "cpu")(0))
-    own_validate = trainee.validate
-    monkeypatch.setattr(trainee, "validate", lambda self: last.update({self.seed: self}) or own_validate(self))
+    last = {}  # the tasks, to compare with
+    task = type(METHODS[name].tasks(data, settings(name, tune=tune), "cpu")(0))
+    own_validate = task.validate
+    monkeypatch.setattr(task, "validate", lambda self: last.update({self.seed: self}) or own_validate(self))
     config = settings(name, tune=tune, monitor="last", **({"train_embeddings": False} if tune == "encoder" else {}))
     saved(name, data, config, tmp_path)
     loaded = METHODS[name].load(tmp_path / "weights", config, "cpu", files)
@@ -283,8 +281,8 @@ def test_what_is_saved_embeds_as_what_was_trained(name, tune, data, files, tmp_p
         expected = embed_all(source, inputs, torch.arange(len(matrix)))
         np.testing.assert_allclose(matrix, expected.numpy(), atol=1e-6)
         assert matrix.dtype == np.float32
-    with safe_open(tmp_path / "weights", framework="pt") as file:
-        assert not any("word_embeddings" in key or "classifier" in key for key in file.keys())
+    names = read_weights(tmp_path / "weights")[0]
+    assert not any("word_embeddings" in name or "classifier" in name for name in names)
 
 
 def test_the_content_of_a_file_stands_for_its_weights(data, tmp_path):
@@ -296,9 +294,9 @@ def test_the_content_of_a_file_stands_for_its_weights(data, tmp_path):
 
 
 def test_weights_of_another_encoder_missing_seeds_and_missing_texts_are_errors(data, files, tmp_path):
-    config = settings("tuned")
-    saved("tuned", data, config, tmp_path)
-    method = METHODS["tuned"]
+    config = settings("fine_tuned")
+    saved("fine_tuned", data, config, tmp_path)
+    method = METHODS["fine_tuned"]
     with pytest.raises(TrainingError, match="another encoder"):
         method.load(tmp_path / "weights", config, "cpu", replace(files, fingerprint="other"))
     with pytest.raises(TrainingError, match="no encoder to tune"):
@@ -369,8 +367,8 @@ def test_translation_accuracy_is_the_mean_of_both_ways():
 def test_a_method_needs_utterances_and_the_encoder_and_has_its_presets(name):
     method = METHODS[name]
     assert method.needs == {Need.UTTERANCES, Need.ENCODER}
-    assert set(method.presets) == ({"paper", "bfloat16"} if name == "tuned" else {"paper", "transformer", "head"})
-    assert method.embeddings == (("meaning",) if name == "tuned" else ("sentence",))
+    assert set(method.presets) == ({"paper", "bfloat16"} if name == "fine_tuned" else {"paper", "transformer", "head"})
+    assert method.embeddings == (("meaning",) if name == "fine_tuned" else ("sentence",))
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -388,7 +386,7 @@ def test_every_preset_can_be_written_in_a_configuration_file(name):
         assert TypeAdapter(type(preset)).validate_json(written, strict=True) == preset
 
 
-@pytest.mark.parametrize(("name", "tune"), [("emu", "head"), ("tuned", "encoder")])
+@pytest.mark.parametrize(("name", "tune"), [("emu", "head"), ("fine_tuned", "encoder")])
 def test_a_head_goes_from_its_inputs_to_its_files(name, tune, data, tmp_path):
     head = HeadRun(
         name=name, method=METHODS[name], settings=settings(name, tune=tune), encoder="tiny", trained_on="en-de",
@@ -404,4 +402,4 @@ def test_a_head_goes_from_its_inputs_to_its_files(name, tune, data, tmp_path):
 @pytest.mark.parametrize("wrong", [{"temperature": 0.0}, {"patience": 0}])
 def test_wrong_values_are_refused_by_name(wrong):
     with pytest.raises(ValueError, match=f"^{next(iter(wrong))} must"):
-        settings("tuned", **wrong)
+        settings("fine_tuned", **wrong)

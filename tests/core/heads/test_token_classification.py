@@ -1,15 +1,17 @@
-"""Token classification: words meet their first sub-words, and it learns, resumes and saves as TWOSL does."""
+"""Token classification: words meet their first sub-words, and it learns and saves as TWOSL does."""
 
+import math
 from dataclasses import replace
 
 import pytest
 import torch
 from slot_sentences import tagged_sentences, tiny_bert
+from slot_sentences import train as train_tagger
 
 from disent_core.evaluation.metrics.tagging import token_agreement
-from disent_core.heads.twosl.config import TokenClassificationConfig
-from disent_core.heads.twosl.token_labeller import TokenLabeller, fit, start
-from disent_core.storage.tagger_weights import merge_weights, read_weights
+from disent_core.heads.families.few_shot import Tagged
+from disent_core.heads.token_classification import METHOD, TokenClassificationConfig, TokenTagger
+from disent_core.storage.weights import merge_weights, read_weights, save_weights
 
 QUICK = TokenClassificationConfig(examples=40, epochs=25, learning_rate=5e-3, dropout=0.0)
 SHORT = replace(QUICK, examples=8, epochs=2)
@@ -27,7 +29,7 @@ def labeller(files, tmp_path_factory):
 
 
 def train(files, checkpoints, config=QUICK, **given):
-    return fit(TRAIN, config, files, **({"seed": 0, "checkpoints": checkpoints, "device": "cpu"} | given))
+    return train_tagger(METHOD, TRAIN, config, files, checkpoints, **given)[0]
 
 
 def weights(labeller):
@@ -59,25 +61,20 @@ def test_words_that_the_encoder_does_not_see_are_outside(labeller):
     assert set(tags[0][38:]) == {"O"}
 
 
-def test_training_that_was_cut_off_ends_with_the_same_weights(files, tmp_path):
-    config = replace(SHORT, transfer="sequential")
-    given = {"seed": 3, "device": "cpu", "source": TEST[:8]}
-    whole = fit(TRAIN, config, files, checkpoints=tmp_path / "whole", **given)
-    _, passes = start(TRAIN, config, files, checkpoints=tmp_path / "cut", **given)
-    assert [next(passes).stage for _ in range(3)] == ["source_tags", "source_tags", "target_tags"]
-    passes.close()
-    resumed = fit(TRAIN, config, files, checkpoints=tmp_path / "cut", **given)
-    assert torch.equal(weights(whole), weights(resumed))
-
-
 def test_one_file_holds_every_seed(files, tmp_path):
     by_seed = {seed: train(files, tmp_path / str(seed), SHORT, seed=seed) for seed in (0, 1)}
     parts = {seed: tmp_path / f"{seed}.safetensors" for seed in by_seed}
     for seed, one in by_seed.items():
-        one.save(parts[seed])
+        save_weights(parts[seed], one.state_dict(), one.description)
     merge_weights(parts, tmp_path / "all.safetensors", {"name": "baseline"})
     assert read_weights(tmp_path / "all.safetensors")[1]["name"] == "baseline"
     for seed, one in by_seed.items():
-        loaded = TokenLabeller.load(tmp_path / "all.safetensors", files, "cpu", seed=seed)
+        loaded = TokenTagger.load(tmp_path / "all.safetensors", SHORT, files, "cpu", seed=seed)
         assert torch.equal(weights(loaded), weights(one))
     assert not torch.equal(weights(by_seed[0]), weights(by_seed[1]))
+
+
+def test_a_batch_of_sentences_without_words_costs_nothing(files, tmp_path):
+    empty = [Tagged([], [])] * 3
+    _, reports = train_tagger(METHOD, [*empty, *TRAIN[:1]], replace(SHORT, examples=0, batch_size=1), files, tmp_path)
+    assert all(math.isfinite(report.terms["train"]["total"]) for report in reports)

@@ -66,29 +66,24 @@ def test_contrasts_equal_a_loop_over_triples(seed, size):
 
 
 @given(seeds, sizes, st.floats(0.05, 2.0))
-def test_info_nce_equals_a_loop_over_candidates(seed, size, temperature):
-    anchors, positives, negatives = (rows(*size, seed + offset) for offset in range(3))
-    expected = []
-    for i, anchor in enumerate(anchors):
-        candidates = [loop_cosine(anchor, other) for other in positives]
-        scores = [value / temperature for value in [*candidates, loop_cosine(anchor, negatives[i])]]
-        expected.append(math.log(sum(math.exp(score) for score in scores)) - scores[i])
-    found = similarity.info_nce(anchors, positives, negatives, temperature=temperature)
+def test_info_nce_both_ways_equals_loops_over_candidates(seed, size, temperature):
+    left, right, to_left, to_right = (rows(*size, seed + offset) for offset in range(4))
+    expected = [0.0] * len(left)
+    for own, others, negatives in ((left, right, to_left), (right, left, to_right)):
+        for i, anchor in enumerate(own):
+            candidates = [loop_cosine(anchor, other) for other in others]
+            scores = [value / temperature for value in [*candidates, loop_cosine(anchor, negatives[i])]]
+            expected[i] += math.log(sum(math.exp(score) for score in scores)) - scores[i]
+    found = similarity.info_nce_both_ways(left, right, to_left, to_right, temperature=temperature)
     assert found.tolist() == pytest.approx(expected)
 
 
-def test_info_nce_both_ways_is_the_sum_of_both_ways():
-    left, right, to_left, to_right = (rows(6, 4, seed) for seed in range(4))
-    found = similarity.info_nce_both_ways(left, right, to_left, to_right, temperature=0.1)
-    forth = similarity.info_nce(left, right, to_left, temperature=0.1)
-    back = similarity.info_nce(right, left, to_right, temperature=0.1)
-    assert torch.allclose(found, forth + back, atol=1e-9)
-
-
-def test_info_nce_is_blind_to_row_norms():
-    anchors, positives, negatives = rows(4, 5, 0), rows(4, 5, 1), rows(4, 5, 2)
-    scaled = similarity.info_nce(3 * anchors, 0.1 * positives, 7 * negatives, temperature=0.1)
-    assert torch.allclose(scaled, similarity.info_nce(anchors, positives, negatives, temperature=0.1))
+def test_info_nce_both_ways_is_blind_to_row_norms():
+    left, right, to_left, to_right = (rows(4, 5, seed) for seed in range(4))
+    scaled = similarity.info_nce_both_ways(3 * left, 0.1 * right, 7 * to_left, 2 * to_right, temperature=0.1)
+    assert torch.allclose(
+        scaled, similarity.info_nce_both_ways(left, right, to_left, to_right, temperature=0.1), atol=1e-9
+    )
 
 
 def test_hinged_cosine_has_no_gradient_once_rows_are_apart():

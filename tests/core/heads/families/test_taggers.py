@@ -4,16 +4,17 @@ from dataclasses import replace
 
 import pytest
 import torch
-from slot_sentences import tagged_sentences, tiny_bert
+from slot_sentences import tagged_data, tagged_sentences, tiny_bert
 
 from disent_core.errors import EncoderError, TrainingError
 from disent_core.heads import method
 from disent_core.heads.contract import TrainedLabeller
 from disent_core.heads.families.tagger import tagged_sentences as sentences_of
 from disent_core.heads.run import HeadFiles, HeadRun, describe_head, train_head
-from disent_core.heads.twosl.config import TokenClassificationConfig, TwoSlConfig
+from disent_core.heads.token_classification import TokenClassificationConfig
+from disent_core.heads.twosl.config import TwoSlConfig
 from disent_core.storage.tables import SCHEMAS, read_table
-from disent_core.training.data import PairRows, TrainingData, Utterances, VectorBank
+from disent_core.training.data import Utterances
 
 SETTINGS = {
     "twosl": TwoSlConfig(
@@ -37,33 +38,8 @@ def files(tmp_path_factory):
     return tiny_bert(tmp_path_factory.mktemp("bert"))
 
 
-def utterances(seed):
-    tagged = tagged_sentences(16, seed)
-    ids = [str(index) for index in range(16)]
-    tokens, tags = [list(one.tokens) for one in tagged], [list(one.tags) for one in tagged]
-    return Utterances(ids, [" ".join(one) for one in tokens], tokens, tags, [None] * 16, torch.zeros(16, dtype=int))
-
-
 def utterances_of_none():
     return Utterances([], [], [], [], [], torch.zeros(0, dtype=int))
-
-
-def data(files, languages=("en", "de")):
-    nothing = torch.zeros(0, dtype=torch.int64)
-    sides = {"source": nothing, "target": nothing}
-    pairs = PairRows(sides, sides, sides, sides)
-    by_language = {language: utterances(seed) for seed, language in enumerate(languages)}
-    return TrainingData(
-        languages=languages,
-        vectors=VectorBank([torch.zeros(1, 32)]),
-        states=None,
-        state_rows=None,
-        splits={"train": pairs, "dev": pairs},
-        negatives=[],
-        sentences=[],
-        utterances={"train": by_language},
-        encoder=files,
-    )
 
 
 def head_files(folder):
@@ -74,7 +50,7 @@ def train(name, files, folder, *, seeds=(0, 1), **changed):
     settings = replace(SETTINGS[name], **changed)
     run = HeadRun(name=name, method=method(name), settings=settings, encoder="tiny", trained_on="en-de",
                   seeds=seeds, data_fingerprint="data", encoder_fingerprint=files.fingerprint)  # fmt: skip
-    return train_head(run, head_files(folder), lambda: data(files), device="cpu")
+    return train_head(run, head_files(folder), lambda: tagged_data(files), device="cpu")
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -113,45 +89,25 @@ def test_transfer_trains_on_both_languages(name, files, tmp_path):
     assert trained.languages == ("en", "de")
 
 
-@pytest.mark.parametrize("cut", [1, 4, 8, 11])
-def test_a_run_that_was_cut_off_goes_on_and_ends_with_the_same_weights(files, tmp_path, cut):
-    twosl, config = method("twosl"), SETTINGS["twosl"]
-    whole = train("twosl", files, tmp_path / "whole")
-    place = head_files(tmp_path / "cut")
-    fitted = twosl.fit(data(files), config, (0, 1), checkpoint=place.checkpoint, device="cpu", run=inputs(files))
-    for _ in range(cut):
-        next(fitted)
-    fitted.close()
-    resumed = train("twosl", files, tmp_path / "cut")
-    assert resumed.content == whole.content
-    assert resumed.steps < whole.steps or cut == 1
-
-
-def inputs(files):
-    return HeadRun(name="twosl", method=method("twosl"), settings=SETTINGS["twosl"], encoder="tiny",
-                   trained_on="en-de", seeds=(0, 1), data_fingerprint="data",
-                   encoder_fingerprint=files.fingerprint).inputs  # fmt: skip
-
-
 def test_seeds_differ(files, tmp_path):
     contents = {train("token_classification", files, tmp_path / str(seed), seeds=(seed,)).content for seed in (0, 1)}
     assert len(contents) == 2
 
 
 def test_the_first_language_is_the_source_and_the_others_are_the_target(files):
-    source, target = sentences_of(data(files, ("en", "de", "tr")))
+    source, target = sentences_of(tagged_data(files, ("en", "de", "tr")))
     assert {one.language for one in source} == {"en"}
     assert [one.language for one in target] == ["de"] * 16 + ["tr"] * 16
 
 
 def test_a_single_language_is_the_target(files):
-    source, target = sentences_of(data(files, ("yo",)))
+    source, target = sentences_of(tagged_data(files, ("yo",)))
     assert source == []
     assert [one.language for one in target] == ["yo"] * 16
 
 
 def test_a_split_without_sentences_is_an_error_that_says_so(files):
-    own = data(files)
+    own = tagged_data(files)
     empty = {"train": own.utterances["train"], "dev": {language: utterances_of_none() for language in ("en", "de")}}
     assert sentences_of(replace(own, utterances=empty))[1]
     with pytest.raises(TrainingError, match=r"en-de has no dev sentence of a target language\. Set split"):
@@ -159,7 +115,7 @@ def test_a_split_without_sentences_is_an_error_that_says_so(files):
 
 
 def test_a_method_that_tunes_refuses_to_work_without_the_encoder(files, tmp_path):
-    twosl, bare = method("twosl"), replace(data(files), encoder=None)
+    twosl, bare = method("twosl"), replace(tagged_data(files), encoder=None)
     with pytest.raises(EncoderError, match="was given none"):
         next(twosl.fit(bare, SETTINGS["twosl"], (0,), checkpoint=tmp_path / "c", device="cpu", run=""))
     with pytest.raises(EncoderError, match="was given none"):

@@ -10,8 +10,9 @@ from places import needs_corpus, real_corpus
 from slot_sentences import tagged_sentences
 
 from disent_core.errors import TrainingError
+from disent_core.heads.families.few_shot import Tagged, sample_sentences, slot_types, slots_of
 from disent_core.heads.twosl.span_pairs import contrastive_pairs
-from disent_core.heads.twosl.spans import Tagged, sample_nones, sample_sentences, slot_types, span_items, too_long
+from disent_core.heads.twosl.spans import sample_nones, span_items
 from disent_core.text import MASK, SUBWORD_MASK_CLOSE, SUBWORD_MASK_OPEN
 
 XSID = real_corpus("xsid-0.4")
@@ -54,10 +55,9 @@ def test_words_of_a_language_without_spaces_are_not_parted():
     assert items[0, 2] == (f"{MASK}{MASK}に", "九時", "time")
 
 
-def test_a_slot_that_is_too_long_is_no_item_and_counts_against_the_ceiling():
+def test_a_slot_that_is_too_long_is_no_item():
     items = span_items([WAKE], max_span=2, mask="word")
     assert set(items.labels) == {None}
-    assert too_long([WAKE, *[Tagged(["ten"], ["B-time"])] * 3], 2) == 0.25
 
 
 def test_tags_must_be_as_many_as_words():
@@ -180,6 +180,7 @@ def test_slots_of_more_than_five_words_are_as_rare_in_xsid_as_published():
                 sentences[-1].tags.append(row[3])
             elif sentences[-1].tokens:
                 sentences.append(Tagged([], []))
-        shares[path.name[:2]] = too_long(sentences, 5)
+        lengths = [slot.end - slot.start for sentence in sentences for slot in slots_of(sentence)]
+        shares[path.name[:2]] = sum(length > 5 for length in lengths) / len(lengths)
     spaced = [shares[one] for one in ("ar", "da", "de", "id", "it", "kk", "nl", "tr")]
     assert 0.011 < min(spaced) < max(spaced) < 0.031

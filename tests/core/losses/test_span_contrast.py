@@ -1,4 +1,4 @@
-"""Losses of the contrastive stage, and that it brings spans of one type together."""
+"""The losses of TWOSL's contrastive stage equal loops, and those of sentence-transformers."""
 
 import warnings
 
@@ -6,15 +6,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from slot_sentences import tagged_sentences, tiny_bert
 from torch.nn import functional as F
 
-from disent_core.encoders.fine_tunable import TunableEncoder
-from disent_core.heads.twosl.contrastive import span_contrast, tune_encoder
-from disent_core.heads.twosl.features import encode_items
-from disent_core.heads.twosl.span_pairs import contrastive_pairs
-from disent_core.heads.twosl.spans import span_items
-from disent_core.training.loop import Recipe, Run
+from disent_core.losses.contrastive import span_contrast
 
 SBERT = {"margin": 0.5, "form": "sbert", "hard": "sbert", "lone_pair": "extreme"}
 EIGHTHS = st.integers(0, 16).map(lambda eighths: eighths / 8)  # sums of them are exact, and ties happen
@@ -87,41 +81,3 @@ def test_a_lone_positive_is_compared_as_at_the_time_of_the_paper():
     now = span_contrast(distance, is_same, **SBERT)
     torch.testing.assert_close(then, torch.tensor([0.0, 0.09, 0.0]))
     torch.testing.assert_close(now, torch.zeros(3))
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    return tiny_bert(tmp_path_factory.mktemp("bert"))
-
-
-def tune(files, checkpoint, **changed):
-    encoder = TunableEncoder(files, "cpu")
-    items = span_items(tagged_sentences(12), max_span=3, mask="word")
-    pairs = contrastive_pairs(items.labels, negatives_per_positive=2, max_positive_pairs=40, seed=0)
-    recipe = Recipe(epochs=6, learning_rate=2e-3, batch_size=32, falls=True, clip=1.0, summed=True)
-    run = Run(stage="contrastive", identity="", seed=0, checkpoint=checkpoint)
-    settings = {"concat_norm": "none", **SBERT} | changed
-    return encoder, items, list(tune_encoder(encoder, items, pairs, recipe, run, **settings))
-
-
-@pytest.mark.parametrize("form", ["sbert", "paper_eq"])
-def test_tuning_brings_spans_of_one_type_together(files, tmp_path, form):
-    encoder, items, passes = tune(files, tmp_path / "run", form=form)
-    slots = [place for place, label in enumerate(items.labels) if label]
-    labels = [items.labels[place] for place in slots]
-    same = torch.tensor([[one == other for other in labels] for one in labels])
-    gaps = []
-    for own in (TunableEncoder(files, "cpu"), encoder):
-        vectors = F.normalize(encode_items(own, items, concat_norm="none").take(torch.tensor(slots)), dim=-1)
-        cosine = vectors @ vectors.T
-        gaps.append(float(cosine[same].mean() - cosine[~same].mean()))
-    assert gaps[1] > 2 * gaps[0] > 0
-    assert passes[-1].loss < passes[0].loss
-
-
-def test_tuning_twice_gives_the_same_weights_and_all_of_them_move(files, tmp_path):
-    (one, _, _), (other, _, _) = tune(files, tmp_path / "one"), tune(files, tmp_path / "other")
-    untouched = TunableEncoder(files, "cpu").state_dict()
-    for name, value in one.state_dict().items():
-        assert torch.equal(value, other.state_dict()[name])
-        assert not torch.equal(value, untouched[name]), name

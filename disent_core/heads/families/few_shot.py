@@ -1,0 +1,109 @@
+"""The sentences that a tagger trains on: few of the target language and, for transfer, all of a source language."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from disent_core.corpora.annotation import Slot, tagged_slots
+from disent_core.errors import TrainingError
+from disent_core.matmul import Precision
+from disent_core.settings import Settings
+
+
+class Tagged(NamedTuple):
+    """A sentence with its slots; the language decides whether its words have spaces between them."""
+
+    tokens: Sequence[str]
+    tags: Sequence[str]
+    language: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FewShotConfig(Settings):
+    """What a labeller trains on.
+
+    `examples` is the number of training sentences of the target language, 0 for all of them; `sample` draws
+    them at random, or so that every slot type is among them. They come from `split`: a corpus such as xSID, which
+    has no training sentences in most languages, is trained on its dev split, as in TWOSL's paper. With `transfer`
+    sequential, training goes first over all sentences of the source language. `precision` is that of the
+    encoder's products: `bfloat16` makes them several times faster where the processor can; weights stay float32.
+    """
+
+    examples: int = 100
+    split: Literal["train", "dev"] = "train"
+    sample: Literal["random", "cover_types"] = "random"
+    transfer: Literal["none", "sequential"] = "none"
+    batch_size: int = 32
+    precision: Precision = "float32"
+    checkpoint_seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        self.check_not_negative("examples", "checkpoint_seconds")
+        self.check_positive("batch_size")
+
+
+def training_phases(
+    train: Sequence[Tagged], config: FewShotConfig, seed: int, source: Sequence[Tagged]
+) -> dict[str, Sequence[Tagged]]:
+    """Sentences to train on by phase: `source`, if transfer is sequential, then the sample of the target language.
+
+    Raises:
+        TrainingError: if there is no source for the transfer, or there are fewer sentences than examples.
+    """
+    target = sample_sentences(train, config.examples, seed, config.sample) if config.examples else list(train)
+    if config.transfer == "none":
+        return {"target": target}
+    if not source:
+        raise TrainingError("transfer is 'sequential' and there is no sentence of a source language. Set it to 'none'")
+    return {"source": source, "target": target}
+
+
+def sample_sentences(
+    sentences: Sequence[Tagged], count: int, seed: int, how: Literal["random", "cover_types"]
+) -> list[Tagged]:
+    """`count` different sentences; with `cover_types` every slot type is among them, as far as `count` allows.
+
+    Raises:
+        TrainingError: if there are fewer sentences.
+    """
+    if count > len(sentences):
+        raise TrainingError(f"examples is {count} and there are {len(sentences)} training sentences. Lower examples")
+    order = np.random.default_rng((seed, 4)).permutation(len(sentences)).tolist()
+    if how == "cover_types":
+        order = [*(cover := _cover(sentences, order)), *(place for place in order if place not in set(cover))]
+    return [sentences[place] for place in order[:count]]
+
+
+def slot_types(sentences: Sequence[Tagged]) -> tuple[str, ...]:
+    """Types that occur, sorted."""
+    return tuple(sorted({slot.type for sentence in sentences for slot in slots_of(sentence)}))
+
+
+def slots_of(sentence: Tagged) -> list[Slot]:
+    """Slots of a sentence.
+
+    Raises:
+        ValueError: if it does not have as many tags as words.
+    """
+    if len(sentence.tokens) != len(sentence.tags):
+        found = f"{len(sentence.tokens)} words and {len(sentence.tags)} tags"
+        raise ValueError(f"the sentence {' '.join(sentence.tokens)!r} has {found}")
+    return tagged_slots(sentence.tags)
+
+
+def _cover(sentences: Sequence[Tagged], order: Sequence[int]) -> list[int]:
+    """Places of sentences that have all types: the first one in `order` for each type, rare types first."""
+    types = {place: {slot.type for slot in slots_of(sentences[place])} for place in order}
+    counts: dict[str, int] = {}
+    for place in order:
+        for one in types[place]:
+            counts[one] = counts.get(one, 0) + 1
+    cover: list[int] = []
+    covered: set[str] = set()
+    for wanted in sorted(counts, key=lambda one: (counts[one], one)):
+        if wanted not in covered:
+            cover.append(next(place for place in order if wanted in types[place]))
+            covered |= types[cover[-1]]
+    return cover

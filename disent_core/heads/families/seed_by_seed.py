@@ -1,0 +1,86 @@
+"""Methods that train one seed after another: what is too large, or too irregular, for a stack of seeds."""
+
+import shutil
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from disent_core.heads.contract import Config, Method
+from disent_core.optimisation.steps import EpochReport, TrainingRun
+from disent_core.storage.tables import fingerprint
+from disent_core.storage.weights import merge_weights, save_weights
+from disent_core.training.data import TrainingData
+from disent_core.training.epoch import Epoch, epochs_of_seed
+from disent_core.training.needs import Need
+
+
+@dataclass(frozen=True)
+class SeedTraining:
+    """The training of one seed: whoever drains `reports` trains it.
+
+    `weights` returns what is kept then, `description` what the weights don't say of themselves.
+    """
+
+    reports: Iterator[EpochReport]
+    weights: Callable[[], Mapping[str, Tensor]]
+    description: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeedBySeedMethod(Method[Config]):
+    """A `Method` that trains an encoder, or a map over its vectors, one seed after another."""
+
+    needs: frozenset[Need] = frozenset({Need.UTTERANCES, Need.ENCODER})
+    code_version: str = "2"
+
+    @abstractmethod
+    def prepare(self, data: TrainingData, config: Config, device: str) -> Callable[[TrainingRun], SeedTraining]:
+        """Read the data once; returns what starts the training of a seed, whose checkpoint lies in a folder of its own.
+
+        Its run has the settings' epochs and checkpoint_seconds yet to get.
+        """
+
+    def fit(
+        self,
+        data: TrainingData,
+        config: Config,
+        seeds: Sequence[int],
+        *,
+        checkpoint: Path,
+        device: str,
+        run: str,
+        initial: Path | None = None,
+    ) -> Iterator[Epoch]:
+        """Train every seed; see `disent_core.optimisation.steps.train`.
+
+        Raises:
+            TrainingError: if there is too little to train on, or a loss is not finite.
+            EncoderError: if the encoder can't be fine-tuned.
+        """
+        start, folder, steps = self.prepare(data, config, device), _folder(checkpoint), 0
+        settings = {**asdict(config), "checkpoint_seconds": 0.0}
+        encoder = None if data.encoder is None else data.encoder.fingerprint
+        identity = fingerprint(run, self.name, self.code_version, settings, data.dim, data.languages, encoder)
+        for seed in seeds:
+            checkpoint = folder / str(seed) / "training.safetensors"
+            training = start(TrainingRun(identity=identity, seed=seed, checkpoint=checkpoint))
+            for epoch in epochs_of_seed(training.reports, seed, steps):
+                steps = epoch.steps
+                yield epoch
+            save_weights(folder / f"{seed}.safetensors", training.weights(), training.description)
+
+    def save(self, checkpoint: Path, path: Path, description: Mapping[str, Any]) -> str:
+        """Write the weights of every seed and drop the checkpoints; returns the fingerprint of the weights."""
+        parts = {seed: _folder(checkpoint) / f"{seed}.safetensors" for seed in description["seeds"]}
+        content = merge_weights(parts, path, {**description, "method": self.name})
+        shutil.rmtree(_folder(checkpoint))
+        return content
+
+
+def _folder(checkpoint: Path) -> Path:
+    """Where the checkpoints, and the weights of finished seeds, lie."""
+    return checkpoint.with_suffix("")

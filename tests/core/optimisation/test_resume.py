@@ -1,0 +1,116 @@
+"""Whatever the step loop trains goes on from its checkpoint to the same bits, wherever it was cut off."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from slot_sentences import tagged_data, tiny_bert
+from synthetic import world
+from tiny_encoder import tiny_encoder
+
+from disent_core.encoders.pretraining import PretrainingTask, ScratchConfig, pretrain
+from disent_core.heads import method
+from disent_core.heads.emu import EmuTask
+from disent_core.heads.fine_tuned_encoder import TranslationTask
+from disent_core.heads.intent_baselines import ContrastiveTask, NPairTask, SoftmaxTask
+from disent_core.optimisation import steps
+from disent_core.optimisation.steps import ExamplesTask, TrainingTask
+
+Weights = dict[str, torch.Tensor]
+OFTEN = {"batch_size": 5, "epochs": 2, "checkpoint_seconds": 0.0}
+FINE_TUNED = OFTEN | {"learning_rate": 1e-3}
+HEAD = FINE_TUNED | {"tune": "head"}
+BEST = {"monitor": "dev_accuracy", "epochs": 3, "patience": 3}
+FEW_SHOT = {"examples": 12, "transfer": "sequential", "batch_size": 5, "checkpoint_seconds": 0.0}
+TWOSL = FEW_SHOT | {
+    "max_span": 3, "max_positive_pairs": 5, "contrastive_epochs": 2, "filter_hidden": (8,), "filter_epochs": 1,
+    "type_hidden": (8,), "type_epochs": 2, "classifier_learning_rate": 1e-3,
+}  # fmt: skip
+TEXTS = [f"{verb} at {time}" for verb in ("wake me up", "weck mich", "call mum") for time in ("nine", "noon", "ten")]
+SCRATCH = {"vocab_size": 120, "hidden_size": 16, "heads": 2, "intermediate_size": 32, "max_length": 32}
+
+
+@dataclass(frozen=True)
+class Case:
+    """Something that the loop trains: its task, and how it is trained in a folder, to weights and epochs."""
+
+    task: type[TrainingTask]
+    train: Callable[[Path], tuple[Weights, list[object]]]
+
+
+def of_method(name: str, task: type[TrainingTask], **settings: object) -> Case:
+    def train(folder: Path) -> tuple[Weights, list[object]]:
+        own = method(name)
+        data = tagged_data(tiny_bert(folder / "encoder")) if own.labels else tuned_world(folder / "encoder")
+        config, checkpoint = replace(own.presets["paper"], **settings), folder / "checkpoint"
+        epochs = list(own.fit(data, config, (0, 1), checkpoint=checkpoint, device="cpu", run="run"))
+        own.save(checkpoint, folder / "weights.safetensors", {"seeds": [0, 1]})
+        return load_file(folder / "weights.safetensors"), epochs
+
+    return Case(task, train)
+
+
+def tuned_world(folder: Path):
+    folder.mkdir(parents=True, exist_ok=True)
+    return replace(world("en-de", dim=16).data, encoder=tiny_encoder(folder))
+
+
+def of_pretraining(**settings: object) -> Case:
+    def train(folder: Path) -> tuple[Weights, list[object]]:
+        config = ScratchConfig(name="scratch", batch_tokens=24, epochs=3, checkpoint_seconds=0.0, **SCRATCH, **settings)
+        epochs = list(pretrain(TEXTS, config, folder / "model", "cpu"))
+        return load_file(folder / "model" / "model.safetensors"), epochs
+
+    return Case(PretrainingTask, train)
+
+
+CASES = {
+    "emu": of_method("emu", EmuTask, **FINE_TUNED),
+    "emu, a head": of_method("emu", EmuTask, **HEAD),
+    "emu, the best epoch": of_method("emu", EmuTask, **HEAD | BEST),
+    "emu_parallel": of_method("emu_parallel", EmuTask, **HEAD),
+    "emu_no_discriminator": of_method("emu_no_discriminator", EmuTask, **HEAD),
+    "softmax": of_method("softmax", SoftmaxTask, **HEAD),
+    "contrastive": of_method("contrastive", ContrastiveTask, **HEAD),
+    "npair": of_method("npair", NPairTask, **HEAD),
+    "fine_tuned": of_method("fine_tuned", TranslationTask, **FINE_TUNED),
+    "twosl": of_method("twosl", ExamplesTask, **TWOSL),
+    "twosl_no_filter": of_method("twosl_no_filter", ExamplesTask, **TWOSL),
+    "token_classification": of_method("token_classification", ExamplesTask, **FEW_SHOT, epochs=2),
+    "pretraining": of_pretraining(),
+    "pretraining, with dropout": of_pretraining(dropout=0.1, max_steps=7),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_run_that_was_cut_off_ends_in_the_same_bits_and_computes_no_step_twice(case, tmp_path, monkeypatch):
+    monkeypatch.setattr(steps, "SAVE_SHARE", float("inf"))  # a checkpoint after every step
+    taken, step = count(), case.task.step
+    cuts: set[int] = set()
+
+    def counted(self, batch):
+        if next(taken) in cuts:
+            raise KeyboardInterrupt
+        return step(self, batch)
+
+    monkeypatch.setattr(case.task, "step", counted)
+    weights, epochs = case.train(tmp_path / "whole")
+    total = next(taken)
+    # In the middle of the first epoch, at the end of one, and about every third of the way.
+    ends = [epoch.steps for epoch in epochs]
+    wanted = sorted({1, ends[0], total // 3, 2 * total // 3 + 1, total - 1})
+    taken = count()
+    cuts |= {cut + died for died, cut in enumerate(wanted)}  # a step that died is taken again
+    for _ in wanted:
+        torch.manual_seed(99)  # the state of the global generator plays no part
+        with pytest.raises(KeyboardInterrupt):
+            case.train(tmp_path / "cut")
+    found, again = case.train(tmp_path / "cut")
+    assert next(taken) == total + len(wanted)
+    assert found.keys() == weights.keys()
+    assert all(torch.equal(found[name], value) for name, value in weights.items())
+    assert [replace(epoch, seconds=0.0) for epoch in again] == [replace(epoch, seconds=0.0) for epoch in epochs]
