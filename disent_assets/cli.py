@@ -192,10 +192,12 @@ def sql(context: click.Context, query: str, style: "Style") -> None:
 def leaderboard(context: click.Context, task: str | None, show_all: bool, style: "Style") -> None:
     """Show the leaderboard, of all tasks or of one; csv and json have every column."""
     with _errors(context):
+        from disent_assets.resources import open_workspace
         from disent_core.evaluation.contract import TASKS
+        from disent_core.experiment.evaluation import task_names
 
-        if task is not None and task not in TASKS:
-            raise ValueError(f"unknown task {task!r}; choose one of {', '.join(TASKS)}")
+        if task is not None and task not in TASKS and task not in (known := task_names(open_workspace().config)):
+            raise ValueError(f"unknown task {task!r}; choose one of {', '.join(known)}")
         is_brief = style in ("table", "markdown")
         columns = f"{BRIEF}{', reads_as' if show_all else ''}" if is_brief else "*"
         wanted = f"task = '{task}'" if task else "true"

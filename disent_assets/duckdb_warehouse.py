@@ -28,6 +28,7 @@ INPUTS = (
     "rankings",
     "comparisons",
     "configured_methods",
+    "scored_embeddings",
     "utterances",
     "sentence_pairs",
     "negative_pool",

@@ -12,7 +12,7 @@ from typing import Any
 from disent_assets.duckdb_warehouse import INPUTS, build_warehouse
 from disent_assets.resources import SQL
 from disent_core.experiment.result import Check, StepResult
-from disent_core.experiment.tables import refresh_methods, stored_tables
+from disent_core.experiment.tables import refresh_vocabulary, stored_tables
 from disent_core.experiment.workspace import Workspace
 from disent_core.storage.files import locked, read_sealed, sound, unless_damaged, write_sealed_text
 from disent_core.storage.tables import content_of, fingerprint
@@ -37,7 +37,7 @@ def refresh_warehouse(workspace: Workspace) -> StepResult:
         TableError: if a table is damaged, or a check of severity `error` fails. The last warehouse stays.
     """
     with locked(workspace.warehouse):
-        refresh_methods(workspace)
+        refresh_vocabulary(workspace)
         stored = stored_tables(workspace)
         inputs = {name: stored[name] for name in INPUTS}
         contents = {name: [content_of(path) for path in paths] for name, paths in inputs.items()}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from disent_assets.duckdb_warehouse import query
-from disent_core.evaluation.contract import TASKS
+from disent_core.experiment.evaluation import task_names
 from disent_core.experiment.workspace import Workspace
 from disent_core.report.document import PICTURES, Picture, Run, document
 from disent_core.report.papers import TABLE_VIEW
@@ -48,7 +48,7 @@ def write_report(workspace: Workspace, output: Path, title: str) -> None:
         Run(
             title=title,
             facts=_facts(workspace),
-            tasks=tuple(TASKS),
+            tasks=task_names(workspace.config),
             methods=workspace.config.experiment.methods,
             views=_views(workspace.warehouse),
             pictures=tuple(_pictures(workspace)),

@@ -41,7 +41,7 @@ def _head(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.Assets
     return table_asset(
         spec(
             head_key(encoder, method.name),
-            f"{described(method.method.name)}\n\nMethod `{method.method.name}`, "
+            f"{described(method.base)}\n\nMethod `{method.method.name}`, "
             f"seeds {list(config.seeds_of(method))}, trained on the embeddings of `{encoder}`.",
             code_version=heads.version(method),
             deps=list(_dependencies(workspace, encoder, method)),

@@ -11,7 +11,7 @@ from disent_assets.refresh_warehouse import CODE_VERSION, refresh_warehouse, war
 from disent_assets.stages.evaluation import comparisons_key, evaluation_key
 from disent_assets.stages.heads import head_key
 from disent_core.config.model import Config
-from disent_core.evaluation.contract import TASKS
+from disent_core.experiment.evaluation import task_names
 from disent_core.experiment.result import StepResult
 from disent_core.experiment.tables import OF_LANGUAGES
 from disent_core.experiment.workspace import SENTENCE_PAIRS, SWITCHED, Key, Workspace
@@ -57,7 +57,7 @@ def _pictures(workspace: Workspace, result: StepResult) -> dict[str, dg.Metadata
     """The first leaderboard, and what leaks of it."""
     place, methods = partial(workspace.plot, "warehouse"), workspace.config.experiment.methods
     rows = cache(lambda: query(workspace.warehouse, "select * from leaderboard").to_pylist())
-    board = cache(lambda: next((group for _, group in ordered_groups(rows(), TASKS)), []))
+    board = cache(lambda: next((group for _, group in ordered_groups(rows(), task_names(workspace.config))), []))
     drawings = {
         place(name="leaderboard"): lambda: leaderboard(board(), methods),
         place(name="leakage"): lambda: leakage(board(), method_marks(methods), most=4),

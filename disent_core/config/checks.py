@@ -4,8 +4,9 @@ import json
 from collections.abc import Sequence
 
 from disent_core.config.model import Config, MethodConfig
-from disent_core.config.toml_lines import Locator, nearest
+from disent_core.config.toml_lines import Locator
 from disent_core.corpora.languages import split_pair
+from disent_core.registry import nearest
 from disent_core.storage.tables import safe_part
 
 

@@ -16,12 +16,13 @@ from disent_core.config.checks import check_names
 from disent_core.config.corpora import complete_corpora
 from disent_core.config.model import Config, MethodConfig
 from disent_core.config.sections import CorpusConfig, ExperimentConfig, TargetsConfig
-from disent_core.config.toml_lines import Locator, nearest
+from disent_core.config.toml_lines import Locator
 from disent_core.encoders import ENCODER_KINDS, encoder_module
 from disent_core.encoders.contract import EncoderConfig
 from disent_core.errors import ConfigError, located
 from disent_core.evaluation.contract import EvaluationConfig
 from disent_core.negatives import BleuConfig
+from disent_core.registry import is_import
 from disent_core.settings import Settings
 
 _OWN_KEYS = ("method", "preset", "encoders", "pairs", "seeds", "corpora")
@@ -113,11 +114,13 @@ def _method(name: str, table: dict[str, Any], place: Locator) -> MethodConfig:
         _own(table, key, tuple[str, ...], where, place) for key in ("encoders", "pairs", "corpora")
     )
     seeds = _own(table, "seeds", tuple[int, ...], where, place)
-    base = heads.ALIASES.get(base, base)
-    if base not in heads.METHODS:
-        remedy = f'choose one of {", ".join(heads.METHODS)}, or name one by method = "..." in [methods.{name}]'
-        place.fail(named_by, f"unknown method {base!r}{nearest(base, heads.METHODS)}; {remedy}")
-    method = heads.method(base)
+    if is_import(name) and not table:
+        place.fail(named_by, f'{name!r} would name folders; give it another name, [methods.NAME] method = "{name}"')
+    try:
+        method = heads.method(base)
+    except ConfigError as error:
+        remedy = "" if table else f'; or name one by method = "..." in [methods.{name}]'
+        place.fail(named_by, f"{error}{remedy}")
     if seeds and not method.is_seeded:
         place.fail((*where, "seeds"), f"nothing in {base} is random; leave seeds out")
     if corpora and not method.labels:
@@ -128,7 +131,7 @@ def _method(name: str, table: dict[str, Any], place: Locator) -> MethodConfig:
     defaults = method.presets[preset]
     settings = place.validate(type(defaults), {**asdict(defaults), **table}, where, _OWN_KEYS)
     own = {"encoders": encoders, "pairs": pairs, "seeds": seeds, "corpora": corpora}
-    return MethodConfig(name=name, method=method, settings=settings, **own)
+    return MethodConfig(name=name, base=base, method=method, settings=settings, **own)
 
 
 def _own(table: dict[str, Any], key: str, kind: Any, where: tuple[str, ...], place: Locator) -> tuple[Any, ...]:

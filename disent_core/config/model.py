@@ -22,12 +22,14 @@ from disent_core.training.needs import Need
 class MethodConfig:
     """A method under the name that the metrics table gives it.
 
-    `encoders`, `pairs` and `seeds` are its own, empty where it takes the experiment's; `pairs` may name mixtures
-    that no other method is trained on. `corpora` are those whose tags a method learns, whether other methods train
+    `base` is the method's name in the registry, or that of its module outside the library. `encoders`, `pairs` and
+    `seeds` are its own, empty where it takes the experiment's; `pairs` may name mixtures that no other method is
+    trained on. `corpora` are those whose tags a method learns, whether other methods train
     on them or not; empty where it takes all that are trained on.
     """
 
     name: str
+    base: str
     method: Method[Any]
     settings: Settings
     encoders: tuple[str, ...] = ()

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from disent_core.config.toml_lines import nearest
-from disent_core.corpora import READERS, format_module, is_of_pairs
+from disent_core.corpora import format_module, is_of_pairs
 from disent_core.corpora.contract import Shares
 from disent_core.corpora.download import file_name
+from disent_core.errors import ConfigError
 from disent_core.settings import Settings
 from disent_core.targets.code_switching import CodeSwitchingConfig
 from disent_core.targets.masking import MaskingConfig
@@ -19,7 +19,7 @@ class CorpusConfig(Settings):
 
     Attributes:
         name: of the corpus in tables and metrics.
-        format: its reader's name, from `READERS`.
+        format: its reader's name, or the module of a reader of your own.
         languages: locales, as published; of a corpus of sentence pairs the languages (`en`, `de`) whose pairs are
             taken. Left out: all that lie at `path`.
         pairs: of a corpus of sentence pairs, those that are taken: `en-de` reads source English, target German.
@@ -45,9 +45,10 @@ class CorpusConfig(Settings):
     splits: Shares | None = None
 
     def __post_init__(self) -> None:
-        if self.format not in READERS:
-            near = nearest(self.format, READERS)
-            raise ValueError(f"format {self.format!r} is unknown{near}; choose one of {', '.join(READERS)}")
+        try:
+            format_module(self.format)
+        except ConfigError as error:
+            raise ValueError(f"format: {error}") from error
         if self.path is None and self.url is None:
             raise ValueError("give path, url or both")
         if self.url is not None:

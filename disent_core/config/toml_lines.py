@@ -2,15 +2,15 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
 from disent_core.errors import ConfigError
+from disent_core.registry import nearest
 
 
 class Locator:
@@ -70,19 +70,14 @@ class Locator:
             "missing": "this key is missing",
             "missing_argument": "this key is missing",
         }
-        if one["type"] == "value_error":  # of a whole section: its message begins with the key and names the value
+        if one["type"] == "value_error":  # of a whole section: its message begins with the key, `key must` or `key:`
             found = one["msg"].removeprefix("Value error, ")
-            key = found.split(" ", 1)[0]
+            key = re.split("[ :]", found, maxsplit=1)[0]
             where = (*where, key) if key in one["input"] else where
+            found = found.removeprefix(f"{key}: ")
         else:
             found = what.get(one["type"]) or f"{one['msg']} (found {one['input']!r})"
         return f"{self.path}:{self.line(where)}: {_dotted(where)}: {found}"
-
-
-def nearest(name: object, known: Iterable[str]) -> str:
-    """What a misspelt name may have meant, to be put behind a message; empty where nothing is near."""
-    near = get_close_matches(str(name), known, n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _known(kind: Any, path: Sequence[str | int], also: Sequence[str]) -> list[str]:

@@ -2,14 +2,17 @@
 
 What belongs here: one module per published format, the parts that readers share (archives, slot annotation,
 downloads, splits), and the alignment of two languages. What does not: anything that changes a text beyond NFC.
-A new format is one module that satisfies `contract.Reader` or `contract.PairReader`, and one line in `READERS`.
+A new format is one module that satisfies `contract.Reader` or `contract.PairReader`, and one line in `READERS`; or it
+stays outside the library, and a corpus names its module.
 """
 
-from importlib import import_module
+from functools import cache
+from inspect import get_annotations
 from typing import cast
 
 from disent_core.corpora.contract import KINDS, Format, PairReader, Reader
 from disent_core.errors import ConfigError
+from disent_core.registry import find
 
 READERS: dict[str, str] = {
     "conll": "disent_core.corpora.formats.conll",
@@ -24,15 +27,28 @@ READERS: dict[str, str] = {
 """Module of each format, imported when a corpus asks for it."""
 
 
+@cache
 def format_module(name: str) -> Format:
-    """What a format is.
+    """The reader of a format, of the library or, as `module` or `module:ATTRIBUTE`, of a user's package.
 
     Raises:
-        ConfigError: if no module reads this format.
+        ConfigError: if there is none, or it lacks something that a reader must have.
     """
-    if name not in READERS:
-        raise ConfigError(f"no reader for format {name!r}. Known formats: {', '.join(sorted(READERS))}")
-    return cast(Format, import_module(READERS[name]))
+    found = find("format", name, READERS)
+    kind = str(getattr(found, "KIND", None))
+    if kind not in KINDS:
+        raise ConfigError(f"format {name!r}: KIND is {kind!r}; set it to one of {', '.join(KINDS)}")
+    if missing := [member for member in _members(KINDS[kind]) if not hasattr(found, member)]:
+        remedy = "see disent_core.corpora.contract"
+        raise ConfigError(f"format {name!r}: a reader of {kind} must have {', '.join(missing)}; {remedy}")
+    return cast(Format, found)
+
+
+def _members(table: str) -> list[str]:
+    """Names that a reader into the table must have."""
+    protocols = (Format, PairReader if table == "sentence_pairs" else Reader)
+    names = (name for protocol in protocols for name in (*get_annotations(protocol), *vars(protocol)))
+    return [name for name in dict.fromkeys(names) if not name.startswith("_")]
 
 
 def is_of_pairs(name: str) -> bool:

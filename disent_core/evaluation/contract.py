@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib import import_module
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -16,9 +15,11 @@ import pyarrow as pa
 from jaxtyping import Float32, Int
 
 from disent_core.corpora.contract import KINDS, Kind
+from disent_core.errors import ConfigError
 from disent_core.evaluation.measurement import Measurement
+from disent_core.registry import find, is_import
 from disent_core.settings import Settings
-from disent_core.storage.tables import fingerprint
+from disent_core.storage.tables import fingerprint, safe_part
 from disent_core.text import text_keys
 
 TASKS: Mapping[str, str] = {
@@ -62,7 +63,7 @@ class EvaluationConfig(Settings):
     """How heads are evaluated. Two runs with equal configs give equal numbers.
 
     Attributes:
-        tasks: names from `TASKS`.
+        tasks: names of tasks, or modules of tasks of your own, as `package.module:TASK`.
         split: of the corpora, whose rows are queries and candidates.
         ties: `lowest`: of equal scores the lowest index is retrieved, as argmax does; `worst`: a candidate
             that scores as high as the gold one makes an error.
@@ -98,9 +99,11 @@ class EvaluationConfig(Settings):
     unseen: bool = False
 
     def __post_init__(self) -> None:
-        if unknown := [name for name in self.tasks if name not in TASKS]:
-            raise ValueError(f"tasks {unknown} are unknown; known are {sorted(TASKS)}")
-        if repeated := sorted({name for name in self.tasks if self.tasks.count(name) > 1}):
+        try:
+            names = [task(name).name if is_import(name) or name not in TASKS else name for name in self.tasks]
+        except ConfigError as error:
+            raise ValueError(f"tasks: {error}") from error
+        if repeated := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"tasks {repeated} are named more than once")
         self.check_positive("top_k", "bootstrap_samples", "multi_targets", "mining_neighbours")
 
@@ -262,7 +265,7 @@ class Task:
     """A kind of evaluation.
 
     Attributes:
-        name: as in `TASKS`.
+        name: in metrics and leaderboards; of a task of the library as in `TASKS`.
         scope: whether its inputs are those of a language pair, of one language, or now one, now the other. A
             corpus of sentence pairs gives inputs of each of its pairs, whatever the scope.
         tables: names of the tables it reads, of `READABLE`; of a corpus, those that its kind has.
@@ -280,6 +283,11 @@ class Task:
     ranked: tuple[str, ...] = ("meaning", "sentence")
     code_version: str = "1"
 
+    def __post_init__(self) -> None:
+        safe_part(self.name)
+        if odd := sorted({*self.tables} - {*READABLE}):
+            raise ValueError(f"task {self.name!r} reads tables {odd}; a task can read {', '.join(READABLE)}")
+
     def partitions(self, kind: Kind, languages: Sequence[str]) -> list[tuple[str, str]]:
         """Keys of `Inputs.tables` that the task needs for these languages of a corpus of that kind."""
         is_paired = KINDS[kind] == "sentence_pairs"
@@ -288,11 +296,15 @@ class Task:
 
 
 def task(name: str) -> Task:
-    """The task of that name.
+    """The task of that name, of the library or, as `module` or `module:ATTRIBUTE`, of a user's package.
 
     Raises:
-        ValueError: if there is none.
+        ConfigError: if there is none, or it is no task, or it has the name of one of the library's.
     """
-    if name not in TASKS:
-        raise ValueError(f"{name!r} is no task; known are {sorted(TASKS)}")
-    return import_module(TASKS[name]).TASK
+    found = find("task", name, TASKS, "TASK")
+    if not isinstance(found, Task):
+        remedy = "export an instance of disent_core.evaluation.Task"
+        raise ConfigError(f"task {name!r}: this is no task but a {type(found).__name__}; {remedy}")
+    if is_import(name) and found.name in TASKS and found is not task(found.name):
+        raise ConfigError(f"task {name!r}: its name {found.name!r} is that of a task of disent; rename it")
+    return found

@@ -15,7 +15,7 @@ from disent_core.encoders.huggingface import resolve_device
 from disent_core.errors import TableError, located
 from disent_core.evaluation.comparisons import CODE_VERSION as COMPARISONS_VERSION
 from disent_core.evaluation.comparisons import compare
-from disent_core.evaluation.contract import READABLE, LabelProblem, Problem, Task, Texts, task
+from disent_core.evaluation.contract import READABLE, TASKS, LabelProblem, Problem, Task, Texts, task
 from disent_core.evaluation.runner import Evaluated, Label, evaluate
 from disent_core.experiment.embeddings import lazy_encoder, open_embeddings
 from disent_core.experiment.heads import load_head
@@ -37,6 +37,11 @@ IN_INTERVAL = Check("values_lie_in_their_interval", "ci_low <= value <= ci_high.
 def tasks_of(config: Config) -> list[Task]:
     """The configured tasks."""
     return [task(name) for name in config.evaluation.tasks]
+
+
+def task_names(config: Config) -> tuple[str, ...]:
+    """Names of all tasks, in the order in which they are shown: the library's, then those from outside it."""
+    return tuple(dict.fromkeys((*TASKS, *(each.name for each in tasks_of(config)))))
 
 
 def version(config: Config) -> str:

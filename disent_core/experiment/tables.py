@@ -1,13 +1,17 @@
 """The tables of a run by name: which files the configuration declares, and which of them exist."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
+from disent_core.config.model import Config
 from disent_core.errors import TableError, located
+from disent_core.evaluation.contract import TASKS, task
 from disent_core.experiment.workspace import (
     ALIGNED,
     MASKED,
@@ -26,6 +30,7 @@ OF_LANGUAGES = (UTTERANCES, POOL, MASKED, TEMPLATES, TRAINING_TEMPLATES)
 OF_PAIRS = (SENTENCE_PAIRS, SWITCHED)
 """Tables with a file for every corpus and pair of languages."""
 METHODS = ("warehouse", "configured_methods", "all")
+SCORED = ("warehouse", "scored_embeddings", "all")
 
 
 def stored_tables(workspace: Workspace) -> dict[str, list[Path]]:
@@ -100,23 +105,38 @@ def declared_tables(workspace: Workspace) -> dict[str, list[Path]]:
         },
         "comparisons": [workspace.comparisons(encoder) for encoder in config.encoders],
         "configured_methods": [workspace.table(*METHODS)],
+        "scored_embeddings": [workspace.table(*SCORED)],
     }
 
 
-def refresh_methods(workspace: Workspace) -> None:
-    """Write `configured_methods`: which method and settings a name in `metrics` stands for."""
-    rows = [
+def refresh_vocabulary(workspace: Workspace) -> None:
+    """Write what the warehouse has to know of the configured methods, and of all tasks."""
+    _refresh(workspace, METHODS, _methods(workspace.config))
+    _refresh(workspace, SCORED, scored_embeddings(dict.fromkeys((*TASKS, *workspace.config.evaluation.tasks))))
+
+
+def _methods(config: Config) -> list[dict[str, str]]:
+    """Rows of `configured_methods`: which method and settings a name in `metrics` stands for."""
+    return [
         {
             "method": method.name,
             "base_method": method.method.name,
             "settings": json.dumps(asdict(method.settings), sort_keys=True),
         }
-        for name in workspace.config.experiment.methods
-        for method in [workspace.config.methods[name]]
+        for method in (config.methods[name] for name in config.experiment.methods)
     ]
-    refresh_table(
-        workspace.table(*METHODS),
-        SCHEMAS["configured_methods"],
-        inputs=fingerprint(rows),
-        make=lambda: rows_table(rows, "configured_methods"),
-    )
+
+
+def scored_embeddings(tasks: Iterable[str]) -> list[dict[str, str | int]]:
+    """Rows of `scored_embeddings`: by which embeddings each of the tasks ranks methods."""
+    return [
+        {"task": each.name, "embedding": embedding, "preference": preference}
+        for each in map(task, tasks)
+        for preference, embedding in enumerate(each.ranked, start=1)
+    ]
+
+
+def _refresh(workspace: Workspace, key: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    name = key[1]
+    make = partial(rows_table, rows, name)
+    refresh_table(workspace.table(*key), SCHEMAS[name], inputs=fingerprint(rows), make=make)

@@ -1,6 +1,7 @@
 """The methods, by name. A method is added by a module here and a line in `METHODS`: its module, whose `METHOD` it is.
 
-Where variants share a module the line names the attribute too: `module:ATTRIBUTE`.
+Where variants share a module the line names the attribute too: `module:ATTRIBUTE`. A method outside the library needs
+no line: the configuration names it so itself.
 """
 
 from importlib import import_module
@@ -8,6 +9,7 @@ from typing import Any
 
 from disent_core.errors import ConfigError
 from disent_core.heads.contract import Method
+from disent_core.registry import find, is_import
 
 METHODS: dict[str, str] = {
     "raw": "disent_core.heads.raw",
@@ -40,19 +42,23 @@ ALIASES = {"tuned": "fine_tuned"}
 """Earlier names of methods, which configurations may still use."""
 
 
-def described(name: str) -> str:
-    """What a method's module says of it."""
-    return import_module(METHODS[name].partition(":")[0]).__doc__ or name
-
-
 def method(name: str) -> Method[Any]:
-    """The method of that name.
+    """The method of that name, of the library or, as `module` or `module:ATTRIBUTE`, of a user's package.
 
     Raises:
-        ConfigError: if there is none.
+        ConfigError: if there is none, or it is no method, or it has the name of one of the library's.
     """
     name = ALIASES.get(name, name)
-    if name not in METHODS:
-        raise ConfigError(f"unknown method {name!r}. Choose one of {', '.join(METHODS)}")
-    module, _, attribute = METHODS[name].partition(":")
-    return getattr(import_module(module), attribute or "METHOD")
+    found = find("method", name, METHODS, "METHOD")
+    if not isinstance(found, Method):
+        remedy = "export an instance of a subclass of disent_core.heads.contract.Method"
+        raise ConfigError(f"method {name!r}: this is no method but a {type(found).__name__}; {remedy}")
+    if is_import(name) and found.name in METHODS and found is not method(found.name):
+        raise ConfigError(f"method {name!r}: its name {found.name!r} is that of a method of disent; rename it")
+    return found
+
+
+def described(name: str) -> str:
+    """What the module of that method says of it."""
+    name = ALIASES.get(name, name)
+    return import_module(METHODS.get(name, name).partition(":")[0]).__doc__ or name

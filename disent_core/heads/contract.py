@@ -83,6 +83,8 @@ class Method(ABC, Generic[Config]):
             raise ValueError(f"method {self.name!r} has no preset 'paper', which a method starts from by default")
         if not self.embeddings and not self.labels:
             raise ValueError(f"method {self.name!r} has no embeddings, and tags nothing: nothing could be measured")
+        if odd := [name for name, preset in self.presets.items() if not isinstance(preset, Settings)]:
+            raise ValueError(f"method {self.name!r} has presets {odd} that are no Settings (disent_core.settings)")
         if odd := set(self.embeddings) - set(EMBEDDINGS):
             raise ValueError(f"method {self.name!r} has embeddings {sorted(odd)}; choose of {', '.join(EMBEDDINGS)}")
 

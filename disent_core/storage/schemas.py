@@ -156,6 +156,12 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     "configured_methods": _schema(
         *(_column(name, _TEXT) for name in ("method", "base_method", "settings")),
     ),
+    # one embedding by which a task ranks methods; of those that a method has, the one of lowest preference counts
+    "scored_embeddings": _schema(
+        _column("task", _TEXT),
+        _column("embedding", _TEXT),
+        _column("preference", pa.int64()),
+    ),
     # one candidate in the ranking of one query
     "rankings": _schema(
         *(

@@ -40,29 +40,14 @@ directed as (
 
 ),
 
--- A task that the vocabulary does not name is scored on meaning, else on the sentence embedding.
-preferred as (
-
-    select * from main.scored_embeddings
-    union all
-    select
-        unnamed.task,
-        usual.embedding,
-        usual.preference
-    from (select distinct task from aggregates) as unnamed
-    anti join main.scored_embeddings using (task)
-    cross join (values ('meaning', 1), ('sentence', 2)) as usual (embedding, preference)
-
-),
-
 entries as (
 
     select
         directed.*,
         seed_variance.std as seed_std,
-        preferred.preference,
+        scored_embeddings.preference,
         coalesce(seed_variance.seeds, 0) as seeds,
-        coalesce(preferred.preference = min(preferred.preference) over (
+        coalesce(scored_embeddings.preference = min(scored_embeddings.preference) over (
             partition by
                 directed.task, directed.dataset, directed.method, directed.encoder,
                 directed.trained_on, directed.evaluated_on, directed.metric, directed.settings
@@ -70,7 +55,7 @@ entries as (
     from directed
     left join main.seed_variance
         using (task, dataset, method, encoder, trained_on, evaluated_on, embedding, metric, settings)
-    left join preferred using (task, embedding)
+    left join main.scored_embeddings using (task, embedding)
 
 ),
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from disent_assets.duckdb_warehouse import build_warehouse, query
+from disent_core.evaluation import TASKS
+from disent_core.experiment.tables import scored_embeddings
 from disent_core.storage.tables import SCHEMAS, rows_table, write_table
 
 SQL = Path(__file__).parents[2] / "sql"
@@ -79,6 +81,7 @@ class Warehouse:
         self.path = folder / "warehouse.duckdb"
 
     def build(self, sql_root: Path = SQL, **tables: list[dict]):
+        tables.setdefault("scored_embeddings", scored_embeddings(TASKS))
         inputs = {
             name: [write_rows(self.folder / "in" / f"{name}.parquet", name, rows)] for name, rows in tables.items()
         }

@@ -1,29 +1,33 @@
-"""The embeddings by which methods enter the leaderboard are the same in SQL and in the tasks."""
+"""The embeddings by which a task ranks methods are those that the task itself names."""
 
 import pytest
 
 from disent_core.evaluation import TASKS, task
+from disent_core.experiment.tables import scored_embeddings
 
-
-@pytest.fixture
-def vocabulary(published):
-    """From task to its embeddings, best first."""
-    rows = published.ask("select task, embedding from main.scored_embeddings order by task, preference")
-    return {name: tuple(row["embedding"] for row in rows if row["task"] == name) for name in {r["task"] for r in rows}}
+RAW = {"method": "raw", "embedding": "sentence", "trained_on": ""}
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_sql_ranks_a_task_by_the_embeddings_that_the_task_names(name, vocabulary):
-    assert vocabulary.get(name) == task(name).ranked, f"name {name} in sql/published/scored_embeddings.csv"
+def test_the_warehouse_ranks_a_task_by_the_embeddings_that_the_task_names(name, published):
+    rows = published.ask(f"select embedding from main.scored_embeddings where task = '{name}' order by preference")
+    assert tuple(row["embedding"] for row in rows) == task(name).ranked
 
 
-def test_sql_names_no_task_that_is_neither_registered_nor_published(vocabulary, published):
-    rows = published.ask("select distinct task from main.published_metrics")
-    assert set(vocabulary) <= set(TASKS) | {row["task"] for row in rows}
+def test_preferences_count_from_1():
+    rows = scored_embeddings(["language_identification"])
+    assert [(row["embedding"], row["preference"]) for row in rows] == [("language", 1), ("sentence", 2)]
 
 
-def test_preferences_count_from_1(published):
-    rows = published.ask("select task, preference from main.scored_embeddings order by all")
-    for name in TASKS:
-        found = [row["preference"] for row in rows if row["task"] == name]
-        assert found == list(range(1, len(found) + 1))
+def test_a_task_from_outside_ranks_a_method_by_the_first_of_its_embeddings_that_the_method_has(warehouse):
+    far = [{"task": "far", "embedding": name} for name in ("residual", "sentence")]
+    far = [{**row, "preference": place} for place, row in enumerate(far, start=1)]
+    rows = [{"embedding": name, "value": value} for name, value in (("residual", 0.5), ("meaning", 0.6))]
+    metrics = [{**row, "task": "far"} for row in (*rows, {**RAW, "value": 0.4})]
+    warehouse.build(metrics=metrics, scored_embeddings=[*scored_embeddings(TASKS), *far])
+    board = warehouse.ask("select method, embedding, rank from leaderboard order by rank nulls last")
+    assert [tuple(row.values()) for row in board] == [
+        ("dream", "residual", 1),
+        ("raw", "sentence", 2),
+        ("dream", "meaning", None),
+    ]

@@ -74,12 +74,6 @@ def test_language_identification_ranks_a_method_without_language_embedding_by_it
     ]
 
 
-def test_a_task_that_no_sql_names_is_ranked_by_meaning_or_else_by_the_sentence_embedding(warehouse):
-    rows = [{"value": 0.5}, {**RAW, "value": 0.4}, {"embedding": "template", "value": 0.6}]
-    warehouse.build(metrics=[{**row, "task": "a_new_task"} for row in rows])
-    assert board(warehouse) == [("dream", "meaning", 1), ("raw", "sentence", 2), ("dream", "template", None)]
-
-
 def test_ranks_do_not_cross_encoders_or_directions(warehouse):
     warehouse.build(metrics=[{}, {"encoder": "xlmr"}, {"evaluated_on": "de-en"}])
     assert board(warehouse, "rank") == [(1,), (1,), (1,)]

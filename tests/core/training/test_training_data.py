@@ -315,7 +315,7 @@ def test_every_method_keeps_the_contract(name):
 
 
 def test_an_unknown_method_is_an_error_that_lists_the_known():
-    with pytest.raises(ConfigError, match=r"unknown method 'dreem'\. Choose one of raw, "):
+    with pytest.raises(ConfigError, match=r"unknown method 'dreem'; did you mean 'dream'\?; choose one of raw, "):
         heads.method("dreem")
 
 

@@ -1,0 +1,70 @@
+"""Parts by name, of the library and of a user's package."""
+
+import pytest
+
+from disent_core import corpora, heads
+from disent_core.errors import ConfigError
+from disent_core.evaluation import task
+from disent_core.heads.dream import METHOD as DREAM
+from disent_core.registry import find, is_import
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """Writes a module of a user's, and gives its name."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def write(name, text):
+        (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+        return name
+
+    return write
+
+
+@pytest.mark.parametrize("name", ["package.module", "module:PART", "package.module:PART"])
+def test_a_name_with_a_dot_or_a_colon_is_that_of_a_module(name):
+    assert is_import(name)
+
+
+@pytest.mark.parametrize("name", ["module", "../module", "a:b:c", ":PART", "module:", ".module", "a b.c", "1.2"])
+def test_no_other_name_is_imported(name):
+    assert not is_import(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("import not_installed_anywhere", "there is no module 'not_installed_anywhere'"),
+        ("def broken(:", "can't be imported, SyntaxError"),
+        ("from json import no_such_name", "can't be imported, ImportError"),
+        ("PART = no_such_name", "can't be imported, NameError"),
+        ("raise ValueError('no preset')", "can't be imported, ValueError: no preset"),
+    ],
+)
+def test_a_module_that_can_not_be_imported_says_why(package, text, found):
+    name = package("module_that_is_broken", text)
+    with pytest.raises(ConfigError, match=f"^part '{name}:PART': .*{found}"):
+        find("part", f"{name}:PART", {})
+
+
+def test_a_method_may_not_take_the_name_of_one_of_the_library(package):
+    text = "from dataclasses import replace\nfrom disent_core.heads.dream import METHOD as D\nMETHOD = replace(D)\n"
+    with pytest.raises(ConfigError, match="its name 'dream' is that of a method of disent; rename it"):
+        heads.method(package("another_dream", text) + ":METHOD")
+
+
+def test_a_method_of_the_library_may_be_named_by_its_module():
+    assert heads.method("disent_core.heads.dream:METHOD") is DREAM
+
+
+def test_a_task_may_not_take_the_name_of_one_of_the_library(package):
+    text = "from dataclasses import replace\nfrom disent_core.evaluation.tasks import sts\nTASK = replace(sts.TASK)\n"
+    with pytest.raises(ConfigError, match="its name 'sts' is that of a task of disent; rename it"):
+        task(package("another_sts", text) + ":TASK")
+
+
+def test_a_reader_that_lacks_something_is_told_what(package):
+    text = "class READER:\n    KIND, TRAINS, SHARES = 'bitext', True, None\n    def pairs(path): ...\n"
+    name = package("half_a_reader", text)
+    with pytest.raises(ConfigError, match="a reader of bitext must have content_hash, read_pairs; see"):
+        corpora.format_module(f"{name}:READER")
