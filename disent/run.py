@@ -179,8 +179,10 @@ class Head:
     def embed(self, texts: Sequence[str], *, language: str, seed: int | None = None) -> "dict[str, np.ndarray]":
         """Embed texts of one language.
 
-        A text of the corpora has the very vector that evaluation measures. Any other text is encoded now, by the
-        encoder of the head, and is kept nowhere.
+        For the texts of a task these are the very vectors that evaluation measures, to the bit with one thread. A text
+        that the run has never encoded is encoded now, by the encoder of the head, and is kept nowhere. Heads that
+        multiply matrices round by their shape: one text asked for alone may differ from the same text among others by
+        about 1e-6.
 
         Args:
             texts: at least one.

@@ -16,6 +16,8 @@ from disent_core.evaluation.contract import Texts
 from disent_core.experiment.evaluation import Embedder
 from disent_core.experiment.heads import load_head
 
+pytestmark = pytest.mark.end_to_end
+
 NEW = ["wake me up at nine", "an utterance that no corpus has"]
 
 
@@ -141,6 +143,12 @@ def test_a_name_that_does_not_exist_is_answered_by_those_that_do(run, arguments,
 def test_what_a_head_can_not_embed_is_a_clear_error(run, texts, options, message):
     with pytest.raises(ValueError, match=message):
         run.head("dream", pair="en-de").embed(texts, **options)
+
+
+def test_a_method_that_compares_tokens_has_no_vectors_to_give(copied):
+    copied.configure('methods = ["raw",', 'methods = ["bertscore", "raw",')
+    with pytest.raises(ValueError, match="bertscore compares texts by their tokens"):
+        opened(copied).head("bertscore").embed(NEW, language="en")
 
 
 def test_a_head_that_embeds_has_no_labels(run):

@@ -2,6 +2,8 @@
 
 import pytest
 
+import disent
+
 pytestmark = pytest.mark.end_to_end
 
 NAMES = """
@@ -62,3 +64,15 @@ def test_a_tagger_is_trained_anew_by_its_own_corpora_alone(project):
     project.materialize("+group:heads")
     changed = {head for head, content in project.weights().items() if content != before[head]}
     assert changed == {"tiny/entities/en"}
+
+
+def test_a_tagger_is_asked_from_python(project):
+    project.materialize('+key:"heads/tiny/entities"')
+    head = disent.open(project.config, home=project.home).head("entities", pair="en")
+    tags = head.label([["Ada1", "leaves", "Oslo1"], ["Ada2"]], language="en")
+    assert [len(sentence) for sentence in tags] == [3, 1]
+    assert {tag for sentence in tags for tag in sentence} <= {"O", "B-PER", "I-PER", "B-LOC", "I-LOC"}
+    with pytest.raises(ValueError, match="embeds nothing; ask label"):
+        head.embed(["Ada1 leaves Oslo1"], language="en")
+    with pytest.raises(ValueError, match="unknown language 'da'; choose one of en"):
+        head.label([["Ada1"]], language="da")
