@@ -23,6 +23,7 @@ from disent_core.optimisation.seeds import generator
 from disent_core.optimisation.steps import Terms
 from disent_core.training.data import SIDES, Batch, TrainingData, no_pairs
 from disent_core.training.needs import Need
+from disent_core.training.stacked import accuracy_at_1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,10 +117,8 @@ def shares_a_text(texts: Int[Tensor, "pairs 2"]) -> Bool[Tensor, "pairs pairs"]:
 
 def translation_accuracy(left: Float[Tensor, "pairs dim"], right: Float[Tensor, "pairs dim"]) -> float:
     """Share of texts whose nearest one of the other side is their translation, mean of both ways."""
-    similarity = F.normalize(left, dim=-1) @ F.normalize(right, dim=-1).T
-    own = torch.arange(len(left), device=left.device)
-    found = [(similarity.argmax(dim=dim) == own).double().mean() for dim in (0, 1)]
-    return float(torch.stack(found).mean())
+    left, right = F.normalize(left, dim=-1), F.normalize(right, dim=-1)
+    return (accuracy_at_1(left, right) + accuracy_at_1(right, left)) / 2
 
 
 def _tasks(data: TrainingData, config: TunedConfig, device: str) -> Callable[[int], TranslationTask]:

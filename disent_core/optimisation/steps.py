@@ -62,8 +62,9 @@ class TrainingTask(nn.Module, Generic[Batch]):
         return {}
 
     def kept(self) -> Tensors:
-        """What is kept of the best epoch: parameters of this module, by name."""
-        return {name: value for name, value in self.named_parameters() if value.requires_grad}
+        """What is kept of the best epoch: parameters that are trained, and buffers, by name."""
+        trained = {name: value for name, value in self.named_parameters() if value.requires_grad}
+        return trained | dict(self.named_buffers())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,15 +7,15 @@ import json
 import sys
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from disent_core.corpora.annotation import bracketed_slots, tag_tokens
 from disent_core.encoders.checkpoint import model_folder
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.encoders.fine_tunable import TunableEncoder
+from disent_core.heads.families.few_shot import Tagged
 from disent_core.heads.twosl.features import encode_items
-from disent_core.heads.twosl.spans import SpanItems, Tagged, span_items
+from disent_core.heads.twosl.spans import SpanItems, span_items
 from tests.benchmarks.encoding import MODEL, read_utterances, row
 from tests.benchmarks.negatives import DEFAULT_MASSIVE
 
@@ -34,13 +34,9 @@ def naive(encoder: TunableEncoder, items: SpanItems) -> torch.Tensor:
     encoder.eval()
     parts = []
     for texts in (items.masked, items.texts):
-        tokens = encoder.tokenise(texts)
-        parts.append(torch.cat([encoder(tokens, rows) for rows in np.split(*_blocks(len(texts)))]))
+        tokens = encoder.prepare(texts)
+        parts.append(torch.cat([encoder(tokens, rows) for rows in torch.arange(len(texts)).split(BATCH)]))
     return torch.cat(parts, dim=1)
-
-
-def _blocks(length: int) -> tuple[np.ndarray, np.ndarray]:
-    return np.arange(length), np.arange(BATCH, length, BATCH)
 
 
 def run(massive_tarball: Path = DEFAULT_MASSIVE) -> list[dict[str, object]]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 from disent_core import text
-from disent_core.encoders import huggingface
+from disent_core.encoders import huggingface, pretraining
 from disent_core.encoders.configured import LazyEncoder
 from disent_core.encoders.language_modelling import MASK_ID, ORDINARY, PAD, mask_tokens, plan_epoch
 from disent_core.encoders.pretraining import PretrainingTask, ScratchConfig, frozen, pretrain
@@ -109,6 +109,20 @@ def test_a_killed_run_leaves_no_model_and_a_finished_one_nothing_else(tmp_path, 
     assert not (tmp_path / "killed").exists()
     list(pretrain(TEXTS, config(), tmp_path / "killed", "cpu"))
     assert {path.name for path in tmp_path.iterdir()} == {"killed"}
+
+
+def test_a_run_that_was_killed_before_its_model_was_written_computes_nothing_again(tmp_path, monkeypatch):
+    def dies(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pretraining, "_publish", dies)
+        with pytest.raises(KeyboardInterrupt):
+            list(pretrain(TEXTS, config(), tmp_path / "killed", "cpu"))
+    assert computed(pretrain(TEXTS, config(), tmp_path / "killed", "cpu")) == 0
+    list(pretrain(TEXTS, config(), tmp_path / "whole", "cpu"))
+    for name in ("model.safetensors", "pretraining_loss.txt"):
+        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
 def test_a_finished_folder_is_left_alone_until_texts_or_configuration_change(tmp_path):
