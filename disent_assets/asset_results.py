@@ -15,7 +15,7 @@ import torch
 from disent_core.errors import DisentError
 from disent_core.experiment.result import CheckResult, StepResult
 from disent_core.report.style import png, png_made_of
-from disent_core.storage.files import remove_sealed, sealed_path, sound
+from disent_core.storage.checksums import checksummed_path, remove_with_checksum, verified
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -75,12 +75,12 @@ def pictures(made_of: str, drawings: Mapping[Path, Callable[[], "Figure | None"]
     """
     shown = {}
     for path, draw in drawings.items():
-        if sound(path) is None or png_made_of(path) != made_of:
+        if verified(path) is None or png_made_of(path) != made_of:
             drawn = draw()
             if drawn is None:
-                remove_sealed(path)
+                remove_with_checksum(path)
                 continue
-            with sealed_path(path) as beside:
+            with checksummed_path(path) as beside:
                 beside.write_bytes(png(drawn, made_of))
         shown[path.stem] = picture(path)
     return shown

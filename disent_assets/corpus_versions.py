@@ -20,7 +20,7 @@ from pathlib import Path
 from disent_core.errors import CorpusError
 from disent_core.experiment.corpora import content_hash, pair_hash, word_list_hash
 from disent_core.experiment.workspace import Workspace
-from disent_core.storage.files import write_text
+from disent_core.storage.atomic import write_text
 from disent_core.storage.tables import fingerprint
 
 log = logging.getLogger(__name__)

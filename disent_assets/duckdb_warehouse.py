@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from disent_assets.sql_folder import COMMENT, Relation, in_order, published_tables, relations
 from disent_core.errors import DisentError, TableError, located
-from disent_core.storage.files import sealed_path
+from disent_core.storage.checksums import checksummed_path
 from disent_core.storage.tables import SCHEMAS
 
 INPUTS = (
@@ -128,7 +128,7 @@ def build_warehouse(inputs: Mapping[str, Sequence[Path]], sql_root: Path, destin
 @contextmanager
 def _new_database(destination: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection to a new file beside `destination`, which takes its place if nothing is raised."""
-    with sealed_path(destination) as beside:
+    with checksummed_path(destination) as beside:
         connection = duckdb.connect(beside, config=_CLOSED)
         try:
             yield connection

@@ -21,7 +21,7 @@ from dagster._core.execution.plan.objects import StepFailureData
 from sqlalchemy.exc import DBAPIError
 
 from disent_core.errors import StorageError, located
-from disent_core.storage.files import locked, storage_errors
+from disent_core.storage.atomic import locked, storage_errors
 
 SETTINGS = Path(__file__).with_name("dagster.yaml")
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}

@@ -14,7 +14,8 @@ from disent_assets.resources import SQL
 from disent_core.experiment.result import Check, StepResult
 from disent_core.experiment.tables import refresh_vocabulary, stored_tables
 from disent_core.experiment.workspace import Workspace
-from disent_core.storage.files import locked, read_sealed, sound, unless_damaged, write_sealed_text
+from disent_core.storage.atomic import locked
+from disent_core.storage.checksums import ignore_damaged, read_verified, verified, write_checksummed_text
 from disent_core.storage.tables import content_of, fingerprint
 
 CODE_VERSION = "1"
@@ -44,13 +45,13 @@ def refresh_warehouse(workspace: Workspace) -> StepResult:
         wanted = fingerprint(CODE_VERSION, contents, _sql_hash())
         # Written after the swap: a run killed in between builds once more.
         record = workspace.warehouse.with_suffix(".json")
-        is_whole, written = sound(workspace.warehouse) is not None, unless_damaged(lambda: read_sealed(record))
+        is_whole, written = verified(workspace.warehouse) is not None, ignore_damaged(lambda: read_verified(record))
         if is_whole and written is not None and (last := json.loads(written))["inputs"] == wanted:
             return _result(last, is_reused=True)
         report = build_warehouse(inputs, SQL, workspace.warehouse)
         offending = {check.name: check.offending for check in report.checks}
         last = {"inputs": wanted, "checks": offending, "rows": dict(report.rows), "build_seconds": report.seconds}
-        write_sealed_text(record, json.dumps(last, indent=2) + "\n")
+        write_checksummed_text(record, json.dumps(last, indent=2) + "\n")
         return _result(last, is_reused=False)
 
 

@@ -12,7 +12,7 @@ from disent_core.experiment.evaluation import task_names
 from disent_core.experiment.workspace import Workspace
 from disent_core.report.document import PICTURES, Picture, Run, document
 from disent_core.report.papers import TABLE_VIEW
-from disent_core.storage.files import atomic_path
+from disent_core.storage.atomic import atomic_path
 
 Rows = list[dict[str, Any]]
 

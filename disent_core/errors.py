@@ -38,7 +38,7 @@ class TableError(DisentError):
 
 
 class DamagedError(TableError):
-    """A stored file is not as it was written, and was set aside."""
+    """A stored file is not as it was written, and was quarantined."""
 
 
 class StorageError(DisentError):

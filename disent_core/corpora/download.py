@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from disent_core.errors import CorpusError, located
 from disent_core.progress import Progress
-from disent_core.storage.files import locked, storage_errors
+from disent_core.storage.atomic import locked, storage_errors
 from disent_core.storage.tables import safe_part
 
 _LOG = logging.getLogger(__name__)

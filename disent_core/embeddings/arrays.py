@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 from jaxtyping import Float, Int
 
 from disent_core.errors import TableError, located
-from disent_core.storage.files import atomic_path, is_sound_folder, seal_folder
+from disent_core.storage.atomic import atomic_path
+from disent_core.storage.checksums import is_verified_folder, write_folder_checksums
 from disent_core.storage.tables import fingerprint, read_parquet
 
 KEY = np.dtype("S32")
@@ -112,7 +113,7 @@ def open_arrays(cache: Path, table: str, parts: Sequence[Path], source: Path) ->
         remedy = "Materialise the embeddings of this encoder and language first"
         raise TableError(located(source, None, "nothing is stored here", remedy))
     folder = cache / f"{table}-{fingerprint([part.name for part in parts])[:16]}"
-    if not is_sound_folder(folder):
+    if not is_verified_folder(folder):
         _publish(folder, partial(_build, parts=parts))
         _forget_older(folder, table)
     # Copy on write: torch takes no read-only memory, and the file stays as it is.
@@ -125,7 +126,7 @@ def _publish(folder: Path, build: Callable[[Path], None]) -> None:
         with atomic_path(folder) as beside:
             beside.mkdir()
             build(beside)
-            seal_folder(beside)
+            write_folder_checksums(beside)
     except OSError:
         if not folder.is_dir():
             raise

@@ -24,7 +24,8 @@ from disent_core.embeddings.arrays import KEY, StateTable, VectorTable, keys_arr
 from disent_core.encoders.contract import EncodedBatch, Encoder, FloatName
 from disent_core.errors import EncoderError
 from disent_core.progress import Progress
-from disent_core.storage.files import locked, sealed_path, unless_damaged
+from disent_core.storage.atomic import locked
+from disent_core.storage.checksums import checksummed_path, ignore_damaged
 from disent_core.storage.tables import fingerprint, safe_part, states_schema, vectors_schema
 
 logger = logging.getLogger(__name__)
@@ -75,14 +76,14 @@ class EmbeddingStore:
         """Keys of the texts that a table holds.
 
         Raises:
-            DamagedError: if a part is damaged. It has been set aside.
+            DamagedError: if a part is damaged. It has been quarantined.
         """
         return {key.decode() for part in self.parts(table) for key in self._part_keys(part).tolist()}
 
-    def set_damaged_aside(self) -> None:
+    def quarantine_damaged(self) -> None:
         """Check every part; the texts of damaged ones are missing then, and are encoded again."""
         for part in (*self.parts(VECTORS), *self.parts(STATES)):
-            unless_damaged(lambda part=part: self._part_keys(part))
+            ignore_damaged(lambda part=part: self._part_keys(part))
 
     def missing(self, keys: Iterable[str], *, states: bool) -> list[str]:
         """Keys, each once and in order, that have no vector yet (or no states, if `states`)."""
@@ -261,5 +262,5 @@ def _finite(values: np.ndarray) -> pa.Array:
 def _write_part(folder: Path, rows: pa.Table) -> None:
     """Floats hardly compress, so the fastest level, and no dictionary."""
     name = fingerprint(sorted(rows["text_key"].to_pylist()))[:16]
-    with sealed_path(folder / f"part-{name}.parquet", rows=len(rows)) as beside:
+    with checksummed_path(folder / f"part-{name}.parquet", rows=len(rows)) as beside:
         pq.write_table(rows, beside, compression="zstd", compression_level=1, use_dictionary=False)

@@ -11,7 +11,8 @@ from disent_core.encoders import huggingface, imported, pretraining
 from disent_core.encoders.checkpoint import DENSE, files_fingerprint, model_folder
 from disent_core.encoders.contract import Device, Encoder, EncoderFiles, Pooling
 from disent_core.errors import EncoderError, located
-from disent_core.storage.files import is_sound_folder, locked, read_sealed, unless_damaged, write_sealed_text
+from disent_core.storage.atomic import locked
+from disent_core.storage.checksums import ignore_damaged, is_verified_folder, read_verified, write_checksummed_text
 from disent_core.storage.tables import fingerprint
 
 
@@ -94,8 +95,8 @@ class LazyEncoder:
         return self.folder.with_suffix(".json")
 
     def _done(self) -> PretrainReport | None:
-        record = unless_damaged(lambda: read_sealed(self._record))
-        if record is None or not is_sound_folder(self.folder):
+        record = ignore_damaged(lambda: read_verified(self._record))
+        if record is None or not is_verified_folder(self.folder):
             return None
         last = json.loads(record)
         is_own = last["config"] == fingerprint(pretraining.identity(self.config))
@@ -112,7 +113,7 @@ class LazyEncoder:
             replayed = steps if epoch.is_replayed else replayed
         identity, loss = fingerprint(pretraining.identity(self.config)), pretraining.final_loss(self.folder)
         record = {"config": identity, "loss": loss, "texts": len(own)}
-        write_sealed_text(self._record, json.dumps(record) + "\n")
+        write_checksummed_text(self._record, json.dumps(record) + "\n")
         return PretrainReport(steps - replayed, loss, len(own))
 
     def _frozen(self) -> huggingface.HuggingFaceConfig:
@@ -126,11 +127,11 @@ class LazyEncoder:
 
 @lru_cache(maxsize=16)
 def _hashes(
-    folder: Path, pooling: Pooling, stamps: tuple[tuple[str, int, int], ...], is_sealed: bool
+    folder: Path, pooling: Pooling, stamps: tuple[tuple[str, int, int], ...], has_checksums: bool
 ) -> dict[str, str]:
     """Hashes of the model's files; they are read again when a file's time or size has changed."""
     del stamps  # part of the key only
-    if is_sealed and not is_sound_folder(folder):
-        remedy = "It was set aside. Materialise it again: it is pretrained anew"
+    if has_checksums and not is_verified_folder(folder):
+        remedy = "It was quarantined. Materialise it again to pretrain a new one"
         raise EncoderError(located(folder, None, "this model is not as it was written", remedy))
     return files_fingerprint(folder, pooling)

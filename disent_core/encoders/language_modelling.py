@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from disent_core.storage.files import sealed_path
+from disent_core.storage.checksums import checksummed_path
 
 Algorithm = Literal["unigram", "bpe"]
 SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
@@ -37,7 +37,7 @@ def train_tokeniser(texts: Sequence[str], algorithm: Algorithm, vocab_size: int,
     tokeniser.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
     )
-    with sealed_path(path) as beside:
+    with checksummed_path(path) as beside:
         tokeniser.save(str(beside))
 
 

@@ -34,7 +34,8 @@ from disent_core.matmul import arithmetic
 from disent_core.optimisation.optimiser import Optimiser, OptimiserConfig
 from disent_core.optimisation.seeds import seeded
 from disent_core.optimisation.steps import EpochReport, Terms, TrainingRun, TrainingTask, train
-from disent_core.storage.files import atomic_path, seal_folder, sound, write_text
+from disent_core.storage.atomic import atomic_path, write_text
+from disent_core.storage.checksums import verified, write_folder_checksums
 from disent_core.storage.tables import fingerprint
 
 CODE_VERSION = "1"
@@ -149,7 +150,7 @@ def pretrain(
     if _read_marker(folder) == made_from:
         return
     work = folder.with_name(f".{folder.name}.pretraining")
-    if _read_marker(work) != made_from or sound(work / _TOKENISER) is None:
+    if _read_marker(work) != made_from or verified(work / _TOKENISER) is None:
         shutil.rmtree(work, ignore_errors=True)
         every_text = [*texts, *(side for pair in pairs for side in pair)]
         train_tokeniser(every_text, config.tokeniser, config.vocab_size, work / _TOKENISER)
@@ -286,5 +287,5 @@ def _publish(task: PretrainingTask, config: ScratchConfig, work: Path, folder: P
         tokeniser.save_pretrained(beside)
         (beside / _LOSS).write_text(f"{float(task.last_loss)!r}\n")
         (beside / _MARKER).write_text(made_from)
-        seal_folder(beside)
+        write_folder_checksums(beside)
     shutil.rmtree(work)

@@ -16,7 +16,7 @@ from disent_core.corpora.languages import split_codes
 from disent_core.corpora.splits import draw_splits, limited
 from disent_core.experiment.result import Check, CheckResult, StepResult, result_of
 from disent_core.experiment.workspace import SENTENCE_PAIRS, UTTERANCES, Workspace
-from disent_core.storage.tables import SCHEMAS, Refreshed, fingerprint, read_table, refresh_table
+from disent_core.storage.tables import SCHEMAS, RefreshResult, fingerprint, read_table, refresh_table
 from disent_core.text import language_part
 
 CODE_VERSION = "1"
@@ -75,7 +75,7 @@ def refresh_utterances(workspace: Workspace, language: str) -> StepResult:
     return result_of(refreshed, checks=_check_utterances(paths))
 
 
-def _refresh(workspace: Workspace, corpus: CorpusConfig, language: str) -> Refreshed:
+def _refresh(workspace: Workspace, corpus: CorpusConfig, language: str) -> RefreshResult:
     path = workspace.corpus_path(corpus.name)
     locale = workspace.config.locales[corpus.name][language]
     content = content_hash(workspace, corpus, language)
@@ -135,7 +135,7 @@ def refresh_sentence_pairs(workspace: Workspace, pair: str) -> StepResult:
     return result_of(refreshed, checks=_check_pairs(paths))
 
 
-def _refresh_pairs(workspace: Workspace, corpus: CorpusConfig, pair: str) -> Refreshed:
+def _refresh_pairs(workspace: Workspace, corpus: CorpusConfig, pair: str) -> RefreshResult:
     path = workspace.corpus_path(corpus.name)
     return refresh_table(
         workspace.table(*SENTENCE_PAIRS, corpus.name, pair),

@@ -28,7 +28,7 @@ from disent_core.experiment.workspace import (
     Key,
     Workspace,
 )
-from disent_core.storage.files import atomic_path
+from disent_core.storage.atomic import atomic_path
 from disent_core.storage.tables import SCHEMAS, fingerprint, read_table
 from disent_core.text import text_keys
 from disent_core.training.needs import Need, TextPlan, texts_to_encode
@@ -150,7 +150,7 @@ def encode(workspace: Workspace, name: str, language: str) -> dict[str, StepResu
     """
     plan, lazy = text_plan(workspace, name, language), lazy_encoder(workspace, name)
     place = store(workspace, name, language)
-    place.set_damaged_aside()
+    place.quarantine_damaged()
     figures = _encode(lazy, language, place, plan)
     results = {
         table: _result(place, table, plan, lazy.fingerprint, figures) for table in tables_of(workspace.config, name)

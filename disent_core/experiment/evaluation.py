@@ -24,7 +24,7 @@ from disent_core.experiment.scopes import scopes
 from disent_core.experiment.workspace import Workspace
 from disent_core.heads.contract import TrainedLabeller, TrainedMethod
 from disent_core.heads.run import describe_head, settings_fingerprint
-from disent_core.storage.files import locked
+from disent_core.storage.atomic import locked
 from disent_core.storage.tables import SCHEMAS, content_of, fingerprint, read_table, refresh_table
 from disent_core.training.data import text_features
 
@@ -93,7 +93,7 @@ def refresh_metrics(workspace: Workspace, encoder: str, method: MethodConfig, en
         figures={"rankings": refreshed["rankings"].info.rows, **_headline(rows)},
         checks=[_check_intervals(rows)],
     )
-    return MeasuredMethod(**vars(result), metrics=rows, metrics_content=refreshed["metrics"].info.content)
+    return MeasuredMethod(**vars(result), metrics=rows, metrics_content=refreshed["metrics"].info.content_hash)
 
 
 def metrics_inputs(workspace: Workspace, encoder: str, method: MethodConfig, entry: str) -> str:

@@ -188,7 +188,7 @@ def require_trained(workspace: Workspace, run: HeadRun) -> None:
 
     Raises:
         TrainingError: if it has not been trained, or with other settings, seeds, code or another encoder.
-        DamagedError: if the file of its weights is damaged. It has been set aside.
+        DamagedError: if the file of its weights is damaged. It has been quarantined.
     """
     if not run.method.is_trained:
         return

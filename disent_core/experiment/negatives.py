@@ -13,7 +13,7 @@ from disent_core.experiment.workspace import POOL, UTTERANCES, Workspace
 from disent_core.negatives import BLEU_STATE_SCHEMA, bleu_state, pool
 from disent_core.storage.tables import (
     SCHEMAS,
-    Refreshed,
+    RefreshResult,
     content_of,
     fingerprint,
     read_info,
@@ -56,7 +56,7 @@ def _training_utterances(workspace: Workspace, language: str) -> int:
     return sum(pc.sum(pc.equal(split, "train")).as_py() or 0 for split in splits)
 
 
-def _refresh(workspace: Workspace, corpus: CorpusConfig, language: str) -> Refreshed:
+def _refresh(workspace: Workspace, corpus: CorpusConfig, language: str) -> RefreshResult:
     """The pool of one corpus; its scores are updated from the last run's, which gives what a fresh run gives."""
     settings = version(workspace.config)
     source = workspace.table(*UTTERANCES, corpus.name, language)
@@ -65,7 +65,7 @@ def _refresh(workspace: Workspace, corpus: CorpusConfig, language: str) -> Refre
     def make() -> pa.Table:
         utterances = read_table(source, SCHEMAS["utterances"])
         known = read_info(scores)
-        is_usable = known is not None and known.inputs == settings
+        is_usable = known is not None and known.inputs_hash == settings
         previous = read_table(scores, BLEU_STATE_SCHEMA) if is_usable else None
         state = bleu_state(utterances, workspace.config.negatives, previous)
         write_table(scores, state, BLEU_STATE_SCHEMA, inputs=settings)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from disent_core.storage.tables import Refreshed, fingerprint
+from disent_core.storage.tables import RefreshResult, fingerprint
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,12 @@ class StepResult:
 
 
 def result_of(
-    tables: Sequence[Refreshed], *, figures: Mapping[str, Any] | None = None, checks: Sequence[CheckResult] = ()
+    tables: Sequence[RefreshResult], *, figures: Mapping[str, Any] | None = None, checks: Sequence[CheckResult] = ()
 ) -> StepResult:
     """The result of a step that refreshed these tables."""
     return StepResult(
         rows=sum(table.info.rows for table in tables),
-        content=fingerprint(*(table.info.content for table in tables)),
+        content=fingerprint(*(table.info.content_hash for table in tables)),
         is_reused=all(table.is_reused for table in tables),
         figures=figures or {},
         checks=tuple(checks),

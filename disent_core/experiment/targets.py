@@ -24,7 +24,7 @@ from disent_core.experiment.workspace import (
     Key,
     Workspace,
 )
-from disent_core.storage.tables import SCHEMAS, Refreshed, content_of, fingerprint, read_table, refresh_table
+from disent_core.storage.tables import SCHEMAS, RefreshResult, content_of, fingerprint, read_table, refresh_table
 from disent_core.targets.aligned_pairs import LanguageTables, aligned_pairs, aligned_sentences
 from disent_core.targets.code_switching import CODE_VERSION as SWITCHING_VERSION
 from disent_core.targets.code_switching import code_switched, read_dictionary
@@ -80,7 +80,7 @@ def refresh_language(workspace: Workspace, key: Key, language: str) -> StepResul
     """
     target, code = OF_LANGUAGES[key], version(workspace.config, key)
 
-    def refresh(corpus: str) -> Refreshed:
+    def refresh(corpus: str) -> RefreshResult:
         source = workspace.table(*UTTERANCES, corpus, language)
         return refresh_table(
             workspace.table(*key, corpus, language),
@@ -112,7 +112,7 @@ def refresh_switched(workspace: Workspace, pair: str) -> StepResult:
     return result_of([_refresh_switched(workspace, corpus.name, pair) for corpus in corpora])
 
 
-def _refresh_switched(workspace: Workspace, corpus: str, pair: str) -> Refreshed:
+def _refresh_switched(workspace: Workspace, corpus: str, pair: str) -> RefreshResult:
     source, words = workspace.table(*SENTENCE_PAIRS, corpus, pair), word_list(workspace, pair)
 
     def make() -> pa.Table:

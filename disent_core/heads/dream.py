@@ -69,7 +69,7 @@ class DreamHead(LinearHead):
             pair, *partners = _cosines(encoded, "language")
             found["language_embedding"] = sum_of_means(1 - cosine for cosine in partners)
             logits = self.identity(both(encoded, "language_vectors"))
-            found["language_identification"] = 2 * similarity.identification(logits, both(encoded, "language")).mean()
+            found["language_identification"] = 2 * similarity.cross_entropy(logits, both(encoded, "language")).mean()
             if self.config.language_repulsion:
                 found["language_repulsion"] = pair.clamp_min(0).mean()
         return found

@@ -181,7 +181,7 @@ class EmuTask(IntentTask):
         others = batch["others"][:, -1] if "others" in batch else batch["rows"][:0]
         vectors, away = lookup(torch.cat([batch["rows"], others.clamp_min(0)])).split([count, len(others)])
         logits = self.classifier(contrastive.scaled_to(vectors, norm=config.alpha))
-        terms = {"classification": similarity.identification(logits, labels).mean()}
+        terms = {"classification": similarity.cross_entropy(logits, labels).mean()}
         if config.center_weight:
             terms["center"] = config.center_weight * self.center_loss(vectors, labels)
         if len(others):
@@ -197,7 +197,7 @@ class EmuTask(IntentTask):
             centers, _ = contrastive.class_means(vectors, labels, self.data.classes)
         distance = contrastive.center_distance(vectors, centers[labels])
         if config.centers == "running" and self.training:
-            self.centers = contrastive.moved_centers(centers, vectors.detach(), labels, rate=config.center_rate)
+            self.centers = contrastive.updated_centers(centers, vectors.detach(), labels, rate=config.center_rate)
         return distance.sum() if config.center_reduction == "sum" else distance.mean()
 
     def discriminator_loss(
@@ -206,7 +206,7 @@ class EmuTask(IntentTask):
         """Mean over the rows that are `present`; the discriminator lowers it, the encoder raises it."""
         assert self.discriminator is not None
         logits = self.discriminator(torch.cat([own, other])).squeeze(1).chunk(2)
-        form = {"ce_clip": contrastive.discrimination, "wgan": contrastive.critic_difference}
+        form = {"ce_clip": contrastive.binary_cross_entropy, "wgan": contrastive.critic_difference}
         values = form[self.config.disc_loss](*logits) * present
         return values.sum() / present.sum().clamp_min(1)
 

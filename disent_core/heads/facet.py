@@ -106,7 +106,7 @@ class FacetHead(Head):
         logits = self.language(encoded["role_vectors"][: len(SIDES)].flatten(0, 1))
         found = {
             "meaning_contrast": self.meaning_contrast(encoded),
-            "language_identification": similarity.identification(logits, labels).mean(),
+            "language_identification": similarity.cross_entropy(logits, labels).mean(),
         }
         if "template_contrast" not in self.config.without:
             found["template_contrast"] = self.template_contrast(encoded)

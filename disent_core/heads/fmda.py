@@ -103,7 +103,7 @@ class FmdaHead(Head):
     def identification(self, encoded: Batch) -> Float[Tensor, ""]:
         """L_lang."""
         labels = torch.cat([encoded[f"{side}_language"] for side in SIDES])
-        return 2 * similarity.identification(self.identity(encoded["language"].flatten(0, 1)), labels).mean()
+        return 2 * similarity.cross_entropy(self.identity(encoded["language"].flatten(0, 1)), labels).mean()
 
     def utterance_reconstruction(self, encoded: Batch) -> Float[Tensor, ""]:
         """L_utt: language, template and residual give the sentence vector."""

@@ -16,7 +16,7 @@ from disent_core.heads.families.frozen import FrozenHeadMethod
 from disent_core.heads.fmda import METHOD as FMDA
 from disent_core.heads.fmda import ROLES, FmdaConfig, FmdaHead, draws
 from disent_core.heads.modules.attention import of_role
-from disent_core.storage.files import remove_sealed
+from disent_core.storage.checksums import remove_with_checksum
 from disent_core.training.data import Batch, TrainingData
 from disent_core.training.epoch import Epoch
 from disent_core.training.needs import Need
@@ -122,7 +122,7 @@ class TwoStageMethod(FrozenHeadMethod[FmdaTwoStageConfig]):
     def save(self, checkpoint: Path, path: Path, description: Mapping[str, object]) -> str:
         """Write the best weights of stage 2; the checkpoint of stage 1 has done its service then."""
         content = super().save(checkpoint, path, description)
-        remove_sealed(_beginning(checkpoint))
+        remove_with_checksum(_beginning(checkpoint))
         return content
 
 

@@ -27,7 +27,7 @@ class SoftmaxTask(IntentTask):
     def terms(self, batch: Batch, lookup: Lookup) -> dict[str, Tensor]:
         """`classification`, in nats."""
         logits = self.classifier(lookup(batch["rows"]))
-        return {"classification": similarity.identification(logits, self.labels(batch["rows"])).mean()}
+        return {"classification": similarity.cross_entropy(logits, self.labels(batch["rows"])).mean()}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -74,13 +74,13 @@ class MeatHead(LinearHead):
     def _adversarial(self, encoded: Batch) -> Tensor:
         meaning = both(encoded, "meaning_vectors")
         if self.config.adversarial == "uniform_ce":
-            return similarity.confusion(self.discriminator(meaning))
+            return similarity.uniform_cross_entropy(self.discriminator(meaning))
         if self.config.adversarial == "negative_ce":
             return -self._identified(encoded, meaning)
         return self._identified(encoded, _reversed(meaning))
 
     def _identified(self, encoded: Batch, meaning: Tensor) -> Tensor:
-        return similarity.identification(self.discriminator(meaning), both(encoded, "language"))
+        return similarity.cross_entropy(self.discriminator(meaning), both(encoded, "language"))
 
 
 def _reversed(rows: Tensor) -> Tensor:

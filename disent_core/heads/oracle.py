@@ -142,10 +142,10 @@ class OracleHead(Head):
         if chosen.leakage:
             form = self.config.separation or chosen.leakage
             cosines = (similarity.cosine(*both) for both in zip(meaning, language, strict=True))
-            held_down += [similarity.separation(cosine, form=form) for cosine in cosines]
+            held_down += [similarity.orthogonality_penalty(cosine, form=form) for cosine in cosines]
         if chosen.languages:
             form = self.config.separation or chosen.languages
-            held_down.append(similarity.separation(similarity.cosine(*language), form=form))
+            held_down.append(similarity.orthogonality_penalty(similarity.cosine(*language), form=form))
         return sum_of_means(held_down)
 
 

@@ -15,7 +15,14 @@ from disent_core.errors import TrainingError
 from disent_core.heads.contract import Method
 from disent_core.progress import Progress
 from disent_core.settings import Settings
-from disent_core.storage.files import check_seal, locked, remove_sealed, sound, unless_damaged, write_sealed_text
+from disent_core.storage.atomic import locked
+from disent_core.storage.checksums import (
+    ignore_damaged,
+    remove_with_checksum,
+    verified,
+    verify_checksum,
+    write_checksummed_text,
+)
 from disent_core.storage.tables import SCHEMAS, TableInfo, fingerprint, read_info, write_table
 from disent_core.storage.weights import describe_weights
 from disent_core.training.data import TrainingData
@@ -115,9 +122,9 @@ def describe_head(weights: Path) -> tuple[Mapping[str, Any], str] | None:
     """What a file of weights says of itself, and the fingerprint of its weights; None where there is none.
 
     Raises:
-        DamagedError: if the file is not as it was written. It has been set aside.
+        DamagedError: if the file is not as it was written. It has been quarantined.
     """
-    if check_seal(weights) is None:
+    if verify_checksum(weights) is None:
         return None
     return describe_weights(weights)
 
@@ -137,12 +144,12 @@ def train_head(run: HeadRun, files: HeadFiles, open_data: Callable[[], TrainingD
 
 def _done(run: HeadRun, files: HeadFiles) -> HeadReport | None:
     """The head on disk, if it is of this run and whole."""
-    done = unless_damaged(lambda: describe_head(files.weights))
-    curve = unless_damaged(lambda: read_info(files.curve))
-    described = sound(files.description)
+    done = ignore_damaged(lambda: describe_head(files.weights))
+    curve = ignore_damaged(lambda: read_info(files.curve))
+    described = verified(files.description)
     if done is None or curve is None or described is None:  # after all three, so that each damaged one is named
         return None
-    if not done[0]["inputs"] == curve.inputs == run.inputs:
+    if not done[0]["inputs"] == curve.inputs_hash == run.inputs:
         return None
     began_with = done[0].get("began_with")
     return HeadReport(done[1], epochs=0, steps=0, seconds=0.0, curve=curve, is_reused=True, began_with=began_with)
@@ -152,7 +159,7 @@ def _earlier(run: HeadRun, files: HeadFiles) -> str | None:
     """Fingerprint of the weights that a warm start begins with; None where it is none."""
     if not run.method.starts_warm(run.settings):
         return None
-    found = unless_damaged(lambda: describe_head(files.weights))
+    found = ignore_damaged(lambda: describe_head(files.weights))
     if found is None or found[0].get("kin") != run.kin:
         log.info("%s: no weights to start warm from, it starts anew", run.title)
         return None
@@ -177,9 +184,9 @@ def _train_head(run: HeadRun, files: HeadFiles, open_data: Callable[[], Training
         "kin": run.kin,
         "began_with": began_with,
     }
-    write_sealed_text(files.description, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
+    write_checksummed_text(files.description, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
     content = run.method.save(files.checkpoint, files.weights, description)
-    remove_sealed(files.checkpoint)
+    remove_with_checksum(files.checkpoint)
     return HeadReport(
         content=content,
         epochs=sum(not epoch.is_replayed for epoch in epochs),

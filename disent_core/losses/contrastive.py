@@ -37,7 +37,7 @@ def class_means(
     return sums / counts.clamp_min(1).unsqueeze(1), counts
 
 
-def moved_centers(
+def updated_centers(
     centers: Float[Tensor, "classes dim"],
     vectors: Float[Tensor, "batch dim"],
     labels: Int[Tensor, " batch"],
@@ -50,7 +50,7 @@ def moved_centers(
     return centers - rate * counts * (centers - means) / (1 + counts)
 
 
-def discrimination(own: Float[Tensor, " batch"], other: Float[Tensor, " batch"]) -> Float[Tensor, " batch"]:
+def binary_cross_entropy(own: Float[Tensor, " batch"], other: Float[Tensor, " batch"]) -> Float[Tensor, " batch"]:
     """Cross-entropy of a discriminator's logits, label 1 for `own` and 0 for `other`, in nats (EMU, Eq. 3)."""
     return F.softplus(-own) + F.softplus(other)
 

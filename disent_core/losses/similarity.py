@@ -45,17 +45,19 @@ def squared_error(
     return F.mse_loss(prediction, target, reduction="none").mean(dim=-1)
 
 
-def identification(logits: Float[Tensor, "batch classes"], labels: Int[Tensor, " batch"]) -> Float[Tensor, " batch"]:
+def cross_entropy(logits: Float[Tensor, "batch classes"], labels: Int[Tensor, " batch"]) -> Float[Tensor, " batch"]:
     """Cross-entropy of a classifier, in nats (language identification in DREAM, MEAT and FMDA)."""
     return F.cross_entropy(logits, labels, reduction="none")
 
 
-def confusion(logits: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
+def uniform_cross_entropy(logits: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
     """Cross-entropy with the uniform distribution, in nats, at least log classes (MEAT, L_A): nothing to tell apart."""
     return -logits.log_softmax(dim=-1).mean(dim=-1)
 
 
-def separation(cosines: Float[Tensor, " batch"], *, form: Literal["hinge", "abs", "square"]) -> Float[Tensor, " batch"]:
+def orthogonality_penalty(
+    cosines: Float[Tensor, " batch"], *, form: Literal["hinge", "abs", "square"]
+) -> Float[Tensor, " batch"]:
     """How far two rows of that cosine similarity are from orthogonal, 0 to 1; the hinge lets it be negative."""
     if form == "hinge":
         return cosines.clamp_min(0)

@@ -9,7 +9,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from disent_core.storage.files import sealed_path, sound
+from disent_core.storage.checksums import checksummed_path, verified
 
 
 def write_checkpoint(path: Path, run: str, state: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
@@ -22,13 +22,13 @@ def write_checkpoint(path: Path, run: str, state: Mapping[str, Any], tensors: Ma
         tensors: on any device.
     """
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    with sealed_path(path) as beside:
+    with checksummed_path(path) as beside:
         save_file(plain, beside, metadata={"run": run, "state": json.dumps(state)})
 
 
 def read_checkpoint(path: Path, run: str, device: str = "cpu") -> tuple[Any, dict[str, Tensor]] | None:
     """State and tensors as `write_checkpoint` got them; None where there are none of this run, or they are damaged."""
-    if sound(path) is None:
+    if verified(path) is None:
         return None
     with safe_open(path, framework="pt", device=device) as file:
         told = file.metadata()

@@ -1,11 +1,12 @@
-"""The tables: where they lie, how they are written, read and fingerprinted.
+"""Write, read and fingerprint tables, and give their paths.
 
-A table is a Parquet file (zstd) per partition, with a manifest (see `disent_core.storage.files`) that has two hashes:
+A table has one Parquet file (zstd) per partition, whose manifest (see `disent_core.storage.checksums`) has two hashes:
 
-* `inputs`: of everything the content was made from. Equal inputs: nothing to recompute.
-* `content`: of the rows themselves, whatever wrote the bytes. Equal content: nothing downstream is stale.
+* `inputs`: hash of everything the rows were made from. If it is unchanged, nothing is recomputed.
+* `content`: hash of the rows themselves, independent of the Parquet writer. If it is unchanged, nothing downstream is
+  stale.
 
-Both stand in the file's footer as well, for who has nothing but the file.
+The footer of the file repeats both, for readers that have the file alone.
 """
 
 import hashlib
@@ -22,11 +23,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from disent_core.errors import TableError, located
-from disent_core.storage.files import check_seal, locked, read_sealed, sealed_path, unless_damaged
+from disent_core.storage.atomic import locked
+from disent_core.storage.checksums import checksummed_path, ignore_damaged, read_verified, verify_checksum
 from disent_core.storage.schemas import SCHEMAS, states_schema, vectors_schema
 
 __all__ = [
-    "SCHEMAS", "Refreshed", "TableInfo", "conform", "content_fingerprint", "content_of", "fingerprint", "read_info",
+    "SCHEMAS", "RefreshResult", "TableInfo", "conform", "content_fingerprint", "content_of", "fingerprint", "read_info",
     "read_parquet", "read_table", "refresh_table", "rows_of", "rows_table", "safe_part", "states_schema", "table_path",
     "vectors_schema", "write_table",
 ]  # fmt: skip
@@ -37,8 +39,8 @@ class TableInfo:
     """What the manifest of a stored table says of it."""
 
     rows: int
-    inputs: str
-    content: str
+    inputs_hash: str
+    content_hash: str
 
 
 # --- where tables lie -------------------------------------------------------------------------------------
@@ -161,46 +163,49 @@ def write_table(path: Path, table: pa.Table, schema: pa.Schema, *, inputs: str) 
     table = conform(table, schema, path.stem)
     content = content_fingerprint(table)
     stamped = table.replace_schema_metadata({_INPUTS: inputs.encode(), _CONTENT: content.encode()})
-    with sealed_path(path, rows=table.num_rows, inputs=inputs, content=content) as beside:
+    with checksummed_path(path, rows=table.num_rows, inputs=inputs, content=content) as beside:
         pq.write_table(stamped, beside, compression="zstd")
-    return TableInfo(rows=table.num_rows, inputs=inputs, content=content)
+    return TableInfo(rows=table.num_rows, inputs_hash=inputs, content_hash=content)
 
 
 @dataclass(frozen=True)
-class Refreshed:
+class RefreshResult:
     """A table after `refresh_table`; `is_reused` where its inputs had not changed and nothing was computed."""
 
     info: TableInfo
     is_reused: bool
 
 
-def refresh_table(path: Path, schema: pa.Schema, *, inputs: str, make: Callable[[], pa.Table]) -> Refreshed:
+def refresh_table(path: Path, schema: pa.Schema, *, inputs: str, make: Callable[[], pa.Table]) -> RefreshResult:
     """Make and write the partition, unless one made from equal inputs lies there already.
 
-    A damaged one is set aside and made anew. Of two runs that want the same one makes it and the other waits.
+    A damaged partition is quarantined and rebuilt. If two runs need the same partition, one makes it and the other
+    waits.
     """
-    if (info := unless_damaged(lambda: read_info(path))) is not None and info.inputs == inputs:
-        return Refreshed(info, is_reused=True)
+    if (info := ignore_damaged(lambda: read_info(path))) is not None and info.inputs_hash == inputs:
+        return RefreshResult(info, is_reused=True)
     with locked(path):
-        if (info := unless_damaged(lambda: read_info(path))) is not None and info.inputs == inputs:
-            return Refreshed(info, is_reused=True)
-        return Refreshed(write_table(path, make(), schema, inputs=inputs), is_reused=False)
+        if (info := ignore_damaged(lambda: read_info(path))) is not None and info.inputs_hash == inputs:
+            return RefreshResult(info, is_reused=True)
+        return RefreshResult(write_table(path, make(), schema, inputs=inputs), is_reused=False)
 
 
 def read_info(path: Path) -> TableInfo | None:
     """What the manifest says, once the file was found to be as it says; None where there is no such table.
 
     Raises:
-        DamagedError: if the file is not as it was written. It has been set aside.
+        DamagedError: if the file is not as it was written. It has been quarantined.
     """
-    seal = check_seal(path)
-    return None if seal is None else TableInfo(**seal.facts)
+    entry = verify_checksum(path)
+    if entry is None:
+        return None
+    return TableInfo(entry.facts["rows"], entry.facts["inputs"], entry.facts["content"])
 
 
 def content_of(path: Path) -> str | None:
     """Content fingerprint of a stored table, None where there is none."""
     info = read_info(path)
-    return info and info.content
+    return info and info.content_hash
 
 
 def read_table(path: Path, schema: pa.Schema, columns: Sequence[str] | None = None) -> pa.Table:
@@ -220,7 +225,7 @@ def read_parquet(path: Path, remedy: str, columns: list[str] | None = None) -> p
     Raises:
         TableError: if it is missing (for which there is the remedy), lacks a column, or is damaged.
     """
-    data = read_sealed(path)
+    data = read_verified(path)
     if data is None:
         raise TableError(located(path, None, "this table does not exist", remedy))
     file = pq.ParquetFile(pa.BufferReader(data))

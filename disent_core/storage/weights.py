@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from disent_core.errors import TrainingError, located
-from disent_core.storage.files import sealed_path
+from disent_core.storage.checksums import checksummed_path
 
 Weights = dict[str, Tensor]
 
@@ -26,7 +26,7 @@ def save_weights(path: Path, tensors: Mapping[str, Tensor], description: Mapping
     for name, value in plain.items():
         digest.update(name.encode() + value.numpy().tobytes())
     content = digest.hexdigest()[:32]
-    with sealed_path(path) as beside:
+    with checksummed_path(path) as beside:
         save_file(plain, beside, metadata={"disent": json.dumps(description), "content": content})
     return content
 

@@ -3,7 +3,7 @@
     python tests/end_to_end/faults.py --kills 200 --writes 60 --damages 40 --clocks 4 --seed 1
 
 After each fault the lineage is run again, and must end with just what an undisturbed run has made, to the bit, and
-leave nothing of the fault behind but what it set aside. Every run is a process of its own, forked from one that has
+leave nothing of the fault behind but what it quarantined. Every run is a process of its own, forked from one that has
 loaded everything, so that a run of ten seconds takes ten seconds.
 """
 

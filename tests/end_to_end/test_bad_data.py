@@ -11,7 +11,7 @@ import pytest
 from click.testing import Result
 from conftest import Project
 
-from disent_core.storage.files import sealed_path
+from disent_core.storage.checksums import checksummed_path
 
 pytestmark = pytest.mark.end_to_end
 
@@ -118,7 +118,7 @@ def poison(project: Project, table: str) -> None:
         kind = rows.schema.field(1).type
         flat = np.full(len(rows) * kind.list_size, np.nan, dtype=kind.value_type.to_pandas_dtype())
         column = pa.FixedSizeListArray.from_arrays(pa.array(flat, from_pandas=False), kind.list_size)
-        with sealed_path(part) as beside:
+        with checksummed_path(part) as beside:
             pq.write_table(rows.set_column(1, rows.schema.field(1), column.cast(kind)), beside)
     shutil.rmtree(project.home / "cache")
     shutil.rmtree(project.home / "tables" / "evaluation")
@@ -150,7 +150,7 @@ def test_a_reader_of_a_damaged_table_names_it_and_the_next_run_makes_it_anew(cop
     (copied.home / "heads" / "tiny" / "dream" / "en-de.safetensors").unlink()
     result = copied.disent("materialize", "key:heads/tiny/dream", "--partition", "en-de")
     assert result.exit_code == 1
-    assert complaint(result).startswith(f"{table}: this file is not as it was written. It was set aside")
+    assert complaint(result).startswith(f"{table}: this file is not as it was written. It was quarantined")
     copied.materialize("--partition", "en-de")
     assert whole(copied) == before
     assert copied.weights() == weights

@@ -15,7 +15,7 @@ from disent_core.embeddings import store as embeddings
 from disent_core.embeddings.store import STATES, VECTORS, EmbeddingStore
 from disent_core.encoders.contract import EncodedBatch
 from disent_core.errors import DamagedError, EncoderError, TableError
-from disent_core.storage.files import sealed_path
+from disent_core.storage.checksums import checksummed_path
 from disent_core.text import text_key
 
 DIM = 6
@@ -214,7 +214,7 @@ def test_a_text_that_two_runs_stored_at_once_counts_once(store, encoder):
     store.encode_missing(encoder, by_key("play", "stop"), state_keys=by_key("play", "stop"))
     for table in (VECTORS, STATES):
         (part,) = store.parts(table)
-        with sealed_path(part.with_name("part-copy.parquet")) as copy:
+        with checksummed_path(part.with_name("part-copy.parquet")) as copy:
             pq.write_table(pq.read_table(part, partitioning=None).slice(0, 1), copy)
     assert len(store.open_vectors().keys) == 2
     states = store.open_states()
@@ -238,7 +238,7 @@ def test_a_damaged_part_is_named_with_a_remedy(store, encoder):
     (part,) = store.parts(VECTORS)
     part.write_bytes(part.read_bytes()[:-20])
     fresh = EmbeddingStore(store._home, encoder="counting", fingerprint="f" * 32, language="en")
-    with pytest.raises(DamagedError, match=rf"{part.name}: this file is not as it was written.*set aside"):
+    with pytest.raises(DamagedError, match=rf"{part.name}: this file is not as it was written.*quarantined"):
         fresh.missing(by_key("play"), states=False)
 
 
@@ -249,7 +249,7 @@ def test_texts_of_a_damaged_part_are_encoded_again_and_those_of_others_not(store
     before = vectors_of(store, by_key("play", "stop"))
     damaged.write_bytes(b"x" + damaged.read_bytes()[1:])
     again = EmbeddingStore(store._home, encoder="counting", fingerprint="f" * 32, language="en")
-    again.set_damaged_aside()
+    again.quarantine_damaged()
     assert again.encode_missing(encoder, by_key("play", "stop")).encoded == 1
     np.testing.assert_array_equal(vectors_of(again, by_key("play", "stop")), before)
 

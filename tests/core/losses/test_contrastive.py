@@ -63,7 +63,7 @@ def test_class_means_equal_a_loop_and_are_zero_without_rows():
 
 def test_moved_centers_equal_a_loop_over_classes_and_rows():
     rows, centers = vectors(1), vectors(2, CLASSES + 1, DIM)
-    found = contrastive.moved_centers(centers, rows, labels(), rate=0.5)
+    found = contrastive.updated_centers(centers, rows, labels(), rate=0.5)
     for label, center in enumerate(centers.tolist()):
         own = [row for row, its in zip(rows.tolist(), LABELS, strict=True) if its == label]
         step = [sum(c - row[d] for row in own) / (1 + len(own)) for d, c in enumerate(center)]
@@ -75,7 +75,7 @@ def test_discrimination_equals_two_cross_entropies():
     sigmoid = lambda x: 1 / (1 + math.exp(-x))  # noqa: E731
     pairs = zip(own.tolist(), other.tolist(), strict=True)
     expected = [-math.log(sigmoid(a)) - math.log(1 - sigmoid(b)) for a, b in pairs]
-    close(contrastive.discrimination(own, other), expected)
+    close(contrastive.binary_cross_entropy(own, other), expected)
 
 
 def test_a_critics_difference_is_that_of_its_two_values():

@@ -50,7 +50,7 @@ def test_identification_equals_minus_log_of_the_labels_share(seed, size):
         -math.log(math.exp(row[label]) / sum(math.exp(value) for value in row))
         for row, label in zip(logits.tolist(), labels.tolist(), strict=True)
     ]
-    assert similarity.identification(logits, labels).tolist() == pytest.approx(expected)
+    assert similarity.cross_entropy(logits, labels).tolist() == pytest.approx(expected)
 
 
 @given(seeds, sizes)

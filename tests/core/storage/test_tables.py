@@ -205,8 +205,8 @@ def test_what_was_written_is_read(tmp_path):
     info = write_table(tmp_path / "pool.parquet", table, POOL, inputs="abc")
     assert read_table(tmp_path / "pool.parquet", POOL).equals(table)
     assert read_info(tmp_path / "pool.parquet") == info
-    assert (info.rows, info.inputs, info.content) == (2, "abc", content_fingerprint(table))
-    assert content_of(tmp_path / "pool.parquet") == info.content
+    assert (info.rows, info.inputs_hash, info.content_hash) == (2, "abc", content_fingerprint(table))
+    assert content_of(tmp_path / "pool.parquet") == info.content_hash
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
@@ -253,7 +253,7 @@ def test_a_damaged_table_is_an_error_with_a_remedy(tmp_path, damage):
             "overwritten": content[:4] + b"\xff" * half + content[4 + half :],
         }[damage]
     )
-    with pytest.raises(DamagedError, match=r"pool\.parquet: this file is not as it was written.*set aside"):
+    with pytest.raises(DamagedError, match=r"pool\.parquet: this file is not as it was written.*quarantined"):
         read_table(path, POOL)
 
 
@@ -281,7 +281,7 @@ def test_a_table_of_equal_inputs_is_not_made_again(tmp_path):
     states = [refresh_table(path, POOL, inputs=inputs, make=make) for inputs in ("a", "a", "b", "a")]
     assert [state.is_reused for state in states] == [False, True, False, False]
     assert len(made) == 3
-    assert len({state.info.content for state in states}) == 1
+    assert len({state.info.content_hash for state in states}) == 1
 
 
 def test_a_damaged_table_is_made_again(tmp_path):

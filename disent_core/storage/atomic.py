@@ -1,0 +1,171 @@
+"""Write files atomically and lock them.
+
+A new file is written under a temporary name in the folder of its target, flushed to disk, and then renamed, so
+readers see either the old file or the complete new one.
+"""
+
+import errno
+import fcntl
+import logging
+import os
+import re
+import shutil
+import socket
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+
+from safetensors import SafetensorError
+
+from disent_core.errors import StorageError, located
+
+log = logging.getLogger(__name__)
+
+_TEMPORARY = re.compile(r"\..*\.(?P<host>[^.]*)-(?P<process>\d+)-[0-9a-f]{32}\.tmp(\..*)?")
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_ERROR_NUMBER = re.compile(r"(?:os error|errno:?) (\d+)")
+
+
+@contextmanager
+def atomic_path(path: Path) -> Iterator[Path]:
+    """Yield a temporary path in the same folder; on success it is flushed to disk and renamed to `path`.
+
+    Either the complete file (or folder) appears under `path` or nothing changes: on any error the temporary file is
+    removed. Temporary files that killed processes of this machine left in the folder are removed as well.
+
+    Raises:
+        StorageError: if the disk is full or fails.
+    """
+    with replacing(path, nullcontext) as temporary:
+        yield temporary
+
+
+@contextmanager
+def replacing(path: Path, publishing: Callable[[Path], AbstractContextManager[object]]) -> Iterator[Path]:
+    """As `atomic_path`, and rename inside the context `publishing(temporary)`."""
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_leftovers(path.parent)
+        temporary = path.with_name(f".{path.name}.{_host()}-{os.getpid()}-{uuid.uuid4().hex}.tmp")
+        try:
+            yield temporary
+            _flush_all(temporary)
+            with publishing(temporary):
+                os.replace(temporary, path)  # noqa: PTH105 - the atomicity of os.replace is the point
+            _flush(path.parent)
+        finally:
+            remove_path(temporary)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a UTF-8 file atomically."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def remove_path(path: Path) -> None:
+    """Remove a file or a whole folder, if it exists."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+@contextmanager
+def storage_errors(path: Path) -> Iterator[None]:
+    """Report a full or failing disk in one line that names the file; other errors pass.
+
+    Raises:
+        StorageError: instead of the operating system's error.
+    """
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        number = _error_number(error)
+        if number in _FULL:
+            free = shutil.disk_usage(_existing_parent(path)).free / 1e6
+            problem = f"there is no space left for this file ({free:.0f} MB free)"
+            remedy = "No complete file is lost: free space and start the same run again"
+        elif number == errno.EIO:
+            problem = "the disk fails to read or write this file"
+            remedy = "No complete file is lost: check the disk and start the same run again"
+        else:
+            raise
+        raise StorageError(located(path, None, problem, remedy)) from error
+
+
+def _error_number(error: Exception) -> int | None:
+    """Number of an operating system's error; some libraries give it in their message only."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno
+    if "No space left on device" in str(error):
+        return errno.ENOSPC
+    match = _ERROR_NUMBER.search(str(error))
+    return int(match[1]) if match else None
+
+
+def _existing_parent(path: Path) -> Path:
+    return next(folder for folder in path.absolute().parents if folder.is_dir())
+
+
+def _host() -> str:
+    return re.sub(r"[^A-Za-z0-9]", "_", socket.gethostname())
+
+
+def _remove_leftovers(folder: Path) -> None:
+    for file in os.scandir(folder):
+        match = _TEMPORARY.fullmatch(file.name)
+        if match and match["host"] == _host() and not _is_alive(int(match["process"])):
+            remove_path(Path(file.path))
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _flush_all(path: Path) -> None:
+    for below in sorted(path.rglob("*")) if path.is_dir() else ():
+        _flush(below)
+    _flush(path)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# --- locks ------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Hold an exclusive lock on an existing folder."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock on the file; a second process waits. A killed process leaves no lock."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_name(f".{path.name}.lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            log.info("%s is being made by another run: waiting for it", path)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,143 @@
+"""Files are written atomically, and locked by one process at a time."""
+
+import errno
+import multiprocessing
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from disent_core.errors import StorageError
+from disent_core.storage.atomic import atomic_path, locked, write_text
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_that_fails_half_way_leaves_the_old_one_and_nothing_else(tmp_path):
+    path = tmp_path / "file"
+    write_text(path, "old")
+
+    def fail():
+        with atomic_path(path) as temporary:
+            temporary.write_text("half")
+            raise RuntimeError("something is wrong")
+
+    with pytest.raises(RuntimeError, match="something is wrong"):
+        fail()
+    assert path.read_text() == "old"
+    assert names(tmp_path) == ["file"]
+
+
+def test_a_folder_that_fails_half_way_leaves_nothing(tmp_path):
+    def fail():
+        with atomic_path(tmp_path / "folder") as temporary:
+            temporary.mkdir()
+            (temporary / "part").write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert names(tmp_path) == []
+
+
+def test_readers_see_the_old_file_until_the_new_one_is_complete(tmp_path):
+    path = tmp_path / "file"
+    write_text(path, "old")
+    with atomic_path(path) as temporary:
+        temporary.write_text("new")
+        assert path.read_text() == "old"
+        assert temporary.parent == path.parent
+    assert path.read_text() == "new"
+
+
+def test_an_open_file_is_undisturbed_by_its_replacement(tmp_path):
+    path = tmp_path / "file"
+    write_text(path, "old")
+    with path.open() as reader:
+        write_text(path, "new")
+        assert reader.read() == "old"
+
+
+def die_in_the_middle(path):
+    with atomic_path(path) as temporary:
+        temporary.write_text("half")
+        os._exit(1)
+
+
+def test_the_next_write_to_a_folder_removes_what_a_killed_process_left_there(tmp_path):
+    process = multiprocessing.get_context("fork").Process(target=die_in_the_middle, args=(tmp_path / "one",))
+    process.start()
+    process.join()
+    assert len(names(tmp_path)) == 1
+    write_text(tmp_path / "other", "whole")
+    assert names(tmp_path) == ["other"]
+
+
+def test_temporary_files_of_a_living_process_are_left_alone(tmp_path):
+    with atomic_path(tmp_path / "one") as temporary:
+        temporary.write_text("1")
+        write_text(tmp_path / "other", "2")
+    assert names(tmp_path) == ["one", "other"]
+
+
+def test_other_errors_of_the_system_pass(tmp_path):
+    (tmp_path / "folder").write_text("a file")
+    with pytest.raises(FileExistsError):
+        write_text(tmp_path / "folder" / "file", "x")
+
+
+def test_free_space_is_reported_for_the_disk_where_the_folder_will_be(tmp_path, monkeypatch):
+    asked = []
+    real = shutil.disk_usage
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: asked.append(Path(path)) or real(path))
+
+    def fail():
+        with atomic_path(tmp_path / "a" / "b" / "file"):
+            raise OSError(errno.ENOSPC, "full")
+
+    with pytest.raises(StorageError):
+        fail()
+    assert asked == [tmp_path / "a" / "b"]
+
+
+# --- locks ------------------------------------------------------------------------------------------------
+
+
+def count_up(path):
+    with locked(path):
+        value = int(path.read_text())
+        time.sleep(0.02)
+        path.write_text(str(value + 1))
+
+
+def test_a_lock_admits_one_process_at_a_time(tmp_path):
+    path = tmp_path / "counter"
+    path.write_text("0")
+    processes = [multiprocessing.get_context("fork").Process(target=count_up, args=(path,)) for _ in range(8)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert path.read_text() == "8"
+
+
+def hold(path, held):
+    with locked(path):
+        held.set()
+        time.sleep(60)
+
+
+def test_a_killed_process_leaves_no_lock(tmp_path):
+    context = multiprocessing.get_context("fork")
+    held = context.Event()
+    process = context.Process(target=hold, args=(tmp_path / "file", held))
+    process.start()
+    assert held.wait(10)
+    process.kill()
+    process.join()
+    with locked(tmp_path / "file"):
+        pass
