@@ -65,7 +65,7 @@ class Run:
             HeadName(method.name, encoder, pair)
             for encoder in self.config.encoders
             for method in self.config.methods_of(encoder)
-            for pair in self.config.pairs_of(method)
+            for pair in self.config.training_sets_of(method)
             if not method.method.is_trained or self._workspace.head(encoder, method.name, pair).is_file()
         ]
 
@@ -87,7 +87,7 @@ class Run:
         chosen = config.methods[_choice("method", method, config.experiment.methods)]
         encoders = [name for name in config.encoders if chosen in config.methods_of(name)]
         encoder = _choice("encoder", encoder, encoders)
-        pairs = config.pairs_of(chosen)
+        pairs = config.training_sets_of(chosen)
         pair = pairs[0] if pair is None and not chosen.method.is_trained else _choice("pair", pair, pairs)
         require_trained(self._workspace, head_run(self._workspace, encoder, chosen, pair))
         return Head(self._workspace, chosen, encoder, pair)

@@ -1,4 +1,4 @@
-"""Partitions: languages, pairs of sentences and entries (what heads train on), as the configuration names them.
+"""Partitions: languages, sentence pairs and training sets (what heads train on), as the configuration names them.
 
 What belongs here: which partition depends on which. Encoders and methods are no partitions but part of the
 asset key, because each has dependencies of its own; seeds are rows.
@@ -29,19 +29,19 @@ def sentence_pairs(config: Config) -> dg.StaticPartitionsDefinition:
 
 
 def pairs(config: Config, method: MethodConfig | None = None) -> dg.StaticPartitionsDefinition:
-    """One partition an entry of the configuration: a language pair, a mixture of several, or one language.
+    """One partition a training set: a language pair, a mixture of several, or one language.
 
     With a method, one for each of those that it is trained and measured on.
     """
-    return dg.StaticPartitionsDefinition(list(_entries(config, method)))
+    return dg.StaticPartitionsDefinition(list(_training_sets(config, method)))
 
 
 # --- mappings: a partition of the source -> those that depend on it ----------------------------------------
 
 
 def same_pair(config: Config, method: MethodConfig) -> dg.StaticPartitionMapping:
-    """An entry of a method's depends on the same entry of all."""
-    return dg.StaticPartitionMapping({pair: pair for pair in _entries(config, method)})
+    """Training set of a method -> the same training set of the whole configuration."""
+    return dg.StaticPartitionMapping({pair: pair for pair in _training_sets(config, method)})
 
 
 def same_language(config: Config) -> dg.StaticPartitionMapping:
@@ -58,43 +58,47 @@ def pair_to_languages(config: Config) -> dg.StaticPartitionMapping:
 def language_to_pairs(
     config: Config, method: MethodConfig | None = None, *, languages: Sequence[str] | None = None
 ) -> dg.StaticPartitionMapping:
-    """An entry depends on its languages, and on no other; with a method, for its entries only."""
-    entries_of = {
-        language: {entry for entry in _entries(config, method) if language in config.languages_of(entry)}
+    """A training set depends on its languages, and on no other; with a method, for its training sets only."""
+    dependents = {
+        language: {
+            training_set
+            for training_set in _training_sets(config, method)
+            if language in config.languages_of(training_set)
+        }
         for language in (config.languages if languages is None else languages)
     }
-    return _mapping(entries_of)
+    return _mapping(dependents)
 
 
-def pair_to_entries(config: Config, method: MethodConfig | None = None) -> dg.StaticPartitionMapping:
-    """An entry depends on the sentence pairs that it trains on; with a method, for its entries only."""
-    entries_of: dict[str, set[str]] = {}
-    for entry in _entries(config, method):
-        for left, right in config.pair_languages[entry]:
+def pair_to_training_sets(config: Config, method: MethodConfig | None = None) -> dg.StaticPartitionMapping:
+    """A training set depends on the sentence pairs that it trains on; with a method, for its training sets only."""
+    dependents: dict[str, set[str]] = {}
+    for training_set in _training_sets(config, method):
+        for left, right in config.pair_languages[training_set]:
             for _, name in config.training_pairs(left, right):
-                entries_of.setdefault(name, set()).add(entry)
-    return _mapping(entries_of)
+                dependents.setdefault(name, set()).add(training_set)
+    return _mapping(dependents)
 
 
 def evaluated(config: Config, method: MethodConfig, tasks: Sequence[Task]) -> dict[str, dg.StaticPartitionMapping]:
-    """Of every table that a method is measured on, which of its entries depend on which partition.
+    """Of every table that a method is measured on, which of its training sets depend on which partition.
 
     `languages` is the mapping of the embeddings.
     """
-    entries_of: dict[str, dict[str, set[str]]] = {"languages": {}}
-    for entry in _entries(config, method):
-        for scope in scopes(config, method, entry):
+    dependents: dict[str, dict[str, set[str]]] = {"languages": {}}
+    for training_set in _training_sets(config, method):
+        for scope in scopes(config, method, training_set):
             parts = scope.partitions(tasks)
             for table, part in parts:
-                entries_of.setdefault(table, {}).setdefault(part, set()).add(entry)
+                dependents.setdefault(table, {}).setdefault(part, set()).add(training_set)
             for language in scope.languages if parts else ():
-                entries_of["languages"].setdefault(language, set()).add(entry)
-    return {table: _mapping(own) for table, own in entries_of.items() if own}
+                dependents["languages"].setdefault(language, set()).add(training_set)
+    return {table: _mapping(own) for table, own in dependents.items() if own}
 
 
 def _mapping(of: dict[str, set[str]]) -> dg.StaticPartitionMapping:
-    return dg.StaticPartitionMapping({key: entries for key, entries in of.items() if entries})
+    return dg.StaticPartitionMapping({key: names for key, names in of.items() if names})
 
 
-def _entries(config: Config, method: MethodConfig | None) -> tuple[str, ...]:
-    return config.entries if method is None else config.pairs_of(method)
+def _training_sets(config: Config, method: MethodConfig | None) -> tuple[str, ...]:
+    return config.training_sets if method is None else config.training_sets_of(method)

@@ -238,9 +238,9 @@ def _is_of_this_code(workspace: Workspace, encoder: str, method: str) -> bool:
     config = workspace.config.methods[method]
     today = set()
     try:
-        for entry in workspace.config.pairs_of(config):
-            require_trained(workspace, head_run(workspace, encoder, config, entry))
-            today.add(metrics_inputs(workspace, encoder, config, entry))
+        for training_set in workspace.config.training_sets_of(config):
+            require_trained(workspace, head_run(workspace, encoder, config, training_set))
+            today.add(metrics_inputs(workspace, encoder, config, training_set))
     except (DisentError, OSError):  # a head is of other code, or a file is not there any more
         return False
     return made <= today

@@ -80,7 +80,7 @@ def _facts(workspace: Workspace) -> list[tuple[str, str]]:
         ("measured", " to ".join(dict.fromkeys(str(day) for day in when.values()))),
         ("corpora", ", ".join(corpora)),
         ("encoders", ", ".join(config.encoders)),
-        ("trained on", ", ".join(config.entries)),
+        ("trained on", ", ".join(config.training_sets)),
         ("methods", f"{len(config.experiment.methods)}: {', '.join(config.experiment.methods)}"),
         ("seeds", ", ".join(map(str, config.experiment.seeds))),
     ]
@@ -91,8 +91,8 @@ def _pictures(workspace: Workspace) -> Iterator[Picture]:
     config = workspace.config
     for encoder in config.encoders:
         for method in config.methods_of(encoder):
-            for entry in config.pairs_of(method):
+            for training_set in config.training_sets_of(method):
                 for name in PICTURES:
-                    path = workspace.plot(encoder, method.name, entry, name=name)
+                    path = workspace.plot(encoder, method.name, training_set, name=name)
                     if path.is_file():
-                        yield Picture(encoder, method.name, entry, name, path.read_bytes())
+                        yield Picture(encoder, method.name, training_set, name, path.read_bytes())

@@ -1,5 +1,5 @@
-"""Stage `evaluation`: methods x tasks -> metric rows, rankings and outcomes, one file a method, encoder and entry;
-then every two methods of an encoder compared."""
+"""Stage `evaluation`: methods x tasks -> metric rows, rankings and outcomes, one file for each method, encoder and
+training set; then every two methods of an encoder are compared."""
 
 from functools import cache, partial
 
@@ -50,11 +50,13 @@ def _evaluation(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.
             deps=_dependencies(workspace, encoder, method),
             schema=SCHEMAS["metrics"],
         ),
-        lambda entry: evaluation.refresh_metrics(workspace, encoder, method, entry),
+        lambda training_set: evaluation.refresh_metrics(workspace, encoder, method, training_set),
         partitions=partitions.pairs(config, method),
         checks=[evaluation.IN_INTERVAL],
         pool=GPU_POOL if Need.ENCODER in method.needs else None,  # a tuned encoder is as large as one that is trained
-        show=lambda entry, measured: _pictures(partial(workspace.plot, encoder, method.name, entry), measured),
+        show=lambda training_set, measured: _pictures(
+            partial(workspace.plot, encoder, method.name, training_set), measured
+        ),
     )
 
 

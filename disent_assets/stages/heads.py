@@ -47,7 +47,7 @@ def _head(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.Assets
             deps=list(_dependencies(workspace, encoder, method)),
             kinds={"pytorch", "safetensors"},
         ),
-        lambda entry: heads.train(workspace, encoder, method, entry),
+        lambda training_set: heads.train(workspace, encoder, method, training_set),
         partitions=partitions.pairs(config, method),
         checks=[heads.CONVERGED],
         pool=GPU_POOL,
@@ -70,16 +70,16 @@ def _dependencies(workspace: Workspace, encoder: str, method: MethodConfig) -> I
             if need in needs:
                 yield dep(table, of_utterances)
     if Need.UTTERANCES in needs and config.trains_on_sentence_pairs and not method.method.labels:
-        yield dep(SENTENCE_PAIRS, partitions.pair_to_entries(config, method))
+        yield dep(SENTENCE_PAIRS, partitions.pair_to_training_sets(config, method))
 
 
 def _shown(
-    workspace: Workspace, method: MethodConfig, entry: str, trained: heads.TrainedHead
+    workspace: Workspace, method: MethodConfig, training_set: str, trained: heads.TrainedHead
 ) -> dict[str, dg.MetadataValue]:
     """Where the weights lie; the course of the training; its embeddings by t-SNE and PCA, where a method has any."""
     run = trained.run
-    place = partial(workspace.plot, run.encoder, run.name, entry)
-    title = f"{run.name} on {run.encoder}\n{entry}: dev utterances, seed {run.seeds[0]}"
+    place = partial(workspace.plot, run.encoder, run.name, training_set)
+    title = f"{run.name} on {run.encoder}\n{training_set}: dev utterances, seed {run.seeds[0]}"
     clouds = cache(lambda: heads.dev_embeddings(workspace, run, method))  # embedded once, and only if they are drawn
     drawings = {
         place(name="training_curve"): lambda: training_curve(trained.curve),

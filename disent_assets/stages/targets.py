@@ -73,16 +73,16 @@ def _aligned_pairs(workspace: Workspace) -> dg.AssetsDefinition:
         mapping = partitions.language_to_pairs(config, languages=config.utterance_languages)
         deps += [dep(key, mapping) for key in (UTTERANCES, MASKED, POOL)]
     if config.pair_names:
-        deps.append(dep(SENTENCE_PAIRS, partitions.pair_to_entries(config)))
+        deps.append(dep(SENTENCE_PAIRS, partitions.pair_to_training_sets(config)))
     return table_asset(
         spec(
             ALIGNED,
-            "Parallel utterances and sentence pairs of an entry, with the address of every text that a head "
+            "Parallel utterances and sentence pairs of a training set, with the address of every text that a head "
             "trains on. One row a pair of texts.",
             code_version=targets.CODE_VERSION,
             deps=deps,
             schema=SCHEMAS["aligned_pairs"],
         ),
-        lambda entry: targets.refresh_aligned(workspace, entry),
+        lambda training_set: targets.refresh_aligned(workspace, training_set),
         partitions=partitions.pairs(config),
     )

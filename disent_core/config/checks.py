@@ -68,12 +68,12 @@ def _check_parts(config: Config, place: Locator) -> None:
 
 
 def _check_pairs(config: Config, place: Locator) -> None:
-    """Entries are of languages that a corpus shares; two languages are a pair in one direction only, everywhere."""
+    """A corpus has the languages of every training set; two languages are a pair in one direction only, everywhere."""
     own = [(("methods", method.name, "pairs"), method.pairs, method.corpora) for method in config.methods.values()]
     first: dict[frozenset[str], str] = {}
-    for where, entries, corpora in [(("experiment", "pairs"), config.experiment.pairs, ()), *own]:
-        _check_entries(config, place, entries, where, corpora)
-        for pair in (pair for entry in entries for pair in entry.split("+")):
+    for where, training_sets, corpora in [(("experiment", "pairs"), config.experiment.pairs, ()), *own]:
+        _check_training_sets(config, place, training_sets, where, corpora)
+        for pair in (pair for training_set in training_sets for pair in training_set.split("+")):
             known = first.setdefault(frozenset(split_pair(pair, config.languages)), pair)
             if pair != known:
                 place.fail(where, f"{pair!r} is {known!r} turned round, the same training; write {known!r} here too")
@@ -86,20 +86,22 @@ def _check_corpora(config: Config, place: Locator, method: MethodConfig) -> None
         if name not in config.locales:
             near = nearest(name, config.locales)
             place.fail(where, f"there is no corpus of utterances {name!r}{near}; choose of {', '.join(config.locales)}")
-    for entry in config.pairs_of(method) if method.corpora else ():
-        for language in (language for pair in entry.split("+") for language in split_pair(pair, config.languages)):
+    for training_set in config.training_sets_of(method) if method.corpora else ():
+        for language in (
+            language for pair in training_set.split("+") for language in split_pair(pair, config.languages)
+        ):
             if not config.trained_corpora(method, language):
                 remedy = f"choose others, or set pairs in [methods.{method.name}]"
-                place.fail(where, f"none of {', '.join(method.corpora)} has {language}, of {entry!r}; {remedy}")
+                place.fail(where, f"none of {', '.join(method.corpora)} has {language}, of {training_set!r}; {remedy}")
 
 
-def _check_entries(
-    config: Config, place: Locator, entries: Sequence[str], where: tuple[str, ...], corpora: Sequence[str]
+def _check_training_sets(
+    config: Config, place: Locator, training_sets: Sequence[str], where: tuple[str, ...], corpora: Sequence[str]
 ) -> None:
     """They are pairs of languages that a corpus shares; of chosen `corpora` each has to have one: `_check_corpora`."""
-    for entry in entries:
+    for training_set in training_sets:
         pairs: list[frozenset[str]] = []
-        for pair in entry.split("+"):
+        for pair in training_set.split("+"):
             try:
                 left, right = split_pair(pair, config.languages)
             except ValueError as error:
@@ -113,4 +115,4 @@ def _check_entries(
                 place.fail(where, f"no corpus has both languages of {pair!r} for training")
             pairs.append(frozenset((left, right)))
         if len(set(pairs)) < len(pairs):
-            place.fail(where, f"{entry!r} names a pair of languages twice")
+            place.fail(where, f"{training_set!r} names a pair of languages twice")

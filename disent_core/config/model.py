@@ -93,19 +93,22 @@ class Config:
         return any(corpus.is_of_pairs and corpus.trains for corpus in self.corpora)
 
     @cached_property
-    def entries(self) -> tuple[str, ...]:
+    def training_sets(self) -> tuple[str, ...]:
         """What anything is trained on: `experiment.pairs`, and the pairs of single methods."""
         own = (pair for name in self.experiment.methods for pair in self.methods[name].pairs)
         return tuple(dict.fromkeys((*self.experiment.pairs, *own)))
 
     @cached_property
     def pair_languages(self) -> dict[str, tuple[tuple[str, str], ...]]:
-        """Entry -> its language pairs: one, or several for a mixture; a single language is a pair with itself."""
-        return {entry: tuple(split_pair(pair, self.languages) for pair in entry.split("+")) for entry in self.entries}
+        """Training set -> its language pairs: several for a mixture; a single language is a pair with itself."""
+        return {
+            training_set: tuple(split_pair(pair, self.languages) for pair in training_set.split("+"))
+            for training_set in self.training_sets
+        }
 
-    def languages_of(self, entry: str) -> tuple[str, ...]:
-        """Languages of an entry, each once."""
-        return tuple(dict.fromkeys(language for two in self.pair_languages[entry] for language in two))
+    def languages_of(self, training_set: str) -> tuple[str, ...]:
+        """Languages of a training set, each once."""
+        return tuple(dict.fromkeys(language for two in self.pair_languages[training_set] for language in two))
 
     def corpora_of(self, language: str, *, training: bool = False) -> tuple[CorpusConfig, ...]:
         """Corpora that have utterances of the language; with `training`, those that heads train on."""
@@ -145,8 +148,8 @@ class Config:
         chosen = (self.methods[name] for name in self.experiment.methods)
         return tuple(method for method in chosen if not method.encoders or encoder in method.encoders)
 
-    def pairs_of(self, method: MethodConfig) -> tuple[str, ...]:
-        """Entries that the method is trained and measured on."""
+    def training_sets_of(self, method: MethodConfig) -> tuple[str, ...]:
+        """Training sets that the method is trained and measured on."""
         return method.pairs or self.experiment.pairs
 
     def seeds_of(self, method: MethodConfig) -> tuple[int, ...]:

@@ -1,5 +1,5 @@
-"""Stage `evaluation`: methods x tasks -> metric rows, rankings and outcomes, one file a method, encoder and entry;
-then every two methods of an encoder compared."""
+"""Stage `evaluation`: methods x tasks -> metric rows, rankings and outcomes, one file for each method, encoder and
+training set; then every two methods of an encoder are compared."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -64,22 +64,22 @@ class MeasuredMethod(StepResult):
     metrics_content: str
 
 
-def refresh_metrics(workspace: Workspace, encoder: str, method: MethodConfig, entry: str) -> MeasuredMethod:
-    """Measure a method on everything that belongs to an entry (see `scopes`), unless that is up to date.
+def refresh_metrics(workspace: Workspace, encoder: str, method: MethodConfig, training_set: str) -> MeasuredMethod:
+    """Measure a method on everything that belongs to a training set (see `scopes`), unless that is up to date.
 
     Args:
         workspace: its tables up to the head must be there.
         encoder: name of the encoder.
         method: the method with its settings.
-        entry: what it was trained on.
+        training_set: what it was trained on.
 
     Raises:
         TableError: if the head, or a table that a task reads, is not there.
         EncoderError: if an embedding is not finite.
     """
-    paths = {name: workspace.table("evaluation", name, encoder, method.name, entry) for name in TABLES}
-    inputs = metrics_inputs(workspace, encoder, method, entry)
-    measured = cache(lambda: measure(workspace, encoder, method, entry, inputs))
+    paths = {name: workspace.table("evaluation", name, encoder, method.name, training_set) for name in TABLES}
+    inputs = metrics_inputs(workspace, encoder, method, training_set)
+    measured = cache(lambda: measure(workspace, encoder, method, training_set, inputs))
     with locked(paths["metrics"].with_suffix("")):  # all three: one measurement gives them
         refreshed = {
             name: refresh_table(
@@ -96,7 +96,7 @@ def refresh_metrics(workspace: Workspace, encoder: str, method: MethodConfig, en
     return MeasuredMethod(**vars(result), metrics=rows, metrics_content=refreshed["metrics"].info.content_hash)
 
 
-def metrics_inputs(workspace: Workspace, encoder: str, method: MethodConfig, entry: str) -> str:
+def metrics_inputs(workspace: Workspace, encoder: str, method: MethodConfig, training_set: str) -> str:
     """Fingerprint of everything that a method's metrics depend on, from the files that there are now.
 
     Raises:
@@ -105,18 +105,18 @@ def metrics_inputs(workspace: Workspace, encoder: str, method: MethodConfig, ent
     config = workspace.config
     return fingerprint(
         *_measure_version(config),
-        _content_of_method(workspace, encoder, method, entry),
+        _content_of_method(workspace, encoder, method, training_set),
         lazy_encoder(workspace, encoder).fingerprint,
-        [content_of(workspace.table(*source)) for source in _sources(workspace, entry, method)],
-        method.corpora if method.method.is_trained else config.pairs_of(method),
+        [content_of(workspace.table(*source)) for source in _sources(workspace, training_set, method)],
+        method.corpora if method.method.is_trained else config.training_sets_of(method),
     )
 
 
-def _content_of_method(workspace: Workspace, encoder: str, method: MethodConfig, entry: str) -> str:
+def _content_of_method(workspace: Workspace, encoder: str, method: MethodConfig, training_set: str) -> str:
     untrained = fingerprint(method.name, method.method.code_version, settings_fingerprint(method.settings))
     if not method.method.is_trained:
         return untrained
-    weights = workspace.head(encoder, method.name, entry)
+    weights = workspace.head(encoder, method.name, training_set)
     described = describe_head(weights)
     if described is None:
         raise TableError(located(weights, None, "this head does not exist", "Materialise its asset first"))
@@ -140,17 +140,17 @@ def _check_intervals(metrics: pa.Table) -> CheckResult:
     return IN_INTERVAL.result(odd == 0, rows=odd)
 
 
-def measure(workspace: Workspace, encoder: str, method: MethodConfig, entry: str, inputs: str) -> Evaluated:
-    """Metrics, rankings and outcomes of one method on one entry; `inputs` is written into every row."""
+def measure(workspace: Workspace, encoder: str, method: MethodConfig, training_set: str, inputs: str) -> Evaluated:
+    """Metrics, rankings and outcomes of one method on one training set; `inputs` is written into every row."""
     config = workspace.config
-    trained = load_head(workspace, encoder, method, entry, resolve_device(config.experiment.device))
+    trained = load_head(workspace, encoder, method, training_set, resolve_device(config.experiment.device))
     return evaluate(
-        problems(workspace, tasks_of(config), entry, method),
+        problems(workspace, tasks_of(config), training_set, method),
         Embedder(workspace, encoder, method, trained) if isinstance(trained, TrainedMethod) else None,
         _labeller(workspace, method, trained) if isinstance(trained, TrainedLabeller) else None,
         method=method.name,
         encoder=encoder,
-        trained_on=entry if method.method.is_trained else "",
+        trained_on=training_set if method.method.is_trained else "",
         seeds=config.seeds_of(method) if method.method.is_seeded else None,
         config=config.evaluation,
         fingerprint=inputs,
@@ -190,11 +190,11 @@ def _labeller(workspace: Workspace, method: MethodConfig, trained: TrainedLabell
 
 
 def problems(
-    workspace: Workspace, tasks: Sequence[Task], entry: str, method: MethodConfig
+    workspace: Workspace, tasks: Sequence[Task], training_set: str, method: MethodConfig
 ) -> list[Problem | LabelProblem]:
-    """Everything that the tasks measure with an entry of a method: see `scopes`."""
+    """Everything that the tasks measure with a training set of a method: see `scopes`."""
     config, all_problems = workspace.config, []
-    for scope in scopes(config, method, entry):
+    for scope in scopes(config, method, training_set):
         for each in tasks:
             if scope.has(each):
                 tables = {
@@ -213,13 +213,13 @@ def made(config: Config, parts: Sequence[tuple[str, str]]) -> list[tuple[str, st
     return [part for part in parts if has_words or part[0] != "code_switched_pairs"]
 
 
-def _sources(workspace: Workspace, entry: str, method: MethodConfig) -> list[tuple[str, ...]]:
-    """Every table file that the tasks read for an entry."""
+def _sources(workspace: Workspace, training_set: str, method: MethodConfig) -> list[tuple[str, ...]]:
+    """Every table file that the tasks read for a training set."""
     config = workspace.config
     return list(
         dict.fromkeys(
             (READABLE[table], table, scope.corpus, part)
-            for scope in scopes(config, method, entry)
+            for scope in scopes(config, method, training_set)
             for table, part in made(config, scope.partitions(tasks_of(config)))
         )
     )
@@ -243,9 +243,9 @@ def refresh_comparisons(workspace: Workspace, encoder: str) -> StepResult:
     """Test every two measured methods of an encoder against each other, unless that is up to date."""
     config = workspace.config
     paths = [
-        workspace.table("evaluation", "outcomes", encoder, method.name, entry)
+        workspace.table("evaluation", "outcomes", encoder, method.name, training_set)
         for method in config.methods_of(encoder)
-        for entry in config.pairs_of(method)
+        for training_set in config.training_sets_of(method)
     ]
     paths = [path for path in paths if path.is_file()]
     inputs = fingerprint(comparisons_version(config), [content_of(path) for path in paths])

@@ -61,7 +61,7 @@ def train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: 
         workspace: its tables up to the embeddings must be there.
         encoder: name of the encoder.
         method: the method with its settings.
-        trained_on: entry of the configuration: a language pair, a mixture of several, or one language.
+        trained_on: training set: a language pair, a mixture of several, or one language.
 
     Raises:
         TableError: if a table that it trains on is not there.
@@ -168,7 +168,7 @@ def head_files(workspace: Workspace, run: HeadRun) -> HeadFiles:
 
 
 def load_head(
-    workspace: Workspace, encoder: str, method: MethodConfig, entry: str, device: str
+    workspace: Workspace, encoder: str, method: MethodConfig, training_set: str, device: str
 ) -> TrainedMethod | TrainedLabeller:
     """A head, ready to embed; an untrained method needs no files.
 
@@ -176,11 +176,11 @@ def load_head(
         workspace: where the head was trained.
         encoder: name of the encoder.
         method: the method with its settings.
-        entry: what it was trained on.
+        training_set: what it was trained on.
         device: "cpu" or "cuda".
     """
     files = encoder_files(workspace, encoder, method)
-    return method.method.load(workspace.head(encoder, method.name, entry), method.settings, device, files)
+    return method.method.load(workspace.head(encoder, method.name, training_set), method.settings, device, files)
 
 
 def require_trained(workspace: Workspace, run: HeadRun) -> None:
@@ -206,28 +206,28 @@ def encoder_files(workspace: Workspace, encoder: str, method: MethodConfig) -> E
     return lazy_encoder(workspace, encoder).files if Need.ENCODER in method.needs else None
 
 
-def _aligned(workspace: Workspace, entry: str) -> pa.Table:
-    return read_table(workspace.table(*ALIGNED, entry), SCHEMAS["aligned_pairs"])
+def _aligned(workspace: Workspace, training_set: str) -> pa.Table:
+    return read_table(workspace.table(*ALIGNED, training_set), SCHEMAS["aligned_pairs"])
 
 
 def _of_languages(
-    workspace: Workspace, method: MethodConfig, key: Key, entry: str, columns: Sequence[str] | None = None
+    workspace: Workspace, method: MethodConfig, key: Key, training_set: str, columns: Sequence[str] | None = None
 ) -> list[pa.Table]:
-    """The table `key` of every language of the entry and every corpus that has it and that the method trains on."""
+    """The tables `key` of every language of the training set, of every corpus that the method trains on."""
     config = workspace.config
     return [
         read_table(workspace.table(*key, corpus.name, language), SCHEMAS[key[1]], columns)
-        for language in config.languages_of(entry)
+        for language in config.languages_of(training_set)
         for corpus in config.trained_corpora(method, language)
     ]
 
 
-def _sentences(workspace: Workspace, entry: str) -> list[pa.Table]:
-    """`sentence_pairs` of every pair of the entry and every corpus that trains on it."""
+def _sentences(workspace: Workspace, training_set: str) -> list[pa.Table]:
+    """`sentence_pairs` of every pair of the training set and every corpus that trains on it."""
     config = workspace.config
     return [
         read_table(workspace.table(*SENTENCE_PAIRS, corpus.name, name), SCHEMAS["sentence_pairs"])
-        for left, right in config.pair_languages[entry]
+        for left, right in config.pair_languages[training_set]
         for corpus, name in config.training_pairs(left, right)
     ]
 
@@ -253,22 +253,22 @@ def dev_embeddings(workspace: Workspace, run: HeadRun, method: MethodConfig) -> 
     return points
 
 
-def _dev_keys(workspace: Workspace, method: MethodConfig, entry: str, language: str, dev: pa.Table) -> list[str]:
-    """Dev texts of a language: those of the pairs, or utterances where the entry is one language."""
-    if entry != language:
+def _dev_keys(workspace: Workspace, method: MethodConfig, training_set: str, language: str, dev: pa.Table) -> list[str]:
+    """Dev texts of a language: those of the pairs, or utterances where the training set is one language."""
+    if training_set != language:
         columns = [dev.filter(pc.equal(dev[f"{side}_language"], language))[f"{side}_key"] for side in SIDES]
     else:
-        tables = _of_languages(workspace, method, UTTERANCES, entry, ["split", "text_key"])
+        tables = _of_languages(workspace, method, UTTERANCES, training_set, ["split", "text_key"])
         columns = [table.filter(pc.equal(table["split"], "dev"))["text_key"] for table in tables]
     return [key for keys in columns for key in keys.to_pylist()]
 
 
-def _texts(workspace: Workspace, method: MethodConfig, entry: str) -> dict[str, str]:
-    """Texts of the utterances and sentence pairs that an entry trains on, by address."""
+def _texts(workspace: Workspace, method: MethodConfig, training_set: str) -> dict[str, str]:
+    """Texts of the utterances and sentence pairs that a training set trains on, by address."""
     by_key: dict[str, str] = {}
-    for table in _of_languages(workspace, method, UTTERANCES, entry, ["text_key", "text"]):
+    for table in _of_languages(workspace, method, UTTERANCES, training_set, ["text_key", "text"]):
         by_key |= dict(zip(table["text_key"].to_pylist(), table["text"].to_pylist(), strict=True))
-    for table in _sentences(workspace, entry):
+    for table in _sentences(workspace, training_set):
         for side in SIDES:
             by_key |= dict(zip(table[f"{side}_key"].to_pylist(), table[side].to_pylist(), strict=True))
     return by_key

@@ -1,4 +1,4 @@
-"""What a method is measured on with one of its entries: which corpora, and which of their languages and pairs."""
+"""What a method is measured on with one of its training sets: which corpora, and which of their languages and pairs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,25 +39,25 @@ class Scope:
         )
 
 
-def scopes(config: Config, method: MethodConfig, entry: str) -> list[Scope]:
-    """What the method is measured on with the entry.
+def scopes(config: Config, method: MethodConfig, training_set: str) -> list[Scope]:
+    """What the method is measured on with the training set.
 
-    A trained method is measured on the languages and pairs that the entry has, and on all others too where
-    `evaluation.unseen` says so. An untrained one is the same for every entry: each scope is measured once, with
-    the first entry that has it, or with the first of all.
+    A trained method is measured on the languages and pairs that the training set has, and on all others too where
+    `evaluation.unseen` says so. An untrained one is the same for every training set: each scope is measured once, with
+    the first training set that has it, or with the first of all.
     """
-    seen = list(_seen(config, entry))
+    seen = list(_seen(config, training_set))
     everything = list(dict.fromkeys((*seen, *_everything(config))))
     if method.method.is_trained:
         return everything if config.evaluation.unseen else seen
-    entries = config.pairs_of(method)
-    first = {scope: own for own in reversed(entries) for scope in _seen(config, own)}
-    return [scope for scope in everything if first.get(scope, entries[0]) == entry]
+    training_sets = config.training_sets_of(method)
+    first = {scope: name for name in reversed(training_sets) for scope in _seen(config, name)}
+    return [scope for scope in everything if first.get(scope, training_sets[0]) == training_set]
 
 
-def _seen(config: Config, entry: str) -> Iterator[Scope]:
-    languages = config.languages_of(entry)
-    for pair in config.pair_languages[entry]:
+def _seen(config: Config, training_set: str) -> Iterator[Scope]:
+    languages = config.languages_of(training_set)
+    for pair in config.pair_languages[training_set]:
         yield from _of_pair(config, *pair)
     for language in languages:
         yield from _of_language(config, language)

@@ -75,10 +75,10 @@ def declared_tables(workspace: Workspace) -> dict[str, list[Path]]:
     """Files by table: every partition that the configuration asks for, whether it has been made or not."""
     config = workspace.config
     heads = [
-        (encoder, method.name, entry)
+        (encoder, method.name, training_set)
         for encoder in config.encoders
         for method in config.methods_of(encoder)
-        for entry in config.pairs_of(method)
+        for training_set in config.training_sets_of(method)
     ]
     return {
         **{
@@ -97,7 +97,7 @@ def declared_tables(workspace: Workspace) -> dict[str, list[Path]]:
             ]
             for key in OF_PAIRS
         },
-        ALIGNED[1]: [workspace.table(*ALIGNED, entry) for entry in config.entries],
+        ALIGNED[1]: [workspace.table(*ALIGNED, training_set) for training_set in config.training_sets],
         "training_curve": [workspace.training_curve(*head) for head in heads],
         **{
             name: [workspace.table("evaluation", name, *head) for head in heads]

@@ -132,14 +132,14 @@ def _refresh_switched(workspace: Workspace, corpus: str, pair: str) -> RefreshRe
 # --- aligned pairs ----------------------------------------------------------------------------------------
 
 
-def refresh_aligned(workspace: Workspace, entry: str) -> StepResult:
-    """Make `aligned_pairs` of an entry: its parallel utterances, then its sentence pairs.
+def refresh_aligned(workspace: Workspace, training_set: str) -> StepResult:
+    """Make `aligned_pairs` of a training set: its parallel utterances, then its sentence pairs.
 
     Raises:
         TableError: if a table that they are made from is not there.
         AlignmentError: if utterances that must be parallel are not.
     """
-    sources, of_sentences = list(_sources(workspace, entry)), list(_sentence_sources(workspace, entry))
+    sources, of_sentences = list(_sources(workspace, training_set)), list(_sentence_sources(workspace, training_set))
     paths = [
         *chain.from_iterable(_paths(workspace, *source) for source in sources),
         *(workspace.table(*SENTENCE_PAIRS, corpus, name) for corpus, name, _, _ in of_sentences),
@@ -152,7 +152,7 @@ def refresh_aligned(workspace: Workspace, entry: str) -> StepResult:
 
     contents = [content_of(path) for path in paths]
     refreshed = refresh_table(
-        workspace.table(*ALIGNED, entry),
+        workspace.table(*ALIGNED, training_set),
         SCHEMAS["aligned_pairs"],
         inputs=fingerprint(CODE_VERSION, sources, contents, *([of_sentences] if of_sentences else ())),
         make=make,
@@ -160,16 +160,16 @@ def refresh_aligned(workspace: Workspace, entry: str) -> StepResult:
     return result_of([refreshed])
 
 
-def _sources(workspace: Workspace, entry: str) -> Iterator[tuple[str, str, str]]:
-    """Corpus and two languages of every part of an entry that utterances give."""
-    for left, right in workspace.config.pair_languages[entry]:
+def _sources(workspace: Workspace, training_set: str) -> Iterator[tuple[str, str, str]]:
+    """Corpus and two languages of every part of a training set that utterances give."""
+    for left, right in workspace.config.pair_languages[training_set]:
         for corpus in workspace.config.corpora_of_pair(left, right, training=True):
             yield corpus.name, left, right
 
 
-def _sentence_sources(workspace: Workspace, entry: str) -> Iterator[tuple[str, str, str, str]]:
-    """Corpus, its pair and the entry's two languages of every part of an entry that sentence pairs give."""
-    for left, right in workspace.config.pair_languages[entry]:
+def _sentence_sources(workspace: Workspace, training_set: str) -> Iterator[tuple[str, str, str, str]]:
+    """Corpus, its pair and the two languages of every part of a training set that sentence pairs give."""
+    for left, right in workspace.config.pair_languages[training_set]:
         for corpus, name in workspace.config.training_pairs(left, right):
             yield corpus.name, name, left, right
 

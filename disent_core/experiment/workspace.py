@@ -58,7 +58,7 @@ class Workspace:
         return self.table("evaluation", "comparisons", encoder)
 
     def plot(self, *of: str, name: str) -> Path:
-        """A picture: of an encoder, method and entry, or of the warehouse."""
+        """A picture: of an encoder, method and training set, or of the warehouse."""
         return self._file("plots", *of, f"{name}.png")
 
     def pretrained(self, encoder: str) -> Path:

@@ -120,7 +120,7 @@ def test_the_warehouse_waits_for_every_metric(graph):
     assert keys(graph, "evaluation") < parents(graph, "warehouse/database")
 
 
-def test_partitions_are_the_languages_and_the_entries_of_pairs(graph):
+def test_partitions_are_the_languages_and_the_training_sets_of_pairs(graph):
     by_language = graph.get(dg.AssetKey(["corpora", "utterances"])).partitions_def
     by_pair = graph.get(dg.AssetKey(["heads", "own", "fmda"])).partitions_def
     assert by_language.get_partition_keys() == ["en", "de", "ja", "es"]

@@ -8,7 +8,7 @@ CLOUDS = ("t_sne", "pca")
 
 
 def only(project, method: str, pair: str) -> None:
-    """Leave one method and one entry in the configuration."""
+    """Leave one method and one training set in the configuration."""
     project.configure('["raw", "dream", "fmda", "fmda_softmax"]', f'["{method}"]')
     project.configure('pairs = ["en-de", "en-ja"]', f'pairs = ["{pair}"]')
 

@@ -92,7 +92,7 @@ def test_an_untrained_method_is_measured_once_however_many_pairs_share_a_languag
     assert {where for _, where in measured} == {"en", "de", "ja", "en-de", "de-en", "en-ja", "ja-en"}
 
 
-def test_a_mixture_measures_an_untrained_method_only_on_what_no_earlier_entry_has(copied):
+def test_a_mixture_measures_an_untrained_method_only_on_what_no_earlier_training_set_has(copied):
     copied.configure('pairs = ["en-de", "en-ja"]', 'pairs = ["en-de", "en-de+en-ja"]')
     tasks = [task(name) for name in ("crosslingual_retrieval", "template_retrieval")]
     found = problems(copied.workspace, tasks, "en-de+en-ja", copied.workspace.config.methods["raw"])

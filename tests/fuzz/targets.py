@@ -261,7 +261,7 @@ CONFIG: Files = {
 def _configuration(folder: Path) -> None:
     """Everything that the rest of the program asks of a configuration that was accepted."""
     config = load_config(folder / "disent.toml")
-    for name in ("locales", "sentence_pairs", "languages", "pair_names", "entries", "pair_languages"):
+    for name in ("locales", "sentence_pairs", "languages", "pair_names", "training_sets", "pair_languages"):
         getattr(config, name)
     for corpus in config.corpora:
         config.resolve(corpus.path or "")

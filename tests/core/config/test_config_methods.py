@@ -105,7 +105,7 @@ def test_a_mistake_of_a_method_is_shown_with_file_line_and_key(load, tmp_path, o
 
 def test_a_method_may_have_pairs_of_its_own_in_the_same_direction(load):
     config = load(GOOD.replace(OWN, 'pairs = ["en-de+en-zh", "de-zh"]\nseeds = [4]'))
-    assert config.entries == ("en-de", "en-zh", "en-de+en-zh", "de-zh")
+    assert config.training_sets == ("en-de", "en-zh", "en-de+en-zh", "de-zh")
     assert config.seeds_of(config.methods["dream"]) == (4,)
 
 

@@ -1,4 +1,4 @@
-"""Which languages and pairs a method is measured on, entry by entry."""
+"""Which languages and pairs a method is measured on with each training set."""
 
 import pytest
 
@@ -34,20 +34,22 @@ unseen = false
 def measured(load):
     config = load(TEXT)
     return lambda method: {
-        entry: ["-".join((scope.corpus, *scope.languages)) for scope in scopes(config, config.methods[method], entry)]
-        for entry in config.entries
+        training_set: [
+            "-".join((scope.corpus, *scope.languages)) for scope in scopes(config, config.methods[method], training_set)
+        ]
+        for training_set in config.training_sets
     }
 
 
-def test_an_untrained_method_meets_each_scope_once_with_the_first_entry_that_has_it(measured):
+def test_an_untrained_method_meets_each_scope_once_with_the_first_training_set_that_has_it(measured):
     assert measured("raw") == {
-        "en-de": ["one-en-de", "one-en", "one-de", "two-de-en", "one-it", "two-it-en"],  # italian is no entry's
+        "en-de": ["one-en-de", "one-en", "one-de", "two-de-en", "one-it", "two-it-en"],  # no training set has italian
         "de-fr": ["one-de-fr", "one-fr"],
         "de-fr+en-de": [],
     }
 
 
-def test_a_trained_method_meets_what_each_entry_has(measured):
+def test_a_trained_method_meets_what_each_training_set_has(measured):
     assert measured("dream") == {
         "en-de": ["one-en-de", "one-en", "one-de", "two-de-en"],
         "de-fr": ["one-de-fr", "one-de", "one-fr"],
