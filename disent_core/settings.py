@@ -1,9 +1,15 @@
 """Settings: frozen dataclasses that the configuration file fills in, and the checks that they share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import ge, gt, le, lt
 from typing import Any, ClassVar
+
+OF_PUBLISHED_CODE: Mapping[str, bool] = {"of_published_code": True}
+"""Metadata of a field whose other values only repeat what the code of a paper does, unlike the paper.
+
+The reference of the configuration names such a key and says no more.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,13 +16,20 @@ from disent_core import corpora, encoders, heads
 from disent_core.config.reference import SECTIONS
 from disent_core.config.toml_lines import Locator
 from disent_core.corpora.contract import PairReader, Reader
+from disent_core.encoders.contract import EncoderConfig
 from disent_core.errors import ConfigError
 from disent_core.evaluation import contract
-from disent_core.heads.contract import EMBEDDINGS, Method
+from disent_core.heads.contract import Method
 from disent_core.targets.template_pairs import TemplatePairConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 STAGES = ("corpora", "negatives", "targets", "embeddings", "heads", "evaluation", "warehouse")
+LAYERS = (
+    "errors", "text", "progress", "matmul", "settings", "registry", "storage", "losses", "corpora", "negatives",
+    "optimisation", "encoders", "targets", "embeddings", "training", "evaluation", "heads", "report", "config",
+    "experiment",
+)  # fmt: skip
+"""Folders and modules of `disent_core`, the lowest first."""
 FACE = ("dagster", "duckdb")
 TRAINING = ("heads", "training", "optimisation", "embeddings", "encoders", "losses", "storage")
 
@@ -83,6 +90,35 @@ def imports(name: str) -> Iterator[str]:
 
 def test_no_modules_import_each_other_in_a_circle():
     TopologicalSorter({name: set(imports(name)) for name in SOURCES}).prepare()  # raises CycleError
+
+
+def layer(name: str) -> str:
+    """The folder of `disent_core` that a module lies in, or the module itself where it lies in none."""
+    return name.split(".")[1]
+
+
+LAYERED = [name for name in CORE if "." in name]
+
+
+def test_no_folders_import_each_other_in_a_circle():
+    folders: dict[str, set[str]] = {}
+    for name in LAYERED:
+        folders.setdefault(layer(name), set()).update({layer(other) for other in imports(name)} - {layer(name)})
+    TopologicalSorter(folders).prepare()  # raises CycleError
+
+
+def test_every_folder_has_its_layer():
+    assert {layer(name) for name in LAYERED} == set(LAYERS)
+
+
+def test_a_module_imports_only_from_its_own_and_lower_layers():
+    upward = [
+        (name, other)
+        for name in LAYERED
+        for other in imports(name)
+        if LAYERS.index(layer(other)) > LAYERS.index(layer(name))
+    ]
+    assert upward == []
 
 
 # --- manners ----------------------------------------------------------------------------------------------
@@ -215,9 +251,6 @@ def test_a_method_is_a_line_in_its_registry_and_a_module_that_keeps_the_contract
     method = heads.method(name)
     assert isinstance(method, Method)
     assert method.name == name
-    assert "paper" in method.presets
-    assert method.embeddings or method.labels
-    assert set(method.embeddings) <= set(EMBEDDINGS)
 
 
 def test_no_section_of_the_configuration_takes_unknown_keys():
@@ -243,9 +276,7 @@ def test_a_corpus_format_is_a_line_in_its_registry_and_a_module_that_keeps_the_c
 
 @pytest.mark.parametrize("name", encoders.ENCODER_KINDS)
 def test_an_encoder_kind_is_a_line_in_its_registry_and_a_module_with_its_configuration(name):
-    config = encoders.encoder_module(name).CONFIG
-    assert config.__pydantic_config__ == {"extra": "forbid"}
-    assert config.__dataclass_params__.frozen
+    assert issubclass(encoders.encoder_module(name).CONFIG, EncoderConfig)
 
 
 def test_a_stage_of_the_face_describes_assets_and_leaves_files_to_the_experiment():

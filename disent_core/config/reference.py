@@ -14,6 +14,7 @@ from disent_core.config.sections import CorpusConfig, ExperimentConfig, TargetsC
 from disent_core.encoders import ENCODER_KINDS, encoder_module
 from disent_core.evaluation.contract import EvaluationConfig
 from disent_core.negatives import BleuConfig
+from disent_core.settings import OF_PUBLISHED_CODE
 
 INTRODUCTION = """\
 # Configuration
@@ -58,7 +59,7 @@ def reference() -> str:
         OWN_KEYS,
         *(_methods(names, groups) for names in groups.values()),
         "## Keys that methods share\n",
-        *(f"### `{base.__name__}`\n\n{_prose(base)}\n\n{_table(base, {}, _declared(base))}\n" for base in bases),
+        *("\n".join([f"### `{base.__name__}`\n", f"{_prose(base)}\n", *_of_users(base, {})]) for base in bases),
     ]
     return "\n".join(parts)
 
@@ -86,10 +87,24 @@ def _methods(names: Sequence[str], groups: Mapping[type, Sequence[str]] | None =
             other = {key: value for key, value in asdict(settings).items() if value != asdict(base)[key]}
             lines.append(f"- `{name}`, preset `{preset}`: {_assigned(other) or 'as above'}")
     kind, title = type(base), ", ".join(f"`{name}`" for name in names)
-    shown = _names(kind) if groups is None else _declared(kind)
-    table = [_table(kind, asdict(base), shown), ""] if shown else [] if fields(base) else ["No keys.", ""]
-    inherited = [] if groups is None else _inherited(base, groups)
-    return "\n".join([f"### {title}\n", f"{_prose(kind)}\n", *table, *inherited, *lines, ""])
+    if not fields(base):
+        tables = ["No keys.", ""]
+    elif groups is None:
+        tables = [_table(kind, asdict(base), _names(kind)), ""]
+    else:
+        tables = [*_of_users(kind, asdict(base)), *_inherited(base, groups)]
+    return "\n".join([f"### {title}\n", f"{_prose(kind)}\n", *tables, *lines, ""])
+
+
+def _of_users(kind: type, values: Mapping[str, Any]) -> list[str]:
+    """The table of the keys that a class adds, and a line that names those that are of published code alone."""
+    hidden = [field.name for field in fields(kind) if field.metadata == OF_PUBLISHED_CODE]
+    names = _declared(kind)
+    shown, named = ([name for name in names if (name in hidden) == is_hidden] for is_hidden in (False, True))
+    table = [_table(kind, values, shown), ""] if shown else []
+    listed = ", ".join(f"`{name}`" for name in named)
+    said = "To repeat the code of papers where it differs from them (`disent settings METHOD` has the values)"
+    return [*table, *([f"{said}: {listed}.\n"] if named else [])]
 
 
 def _inherited(settings: Any, groups: Mapping[type, Sequence[str]]) -> list[str]:

@@ -6,7 +6,7 @@ others than the paper's; all are here, by the names that the code gives them.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -16,6 +16,7 @@ from torch.nn.functional import one_hot
 from disent_core.heads.families.frozen import FrozenHeadMethod, sum_of_means
 from disent_core.heads.modules.linear_split import LinearHead
 from disent_core.losses import similarity
+from disent_core.settings import OF_PUBLISHED_CODE
 from disent_core.training.data import SIDES, Batch
 from disent_core.training.stacked import Head, TrainConfig
 
@@ -80,10 +81,10 @@ class OracleConfig(TrainConfig):
     learning_rate: float = 1e-5
     max_epochs: int = 10_000
     patience: int = 10
-    variant: Variant = "paper"
+    variant: Variant = field(default="paper", metadata=OF_PUBLISHED_CODE)
     separation: Form | None = None
-    intra_class_scope: Literal["same_language", "batch"] = "same_language"
-    intra_class_diagonal: bool = False
+    intra_class_scope: Literal["same_language", "batch"] = field(default="same_language", metadata=OF_PUBLISHED_CODE)
+    intra_class_diagonal: bool = field(default=False, metadata=OF_PUBLISHED_CODE)
     without: tuple[Part, ...] = ()
 
     def __post_init__(self) -> None:

@@ -18,7 +18,7 @@ from torch.func import functional_call, vmap
 
 from disent_core.errors import TrainingError
 from disent_core.matmul import Precision, set_precision
-from disent_core.settings import Settings
+from disent_core.settings import OF_PUBLISHED_CODE, Settings
 from disent_core.storage.tables import fingerprint
 from disent_core.training.data import Batch
 from disent_core.training.epoch import Epoch
@@ -52,14 +52,14 @@ class TrainConfig(Settings):
     adversary_learning_rate: float | None = None
     weight_decay: float = 0.0
     batch_size: int = 512
-    drop_last: bool = False
+    drop_last: bool = field(default=False, metadata=OF_PUBLISHED_CODE)
     max_epochs: int = 1000
     patience: int = 15
     weights: dict[str, float] = field(default_factory=dict)
     monitor: Literal["loss", "loss_without_adversarial", "dev_retrieval"] = "loss"
     validation: Literal["dev", "train_fraction"] = "dev"
     validation_fraction: float = 0.1
-    validation_draws: Literal["fixed", "each_epoch"] = "fixed"
+    validation_draws: Literal["fixed", "each_epoch"] = field(default="fixed", metadata=OF_PUBLISHED_CODE)
     split_seed: int = 42
     precision: Precision = "float32"
     warm_start: bool = False

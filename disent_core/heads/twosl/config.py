@@ -1,6 +1,6 @@
 """Settings of TWOSL, with a switch for everything that the paper leaves open."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from disent_core.heads.families.few_shot import FewShotConfig
@@ -9,6 +9,7 @@ from disent_core.heads.twosl.features import ConcatNorm
 from disent_core.heads.twosl.spans import Mask
 from disent_core.losses.contrastive import Form, Hard, LonePair
 from disent_core.optimisation.optimiser import OptimiserConfig
+from disent_core.settings import OF_PUBLISHED_CODE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +31,7 @@ class TwoSlConfig(FewShotConfig):
     contrastive: bool = True
     loss: Form = "sbert"
     hard: Hard = "sbert"
-    lone_pair: LonePair = "mean"
+    lone_pair: LonePair = field(default="mean", metadata=OF_PUBLISHED_CODE)
     margin: float = 0.5
     negatives_per_positive: int = 2
     max_positive_pairs: int = 50_000

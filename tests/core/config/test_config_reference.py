@@ -28,7 +28,7 @@ def test_every_key_and_preset_of_a_method_is_told(name):
 
 def test_the_page_shows_an_inherited_key_once_and_names_it_with_the_methods_defaults():
     page = reference()
-    assert page.count("| `validation_draws` | ") == page.count("| `intra_class_scope` | ") == 1
+    assert page.count("| `validation_fraction` | ") == page.count("| `separation` | ") == 1
     fmda = page.partition("### `fmda`\n")[2].partition("\n### ")[0]
     changed = '`TrainConfig` (`learning_rate = 0.0001`, `monitor = "dev_retrieval"`)'
     assert f"And the keys of `AttentionConfig`, {changed}." in fmda
@@ -40,8 +40,18 @@ def test_the_page_shows_every_key_of_a_method_in_its_section_or_in_one_that_it_n
     own = next(part for title, part in sections.items() if f"`{name}`" in title.split(", "))
     shared = re.findall(r"`(\w+)`", "".join(re.findall(r"^And the keys of .*$", own, re.MULTILINE)))
     shown = own + "".join(part for title, part in sections.items() if {f"`{place}`" for place in shared} & {title})
-    kind = type(heads.method(name).presets["paper"])
-    assert [field.name for field in fields(kind) if f"\n| `{field.name}` | " not in shown] == []
+    shown += "".join(re.findall(r"^To repeat the code of papers .*$", shown, re.MULTILINE)).replace("`", "\n| `")
+    keys = [field.name for field in fields(type(heads.method(name).presets["paper"]))]
+    assert [key for key in keys if f"\n| `{key}" not in shown] == []
+
+
+def test_the_page_names_keys_that_only_repeat_published_code_and_a_methods_page_describes_them():
+    oracle = reference().partition("### `oracle`\n")[2].partition("\n### ")[0]
+    assert (
+        "(`disent settings METHOD` has the values): `variant`, `intra_class_scope`, `intra_class_diagonal`." in oracle
+    )
+    assert "| `variant` |" not in oracle
+    assert "| `variant` |" in method_reference("oracle")
 
 
 def test_every_encoder_kind_is_told():
