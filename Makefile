@@ -60,6 +60,7 @@ lint: setup ## ruff, pyright, sqlfluff
 	$(BIN)/ruff format --check .
 	$(BIN)/basedpyright
 	$(BIN)/sqlfluff lint sql
+	$(BIN)/sqlfluff lint --config sql/.sqlfluff docs
 
 bench: setup ## benchmarks against the peers; writes docs/benchmarks.md
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[bench]'

@@ -234,9 +234,8 @@ def results(context: click.Context, homes: tuple[str, ...]) -> None:
         from disent_assets.resources import PROJECT
         from disent_assets.results import default_homes, write_results
 
-        given = dict(home.partition("=")[::2] for home in homes)
-        folders = {config: Path(folder).expanduser() for config, folder in given.items()}
-        for line in write_results(PROJECT, default_homes(PROJECT) | folders):
+        given = {config: Path(folder).expanduser() for config, _, folder in (home.partition("=") for home in homes)}
+        for line in write_results(PROJECT, default_homes(PROJECT) | given):
             click.echo(line)
 
 

@@ -41,6 +41,7 @@ _BLOCK = re.compile(
     r"<!-- results (?P<config>\S+) (?P<encoder>\S+) (?P<tasks>\S+): (?P<what>.*?) -->\n(?P<body>.*?)<!-- end -->",
     re.DOTALL,
 )
+_FIGURE = ("shown_as", "value", "ci_low", "ci_high", "n", "seeds")
 _METHODS = ("method", "method_a", "method_b", "left_side", "right_side")
 """Columns whose cells begin with the name of a method; a row without any of them is of all methods."""
 _LEADERBOARD = """
@@ -251,7 +252,7 @@ def shown(answer: pa.Table) -> Table:
     if "shown_as" not in answer.column_names:
         return Table.parse(render(answer, "markdown"))
     rows = answer.to_pylist()
-    keys = answer.column_names[: answer.column_names.index("shown_as")]
+    keys = [name for name in answer.column_names if name not in _FIGURE]
     columns = list(dict.fromkeys(row["shown_as"] for row in rows))
     grouped: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for row in rows:
