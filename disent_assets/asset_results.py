@@ -24,7 +24,7 @@ _LESS_MEMORY = "Lower batch_size of the method (batch_tokens of the encoder), or
 
 
 @contextmanager
-def clear_errors() -> Iterator[None]:
+def user_errors() -> Iterator[None]:
     """Show an error about data, configuration or a full device as one message, without a traceback; never retry it."""
     try:
         yield

@@ -1,7 +1,7 @@
-"""What runs without being asked: where a file, a setting or the code has moved, just what depends on it.
+"""Automatic refresh: sensors, schedules and the condition under which an asset runs.
 
-What belongs here: when something runs, for all assets in one place. What does not: what it does; every step looks
-itself whether its inputs have changed. `docs/operations.md`, section Refresh, tells it to users.
+What belongs here: when assets run. What does not: what they do; every step checks itself whether its inputs have
+changed. `docs/operations.md`, section Refresh, describes it for users.
 """
 
 import json
@@ -17,7 +17,14 @@ import dagster as dg
 from dagster._core.definitions.assets.graph.asset_graph import executable_in_same_run
 from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGraph
 
-from disent_assets.corpus_versions import Look, are_settled, look_at_pairs, look_at_utterances, record_of, stamps
+from disent_assets.corpus_versions import (
+    CorpusVersions,
+    are_settled,
+    pair_versions,
+    record_of,
+    stamps,
+    utterance_versions,
+)
 from disent_assets.instance import FACE, RunError, materialize, open_instance, plan
 from disent_assets.stages.corpora import FILES, PAIR_FILES
 from disent_core.config.load import load_config
@@ -26,12 +33,12 @@ from disent_core.errors import DisentError
 from disent_core.experiment.workspace import Workspace
 from disent_core.storage.tables import fingerprint
 
-LOOK_SECONDS, LOOK_EVERY_SECONDS = 20, 10
-"""Of hashing in one look at the published files, below the minute after which Dagster ends it; between two looks."""
-DECIDE_EVERY_SECONDS = 5
+OBSERVE_SECONDS, OBSERVE_EVERY_SECONDS = 20, 10
+"""Limit of hashing in one tick of the sensor (Dagster ends a tick after a minute), and the time between two ticks."""
+EVALUATE_EVERY_SECONDS = 5
 RELOAD_EVERY_SECONDS = 15
 NIGHTLY = "0 3 * * *"
-"""At three, universal time."""
+"""At 03:00 UTC."""
 LOCATION = "disent"
 """Name of the code location in `workspace.yaml`."""
 DATA_VERSION = "dagster/data_version"
@@ -40,74 +47,75 @@ RELOAD = """mutation ($name: String!) { reloadRepositoryLocation(repositoryLocat
 
 @dataclass(frozen=True)
 class Place:
-    """Where an asset stands in the graph, as far as its condition asks for it.
+    """The place of an asset in the graph, as its condition needs it.
 
-    `companions` are parents that take it along in their run, where it sees for itself whether it has to do anything.
-    `far` are ancestors beyond its parents that it waits for.
+    Attributes:
+        same_run_parents: parents whose run includes the asset too; the step then checks itself whether it is stale.
+        distant_ancestors: ancestors beyond its parents that it waits for.
     """
 
-    companions: tuple[dg.AssetKey, ...] = ()
-    far: tuple[dg.AssetKey, ...] = ()
+    same_run_parents: tuple[dg.AssetKey, ...] = ()
+    distant_ancestors: tuple[dg.AssetKey, ...] = ()
 
 
 def condition(place: Place) -> dg.AutomationCondition[dg.AssetKey]:
-    """When a partition is made: what it is made from has other content, its code has changed, or it is missing.
+    """The condition under which a partition runs: a dependency or the code has changed, or the partition is missing.
 
-    Content, not time: a parent that was made again with equal content wakes nothing. What changes while a partition
-    is being made is not taken for done when that ends: Dagster's own `since_last_handled` would lose it. A run that
-    fails is not repeated until something has changed; one whose process dies is, once, by `run_retries`.
-    What companions change in the run that makes it too is nothing that it could have missed.
+    It compares content, not time: a parent that was made again with equal content starts no run. A change during the
+    run of a partition starts another run after it; Dagster's `since_last_handled` would lose that change. A failed
+    run is not repeated until something has changed; `run_retries` repeats a run whose process has died once.
+    A change by a same-run parent in the shared run does not count, because the asset has read it in that run.
     """
     of = dg.AutomationCondition
     requested, updated = of.newly_requested(), of.newly_updated()
-    companions = dg.AssetSelection.assets(*place.companions)
-    goes_along = of.any_deps_match(of.will_be_requested()).allow(companions)
+    same_run_parents = dg.AssetSelection.assets(*place.same_run_parents)
+    joins_run = of.any_deps_match(of.will_be_requested()).allow(same_run_parents)
     changed = of.any_deps_match(of.data_version_changed())
-    by_others = changed.ignore(companions)
+    by_others = changed.ignore(same_run_parents)
     by_daemon = updated & ~of.all_new_updates_have_run_tags(tag_values=FACE)
-    meanwhile = (by_others | goes_along) & (of.in_progress() | by_daemon)
-    pending = (changed | goes_along).since(requested | updated).with_label("a dependency has changed")
-    wanted = (
+    during_run = (by_others | joins_run) & (of.in_progress() | by_daemon)
+    pending = (changed | joins_run).since(requested | updated).with_label("a dependency has changed")
+    is_stale = (
         pending
-        | meanwhile.since(requested & ~meanwhile).with_label("a dependency has changed during the run")
+        | during_run.since(requested & ~during_run).with_label("a dependency has changed during the run")
         | of.code_version_changed().since(requested | updated).with_label("the code has changed")
         | of.newly_missing().since(requested | updated).with_label("it is missing")
     )
-    # What has changed comes on several ways, of which some are longer: it should run once all of it has arrived.
+    # A change reaches the asset on several paths of different length: it runs once the last of them has arrived.
     is_coming = (changed.since(requested | updated) & ~of.will_be_requested()) | of.in_progress()
     blocked = of.any_deps_missing() | of.in_progress() | of.any_deps_match(is_coming)
     blocked |= of.any_deps_match(of.any_deps_in_progress())
-    for key in place.far:
+    for key in place.distant_ancestors:
         blocked |= of.asset_matches(key, is_coming)
-    ready = wanted & ~blocked.with_label("blocked")
-    # A run may end while this is decided: its end is seen, and what it has made only a tick later.
-    return (ready & (goes_along | ~ready.newly_true()) if place.companions else ready).with_label("refresh")
+    ready = is_stale & ~blocked.with_label("blocked")
+    # A run may end during the evaluation. This tick then sees its end, but only the next tick sees its results.
+    return (ready & (joins_run | ~ready.newly_true()) if place.same_run_parents else ready).with_label("refresh")
 
 
 Load = Callable[[Workspace], dg.Definitions]
 
 
 def automated(load: Load, workspace: Workspace, ui: str | None) -> dg.Definitions:
-    """The assets with their condition, and what watches over them.
+    """The assets with their condition, the sensors, the job and the schedule.
 
     Args:
         load: makes the assets of a workspace.
-        workspace: that they are made from.
-        ui: address of the web server, to ask it to load a changed configuration; None if there is none.
+        workspace: the workspace whose assets are loaded.
+        ui: address of the web server, which reloads a changed configuration on request; None if there is none.
     """
     assets = load(workspace)
-    refresh = _refresh(assets, workspace)
+    refresh = _refresh_job(assets, workspace)
     observed = {FILES, PAIR_FILES} & assets.resolve_asset_graph().get_all_asset_keys()
     return dg.Definitions(
         assets=with_condition(assets),
         jobs=[refresh],
-        schedules=[_nightly(refresh)],
-        sensors=[_deciding(), _looking(workspace, observed), _reloading(load, workspace, ui)],
+        schedules=[_nightly_schedule(refresh)],
+        sensors=[_refresh_sensor(), _observation_sensor(workspace, observed), _reload_sensor(load, workspace, ui)],
     )
 
 
 def with_condition(assets: dg.Definitions) -> list[Any]:
-    """The same assets; those that are made, and are not only observed, have their condition."""
+    """The same assets; every asset that is materialised, not just observed, gets its condition."""
     graph = assets.resolve_asset_graph()
 
     def conditioned(spec: dg.AssetSpec) -> dg.AssetSpec:
@@ -122,125 +130,128 @@ def with_condition(assets: dg.Definitions) -> list[Any]:
 
 
 def place_of(graph: BaseAssetGraph, key: dg.AssetKey) -> Place:
-    """The place of an asset; only of ancestors that have no partitions, or if it has none, is told which are far."""
+    """The place of an asset; an ancestor counts as distant only if it, or the asset, has no partitions."""
     node = graph.get(key)
     parents = {parent for parent in node.parent_keys if graph.get(parent).is_materializable}
     ancestors = graph.get_ancestor_asset_keys(key) - parents - {key}
-    far = {
-        each
-        for each in ancestors
-        if graph.get(each).is_materializable and None in (node.partitions_def, graph.get(each).partitions_def)
+    distant = {
+        ancestor
+        for ancestor in ancestors
+        if graph.get(ancestor).is_materializable and None in (node.partitions_def, graph.get(ancestor).partitions_def)
     }
     return Place(
-        companions=tuple(sorted(parent for parent in parents if executable_in_same_run(graph, key, parent))),
-        far=tuple(sorted(far)),
+        same_run_parents=tuple(sorted(parent for parent in parents if executable_in_same_run(graph, key, parent))),
+        distant_ancestors=tuple(sorted(distant)),
     )
 
 
-def _deciding() -> dg.AutomationConditionSensorDefinition:
+def _refresh_sensor() -> dg.AutomationConditionSensorDefinition:
     return dg.AutomationConditionSensorDefinition(
         "refresh_what_has_changed",
         target=dg.AssetSelection.all(),
         default_status=dg.DefaultSensorStatus.RUNNING,
-        minimum_interval_seconds=DECIDE_EVERY_SECONDS,
+        minimum_interval_seconds=EVALUATE_EVERY_SECONDS,
         emit_backfills=False,  # a backfill waits half a minute between any two levels of the graph
-        description="Runs what depends on changed content. Stop it, and nothing runs by itself but at night.",
+        description="Runs whatever depends on changed content. If you stop it, only the nightly job runs by itself.",
     )
 
 
 # --- published files --------------------------------------------------------------------------------------
 
 
-def _looking(workspace: Workspace, keys: set[dg.AssetKey]) -> dg.SensorDefinition:
+def _observation_sensor(workspace: Workspace, keys: set[dg.AssetKey]) -> dg.SensorDefinition:
     @dg.sensor(
         name="look_at_published_files",
-        minimum_interval_seconds=LOOK_EVERY_SECONDS,
+        minimum_interval_seconds=OBSERVE_EVERY_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Looks at the files of the corpora, and records new content. Starts no run.",
+        description="Reads the files of the corpora and records new content. Starts no run.",
     )
-    def look(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        looks = {key: _look_at(workspace, key, LOOK_SECONDS) for key in sorted(keys)}
-        events = [event for key, found in looks.items() for event in observations(context.instance, key, found)]
-        return dg.SensorResult(asset_events=events) if events else dg.SkipReason(_said(looks))
+    def observe(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        by_key = {key: _versions_of(workspace, key, OBSERVE_SECONDS) for key in sorted(keys)}
+        events = [event for key, read in by_key.items() for event in observations(context.instance, key, read)]
+        return dg.SensorResult(asset_events=events) if events else dg.SkipReason(_skip_reason(by_key))
 
-    return look
-
-
-def _look_at(workspace: Workspace, key: dg.AssetKey, seconds: float) -> Look:
-    return (look_at_utterances if key == FILES else look_at_pairs)(workspace, seconds=seconds)
+    return observe
 
 
-def observations(instance: dg.DagsterInstance, key: dg.AssetKey, look: Look) -> Iterator[dg.AssetObservation]:
-    """Of the partitions whose content is another one than Dagster knows."""
-    known = instance.event_log_storage.get_latest_tags_by_partition(
+def _versions_of(workspace: Workspace, key: dg.AssetKey, seconds: float) -> CorpusVersions:
+    return (utterance_versions if key == FILES else pair_versions)(workspace, seconds=seconds)
+
+
+def observations(instance: dg.DagsterInstance, key: dg.AssetKey, read: CorpusVersions) -> Iterator[dg.AssetObservation]:
+    """Observations of the partitions whose content differs from the version that Dagster has recorded."""
+    recorded = instance.event_log_storage.get_latest_tags_by_partition(
         key, dg.DagsterEventType.ASSET_OBSERVATION, [DATA_VERSION]
     )
-    for name, version in look.versions.items():
-        if known.get(name, {}).get(DATA_VERSION) != version:
+    for name, version in read.versions.items():
+        if recorded.get(name, {}).get(DATA_VERSION) != version:
             yield dg.AssetObservation(key, partition=name, tags={DATA_VERSION: version})
 
 
-def _said(looks: Mapping[dg.AssetKey, Look]) -> str:
-    unreadable = [f"{key.path[-1]} [{name}]" for key, look in looks.items() for name in look.unreadable]
-    if not all(look.is_whole for look in looks.values()):
-        return "Hashing has not come to its end; the next look goes on."
+def _skip_reason(by_key: Mapping[dg.AssetKey, CorpusVersions]) -> str:
+    unreadable = [f"{key.path[-1]} [{name}]" for key, read in by_key.items() for name in read.unreadable]
+    if not all(read.is_complete for read in by_key.values()):
+        return "Hashing is not finished; the next tick continues it."
     return f"Nothing has changed. Can't be read: {', '.join(unreadable)}" if unreadable else "Nothing has changed."
 
 
 # --- configuration ----------------------------------------------------------------------------------------
 
 
-def _reloading(load: Load, workspace: Workspace, ui: str | None) -> dg.SensorDefinition:
+def _reload_sensor(load: Load, workspace: Workspace, ui: str | None) -> dg.SensorDefinition:
     @dg.sensor(
         name="load_changed_configuration",
         minimum_interval_seconds=RELOAD_EVERY_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Loads the configuration again when it, or the languages and pairs that the corpora have, are "
-        "other ones: partitions are made at load.",
+        description="Reloads the configuration when it, or the languages and pairs of the corpora, have changed: "
+        "partitions are made at load.",
     )
     def reload(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        seen = _state(workspace)
-        if seen is not None and seen == context.cursor:
+        state = _file_state(workspace)
+        if state is not None and state == context.cursor:
             return dg.SkipReason("Nothing has changed.")
-        said, is_done = _reloaded(load, workspace, ui)
-        return dg.SensorResult(skip_reason=said, cursor=seen if is_done else None)
+        reason, is_done = _reload_if_changed(load, workspace, ui)
+        return dg.SensorResult(skip_reason=reason, cursor=state if is_done else None)
 
     return reload
 
 
-def _state(workspace: Workspace) -> str | None:
-    """Of the loaded configuration and of all that one is made from; None while that is too young to be told by it."""
+def _file_state(workspace: Workspace) -> str | None:
+    """Fingerprint of the loaded configuration and of the stamps of the files behind it; None while they are too young.
+
+    Stamps of files that were just written do not show every change, see `corpus_versions`.
+    """
     config = workspace.config
     paths = [config.path, *(workspace.corpus_path(corpus.name) for corpus in config.corpora)]
-    found = [stamp for path in paths for stamp in stamps(path)]
-    is_settled = are_settled(found, time.time_ns())
-    return fingerprint(signature(config), found) if is_settled else None
+    file_stamps = [stamp for path in paths for stamp in stamps(path)]
+    is_settled = are_settled(file_stamps, time.time_ns())
+    return fingerprint(signature(config), file_stamps) if is_settled else None
 
 
 def signature(config: Config) -> str:
-    """Stands for all that the definitions are made from."""
+    """Fingerprint of everything in the configuration that the definitions depend on."""
     return fingerprint(repr(config))
 
 
-def _reloaded(load: Load, workspace: Workspace, ui: str | None) -> tuple[str, bool]:
-    """What to say, and whether nothing is left to be done.
+def _reload_if_changed(load: Load, workspace: Workspace, ui: str | None) -> tuple[str, bool]:
+    """Reload a changed configuration; returns the message for the UI, and whether nothing is left to do.
 
-    A configuration that can't be loaded is not: a code location that fails to load has no sensors to mend it.
+    A configuration with errors is not loaded: a code location that fails to load has no sensor that could repair it.
     """
     try:
-        found = load_config(workspace.config.path)
-        if signature(found) == signature(workspace.config):
+        config = load_config(workspace.config.path)
+        if signature(config) == signature(workspace.config):
             return "Nothing has changed.", True
-        load(Workspace(found, workspace.home)).resolve_asset_graph()
+        load(Workspace(config, workspace.home)).resolve_asset_graph()
     except (DisentError, ValueError, dg.DagsterError) as error:
         return f"The last configuration stays: {error}", False
-    if ui is None or not _ask(ui):
+    if ui is None or not _request_reload(ui):
         return f"The configuration has changed. Reload the code location '{LOCATION}' on the page Deployment.", False
     return "The configuration has changed and is loaded again.", False
 
 
-def _ask(ui: str) -> bool:
-    """Have the web server load the code location again; whether it has answered."""
+def _request_reload(ui: str) -> bool:
+    """Ask the web server to reload the code location; returns whether it has answered."""
     query = json.dumps({"query": RELOAD, "variables": {"name": LOCATION}}).encode()
     try:
         with urlopen(Request(f"{ui}/graphql", query, {"Content-Type": "application/json"}), timeout=30) as answer:
@@ -252,16 +263,16 @@ def _ask(ui: str) -> bool:
 # --- at night, or by hand ---------------------------------------------------------------------------------
 
 
-def _refresh(assets: dg.Definitions, workspace: Workspace) -> dg.JobDefinition:
-    """What `disent materialize` does, as a job: everything in one process, upstream first, whatever Dagster knows."""
+def _refresh_job(assets: dg.Definitions, workspace: Workspace) -> dg.JobDefinition:
+    """`disent materialize` as a job: runs everything in one process, upstream first, whatever Dagster has recorded."""
 
-    @dg.op(description="Hashes all published files anew, then runs every step; those that are up to date do nothing.")
+    @dg.op(description="Hashes all published files again, then runs every step; steps that are up to date do nothing.")
     def everything(context: dg.OpExecutionContext) -> None:
         for table in ("utterances", "sentence_pairs"):
             record_of(workspace, table).unlink(missing_ok=True)
         with open_instance(workspace.home) as instance:
             for key in sorted({FILES, PAIR_FILES} & assets.resolve_asset_graph().get_all_asset_keys()):
-                for event in observations(instance, key, _look_at(workspace, key, math.inf)):
+                for event in observations(instance, key, _versions_of(workspace, key, math.inf)):
                     instance.report_runless_asset_event(event)
             for step in plan(assets, None, None):
                 context.log.info("%s", step)
@@ -277,11 +288,11 @@ def _refresh(assets: dg.Definitions, workspace: Workspace) -> dg.JobDefinition:
     return refresh
 
 
-def _nightly(refresh: dg.JobDefinition) -> dg.ScheduleDefinition:
+def _nightly_schedule(refresh: dg.JobDefinition) -> dg.ScheduleDefinition:
     return dg.ScheduleDefinition(
         name="refresh_at_night",
         job=refresh,
         cron_schedule=NIGHTLY,
         default_status=dg.DefaultScheduleStatus.RUNNING,
-        description="Catches what the sensors can't see, such as a file of results that was deleted.",
+        description="Repairs what the sensors can't see, such as a deleted file of results.",
     )

@@ -1,10 +1,9 @@
-"""What lies at the paths of the corpora: a version of each language and each pair, cheap to look at.
+"""Compute a version of each language and each language pair from the published files of the corpora, and cache it.
 
-A version is a content hash, which is taken again only where a file has moved: looking at an unchanged corpus costs
-stats alone. As git's index does, a record holds what `stat` says of each file: size, times of the content and of the
-entry, inode. A file may be rewritten at the same size within one tick of the clock, and no `stat` tells. So a record
-is only kept of files that had lain still for `SETTLED` when their hash was begun, and hashes of younger ones are taken
-every time.
+A version is a content hash. It is computed again only if a file has changed: an unchanged corpus costs one `stat` a
+file. Like git's index, a record holds the stamp of each file: path, size, modification and change time, inode. A file
+that is rewritten at the same size within one tick of the clock keeps its stamp. So a hash is recorded only if the files
+had not changed for `SETTLED` when hashing began; younger files are hashed every time.
 """
 
 import json
@@ -26,84 +25,85 @@ from disent_core.storage.tables import fingerprint
 log = logging.getLogger(__name__)
 
 CODE_VERSION = "1"
-"""Part of every record: raise it when a reader hashes otherwise."""
+"""Part of every record: raise it if a reader computes its hash differently."""
 SETTLED = 2_000_000_000
-"""Nanoseconds; the coarsest clock of a file system in use, FAT's, ticks every two seconds."""
+"""Nanoseconds; the coarsest clock of the file systems in use is FAT's, which ticks every two seconds."""
 MAX_FILES = 100_000
-"""Of a folder with more, nothing is recorded."""
+"""Nothing is recorded of a folder with more files."""
 
 Stamps = list[tuple[str, int, int, int, int]]
-"""Of every file: path, size, times of content and entry in nanoseconds, inode."""
+"""One stamp a file: path, size in bytes, modification and change time in nanoseconds, inode."""
 
 
-# --- hashes, kept while no file moves ----------------------------------------------------------------------
+# --- hashes, cached while no file changes ------------------------------------------------------------------
 
 
 def stamps(path: Path) -> Stamps:
-    """What `stat` says of a file, or of every file below a folder, sorted; nothing where there is none.
+    """The sorted stamps of a file, or of every file below a folder; empty if the path does not exist.
 
-    Links are followed to files but not to folders.
+    Links to files are followed, links to folders are not.
     """
-    found = [path] if path.is_file() else [Path(folder, name) for folder, _, names in os.walk(path) for name in names]
-    return sorted(stamp for file in found if (stamp := _stamp(file)) is not None)
+    files = [path] if path.is_file() else [Path(folder, name) for folder, _, names in os.walk(path) for name in names]
+    return sorted(stamp for file in files if (stamp := _stamp(file)) is not None)
 
 
 def _stamp(file: Path) -> tuple[str, int, int, int, int] | None:
     try:
-        found = file.stat()
-    except OSError:  # it went away just now, or is a link to nothing
+        status = file.stat()
+    except OSError:  # the file was just deleted, or is a dangling link
         return None
-    return str(file), found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+    return str(file), status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
-def are_settled(of: Stamps, now: int) -> bool:
-    """Whether a change from `now` on, in nanoseconds, must show in the stamps."""
-    return len(of) <= MAX_FILES and all(max(changed, entered) + SETTLED < now for _, _, changed, entered, _ in of)
+def are_settled(file_stamps: Stamps, now: int) -> bool:
+    """Whether every change after `now`, in nanoseconds, must change a stamp."""
+    latest = (max(modified, changed) for _, _, modified, changed, _ in file_stamps)
+    return len(file_stamps) <= MAX_FILES and all(moment + SETTLED < now for moment in latest)
 
 
 class Observer:
-    """One look at corpora: hashes from the record where nothing has moved, and taken anew where something has.
+    """Hashes the corpora once: takes a hash from the record if no file has changed, and computes it otherwise.
 
     Args:
-        record: JSON file of what was seen last; where it is missing or damaged everything is hashed.
-        clock: nanoseconds since 1970, of the same clock as that of the files.
+        record: JSON file of the last hashes; if it is missing or damaged, everything is hashed.
+        clock: returns nanoseconds since 1970, by the clock of the file system.
     """
 
     def __init__(self, record: Path, clock: Callable[[], int] = time.time_ns) -> None:
         self.record, self.clock = record, clock
-        self.known = _read(record)
-        self.seen: dict[str, tuple[str, str | None]] = {}
-        self.trees: dict[Path, Stamps] = {}
+        self.recorded = _read(record)
+        self.hashes: dict[str, tuple[str, str | None]] = {}
+        self.stamps: dict[Path, Stamps] = {}
 
     def hash_of(self, path: Path, name: object, read: Callable[[], str]) -> str | None:
-        """The hash of what is read under a name from a path; None where it can't be read.
+        """The hash of what `read` reads from a path; None if it can't be read.
 
         Args:
-            path: file or folder; nothing outside it may have a say in the hash.
-            name: whatever tells hashes of one path apart.
-            read: takes the hash, or raises a CorpusError.
+            path: file or folder; the hash may depend on nothing outside it.
+            name: distinguishes several hashes of one path.
+            read: computes the hash, or raises a CorpusError.
         """
         key, before = fingerprint(str(path), name), self._stamps(path)
         state = fingerprint(CODE_VERSION, before)
-        if (last := self.known.get(key)) is not None and last[0] == state:
-            self.seen[key] = last
+        if (last := self.recorded.get(key)) is not None and last[0] == state:
+            self.hashes[key] = last
             return last[1]
-        is_settled, found = are_settled(before, self.clock()), _hash(read)
+        is_settled, content = are_settled(before, self.clock()), _hash(read)
         if is_settled and stamps(path) == before:
-            self.seen[key] = (state, found)
-        return found
+            self.hashes[key] = (state, content)
+        return content
 
     def _stamps(self, path: Path) -> Stamps:
-        """Of a path, once a look."""
-        if path not in self.trees:
-            self.trees[path] = stamps(path)
-        return self.trees[path]
+        """The stamps of a path, which are read once."""
+        if path not in self.stamps:
+            self.stamps[path] = stamps(path)
+        return self.stamps[path]
 
-    def save(self, *, is_whole: bool = True) -> None:
-        """Keep what was seen for the next look; after a look that was broken off, besides what is known."""
-        kept = self.seen if is_whole else self.known | self.seen
-        if kept != self.known:
-            write_text(self.record, json.dumps(kept, indent=1) + "\n")
+    def save(self, *, is_complete: bool = True) -> None:
+        """Record the hashes; if not everything was hashed, keep the earlier hashes too."""
+        hashes = self.hashes if is_complete else self.recorded | self.hashes
+        if hashes != self.recorded:
+            write_text(self.record, json.dumps(hashes, indent=1) + "\n")
 
 
 def _hash(read: Callable[[], str]) -> str | None:
@@ -116,12 +116,12 @@ def _hash(read: Callable[[], str]) -> str | None:
 
 def _read(record: Path) -> dict[str, tuple[str, str | None]]:
     try:
-        return dict(_entries(json.loads(record.read_text(encoding="utf-8"))))
+        return dict(_checked(json.loads(record.read_text(encoding="utf-8"))))
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
 
 
-def _entries(stored: dict[str, list[str | None]]) -> Iterator[tuple[str, tuple[str, str | None]]]:
+def _checked(stored: dict[str, list[str | None]]) -> Iterator[tuple[str, tuple[str, str | None]]]:
     for key, (state, content) in stored.items():
         if not isinstance(state, str) or not isinstance(content, str | None):
             raise TypeError(f"{state!r}, {content!r}")
@@ -132,55 +132,55 @@ def _entries(stored: dict[str, list[str | None]]) -> Iterator[tuple[str, tuple[s
 
 
 @dataclass(frozen=True)
-class Look:
-    """What one look has found: versions by partition, what can't be read, whether it came to its end."""
+class CorpusVersions:
+    """Versions of the published files: by partition, which partitions can't be read, and whether all were hashed."""
 
     versions: dict[str, str]
     unreadable: tuple[str, ...]
-    is_whole: bool
+    is_complete: bool
 
 
-def look_at_utterances(workspace: Workspace, *, seconds: float = math.inf) -> Look:
-    """A version of every language: the hash of what its utterances are read from.
+def utterance_versions(workspace: Workspace, *, seconds: float = math.inf) -> CorpusVersions:
+    """The version of every language: the hash of the files that its utterances are read from.
 
     Args:
-        workspace: whose corpora are looked at; it keeps what was seen.
-        seconds: of hashing after which the look is broken off; the next one goes on from there.
+        workspace: the workspace whose corpora are hashed; its cache keeps the hashes.
+        seconds: limit of hashing; the next call continues from there.
     """
-    return _look(workspace, "utterances", workspace.config.utterance_languages, _source_version, seconds)
+    return _versions(workspace, "utterances", workspace.config.utterance_languages, _utterance_version, seconds)
 
 
-def look_at_pairs(workspace: Workspace, *, seconds: float = math.inf) -> Look:
-    """A version of every pair: the hash of its sentences and its word list; arguments as `look_at_utterances`."""
-    return _look(workspace, "sentence_pairs", workspace.config.pair_names, _pair_version, seconds)
+def pair_versions(workspace: Workspace, *, seconds: float = math.inf) -> CorpusVersions:
+    """The version of every pair: the hash of its sentences and its word list; arguments as `utterance_versions`."""
+    return _versions(workspace, "sentence_pairs", workspace.config.pair_names, _pair_version, seconds)
 
 
 def record_of(workspace: Workspace, table: str) -> Path:
-    """Where it is kept what was seen of the files of a table."""
+    """Path of the recorded hashes of the files that a table is read from."""
     return workspace.home / "cache" / "observed" / f"{table}.json"
 
 
-def _look(
+def _versions(
     workspace: Workspace,
     table: str,
     names: Iterable[str],
     version: Callable[[Workspace, Observer, str], str | None],
     seconds: float,
-) -> Look:
+) -> CorpusVersions:
     observer, until = Observer(record_of(workspace, table)), time.monotonic() + seconds
-    found: dict[str, str | None] = {}
-    is_whole = True
+    by_name: dict[str, str | None] = {}
+    is_complete = True
     for name in names:
-        if is_whole := time.monotonic() < until:
-            found[name] = version(workspace, observer, name)
+        if is_complete := time.monotonic() < until:
+            by_name[name] = version(workspace, observer, name)
         else:
             break
-    observer.save(is_whole=is_whole)
-    versions = {name: content for name, content in found.items() if content is not None}
-    return Look(versions, tuple(name for name in found if name not in versions), is_whole)
+    observer.save(is_complete=is_complete)
+    versions = {name: content for name, content in by_name.items() if content is not None}
+    return CorpusVersions(versions, tuple(name for name in by_name if name not in versions), is_complete)
 
 
-def _source_version(workspace: Workspace, observer: Observer, language: str) -> str | None:
+def _utterance_version(workspace: Workspace, observer: Observer, language: str) -> str | None:
     hashes = [
         observer.hash_of(
             workspace.corpus_path(corpus.name),

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import dagster as dg
 import pyarrow as pa
 
-from disent_assets.asset_results import clear_errors, materialized
+from disent_assets.asset_results import materialized, user_errors
 from disent_core.experiment.result import Check, StepResult
 from disent_core.storage.tables import fingerprint
 
@@ -71,7 +71,7 @@ def step_asset(
         pool=pool,
     )
     def step(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
-        with clear_errors():
+        with user_errors():
             results = list(run(context.partition_key if context.has_partition_key else ""))
         yield from results
 

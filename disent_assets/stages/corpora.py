@@ -1,4 +1,4 @@
-"""Stage `corpora`: files as published -> `utterances` and `sentence_pairs`."""
+"""Assets of the stage `corpora`: published files -> `utterances` and `sentence_pairs`."""
 
 import warnings
 from collections.abc import Callable
@@ -6,8 +6,8 @@ from collections.abc import Callable
 import dagster as dg
 
 from disent_assets import partitions
-from disent_assets.asset_results import clear_errors
-from disent_assets.corpus_versions import Look, look_at_pairs, look_at_utterances
+from disent_assets.asset_results import user_errors
+from disent_assets.corpus_versions import CorpusVersions, pair_versions, utterance_versions
 from disent_assets.factory import OWNERS, spec, table_asset
 from disent_core.config.model import Config
 from disent_core.experiment import corpora
@@ -33,27 +33,27 @@ def definitions(workspace: Workspace) -> list[dg.AssetsDefinition | dg.SourceAss
 
 
 def files_asset(workspace: Workspace) -> dg.AssetsDefinition | dg.SourceAsset:
-    """The published files of utterances, observed: their data version is the hash of each language's content."""
+    """The published files of utterances: an observed asset whose data version is the hash of a language's content."""
     return _observed(
         FILES,
         "The corpora as published. A language's data version is the hash of its own content.",
         partitions.utterance_languages(workspace.config),
-        lambda: look_at_utterances(workspace),
+        lambda: utterance_versions(workspace),
     )
 
 
 def pair_files_asset(workspace: Workspace) -> dg.AssetsDefinition | dg.SourceAsset:
-    """The published files of sentence pairs, and the word lists that are used on them."""
+    """The published files of sentence pairs and of their word lists: an observed asset."""
     return _observed(
         PAIR_FILES,
         "The corpora of sentence pairs as published. A pair's data version is the hash of its own content.",
         partitions.sentence_pairs(workspace.config),
-        lambda: look_at_pairs(workspace),
+        lambda: pair_versions(workspace),
     )
 
 
 def _observed(
-    key: dg.AssetKey, description: str, names: dg.StaticPartitionsDefinition, look: Callable[[], Look]
+    key: dg.AssetKey, description: str, names: dg.StaticPartitionsDefinition, versions: Callable[[], CorpusVersions]
 ) -> dg.AssetsDefinition | dg.SourceAsset:
     warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*observable_source_asset.*")
 
@@ -66,18 +66,18 @@ def _observed(
         tags={"dagster/kind/file": ""},
     )
     def published() -> dg.DataVersionsByPartition:
-        return dg.DataVersionsByPartition(look().versions)
+        return dg.DataVersionsByPartition(versions().versions)
 
     return published  # pyright: ignore[reportReturnType]
 
 
 def _published(key: dg.AssetKey, config: Config) -> list[dg.AssetDep]:
-    """What a table is read from; a corpus that is named by URL has to be downloaded before."""
+    """Dependencies of a table; a corpus with a URL must be downloaded first."""
     return [dg.AssetDep(key), *([dg.AssetDep(DOWNLOADS)] if corpora.remote_corpora(config) else [])]
 
 
 def downloads_asset(workspace: Workspace) -> dg.AssetsDefinition:
-    """Corpora that the configuration names by URL."""
+    """The corpora with a URL in the configuration, downloaded."""
     remote = corpora.remote_corpora(workspace.config)
 
     @dg.asset(
@@ -89,7 +89,7 @@ def downloads_asset(workspace: Workspace) -> dg.AssetsDefinition:
         owners=OWNERS,
     )
     def downloads() -> dg.MaterializeResult:
-        with clear_errors():
+        with user_errors():
             sizes = corpora.download(workspace)
         return dg.MaterializeResult(
             data_version=dg.DataVersion(fingerprint(sizes)),
@@ -100,7 +100,7 @@ def downloads_asset(workspace: Workspace) -> dg.AssetsDefinition:
 
 
 def utterances_asset(workspace: Workspace) -> dg.AssetsDefinition:
-    """One partition a language, one file a corpus."""
+    """The utterances: one partition a language, one file a corpus."""
     config = workspace.config
     return table_asset(
         spec(
@@ -117,7 +117,7 @@ def utterances_asset(workspace: Workspace) -> dg.AssetsDefinition:
 
 
 def sentence_pairs_asset(workspace: Workspace) -> dg.AssetsDefinition:
-    """One partition a pair, one file a corpus."""
+    """The sentence pairs: one partition a language pair, one file a corpus."""
     config = workspace.config
     return table_asset(
         spec(

@@ -1,4 +1,4 @@
-"""What the daemon would run, and when: conditions evaluated tick by tick, without one."""
+"""What the daemon would run, and when: the conditions are evaluated tick by tick, without a daemon."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,10 +18,10 @@ SOURCE, TABLE, TARGET, MODEL, VECTORS, PAIR, END = (
 
 
 class Daemon:
-    """Files of languages -> a table, a target in the same run -> pairs -> one end; every tick runs what it decides on.
+    """A daemon on a small graph: files of languages -> a table, and a target in the same run -> pairs -> one end.
 
-    With a model, vectors lie between: of each language, by a model that reads all tables and stays as it is.
-    A step's data version is what its file says, so that content can be the same after an edit.
+    With a model, vectors of each language come between targets and pairs; the model reads all tables and never
+    changes. A step's data version is the text of its file, so an edit can leave the content as it was.
     """
 
     def __init__(self, *, code_version: str = "1", has_model: bool = False) -> None:
@@ -34,7 +34,7 @@ class Daemon:
 
     def load(self, code_version: str, languages: tuple[str, ...] = LANGUAGES) -> None:
         by_language, by_pair = dg.StaticPartitionsDefinition(list(languages)), dg.StaticPartitionsDefinition(PAIRS)
-        of_pairs = dg.StaticPartitionMapping(
+        language_to_pairs = dg.StaticPartitionMapping(
             {name: {pair for pair in PAIRS if name in pair.split("-")} for name in languages}
         )
 
@@ -63,7 +63,7 @@ class Daemon:
         @dg.asset(
             key=PAIR,
             partitions_def=by_pair,
-            deps=[dg.AssetDep(VECTORS if self.has_model else TARGET, partition_mapping=of_pairs)],
+            deps=[dg.AssetDep(VECTORS if self.has_model else TARGET, partition_mapping=language_to_pairs)],
             code_version="1",
         )
         def pair(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
@@ -74,16 +74,16 @@ class Daemon:
         def end() -> None: ...
 
         between = [model, vectors] if self.has_model else []
-        made = dg.Definitions(assets=[files, table, target, *between, pair, end])
-        self.definitions = dg.Definitions(assets=with_condition(made))
+        definitions = dg.Definitions(assets=[files, table, target, *between, pair, end])
+        self.definitions = dg.Definitions(assets=with_condition(definitions))
 
     def edit(self, language: str, content: str) -> None:
         self.files[language] = content
         version = {"dagster/data_version": content}
         self.instance.report_runless_asset_event(dg.AssetObservation(SOURCE, partition=language, tags=version))
 
-    def decide(self) -> dict[str | None, set[str]]:
-        """One tick: what it asks for, by partition."""
+    def tick(self) -> dict[str | None, set[str]]:
+        """One tick: the assets that it requests, by partition."""
         result = dg.evaluate_automation_conditions(defs=self.definitions, instance=self.instance, cursor=self.cursor)
         self.cursor = result.cursor
         runs: dict[str | None, set[str]] = {}
@@ -93,8 +93,8 @@ class Daemon:
                 runs.setdefault(partition, set()).add(key.to_user_string())
         return runs
 
-    def run(self, wanted: dict[str | None, set[str]], tags: dict[str, str] | None = None) -> None:
-        for partition, names in wanted.items():
+    def run(self, requested: dict[str | None, set[str]], tags: dict[str, str] | None = None) -> None:
+        for partition, names in requested.items():
             self.definitions.resolve_implicit_global_asset_job_def().execute_in_process(
                 asset_selection=[dg.AssetKey([name]) for name in names],
                 partition_key=partition,
@@ -105,23 +105,22 @@ class Daemon:
             )
 
     def settle(self, ticks: int = 8) -> list[dict[str | None, set[str]]]:
-        """Ticks and their runs until nothing is asked for any more."""
+        """Run ticks and what they request until nothing is requested any more."""
         return list(self._until_quiet(ticks))
 
     def _until_quiet(self, ticks: int) -> Iterator[dict[str | None, set[str]]]:
         for _ in range(ticks):
-            wanted = self.decide()
-            wanted = wanted or self.decide()  # some let a tick pass
-            if not wanted:
+            requested = self.tick() or self.tick()  # some conditions let a tick pass
+            if not requested:
                 return
-            yield wanted
-            self.run(wanted)
-        raise AssertionError("it does not come to rest")
+            yield requested
+            self.run(requested)
+        raise AssertionError("runs are still requested")
 
 
 @pytest.fixture
 def daemon() -> Daemon:
-    """Everything has been made."""
+    """A daemon that has made everything."""
     daemon = Daemon()
     for language in LANGUAGES:
         daemon.edit(language, "1")
@@ -132,7 +131,7 @@ def daemon() -> Daemon:
 OF_DE = [{"de": {"table", "target"}}, {"de-en": {"pair"}}, {None: {"end"}}]
 
 
-def test_whatever_is_missing_is_made_level_by_level():
+def test_missing_partitions_are_made_level_by_level():
     daemon = Daemon()
     for language in LANGUAGES:
         daemon.edit(language, "1")
@@ -143,21 +142,21 @@ def test_whatever_is_missing_is_made_level_by_level():
     ]
 
 
-def test_nothing_runs_where_nothing_has_changed(daemon):
-    assert [daemon.decide() for _ in range(3)] == [{}, {}, {}]
+def test_nothing_runs_if_nothing_has_changed(daemon):
+    assert [daemon.tick() for _ in range(3)] == [{}, {}, {}]
 
 
-def test_an_edit_runs_just_what_depends_on_it(daemon):
+def test_an_edit_runs_only_what_depends_on_it(daemon):
     daemon.edit("de", "2")
     assert daemon.settle() == OF_DE
 
 
-def test_an_edit_that_leaves_the_content_as_it_is_stops_at_the_first_table(daemon):
+def test_an_edit_that_does_not_change_the_content_stops_at_the_first_table(daemon):
     daemon.edit("de", "1 ")
     assert daemon.settle() == OF_DE[:1]
 
 
-def test_a_table_that_is_made_again_with_equal_content_wakes_nothing(daemon):
+def test_a_table_that_is_made_again_with_equal_content_starts_no_run(daemon):
     daemon.run({"de": {"table"}})
     assert daemon.settle() == []
 
@@ -171,10 +170,10 @@ def test_a_failed_run_is_not_repeated_before_something_changes(daemon):
     daemon.fails.add("de")
     daemon.edit("de", "bad")
     assert daemon.settle() == OF_DE[:1]
-    assert [daemon.decide() for _ in range(3)] == [{}, {}, {}]
+    assert [daemon.tick() for _ in range(3)] == [{}, {}, {}]
 
 
-def test_a_failed_partition_is_made_when_its_file_is_mended(daemon):
+def test_a_failed_partition_is_made_when_its_file_is_corrected(daemon):
     daemon.fails.add("de")
     daemon.edit("de", "bad")
     daemon.settle()
@@ -187,32 +186,32 @@ def test_a_failed_language_does_not_hold_up_the_others(daemon):
     daemon.fails.add("de")
     daemon.edit("de", "bad")
     daemon.edit("en", "2")
-    assert [set(wanted) for wanted in daemon.settle()] == [{"de", "en"}, {"de-en", "en-en"}, {None}]
+    assert [set(requested) for requested in daemon.settle()] == [{"de", "en"}, {"de-en", "en-en"}, {None}]
 
 
 def test_a_second_edit_before_the_first_run_has_ended_is_not_lost(daemon):
     daemon.edit("de", "2")
-    wanted = daemon.decide()
-    daemon.edit("de", "3")  # before the run, which therefore reads it, and ends within the same tick
-    daemon.run(wanted)
+    requested = daemon.tick()
+    daemon.edit("de", "3")  # before the run, which therefore reads it and ends within the same tick
+    daemon.run(requested)
     assert daemon.settle()[0]["de"] == OF_DE[0]["de"]
 
 
 def test_a_second_edit_between_a_run_and_the_next_tick_is_not_lost(daemon):
     daemon.edit("de", "2")
-    daemon.run(daemon.decide())
+    daemon.run(daemon.tick())
     daemon.edit("de", "3")
     assert daemon.settle()[0]["de"] == OF_DE[0]["de"]
 
 
-def test_what_the_command_line_has_made_is_not_made_again(daemon):
+def test_partitions_made_by_the_command_line_are_not_made_again(daemon):
     daemon.edit("de", "2")
-    for wanted in OF_DE:
-        daemon.run(wanted, tags=FACE)
+    for requested in OF_DE:
+        daemon.run(requested, tags=FACE)
     assert daemon.settle() == []
 
 
-def test_a_model_that_is_looked_at_again_and_stays_as_it_is_holds_nothing_up():
+def test_a_model_that_runs_again_without_a_change_delays_nothing():
     daemon = Daemon(has_model=True)
     for language in LANGUAGES:
         daemon.edit(language, "1")
@@ -223,12 +222,12 @@ def test_a_model_that_is_looked_at_again_and_stays_as_it_is_holds_nothing_up():
     assert runs[-2:] == [{"de-en": {"pair"}}, {None: {"end"}}]
 
 
-def test_every_asset_that_is_made_has_the_condition():
+def test_every_materialisable_asset_has_the_condition():
     definitions = dg.Definitions(assets=with_condition(build(open_workspace({"DISENT_HOME": "unused"}))))
     graph = definitions.resolve_asset_graph()
-    made = [key for key in graph.get_all_asset_keys() if graph.get(key).is_materializable]
-    assert len(made) > 20
-    assert [key for key in made if graph.get(key).automation_condition is None] == []
+    keys = [key for key in graph.get_all_asset_keys() if graph.get(key).is_materializable]
+    assert len(keys) > 20
+    assert [key for key in keys if graph.get(key).automation_condition is None] == []
 
 
 def test_the_condition_can_be_sent_to_the_daemon():

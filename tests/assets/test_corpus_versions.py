@@ -1,4 +1,4 @@
-"""Content hashes that are taken again only where a file has moved."""
+"""Content hashes are computed again only if a file has changed."""
 
 import os
 import time
@@ -11,30 +11,30 @@ from disent_core.errors import CorpusError
 
 
 def later() -> int:
-    """A time at which whatever lies on the disk has settled."""
+    """A time at which every file on the disk has settled."""
     return time.time_ns() + 2 * SETTLED
 
 
 class Corpus:
-    """A folder, a record and the number of hashes that were taken."""
+    """A folder, a record and the number of hashes that were computed."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.record, self.taken = folder / "corpus", folder / "cache" / "observed.json", 0
+        self.folder, self.record, self.hashed = folder / "corpus", folder / "cache" / "observed.json", 0
         self.write("en.txt", "one")
 
     def write(self, name: str, text: str) -> None:
         self.folder.mkdir(exist_ok=True)
         (self.folder / name).write_text(text, encoding="utf-8")
 
-    def look(self, clock=later, name="en") -> str | None:
+    def hash(self, clock=later, name="en") -> str | None:
         def read() -> str:
-            self.taken += 1
+            self.hashed += 1
             return "+".join(sorted(path.read_text(encoding="utf-8") for path in self.folder.iterdir()))
 
         observer = Observer(self.record, clock)
-        found = observer.hash_of(self.folder, name, read)
+        content = observer.hash_of(self.folder, name, read)
         observer.save()
-        return found
+        return content
 
 
 @pytest.fixture
@@ -43,55 +43,55 @@ def corpus(tmp_path):
 
 
 def test_an_unchanged_corpus_is_hashed_once(corpus):
-    assert [corpus.look(), corpus.look(), corpus.look()] == ["one", "one", "one"]
-    assert corpus.taken == 1
+    assert [corpus.hash(), corpus.hash(), corpus.hash()] == ["one", "one", "one"]
+    assert corpus.hashed == 1
 
 
 def test_a_changed_file_is_hashed_again(corpus):
-    corpus.look()
+    corpus.hash()
     corpus.write("en.txt", "another")
-    assert corpus.look() == "another"
+    assert corpus.hash() == "another"
 
 
-def test_a_new_file_is_seen(corpus):
-    corpus.look()
+def test_a_new_file_changes_the_hash(corpus):
+    corpus.hash()
     corpus.write("de.txt", "eins")
-    assert corpus.look() == "eins+one"
+    assert corpus.hash() == "eins+one"
 
 
-def test_a_file_that_is_gone_is_seen(corpus):
+def test_a_deleted_file_changes_the_hash(corpus):
     corpus.write("de.txt", "eins")
-    corpus.look()
+    corpus.hash()
     (corpus.folder / "de.txt").unlink()
-    assert corpus.look() == "one"
+    assert corpus.hash() == "one"
 
 
 def test_a_rewritten_file_of_the_same_size_and_time_is_not_missed(corpus):
     file = corpus.folder / "en.txt"
     before = file.stat()
-    assert corpus.look(clock=lambda: before.st_ctime_ns) == "one"  # hashed in the tick in which it was written
+    assert corpus.hash(clock=lambda: before.st_ctime_ns) == "one"  # hashed in the tick in which it was written
     file.write_bytes(b"two")
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert corpus.look() == "two"
+    assert corpus.hash() == "two"
 
 
 def test_a_rewritten_file_that_kept_its_old_time_is_not_missed(corpus):
     file = corpus.folder / "en.txt"
     os.utime(file, ns=(0, 0))
-    corpus.look()
+    corpus.hash()
     time.sleep(0.02)
     file.write_bytes(b"two")
     os.utime(file, ns=(0, 0))
-    assert corpus.look() == "two"
+    assert corpus.hash() == "two"
 
 
 def test_young_files_are_hashed_every_time_until_they_have_settled(corpus):
     for _ in range(3):
-        corpus.look(clock=time.time_ns)
-    assert corpus.taken == 3
-    corpus.look()
-    corpus.look()
-    assert corpus.taken == 4
+        corpus.hash(clock=time.time_ns)
+    assert corpus.hashed == 3
+    corpus.hash()
+    corpus.hash()
+    assert corpus.hashed == 4
 
 
 def test_a_file_that_changes_while_it_is_hashed_is_not_recorded(corpus):
@@ -102,62 +102,62 @@ def test_a_file_that_changes_while_it_is_hashed_is_not_recorded(corpus):
     observer = Observer(corpus.record, later)
     observer.hash_of(corpus.folder, "en", read)
     observer.save()
-    assert corpus.look() == "changed meanwhile"
+    assert corpus.hash() == "changed meanwhile"
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"a": 1}', '{"a": [1, 2]}', '{"a": null}', "\x00"])
-def test_a_damaged_record_is_as_none(corpus, content):
-    corpus.look()
+def test_a_damaged_record_is_ignored(corpus, content):
+    corpus.hash()
     corpus.record.write_text(content, encoding="utf-8")
-    assert corpus.look() == "one"
-    assert corpus.taken == 2
+    assert corpus.hash() == "one"
+    assert corpus.hashed == 2
 
 
-def test_what_cannot_be_read_has_no_hash_and_is_not_read_again_before_it_moves(corpus):
-    tries = []
+def test_an_unreadable_file_has_no_hash_and_is_not_read_again_until_it_changes(corpus):
+    reads = []
 
     def read() -> str:
-        tries.append(1)
+        reads.append(1)
         raise CorpusError("damaged")
 
     for _ in range(2):
         observer = Observer(corpus.record, later)
         assert observer.hash_of(corpus.folder, "en", read) is None
         observer.save()
-    assert len(tries) == 1
+    assert len(reads) == 1
 
 
 def test_a_missing_path_has_no_stamps(tmp_path):
     assert stamps(tmp_path / "nowhere") == []
 
 
-def test_a_single_file_is_its_own_tree(corpus):
+def test_a_single_file_has_one_stamp(corpus):
     assert [stamp[0] for stamp in stamps(corpus.folder / "en.txt")] == [str(corpus.folder / "en.txt")]
 
 
-def test_names_of_one_path_have_hashes_of_their_own(corpus):
+def test_each_name_of_a_path_has_its_own_hash(corpus):
     observer = Observer(corpus.record, later)
     assert [observer.hash_of(corpus.folder, name, lambda name=name: name) for name in ("en", "de")] == ["en", "de"]
 
 
-def test_a_whole_look_forgets_what_is_no_longer_asked_for(corpus):
-    corpus.look(name="en")
-    corpus.look(name="de")
-    corpus.look(name="en")
-    assert corpus.taken == 3
+def test_a_complete_save_forgets_hashes_that_were_not_asked_for(corpus):
+    corpus.hash(name="en")
+    corpus.hash(name="de")
+    corpus.hash(name="en")
+    assert corpus.hashed == 3
 
 
-def test_a_look_that_was_broken_off_keeps_what_is_known(corpus):
-    corpus.look(name="en")
+def test_an_incomplete_save_keeps_the_earlier_hashes(corpus):
+    corpus.hash(name="en")
     observer = Observer(corpus.record, later)
     observer.hash_of(corpus.folder, "de", lambda: "eins")
-    observer.save(is_whole=False)
-    corpus.look(name="en")
-    assert corpus.taken == 1
+    observer.save(is_complete=False)
+    corpus.hash(name="en")
+    assert corpus.hashed == 1
 
 
 def test_stamps_are_settled_two_seconds_after_the_last_change(corpus):
-    found = stamps(corpus.folder)
-    changed = max(max(stamp[2:4]) for stamp in found)
-    assert not are_settled(found, changed + SETTLED)
-    assert are_settled(found, changed + SETTLED + 1)
+    file_stamps = stamps(corpus.folder)
+    changed = max(max(stamp[2:4]) for stamp in file_stamps)
+    assert not are_settled(file_stamps, changed + SETTLED)
+    assert are_settled(file_stamps, changed + SETTLED + 1)

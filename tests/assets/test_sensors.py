@@ -1,4 +1,4 @@
-"""What the sensors see and say, each called once."""
+"""What the sensors record and report in one tick."""
 
 import json
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ methods = ["raw"]
 
 
 class Project:
-    """Two languages, the sensors of what was loaded, and an instance."""
+    """Two languages, an instance, and the sensors of the loaded configuration."""
 
     def __init__(self, folder: Path, ui: str | None = None) -> None:
         self.folder, self.ui, self.instance = folder, ui, dg.DagsterInstance.ephemeral()
@@ -50,10 +50,10 @@ class Project:
         self.workspace = Workspace(load_config(self.folder / "disent.toml"), self.folder / "home")
         self.repository = automated(build, self.workspace, self.ui).get_repository_def()
 
-    def look(self) -> list[str]:
-        """Partitions whose content is new, which are recorded as the daemon does."""
-        found = self.tick("look_at_published_files")
-        events = found.asset_events if isinstance(found, dg.SensorResult) else []
+    def observe(self) -> list[str]:
+        """Partitions with new content, recorded as the daemon records them."""
+        result = self.tick("look_at_published_files")
+        events = result.asset_events if isinstance(result, dg.SensorResult) else []
         for event in events:
             self.instance.report_runless_asset_event(event)
         return sorted(event.partition for event in events)
@@ -62,9 +62,9 @@ class Project:
         context = dg.build_sensor_context(instance=self.instance, repository_def=self.repository)
         return self.repository.get_sensor_def(sensor)(context)
 
-    def said(self) -> str:
-        found = self.tick("load_changed_configuration")
-        return str((found.skip_reason if isinstance(found, dg.SensorResult) else found).skip_message)
+    def reload_message(self) -> str:
+        result = self.tick("load_changed_configuration")
+        return str((result.skip_reason if isinstance(result, dg.SensorResult) else result).skip_message)
 
 
 @pytest.fixture
@@ -72,26 +72,26 @@ def project(tmp_path):
     return Project(tmp_path)
 
 
-def test_content_that_is_not_known_is_recorded_once(project):
-    assert [project.look(), project.look()] == [["de", "en"], []]
+def test_new_content_is_recorded_once(project):
+    assert [project.observe(), project.observe()] == [["de", "en"], []]
 
 
-def test_only_the_partition_whose_content_has_moved_is_recorded(project):
-    project.look()
+def test_only_the_partition_with_changed_content_is_recorded(project):
+    project.observe()
     project.write("de-DE", "two")
-    assert project.look() == ["de"]
+    assert project.observe() == ["de"]
 
 
-def test_a_change_that_is_taken_back_is_recorded(project):
-    project.look()
+def test_a_reverted_change_is_recorded(project):
+    project.observe()
     project.write("de-DE", "two")
-    project.look()
+    project.observe()
     project.write("de-DE", "one")
-    assert project.look() == ["de"]
+    assert project.observe() == ["de"]
 
 
-def test_what_cannot_be_read_is_told(project):
-    project.look()
+def test_an_unreadable_partition_is_named(project):
+    project.observe()
     (project.folder / "corpus" / "data" / "de-DE.jsonl").unlink()
     assert str(project.tick("look_at_published_files").skip_message) == (
         "Nothing has changed. Can't be read: published_files [de]"
@@ -99,40 +99,40 @@ def test_what_cannot_be_read_is_told(project):
 
 
 def test_the_record_lies_in_the_cache(project):
-    project.look()
+    project.observe()
     assert record_of(project.workspace, "utterances").parent == project.workspace.home / "cache" / "observed"
 
 
 def test_a_configuration_as_loaded_is_left_alone(project):
-    assert project.said() == "Nothing has changed."
+    assert project.reload_message() == "Nothing has changed."
 
 
-def test_a_new_language_is_told_where_there_is_no_web_server(project):
+def test_a_new_language_is_reported_if_there_is_no_web_server(project):
     project.write("ja-JP", "one")
-    assert project.said().startswith("The configuration has changed. Reload the code location 'disent'")
+    assert project.reload_message().startswith("The configuration has changed. Reload the code location 'disent'")
     project.load()
-    assert project.said() == "Nothing has changed."
+    assert project.reload_message() == "Nothing has changed."
 
 
 def test_a_configuration_that_cannot_be_read_is_not_loaded(project):
     with (project.folder / "disent.toml").open("a", encoding="utf-8") as file:
         file.write("nonsense = 1\n")
-    assert project.said().startswith("The last configuration stays: ")
+    assert project.reload_message().startswith("The last configuration stays: ")
 
 
 def test_a_configuration_whose_corpus_is_gone_is_not_loaded(project):
     (project.folder / "corpus").rename(project.folder / "elsewhere")
-    assert project.said().startswith("The last configuration stays: ")
+    assert project.reload_message().startswith("The last configuration stays: ")
 
 
 @pytest.fixture
 def web_server() -> Iterator[tuple[str, list[dict]]]:
-    """An address, and what it is asked."""
-    asked: list[dict] = []
+    """An address, and the requests that it gets."""
+    requests: list[dict] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            requests.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(200)
             self.end_headers()
 
@@ -140,22 +140,22 @@ def web_server() -> Iterator[tuple[str, list[dict]]]:
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
     Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}", asked
+    yield f"http://127.0.0.1:{server.server_port}", requests
     server.shutdown()
     server.server_close()
 
 
 def test_the_web_server_is_asked_to_load_a_changed_configuration(tmp_path, web_server):
-    address, asked = web_server
+    address, requests = web_server
     project = Project(tmp_path, address)
-    project.said()
-    assert asked == []
+    project.reload_message()
+    assert requests == []
     project.write("ja-JP", "one")
-    assert project.said() == "The configuration has changed and is loaded again."
-    assert [request["variables"] for request in asked] == [{"name": "disent"}]
+    assert project.reload_message() == "The configuration has changed and is loaded again."
+    assert [request["variables"] for request in requests] == [{"name": "disent"}]
 
 
 def test_a_web_server_that_does_not_answer_is_no_error(tmp_path):
     project = Project(tmp_path, "http://127.0.0.1:9")
     project.write("ja-JP", "one")
-    assert project.said().startswith("The configuration has changed. Reload")
+    assert project.reload_message().startswith("The configuration has changed. Reload")

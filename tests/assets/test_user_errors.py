@@ -4,7 +4,7 @@ import dagster as dg
 import pytest
 import torch
 
-from disent_assets.asset_results import clear_errors
+from disent_assets.asset_results import user_errors
 from disent_core.errors import CorpusError
 
 
@@ -20,7 +20,7 @@ from disent_core.errors import CorpusError
     ],
 )
 def test_it_is_one_line_with_a_remedy_and_is_not_retried(error, message):
-    with pytest.raises(dg.Failure) as raised, clear_errors():
+    with pytest.raises(dg.Failure) as raised, user_errors():
         raise error
     assert raised.value.description is not None
     assert not raised.value.allow_retries
