@@ -10,7 +10,7 @@ from typing import Any
 from disent_assets.duckdb_warehouse import query
 from disent_core.experiment.evaluation import task_names
 from disent_core.experiment.workspace import Workspace
-from disent_core.report.document import PICTURES, Picture, Run, document
+from disent_core.report.document import PICTURES, Picture, RunReport, document
 from disent_core.report.papers import TABLE_VIEW
 from disent_core.storage.atomic import atomic_path
 
@@ -45,7 +45,7 @@ def write_report(workspace: Workspace, output: Path, title: str) -> None:
         TableError: if there is no warehouse, or a damaged one.
     """
     page = document(
-        Run(
+        RunReport(
             title=title,
             facts=_facts(workspace),
             tasks=task_names(workspace.config),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from disent_core.report import style as look
+from disent_core.report import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,7 +59,7 @@ def _panels(
     if min((sum(map(len, members.values())) for members in panels.values()), default=0) < FEWEST_POINTS:
         return None
     languages = list(dict.fromkeys(map(_cloud, points)))
-    figure, row = look.row_of_panels(title, len(panels))
+    figure, row = style.row_of_panels(title, len(panels))
     for axes, (name, members) in zip(row, panels.items(), strict=True):
         _draw(axes, name, members, languages, seed, project(np.concatenate(list(members.values())), seed))
     return figure
@@ -90,19 +90,19 @@ def _draw(
 ) -> None:
     places, labels = projection
     owner = np.repeat([languages.index(language) for language in members], [len(m) for m in members.values()])
-    colours = np.array(look.COLOURS)[owner % len(look.COLOURS)]
+    colours = np.array(style.COLOURS)[owner % len(style.COLOURS)]
     # In random order: no cloud lies on top of another as a whole.
     order = np.random.default_rng(seed).permutation(len(places))
     axes.scatter(*places[order].T, s=7, c=colours[order].tolist(), alpha=0.65, linewidths=0)
     for language in members:
-        colour = look.COLOURS[languages.index(language) % len(look.COLOURS)]
+        colour = style.COLOURS[languages.index(language) % len(style.COLOURS)]
         axes.scatter([], [], s=22, color=colour, label=language)
-    look.style(axes, name)
-    look.label_axes(axes, *labels)
+    style.decorate(axes, name)
+    style.label_axes(axes, *labels)
     axes.grid(visible=False)
     axes.set(xticks=[], yticks=[])
     axes.spines[:].set_visible(False)
-    look.legend(axes)
+    style.legend(axes)
 
 
 def _components(rows: _Rows, most: int) -> tuple[Float[np.ndarray, "points kept"], Float[np.ndarray, " rank"]]:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float
 
-from disent_core.report import style as look
+from disent_core.report import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,7 +50,7 @@ def training_curve(curve: pa.Table) -> "Figure":
     names = [curve.column(name)[0].as_py() for name in ("method", "encoder", "trained_on")]
     seeds = len(curve.column("seed").unique())
     names.append(f"{seeds} seed{'s' * (seeds > 1)}, dots: epochs kept")
-    figure, row = look.row_of_panels(f"{' · '.join(name for name in names[:3] if name)}\n{names[3]}", len(panels))
+    figure, row = style.row_of_panels(f"{' · '.join(name for name in names[:3] if name)}\n{names[3]}", len(panels))
     for axes, (title, keys) in zip(row, panels.items(), strict=True):
         _draw(axes, title, {key: lines[key] for key in keys})
     return figure
@@ -68,10 +68,10 @@ def learning_curves(rows: Sequence[Mapping[str, Any]], term: str = TOTAL) -> "Fi
     heads = {head: own for head, own in heads.items() if len({row["epoch"] for row in own}) > 1}
     if not heads:
         return None
-    figure, panels = look.grid_of_panels(len(heads), 5, 2.4, 1.9, fixed=True)
+    figure, panels = style.grid_of_panels(len(heads), 5, 2.4, 1.9, fixed=True)
     for axes, (head, own) in zip(panels, heads.items(), strict=True):
         _draw(axes, f"{head[1]}\n{head[2]}", _thinned(_lines(own)), small=True)
-    look.legend(panels[0])
+    style.legend(panels[0])
     return figure
 
 
@@ -106,7 +106,7 @@ def _draw(axes: "Axes", title: str, lines: _Lines, *, small: bool = False) -> No
     terms = list(dict.fromkeys(term for term, _ in lines))
     by_split = len(terms) == 1
     for number, ((term, split), seeds) in enumerate(lines.items()):
-        colour = look.COLOURS[(number if by_split else terms.index(term)) % len(look.COLOURS)]
+        colour = style.COLOURS[(number if by_split else terms.index(term)) % len(style.COLOURS)]
         dashes = _DASHES.get(split, "-") if not by_split else "-"
         label = split if by_split else (term if split == next(s for t, s in lines if t == term) else None)
         for points in seeds.values() if len(seeds) > 1 else ():
@@ -114,14 +114,14 @@ def _draw(axes: "Axes", title: str, lines: _Lines, *, small: bool = False) -> No
         axes.plot(*_mean(list(seeds.values())), color=colour, linewidth=1.8, linestyle=dashes, label=label)
         if by_split:
             best = np.concatenate([points[points[:, 2] > 0][-1:] for points in seeds.values()])
-            axes.scatter(*best[:, :2].T, s=22, color=colour, edgecolors=look.PAPER, linewidths=0.7, zorder=3)
-    look.style(axes, title, size=7.5 if small else 9.5)
+            axes.scatter(*best[:, :2].T, s=22, color=colour, edgecolors=style.PAPER, linewidths=0.7, zorder=3)
+    style.decorate(axes, title, size=7.5 if small else 9.5)
     is_accuracy = terms == [RETRIEVAL]
-    look.label_axes(axes, "epoch", "" if small else "accuracy at 1, fraction" if is_accuracy else "loss")
+    style.label_axes(axes, "epoch", "" if small else "accuracy at 1, fraction" if is_accuracy else "loss")
     axes.xaxis.set_major_locator(MaxNLocator(4 if small else 7, integer=True))
     _log_scale_if_wide(axes, lines)
     if len(lines) > 1 and not small:
-        look.legend(axes, 1 + (len(terms) > 6))
+        style.legend(axes, 1 + (len(terms) > 6))
 
 
 def _log_scale_if_wide(axes: "Axes", lines: _Lines) -> None:

@@ -51,7 +51,7 @@ class Picture:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class RunReport:
     """Everything that a report shows.
 
     Attributes:
@@ -75,19 +75,19 @@ class Run:
         return self.views.get(view, ())
 
 
-def document(run: Run) -> str:
+def document(report: RunReport) -> str:
     """The whole page, without any request to elsewhere. Equal runs give equal pages."""
     return _template().render(
-        title=run.title,
-        facts=run.facts,
-        boards=boards(run.rows("leaderboard"), run.rows("significance"), run.tasks),
-        pictures=list(_score_pictures(run)),
-        curves=list(_curve_pictures(run.rows("training_curve"))),
-        clouds=_clouds(run.pictures),
-        papers=paper_tables(run.views, run.rows("coverage")),
-        coverage=run.rows("coverage"),
-        claims=run.rows("claim_verdicts"),
-        cases=case_studies(run.rows("disagreements")),
+        title=report.title,
+        facts=report.facts,
+        boards=boards(report.rows("leaderboard"), report.rows("significance"), report.tasks),
+        pictures=list(_score_pictures(report)),
+        curves=list(_curve_pictures(report.rows("training_curve"))),
+        clouds=_clouds(report.pictures),
+        papers=paper_tables(report.views, report.rows("coverage")),
+        coverage=report.rows("coverage"),
+        claims=report.rows("claim_verdicts"),
+        cases=case_studies(report.rows("disagreements")),
     )
 
 
@@ -114,12 +114,12 @@ def _as_text(value: Any) -> Any:
 # --- pictures ---------------------------------------------------------------------------------------------
 
 
-def _score_pictures(run: Run) -> Iterator[tuple[Group, Drawings, bool]]:
+def _score_pictures(report: RunReport) -> Iterator[tuple[Group, Drawings, bool]]:
     """Drawings of each group that has some, and whether it is the first of all groups."""
-    board = run.rows("leaderboard")
-    marks = style.method_marks((*run.methods, *sorted({row["method"] for row in board})))
-    seeds = scores.groups(run.rows("seed_values"))
-    for place, (group, rows) in enumerate(scores.ordered_groups(board, run.tasks)):
+    board = report.rows("leaderboard")
+    marks = style.method_marks((*report.methods, *sorted({row["method"] for row in board})))
+    seeds = scores.groups(report.rows("seed_values"))
+    for place, (group, rows) in enumerate(scores.ordered_groups(board, report.tasks)):
         drawings = list(_group_pictures(" ".join(group), rows, seeds.get(group, []), marks))
         if drawings:
             yield group, drawings, place == 0

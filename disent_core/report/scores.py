@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
-from disent_core.report import style as look
+from disent_core.report import style
 from disent_core.report.style import Mark
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def by_method(rows: Sequence[Row], seed_rows: Iterable[Row], marks: Mapping[str,
 
 def by_embedding(rows: Sequence[Row], seed_rows: Iterable[Row]) -> Panels:
     """A panel for each task and metric of one method, with an item for each language and embedding."""
-    seeds, colours = _seeds(seed_rows), look.method_marks(_EMBEDDINGS)
+    seeds, colours = _seeds(seed_rows), style.method_marks(_EMBEDDINGS)
     kept = [row for row in rows if row["value"] is not None]
     order = {name: place for place, name in enumerate(_EMBEDDINGS)}
     kept.sort(
@@ -155,7 +155,7 @@ def leaderboard(rows: Sequence[Row], methods: Iterable[str]) -> "Figure | None":
         rows: of one group.
         methods: every method of the run, in the order that gives them their colours.
     """
-    panels = by_method(rows, [], look.method_marks(methods))
+    panels = by_method(rows, [], style.method_marks(methods))
     return bars(panels, unit(rows[0]["metric"]), most=6) if panels else None
 
 
@@ -173,12 +173,12 @@ def _draw(panels: Panels, x: str, most: int, draw: "Callable[[Axes, Sequence[Ite
     if not shown:
         return None
     height = 0.85 + 0.19 * max(4, *map(len, shown.values()))
-    figure, grid = look.grid_of_panels(len(shown), 3, 4.1, height)
+    figure, grid = style.grid_of_panels(len(shown), 3, 4.1, height)
     for axes, (title, items) in zip(grid, shown.items(), strict=True):
         draw(axes, items)
-        look.style(axes, title, grid="x")
-        look.label_axes(axes, x)
-        axes.set_yticks(range(len(items)), [look.plain(item.label) for item in items], color=look.INK)
+        style.decorate(axes, title, grid="x")
+        style.label_axes(axes, x)
+        axes.set_yticks(range(len(items)), [style.plain(item.label) for item in items], color=style.INK)
         axes.set_ylim(max(len(items), 4) - 0.4, -0.6)  # a lone bar is no block
         axes.tick_params(axis="y", length=0)
     return figure
@@ -189,10 +189,10 @@ def _bar_panel(axes: "Axes", items: Sequence[Item]) -> None:
     for place, (item, end) in enumerate(zip(items, ends, strict=True)):
         axes.barh(place, item.value, height=0.68, color=item.mark.colour, alpha=0.85)
         if item.low is not None and item.high is not None:
-            axes.plot([item.low, item.high], [place, place], color=look.INK, linewidth=1)
+            axes.plot([item.low, item.high], [place, place], color=style.INK, linewidth=1)
         axes.annotate(
             f"{item.value:.3f}", (end, place), (3, 0), textcoords="offset points",
-            va="center", fontsize=7.5, color=look.GREY,
+            va="center", fontsize=7.5, color=style.GREY,
         )  # fmt: skip
     low = min(0.0, *(item.value if item.low is None else item.low for item in items))
     axes.set_xlim(low, max(*ends, 1e-3) + 0.15 * (max(*ends, 1e-3) - low))
@@ -202,11 +202,11 @@ def _spread_panel(axes: "Axes", items: Sequence[Item]) -> None:
     for place, item in enumerate(items):
         if item.low is not None and item.high is not None:
             interval = [item.low - item.value, item.high - item.value]
-            axes.plot(interval, [place, place], color=look.RULE, linewidth=7, solid_capstyle="butt")
+            axes.plot(interval, [place, place], color=style.RULE, linewidth=7, solid_capstyle="butt")
         off = np.array(item.seeds) - item.value
         colour, marker = item.mark.colour, item.mark.marker
         axes.scatter(off, np.full(len(off), place), s=16, color=colour, marker=marker, zorder=3, linewidths=0)
-    axes.axvline(0, color=look.GREY, linewidth=0.8)
+    axes.axvline(0, color=style.GREY, linewidth=0.8)
 
 
 # --- leakage ----------------------------------------------------------------------------------------------
@@ -227,11 +227,11 @@ def leakage(rows: Iterable[Row], marks: Mapping[str, Mark], *, most: int = PANEL
     if not found:
         return None
     metric = next(iter(next(iter(found.values()))))[1]["metric"]
-    figure, grid = look.grid_of_panels(len(found), 2, 6.0, 3.9)
+    figure, grid = style.grid_of_panels(len(found), 2, 6.0, 3.9)
     for axes, (title, points) in zip(grid, found.items(), strict=True):
         _leakage_panel(axes, points, marks)
-        look.style(axes, title, grid="both")
-        look.label_axes(axes, f"language embedding: {unit(metric)}", f"meaning embedding: {unit(metric)}")
+        style.decorate(axes, title, grid="both")
+        style.label_axes(axes, f"language embedding: {unit(metric)}", f"meaning embedding: {unit(metric)}")
     return figure
 
 
@@ -255,8 +255,10 @@ def _leakage_panel(axes: "Axes", points: Sequence[tuple[Row, Row]], marks: Mappi
         cross = [((language["ci_low"], language["ci_high"]), (y, y)), ((x, x), (meaning["ci_low"], meaning["ci_high"]))]
         for ends in cross:
             if None not in (*ends[0], *ends[1]):
-                axes.plot(*ends, color=look.GREY, linewidth=0.7)
-        axes.scatter(x, y, s=42, color=mark.colour, marker=mark.marker, edgecolors=look.PAPER, linewidths=0.6, zorder=3)
+                axes.plot(*ends, color=style.GREY, linewidth=0.7)
+        axes.scatter(
+            x, y, s=42, color=mark.colour, marker=mark.marker, edgecolors=style.PAPER, linewidths=0.6, zorder=3
+        )
     left, right = _limits([language for language, _ in points])
     bottom, top = _limits([meaning for _, meaning in points])
     axes.set(xlim=(left, right), ylim=(bottom, top))
@@ -270,7 +272,7 @@ def _leakage_panel(axes: "Axes", points: Sequence[tuple[Row, Row]], marks: Mappi
         ends = (language["value"], right + 0.03 * span), (meaning["value"], height)
         axes.plot(*ends, **beside, linewidth=0.6, alpha=0.4)
         axes.plot(ends[0][1], height, **beside, marker=mark.marker, markersize=5, markeredgewidth=0)
-        axes.text(right + 0.05 * span, height, look.plain(meaning["method"]), va="center", fontsize=8, color=look.INK)
+        axes.text(right + 0.05 * span, height, style.plain(meaning["method"]), va="center", fontsize=8, color=style.INK)
 
 
 def _limits(rows: Sequence[Row]) -> tuple[float, float]:

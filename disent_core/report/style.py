@@ -80,7 +80,7 @@ def grid_of_panels(
     return made, axes[:panels]
 
 
-def style(axes: "Axes", title: str, *, grid: str = "y", size: float = 9.5) -> None:
+def decorate(axes: "Axes", title: str, *, grid: str = "y", size: float = 9.5) -> None:
     """Title, quiet ticks and grid lines along one axis, two spines."""
     axes.set_facecolor("none")
     axes.set_title(plain(title), fontsize=size, color=INK, loc="left")

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from scipy.special import ndtri
 
 from disent_core.evaluation.measurement import Measurement, Statistic, mean_of_items
-from disent_core.evaluation.metrics.statistics import Weighted
+from disent_core.evaluation.metrics.statistics import WeightedStatistic
 
 CONFIDENCE = 0.95
 _BLOCK_ITEMS = 1 << 19  # resampled items held at once: 4 MB a column, which a cache holds
@@ -69,7 +69,7 @@ def resampled(
         items: what the statistic needs of each item, under each run: a seed, or a seed of one of many methods.
         samples: resamplings.
         seed: of the resamplings.
-        statistic: from `samples n ...` to `samples`; quick if `Weighted`, or the mean.
+        statistic: from `samples n ...` to `samples`; quick if `WeightedStatistic`, or the mean.
 
     Raises:
         ValueError: if there are no runs, items or samples.
@@ -86,7 +86,7 @@ def _block(
 ) -> Float[np.ndarray, "runs block"]:
     if statistic is mean_of_items:
         return items @ _weights(drawn).T / drawn.shape[1]
-    if isinstance(statistic, Weighted):
+    if isinstance(statistic, WeightedStatistic):
         weights = _weights(drawn)
         return np.stack([statistic.of(run, weights) for run in items])
     return np.stack([statistic(run[drawn]) for run in items])

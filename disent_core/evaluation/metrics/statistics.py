@@ -17,7 +17,7 @@ _SPREAD = 1e-12  # of the second moment: a variance below it is rounding
 
 
 @dataclass(frozen=True)
-class Weighted:
+class WeightedStatistic:
     """A `measurement.Statistic` of items, of which each may be there any number of times.
 
     Attributes:
@@ -32,7 +32,7 @@ class Weighted:
         return np.concatenate([self.of(sample, once) for sample in samples])
 
 
-@Weighted
+@WeightedStatistic
 def pearson(items: Float[np.ndarray, "n 2"], weights: Float[np.ndarray, "samples n"]) -> Float[np.ndarray, " samples"]:
     """Pearson's correlation of prediction and gold; 0 where one of them is constant."""
     x, y = (items - items.mean(axis=0)).T
@@ -43,7 +43,7 @@ def pearson(items: Float[np.ndarray, "n 2"], weights: Float[np.ndarray, "samples
     return _ratio(product - mean_x * mean_y, spread_x * spread_y, is_varied)
 
 
-@Weighted
+@WeightedStatistic
 def spearman(items: Float[np.ndarray, "n 2"], weights: Float[np.ndarray, "samples n"]) -> Float[np.ndarray, " samples"]:
     """Spearman's correlation of prediction and gold, Pearson's of their ranks; equal values share the mean rank.
 
@@ -77,14 +77,14 @@ def _ratio(
     return np.where(is_varied, np.clip(covariance / np.sqrt(np.where(is_varied, spread, 1.0)), -1, 1), 0.0)
 
 
-@Weighted
+@WeightedStatistic
 def f1(items: Float[np.ndarray, "n 3"], weights: Float[np.ndarray, "samples n"]) -> Float[np.ndarray, " samples"]:
     """F1 from what is correct, predicted and gold in each item; 0 where nothing is."""
     correct, predicted, gold = (weights @ items).T
     return 2 * correct / np.maximum(predicted + gold, 1)
 
 
-@Weighted
+@WeightedStatistic
 def precision(
     items: Float[np.ndarray, "n 3"], weights: Float[np.ndarray, "samples n"]
 ) -> Float[np.ndarray, " samples"]:
@@ -93,14 +93,14 @@ def precision(
     return correct / np.maximum(predicted, 1)
 
 
-@Weighted
+@WeightedStatistic
 def recall(items: Float[np.ndarray, "n 3"], weights: Float[np.ndarray, "samples n"]) -> Float[np.ndarray, " samples"]:
     """Share of what is gold that is found; 0 where nothing is gold."""
     correct, _, gold = (weights @ items).T
     return correct / np.maximum(gold, 1)
 
 
-STATISTICS: Mapping[str, Weighted] = {
+STATISTICS: Mapping[str, WeightedStatistic] = {
     "pearson": pearson,
     "spearman": spearman,
     "f1": f1,

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from disent_core.report.document import Picture, Run, document
+from disent_core.report.document import Picture, RunReport, document
 from disent_core.report.leaderboards import standings
 from disent_core.report.style import figure, png
 
@@ -76,7 +76,7 @@ def views():
 def run():
     drawn = png(figure("cloud", 3.0, 2.0))
     pictures = [Picture("tiny", HOSTILE, "en-de", name, drawn) for name in ("t_sne", "pca")]
-    return Run(title=f"A run {HOSTILE}", facts=[("configuration", HOSTILE)], methods=["dream"], views=views(),
+    return RunReport(title=f"A run {HOSTILE}", facts=[("configuration", HOSTILE)], methods=["dream"], views=views(),
                pictures=pictures)  # fmt: skip
 
 
@@ -157,13 +157,13 @@ def test_equal_runs_have_equal_reports(run, page):
 
 
 def test_a_run_without_anything_says_so_in_every_section():
-    tree = Tree(document(Run(title="empty", facts=[])))
+    tree = Tree(document(RunReport(title="empty", facts=[])))
     assert all(EMPTY in tree.words[section] for section in SECTIONS[1:])
 
 
 def test_what_is_not_ranked_is_told_and_not_drawn():
     choice = {**entry("dream", 1.1, None), "metric": "threshold", "reads_as": "a choice, not a score"}
-    tree = Tree(document(Run(title="mining", facts=[], methods=["dream"], views={"leaderboard": [choice]})))
+    tree = Tree(document(RunReport(title="mining", facts=[], methods=["dream"], views={"leaderboard": [choice]})))
     assert "No method is ranked by this" in tree.words["leaderboard"]
     assert EMPTY in tree.words["pictures"]
 
@@ -200,4 +200,4 @@ def test_methods_with_the_same_answer_stand_together(page):
 )
 def test_values_become_text(value, told):
     rows = [{"paper": "p", "table": "T1", "value": value}]
-    assert f">{told}</td></tr>" in document(Run(title="", facts=[], views={"coverage": rows}))
+    assert f">{told}</td></tr>" in document(RunReport(title="", facts=[], views={"coverage": rows}))

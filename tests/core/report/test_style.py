@@ -5,8 +5,19 @@ from html.parser import HTMLParser
 
 import pytest
 
-from disent_core.report import style as look
-from disent_core.report.style import COLOURS, INK, PAPER, figure, method_marks, png, png_made_of, style, svg
+from disent_core.report.style import (
+    COLOURS,
+    INK,
+    PAPER,
+    decorate,
+    figure,
+    legend,
+    method_marks,
+    plain,
+    png,
+    png_made_of,
+    svg,
+)
 
 HOSTILE = '<script>alert(1)</script> $x^2$ & "q"'
 
@@ -25,9 +36,9 @@ def contrast(one, other):
 def titled(title):
     drawn = figure(title, 3.0, 2.0)
     axes = drawn.subplots()
-    axes.plot([1, 2], [1, 2], color=INK, label=look.plain(title))
-    style(axes, title)
-    look.legend(axes)
+    axes.plot([1, 2], [1, 2], color=INK, label=plain(title))
+    decorate(axes, title)
+    legend(axes)
     return drawn
 
 
