@@ -70,6 +70,11 @@ class EmuConfig(IntentConfig):
         self.check_not_negative("center_weight", "gamma")
         self.check_range("center_rate", above=0, at_most=1)
 
+    @property
+    def other_languages(self) -> tuple[str, ...]:
+        """The adversarial ones."""
+        return self.adversarial_languages
+
 
 class Discriminator(nn.Sequential):
     """Logit of an utterance being of a training language: two hidden layers of 900 with dropout 0.2."""

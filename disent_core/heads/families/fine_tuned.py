@@ -56,6 +56,11 @@ class TuningConfig(Settings):
         self.check_not_negative("weight_decay")
 
     @property
+    def vector_map(self) -> Literal["linear", "mlp"] | None:
+        """The map over frozen vectors that is tuned instead of the encoder; None: the encoder is tuned."""
+        return None
+
+    @property
     def optimiser(self) -> OptimiserConfig:
         """AdamW at a constant learning rate."""
         return OptimiserConfig(learning_rate=self.learning_rate, weight_decay=self.weight_decay)
@@ -74,15 +79,11 @@ class FineTuningTask(TrainingTask[Batch]):
         return {name: value for name, value in self.source.named_parameters() if value.requires_grad}
 
 
-def open_source(config: Any, dim: int, encoder: EncoderFiles | None, device: str) -> Source:
-    """What a configuration tunes: a map over frozen vectors where its `tune` is `head`, else the encoder."""
-    if _is_map(config):
-        return VectorMap(dim, config.map).to(device)
+def open_source(config: TuningConfig, dim: int, encoder: EncoderFiles | None, device: str) -> Source:
+    """What a configuration tunes: a map over frozen vectors, or the encoder."""
+    if config.vector_map is not None:
+        return VectorMap(dim, config.vector_map).to(device)
     return open_encoder(config, encoder, device)
-
-
-def _is_map(config: Any) -> bool:
-    return getattr(config, "tune", "encoder") == "head"
 
 
 def open_encoder(config: TuningConfig, encoder: EncoderFiles | None, device: str) -> TunableEncoder:
@@ -108,7 +109,7 @@ class FineTunedMethod(SeedBySeedMethod[TuningConfig]):
 
     def needs_of(self, settings: TuningConfig) -> frozenset[Need]:
         """What the method reads as it is configured: no encoder where it trains a map over frozen vectors."""
-        return self.needs - {Need.ENCODER} if _is_map(settings) else self.needs
+        return self.needs if settings.vector_map is None else self.needs - {Need.ENCODER}
 
     def may_stop_early(self, settings: TuningConfig) -> bool:
         """Where `patience` counts: the last epoch is kept whatever it brings if `monitor` is `last`."""

@@ -46,6 +46,16 @@ class IntentConfig(TuningConfig):
     map: Literal["linear", "mlp"] = "linear"
     training_languages: tuple[str, ...] = ()
 
+    @property
+    def vector_map(self) -> Literal["linear", "mlp"] | None:
+        """The map, where `tune` is `head`."""
+        return self.map if self.tune == "head" else None
+
+    @property
+    def other_languages(self) -> tuple[str, ...]:
+        """Languages whose unlabelled utterances are read too; none are all that are no training languages."""
+        return ()
+
 
 class IntentTask(FineTuningTask):
     """One seed of a method that is trained on intents.
@@ -152,9 +162,11 @@ def intent_accuracy(
     return float(torch.stack(found).mean())
 
 
-def intent_tasks(kind: type[IntentTask], data: TrainingData, config: Any, device: str) -> Callable[[int], IntentTask]:
+def intent_tasks(
+    kind: type[IntentTask], data: TrainingData, config: IntentConfig, device: str
+) -> Callable[[int], IntentTask]:
     """What makes the task of each seed; texts are tokenised, or vectors gathered, once."""
-    own = intent_data(data, config.training_languages, getattr(config, "adversarial_languages", ()))
+    own = intent_data(data, config.training_languages, config.other_languages)
     prepared: list[Any] = []
 
     def build(seed: int) -> IntentTask:
