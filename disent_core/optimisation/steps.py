@@ -187,7 +187,7 @@ class _Loop:
         state.step, state.steps, state.examples = state.step + 1, state.steps + 1, state.examples + examples
         if self.progress is None:  # after the first step, which prepares what all read: it says nothing of their rate
             self.progress = Progress(log, self.total, "steps", what=self.run.title, first=state.steps)
-        self.progress.advance(state.steps, lambda: f"loss {float(state.sums['total']) / max(state.examples, 1):.4f}")
+        self.progress.advance(state.steps, lambda: f"loss {float(state.sums['total']) / max(state.examples, 1):.4g}")
 
     def _close_epoch(self, dev: Mapping[str, float]) -> EpochReport:
         state, run = self.state, self.run
