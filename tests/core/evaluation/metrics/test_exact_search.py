@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from disent_core import progress
@@ -101,6 +101,8 @@ def test_scores_are_blind_to_the_order_of_the_pool_and_indices_follow_it(kind, s
 @given(kinds, seeds, st.integers(1, 6))
 def test_a_doubled_pool_gives_every_candidate_and_its_copy(kind, seed, k):
     queries, pool = kind(seed, 5), normal(seed + 1, 150)
+    ranked, _ = nearest(queries, pool, k + 1)
+    assume((np.diff(ranked) < 0).all())  # of equal scores the lower index comes first: a copy may follow another text
     scores, indices = nearest(queries, pool, k)
     twice, places = nearest(queries, np.concatenate([pool, pool]), 2 * k)
     assert (twice == scores.repeat(2, axis=1)).all()
