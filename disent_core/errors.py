@@ -10,8 +10,8 @@
     |-- EncoderError     an encoder can't be loaded or gives unusable vectors
     `-- TrainingError    training can't go on
 
-A message says what was found, where (file and line, or key), and what to do about it. `ValueError` stays for
-a caller's mistake in code.
+A message says where the problem is (file and line, or key), what it is, and what to do about it. `ValueError` is for
+a mistake of the calling code.
 """
 
 from pathlib import Path
@@ -53,7 +53,7 @@ class TrainingError(DisentError):
     """Training can't start or can't go on."""
 
 
-def located(path: Path | str, line: int | None, found: str, remedy: str) -> str:
-    """One line that names the place, what was found and what to do: `massive.tar.gz:en-US.jsonl:12: ...`."""
+def located(path: Path | str, line: int | None, problem: str, remedy: str) -> str:
+    """Return one line with the place, the problem and the remedy: `massive.tar.gz:en-US.jsonl:12: ...`."""
     place = str(path) if line is None else f"{path}:{line}"
-    return f"{place}: {found}. {remedy}"
+    return f"{place}: {problem}. {remedy}"

@@ -1,4 +1,4 @@
-"""Linear maps as training wants them: on matrices whose rows number thousands, for one seed or a stack of them."""
+"""Compute linear maps fast on matrices of thousands of rows, for one seed or a stack of seeds."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
@@ -12,12 +12,12 @@ Precision = Literal["float32", "bfloat16"]
 
 
 def arithmetic(device: str, precision: Precision) -> AbstractContextManager[object]:
-    """Where products are of this precision, for a whole model; weights, sums and losses stay float32."""
+    """Return a context in which a whole model's products have this precision; weights, sums and losses stay float32."""
     return torch.autocast(device, dtype=torch.bfloat16) if precision == "bfloat16" else nullcontext()
 
 
 class Linear(nn.Linear):
-    """`nn.Linear` with a choice of `precision` of its products; what comes in, out and back is float32 always.
+    """`nn.Linear` with a choice of `precision` of its products; inputs, outputs and gradients are always float32.
 
     bfloat16 keeps 8 bits of each factor and adds up in float32: several times faster where the processor has
     instructions for it. Under `torch.vmap` over seeds each seed's product stays one large product.
@@ -36,7 +36,7 @@ def affine(
     bias: Float[Tensor, " outer"],
     precision: Precision,
 ) -> Float[Tensor, "*rows outer"]:
-    """What `Linear` computes, with any weight."""
+    """Compute what `Linear` computes, with any weight."""
     rows = (x.bfloat16() if precision == "bfloat16" else x).reshape(1, -1, x.shape[-1])
     product = _Affine.apply(rows, weight.unsqueeze(0), bias.unsqueeze(0), precision)
     return product.view(*x.shape[:-1], len(weight))
@@ -55,7 +55,7 @@ class _Affine(torch.autograd.Function):
     @staticmethod
     def forward(x: Tensor, weight: Tensor, bias: Tensor, precision: Precision) -> Tensor:
         seeds = zip(x.expand(len(weight), *x.shape[1:]), weight, bias, strict=True)
-        return _stack([product(own, matrix, precision).add_(shift) for own, matrix, shift in seeds])
+        return _stack([product(rows, matrix, precision).add_(shift) for rows, matrix, shift in seeds])
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -67,16 +67,22 @@ class _Affine(torch.autograd.Function):
         (gradient,), (x, weight) = gradients, ctx.saved_tensors
         to_x = to_weight = None
         if ctx.needs_input_grad[0]:
-            to_x = _stack([product(own, matrix.T, ctx.precision) for own, matrix in zip(gradient, weight, strict=True)])
+            to_x = _stack(
+                [
+                    product(row_gradients, matrix.T, ctx.precision)
+                    for row_gradients, matrix in zip(gradient, weight, strict=True)
+                ]
+            )
+            # One x shared by all seeds (length 1) gets the sum of the seeds' gradients.
             to_x = (to_x if len(x) == len(to_x) else to_x.sum(dim=0, keepdim=True)).to(x.dtype)
         if ctx.needs_input_grad[1]:
             seeds = zip(gradient, x.expand(len(weight), *x.shape[1:]), strict=True)
-            to_weight = _stack([product(own.T, rows.T, ctx.precision) for own, rows in seeds])
+            to_weight = _stack([product(row_gradients.T, inputs.T, ctx.precision) for row_gradients, inputs in seeds])
         return to_x, to_weight, gradient.sum(dim=1) if ctx.needs_input_grad[2] else None, None
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Tensor, int]:
-        """The stack is in front of each tensor's own dimension of length 1, or the tensor is the same for all."""
+        """Replace the leading dimension of length 1 by the mapped one; expand tensors that are not mapped."""
         x, weight, bias = (
             value if dim is None else value.movedim(dim, 0).squeeze(1)
             for value, dim in zip(inputs[:3], in_dims[:3], strict=True)
@@ -91,6 +97,7 @@ def _stack(parts: list[Tensor]) -> Tensor:
 
 
 def product(left: Float[Tensor, "n k"], right: Float[Tensor, "m k"], precision: Precision) -> Float[Tensor, "n m"]:
+    """Product of the left rows with the transposed right rows, by the fastest kernel for the precision."""
     if precision == "bfloat16":
         return F.linear(left.bfloat16(), right.bfloat16()).float()
     if _HAS_ONEDNN and left.dtype == torch.float32 and left.device.type == "cpu" and left.numel():

@@ -1,4 +1,4 @@
-"""A line in the log now and then, of work that takes long."""
+"""Log the progress of long work at intervals."""
 
 import logging
 import time
@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 SECONDS = 5.0
-"""Least time between two lines: a console stays readable, and nobody wonders whether it hangs."""
+"""Least time between two lines: often enough to show that the work goes on, and not more."""
 
 
 @dataclass
 class Progress:
-    """Tells how much is done, how fast it goes and how long the rest will take: work that is short tells nothing.
+    """Log how much is done, the rate and the remaining time; short work logs nothing.
 
-    `first` was done before; it counts as done, but not for the rate. `total` is None where the end is not known.
+    `first` was done before; it counts as done, but not for the rate. `total` is None if the end is unknown.
     """
 
     log: logging.Logger
@@ -32,24 +32,24 @@ class Progress:
         """Log `WHAT: DONE of TOTAL UNIT, DETAIL, 3.5 a second, 20 s left`, unless the last line is too recent.
 
         Args:
-            done: everything up to now, with what was done before.
-            detail: what else there is to say; called for a line that is logged.
+            done: everything up to now, including `first`.
+            detail: gives further text; called only if a line is logged.
         """
         now = self.clock()
         if now - self.logged < SECONDS or done == self.first:
             return
         self.logged = now
-        each = (now - self.started) / (done - self.first)
+        seconds_per_unit = (now - self.started) / (done - self.first)
         self.log.info(
             "%s%d%s %s, %s%s%s",
             *(f"{self.what}: " if self.what else "", done, "" if self.total is None else f" of {self.total:.0f}"),
-            *(self.unit, f"{detail()}, " if detail else "", _rate(each)),
-            "" if self.total is None else f", {(self.total - done) * each:.0f} s left",
+            *(self.unit, f"{detail()}, " if detail else "", _rate(seconds_per_unit)),
+            "" if self.total is None else f", {(self.total - done) * seconds_per_unit:.0f} s left",
         )
 
 
-def _rate(seconds_each: float) -> str:
-    """`3.5 a second` or, of what takes longer, `20.0 a minute`."""
-    if seconds_each > 1:
-        return f"{60 / seconds_each:.1f} a minute"
-    return f"{1 / max(seconds_each, 1e-9):.1f} a second"
+def _rate(seconds_per_unit: float) -> str:
+    """`3.5 a second`, or `20.0 a minute` if an item takes more than a second."""
+    if seconds_per_unit > 1:
+        return f"{60 / seconds_per_unit:.1f} a minute"
+    return f"{1 / max(seconds_per_unit, 1e-9):.1f} a second"

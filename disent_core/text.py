@@ -1,4 +1,4 @@
-"""Normalisation and tokenisation by script, and the address of a text."""
+"""Normalise, tokenise and hash texts."""
 
 import hashlib
 import json
@@ -11,26 +11,26 @@ UNSPACED_LANGUAGES = frozenset({"ja", "zh", "th", "lo", "km", "my", "bo", "dz", 
 """Languages written without spaces between words: their tokens are characters."""
 
 MASK = "<mask>"
-"""Stands for one masked token in a stored text; an encoder puts its own mask token there."""
+"""Stands for a masked token in a stored text; the encoder replaces it by the mask token of its vocabulary."""
 
 # Private-use characters cannot occur in a corpus by accident; readers reject them.
 SUBWORD_MASK_OPEN, SUBWORD_MASK_CLOSE = "\ue000", "\ue001"
-"""Around words of which every subword is to be masked: only the encoder knows how many there are."""
+"""Enclose words of which the encoder masks every subword; only the encoder knows how many there are."""
 HIDDEN_OPEN, HIDDEN_CLOSE = "\ue002", "\ue003"
-"""Around words that stay in the text but that no token may attend to."""
+"""Enclose words that stay in the text but that no token may attend to."""
 MARKERS = frozenset({SUBWORD_MASK_OPEN, SUBWORD_MASK_CLOSE, HIDDEN_OPEN, HIDDEN_CLOSE})
 
 
 def normalise(text: str) -> str:
-    """NFC: the form in which every text is stored, compared and hashed."""
+    """Return the NFC form, in which every text is stored, compared and hashed."""
     return unicodedata.normalize("NFC", text)
 
 
 def parsed_json(text: str) -> Any:
-    """What the JSON says.
+    """Parse JSON.
 
     Raises:
-        ValueError: if it is malformed, nested deeper than can be read, or has half of a character (`"\\ud800"`).
+        ValueError: if it is malformed, nested too deeply, or has an unpaired surrogate (`"\\ud800"`).
     """
     try:
         value = json.loads(text)
@@ -42,7 +42,7 @@ def parsed_json(text: str) -> Any:
 
 
 def printable(text: str) -> str:
-    """The text as a terminal may show it: control characters, and what turns the direction of writing, escaped.
+    """Escape control characters and characters that change the direction of writing, for output on a terminal.
 
     Line ends and tabs stay.
     """
@@ -53,7 +53,7 @@ _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-
 
 
 def text_key(text: str) -> str:
-    """Address of a text: the first 16 bytes of SHA-256 of its NFC form, as 32 hex digits."""
+    """Return the key of a text: the first 16 bytes of SHA-256 of its NFC form, as 32 hex digits."""
     return hashlib.sha256(normalise(text).encode()).digest()[:16].hex()
 
 
@@ -73,7 +73,7 @@ def is_unspaced(language: str) -> bool:
 
 
 def separator_of(language: str) -> str:
-    """What stands between two tokens of this language (or locale)."""
+    """Separator between two tokens of this language (or locale)."""
     return "" if is_unspaced(language) else " "
 
 
@@ -85,7 +85,7 @@ def tokenize(text: str, language: str) -> list[str]:
 
 
 def token_spans(text: str, tokens: Sequence[str]) -> list[tuple[int, int]]:
-    """Start and end (exclusive, in characters) of each token in the text that it was cut from.
+    """Start and end (exclusive, in characters) of each token in its text.
 
     Raises:
         ValueError: if the tokens do not cover the text in order, white space apart.
@@ -103,7 +103,7 @@ def token_spans(text: str, tokens: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def spliced(text: str, replacements: Sequence[tuple[tuple[int, int], str]]) -> str:
-    """The text with other strings at spans that are in order and do not overlap."""
+    """Replace spans of the text, which are in order and do not overlap, by other strings."""
     pieces, position = [], 0
     for (start, end), new in replacements:
         pieces += [text[position:start], new]

@@ -1,9 +1,9 @@
-"""Readers: files as published in, table `utterances` or `sentence_pairs` out.
+"""Read published corpus files into the tables `utterances` and `sentence_pairs`.
 
 What belongs here: one module per published format, the parts that readers share (archives, slot annotation,
 downloads, splits), and the alignment of two languages. What does not: anything that changes a text beyond NFC.
-A new format is one module that satisfies `contract.Reader` or `contract.PairReader`, and one line in `READERS`; or it
-stays outside the library, and a corpus names its module.
+A new format is one module that satisfies `contract.Reader` or `contract.PairReader`, and one line in `READERS`; or a
+module outside the library, which the settings of a corpus name.
 """
 
 from functools import cache
@@ -24,24 +24,24 @@ READERS: dict[str, str] = {
     "tatoeba": "disent_core.corpora.formats.tatoeba",
     "xsid": "disent_core.corpora.formats.xsid",
 }
-"""Module of each format, imported when a corpus asks for it."""
+"""Module of each format, imported when a corpus uses it."""
 
 
 @cache
 def format_module(name: str) -> Format:
-    """The reader of a format, of the library or, as `module` or `module:ATTRIBUTE`, of a user's package.
+    """Return the reader of a format: one of the library or, as `module` or `module:ATTRIBUTE`, of a user's package.
 
     Raises:
-        ConfigError: if there is none, or it lacks something that a reader must have.
+        ConfigError: if there is none, or it lacks a member that a reader must have.
     """
-    found = find("format", name, READERS)
-    kind = str(getattr(found, "KIND", None))
+    module = find("format", name, READERS)
+    kind = str(getattr(module, "KIND", None))
     if kind not in KINDS:
         raise ConfigError(f"format {name!r}: KIND is {kind!r}; set it to one of {', '.join(KINDS)}")
-    if missing := [member for member in _members(KINDS[kind]) if not hasattr(found, member)]:
+    if missing := [member for member in _members(KINDS[kind]) if not hasattr(module, member)]:
         remedy = "see disent_core.corpora.contract"
         raise ConfigError(f"format {name!r}: a reader of {kind} must have {', '.join(missing)}; {remedy}")
-    return cast(Format, found)
+    return cast(Format, module)
 
 
 def _members(table: str) -> list[str]:

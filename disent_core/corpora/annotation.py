@@ -1,4 +1,4 @@
-"""Slot annotation: brackets in a text, spans of characters, BIO tags over tokens."""
+"""Convert slot annotation between brackets in a text, character spans and BIO tags over tokens."""
 
 import re
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ class Slot(NamedTuple):
 
 
 def bracketed_slots(annotated: str, text: str) -> list[Slot]:
-    """Spans of characters of `text` that `annotated` puts in brackets `[type : value]`.
+    """Return the character spans of `text` that `annotated` puts in brackets `[type : value]`.
 
     Without its brackets `annotated` must be `text`, white space apart: scripts without spaces are annotated
     with spaces around the brackets.
@@ -34,12 +34,12 @@ def bracketed_slots(annotated: str, text: str) -> list[Slot]:
     plain = "".join(piece for _, piece in pieces)
     if "".join(plain.split()) != "".join(text.split()):
         raise ValueError(f"the annotation without its brackets, {plain!r}, differs from the text {text!r}")
-    places = [place for place, character in enumerate(text) if not character.isspace()]
-    slots, seen = [], 0
+    positions = [position for position, character in enumerate(text) if not character.isspace()]
+    slots, end = [], 0
     for slot_type, piece in pieces:
-        first, seen = seen, seen + len("".join(piece.split()))
+        start, end = end, end + len("".join(piece.split()))
         if slot_type is not None:
-            slots.append(Slot(slot_type, places[first], places[seen - 1] + 1))
+            slots.append(Slot(slot_type, positions[start], positions[end - 1] + 1))
     return slots
 
 
@@ -60,7 +60,7 @@ def _pieces(annotated: str) -> list[tuple[str | None, str]]:
 
 
 def tag_tokens(text: str, language: str, slots: Sequence[Slot]) -> tuple[list[str], list[str]]:
-    """Tokens of a text and their BIO tags; a word that a slot begins or ends in is cut there.
+    """Return the tokens of a text and their BIO tags; a word that contains the edge of a slot is cut there.
 
     Args:
         text: the text.
@@ -84,7 +84,7 @@ def _tag(slots: Sequence[Slot], position: int) -> str:
 
 
 def tagged_slots(tags: Sequence[str]) -> list[Slot]:
-    """Spans of tokens that BIO tags mark; an I- that continues nothing begins a slot."""
+    """Return the token spans of BIO tags; an I- tag that continues no slot begins one."""
     slots: list[Slot] = []
     for position, tag in enumerate(tags):
         if tag == OUTSIDE:
@@ -102,19 +102,19 @@ _BEGINS, _ENDS, _PREFIXES = frozenset("BSU"), frozenset("ELSU"), frozenset("BIME
 
 
 def bio_tags(tags: Sequence[str]) -> list[str]:
-    """BIO of tags in BIO, IOB1, IOBES, BMES or BILOU; a tag that goes on where nothing of its type is open begins.
+    """Convert tags in BIO, IOB1, IOBES, BMES or BILOU to BIO; a tag that continues no slot of its type begins one.
 
     Raises:
-        ValueError: if a tag is of no such scheme.
+        ValueError: if a tag belongs to none of these schemes.
     """
-    found, open_type = [], ""
+    converted, open_type = [], ""
     for tag in tags:
         prefix, _, slot_type = tag.partition("-")
         if tag == OUTSIDE:
-            found.append(OUTSIDE)
+            converted.append(OUTSIDE)
         elif prefix not in _PREFIXES or not slot_type:
             raise ValueError(f"{tag!r} is not a tag such as O, B-date or I-date")
         else:
-            found.append(f"{'B' if prefix in _BEGINS or slot_type != open_type else 'I'}-{slot_type}")
+            converted.append(f"{'B' if prefix in _BEGINS or slot_type != open_type else 'I'}-{slot_type}")
         open_type = "" if prefix in _ENDS else slot_type
-    return found
+    return converted

@@ -1,7 +1,7 @@
-"""One file out of a published archive, or out of the folder that it was unpacked to.
+"""Read single files from a published archive, or from the folder that it was unpacked to.
 
-An archive is never unpacked to disk. Of its members only regular files count, whatever their names: links, devices
-and sparse files are none. What comes out of it is bounded by its size, so that a small one can't fill the memory.
+An archive is never unpacked to disk. Only regular members are read: links, devices and sparse files are skipped.
+The unpacked bytes are bounded by the size of the archive, so that a small one can't fill the memory.
 """
 
 import bz2
@@ -17,7 +17,7 @@ from typing import Any, cast
 from disent_core.corpora.paths import absent, missing
 from disent_core.errors import CorpusError, located
 
-# tarfile takes numbers of extended headers as they are, and calls itself for each header before a member.
+# tarfile does not check the numbers of extended headers, and recurses for each header before a member.
 _DAMAGE = (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError, ValueError, OverflowError, RecursionError)
 _COMPRESSIONS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}
 
@@ -29,15 +29,15 @@ MOST_MEMBERS = 100_000
 
 
 def read_data_file(path: Path, name: str) -> tuple[str, bytes]:
-    """Place (for messages) and content of the file `data/NAME`.
+    """Return the location (for messages) and content of the file `data/NAME`.
 
     Args:
         path: a tar archive, compressed or not; or the folder `data`, the one around it, or one further up.
         name: of the file, e.g. `en-US.jsonl`.
 
     Raises:
-        CorpusError: if the path or the file does not exist or can't be read to its end, or an archive holds far
-            more than its size lets expect.
+        CorpusError: if the path or the file does not exist or can't be read to its end, or an archive unpacks to far
+            more than its size suggests.
     """
     if path.is_dir():
         return _from_folder(path, name)
@@ -47,7 +47,7 @@ def read_data_file(path: Path, name: str) -> tuple[str, bytes]:
 
 
 def data_files(path: Path) -> set[str]:
-    """Names of the files in the folder `data`, of an archive or unpacked.
+    """Names of the files in the folder `data`, archived or unpacked.
 
     Raises:
         CorpusError: if the path does not exist, or the archive can't be read to its end.
@@ -60,7 +60,7 @@ def data_files(path: Path) -> set[str]:
 
 
 def _folders(path: Path) -> list[Path]:
-    """Where the files may lie: the newest version first, where versions lie side by side."""
+    """Folders that may hold the files, with the newest version first."""
     return [path, path / "data", *sorted(path.glob("*/data"), reverse=True)]
 
 
@@ -71,24 +71,24 @@ def _from_folder(path: Path, name: str) -> tuple[str, bytes]:
             try:
                 return str(folder / name), (folder / name).read_bytes()
             except OSError as error:
-                remedy = "Check the rights of the file and the disk"
+                remedy = "Check the permissions of the file and the disk"
                 raise CorpusError(located(folder / name, None, f"can't be read ({error})", remedy)) from error
-    there = [file.name for folder in folders for file in folder.glob(f"*{PurePosixPath(name).suffix}")]
-    raise _absent(path, name, there)
+    present = [file.name for folder in folders for file in folder.glob(f"*{PurePosixPath(name).suffix}")]
+    raise _absent(path, name, present)
 
 
 def _from_archive(path: Path, name: str) -> tuple[str, bytes]:
     members = _members(path, name)
-    found = members.get(name)
-    if found is None:
+    file = members.get(name)
+    if file is None:
         raise _absent(path, name, list(members))
-    return found
+    return file
 
 
 def _members(path: Path, wanted: str | None = None) -> dict[str, tuple[str, bytes] | None]:
-    """Files in a folder `data` of the archive by name, with the place and content of the one that is wanted.
+    """Files in a folder `data` of the archive by name, with location and content of the file named `wanted`.
 
-    Reads to the end even after a hit: the check sum of a compressed archive comes last.
+    Reads to the end even after that file: the checksum of a compressed archive comes last.
     """
     members: dict[str, tuple[str, bytes] | None] = {}
     try:
@@ -110,18 +110,18 @@ def _members(path: Path, wanted: str | None = None) -> dict[str, tuple[str, byte
 
 
 def _unpacked(path: Path) -> BufferedIOBase:
-    """The bytes of a tar archive, whatever it is compressed with."""
+    """Open a tar archive, decompressed if it is compressed."""
     with path.open("rb") as file:
         head = file.read(6)
-    opens = next((opens for magic, opens in _COMPRESSIONS.items() if head.startswith(magic)), open)
-    return opens(path, "rb")
+    open_archive = next((open_archive for magic, open_archive in _COMPRESSIONS.items() if head.startswith(magic)), open)
+    return open_archive(path, "rb")
 
 
 class _Bounded:
-    """A file as tarfile reads it, with an end to how much comes out of it.
+    """A file for tarfile to read, with a limit on the unpacked bytes.
 
     Raises:
-        CorpusError: as soon as more is asked for.
+        CorpusError: as soon as a read would exceed the limit.
     """
 
     def __init__(self, path: Path, file: BufferedIOBase) -> None:
@@ -129,14 +129,14 @@ class _Bounded:
         self._most = max(UNPACKED_TIMES * path.stat().st_size, UNPACKED_LEAST)
 
     def read(self, size: int = -1) -> bytes:
-        """As a file's."""
+        """Read as a file does."""
         if not 0 <= size <= MOST_AT_ONCE:
             raise _too_large(self._path, f"a part of it claims {size:,} bytes")
         self._require(self.tell() + size)
         return self._file.read(size)
 
     def seek(self, position: int) -> int:
-        """As a file's, from its start."""
+        """Seek from the start, as a file does."""
         self._require(position)
         return self._file.seek(position)
 
@@ -145,12 +145,12 @@ class _Bounded:
             raise _too_large(self._path, f"it unpacks to more than {self._most >> 20:,} MB")
 
 
-def _too_large(path: Path, found: str) -> CorpusError:
-    remedy = "This is no archive of this corpus; unpack it by hand and set the path to the folder if it is"
-    return CorpusError(located(path, None, found, remedy))
+def _too_large(path: Path, problem: str) -> CorpusError:
+    remedy = "This does not look like an archive of this corpus; if it is one, unpack it and set the path to the folder"
+    return CorpusError(located(path, None, problem, remedy))
 
 
-def _absent(path: Path, name: str, there: list[str]) -> CorpusError:
+def _absent(path: Path, name: str, present: list[str]) -> CorpusError:
     suffix = PurePosixPath(name).suffix
-    stems = {PurePosixPath(file).stem for file in there if PurePosixPath(file).suffix == suffix}
+    stems = {PurePosixPath(file).stem for file in present if PurePosixPath(file).suffix == suffix}
     return absent(path, f"data/{name}", stems)

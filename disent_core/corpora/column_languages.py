@@ -1,4 +1,4 @@
-"""Which of two columns is in which of two languages, where the texts tell: by script, and by English function words."""
+"""Detect which of two columns is in which of two languages, by script and by English function words."""
 
 import re
 import unicodedata
@@ -38,28 +38,28 @@ _ENGLISH = re.compile(r"\b(the|and|is|are|was|of|with|to|an|on|at|for|his|her|th
 
 
 def is_swapped(path: Path, columns: tuple[Sequence[str], Sequence[str]], languages: tuple[str, str]) -> bool:
-    """Whether the first column is in the second language, rather than in the first; False where nothing tells.
+    """Whether the first column is in the second language rather than in the first; False if it can't be detected.
 
-    Rows tell by the scripts of their sentences; else, if one of the languages is English, by which sentence has more
-    of its function words. Most of the rows decide.
+    The majority of rows decides: by the scripts of their sentences or, if the scripts do not differ and one language is
+    English, by which sentence has more English function words.
 
     Raises:
-        CorpusError: if the scripts tell of most rows that they are in other languages, in either order.
+        CorpusError: if the scripts of most rows fit the languages in neither order.
     """
     rows = list(zip(*columns, strict=True))
-    found = [(_script(one), _script(other)) for one, other in rows]
-    as_named = sum(_fits(scripts, languages) for scripts in found)
-    the_other_way = sum(_fits(scripts[::-1], languages) for scripts in found)
-    if max(as_named, the_other_way) * 2 <= len(found):
-        most = " and ".join(script.lower() for script in Counter(found).most_common(1)[0][0])
-        fault = f"most rows are in {most} script, which is not {' and '.join(languages)}"
-        raise CorpusError(located(path, None, fault, "Check the name of the file"))
-    if as_named != the_other_way:
-        return the_other_way > as_named
+    row_scripts = [(_script(left), _script(right)) for left, right in rows]
+    as_named = sum(_fits(scripts, languages) for scripts in row_scripts)
+    as_swapped = sum(_fits(scripts[::-1], languages) for scripts in row_scripts)
+    if max(as_named, as_swapped) * 2 <= len(row_scripts):
+        frequent = " and ".join(script.lower() for script in Counter(row_scripts).most_common(1)[0][0])
+        problem = f"most rows are in {frequent} script, which is not {' and '.join(languages)}"
+        raise CorpusError(located(path, None, problem, "Check the name of the file"))
+    if as_named != as_swapped:
+        return as_swapped > as_named
     parts = [language_part(language) for language in languages]
     if parts.count("en") != 1:
         return False
-    leanings = [_english(one) - _english(other) for one, other in rows]
+    leanings = [_english(left) - _english(right) for left, right in rows]
     first_is_english = sum((leaning > 0) - (leaning < 0) for leaning in leanings)
     return first_is_english < 0 if parts[0] == "en" else first_is_english > 0
 
@@ -69,13 +69,13 @@ def _english(text: str) -> int:
 
 
 def _fits(scripts: tuple[str, ...], languages: tuple[str, str]) -> bool:
-    """Whether each script is that of its language; a language that is written in several has any."""
-    own = (_SCRIPT_OF.get(language_part(language)) for language in languages)
-    return all(expected in (None, script) for expected, script in zip(own, scripts, strict=True))
+    """Whether each script is that of its language; a language with several scripts fits any."""
+    expected_scripts = (_SCRIPT_OF.get(language_part(language)) for language in languages)
+    return all(expected in (None, script) for expected, script in zip(expected_scripts, scripts, strict=True))
 
 
 def _script(text: str) -> str:
-    """The script that most letters are of."""
+    """The script of most letters."""
     scripts = [unicodedata.name(letter, "?").split()[0] for letter in text if letter.isalpha()]
     named = [_KANA.get(script, script) for script in scripts]
     return Counter(named).most_common(1)[0][0] if named else "no"

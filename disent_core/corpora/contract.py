@@ -1,4 +1,4 @@
-"""What a corpus format is: the functions and facts that its reader module has."""
+"""Define the protocols of corpus formats: the functions and constants that a reader module must have."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,11 +7,11 @@ from typing import Literal, Protocol, runtime_checkable
 import pyarrow as pa
 
 Kind = Literal["utterances", "entities", "translations", "bitext", "similarity", "quality"]
-"""What rows of a corpus are; tasks say which kinds they are for.
+"""Kind of the rows of a corpus; each task names the kinds that it accepts.
 
 `utterances` have an intent, slots, or both; `entities` are sentences whose tags are named entities. The others are
-pairs of sentences: `translations` a test set of them, `bitext` a corpus of them, `similarity` with a gold
-similarity, `quality` a translation with its judged quality.
+sentence pairs: `translations` is a test set, `bitext` a training corpus, `similarity` has gold similarities, and
+`quality` has translations with human quality scores.
 """
 
 KINDS: Mapping[str, Literal["utterances", "sentence_pairs"]] = {
@@ -22,24 +22,24 @@ KINDS: Mapping[str, Literal["utterances", "sentence_pairs"]] = {
     "similarity": "sentence_pairs",
     "quality": "sentence_pairs",
 }
-"""Table that each kind is read into."""
+"""Table into which each kind is read."""
 
 Shares = tuple[float, float, float]
-"""Of train, dev and test."""
+"""Shares of train, dev and test."""
 
 
 @runtime_checkable
 class Format(Protocol):
-    """What every reader module has."""
+    """Members of every reader module."""
 
     KIND: Kind
     TRAINS: bool
     """Whether heads train on a corpus of this format unless its configuration says otherwise."""
     SHARES: Shares | None
-    """Of the splits that are drawn where the format publishes none; None: the published splits hold."""
+    """Shares of the splits to draw if the format publishes none; None: use the published splits."""
 
     def content_hash(self, path: Path, name: str) -> str:
-        """SHA-256, 64 hex digits, of everything that this locale or pair is read from, and of nothing else.
+        """SHA-256, 64 hex digits, of exactly the data that this locale or pair is read from.
 
         Raises:
             CorpusError: if it can't be read.
@@ -49,19 +49,19 @@ class Format(Protocol):
 
 @runtime_checkable
 class Reader(Format, Protocol):
-    """A reader of utterances. Modules of this package are such readers."""
+    """A reader of utterances; modules of `disent_core.corpora.formats` satisfy it."""
 
     LOCALES: Sequence[str] | None
-    """Names under which the format publishes its languages, e.g. `en-US`; None: any code of a language."""
+    """Names under which the format publishes its languages, e.g. `en-US`; None: any language code."""
     PARALLEL: Literal["all", "some", "none"]
-    """Whether utterances of equal id are translations: of every utterance, of some of them, or never."""
+    """Whether utterances of equal id are translations: for all utterances, for some, or for none."""
 
     def language_of(self, locale: str) -> str:
         """The language of a locale: `en-US` -> `en`."""
         ...
 
     def locales(self, path: Path) -> list[str]:
-        """Locales that are there, sorted.
+        """Locales in the corpus, sorted.
 
         Raises:
             CorpusError: if the path does not exist, is damaged, or has none.
@@ -85,10 +85,10 @@ class Reader(Format, Protocol):
 
 @runtime_checkable
 class PairReader(Format, Protocol):
-    """A reader of pairs of sentences. Modules of this package are such readers."""
+    """A reader of sentence pairs; modules of `disent_core.corpora.formats` satisfy it."""
 
     def pairs(self, path: Path) -> list[str]:
-        """Pairs that are there, sorted: `en-de` reads source English, target German, in the codes of `languages`.
+        """Pairs in the corpus, sorted: `en-de` has English sources and German targets, in the codes of `languages`.
 
         Raises:
             CorpusError: if the path does not exist, is damaged, or has none.
@@ -98,7 +98,7 @@ class PairReader(Format, Protocol):
     def read_pairs(self, path: Path, pair: str, *, corpus: str) -> pa.Table:
         """Rows of one pair in the schema `sentence_pairs`, in the order of the files.
 
-        A format without splits of its own puts every row in `test`; `prepare.draw_splits` draws them.
+        A format without splits of its own puts every row in `test`; `splits.draw_splits` draws them.
 
         Raises:
             CorpusError: if the files are missing, damaged, malformed or not of equal length.

@@ -1,4 +1,4 @@
-"""One file from the network: whole, checked, resumed after a break."""
+"""Download files: complete, verified, and resumed after an interruption."""
 
 import hashlib
 import logging
@@ -23,17 +23,17 @@ SCHEMES = ("http", "https", "file")
 _CHUNK_BYTES = 1 << 18
 _TIMEOUT_SECONDS = 60
 _PAUSES = (1.0, 4.0, 16.0)
-"""Seconds before a server is asked again that failed or was not there."""
-_PASSING = (429, 500, 502, 503, 504)
+"""Seconds between attempts after the server failed or was unreachable."""
+_TRANSIENT = (429, 500, 502, 503, 504)
 _PARTIAL_CONTENT, _RANGE_NOT_SATISFIABLE = 206, 416
 _REMEDY = "Check the address and try again, or download the file by hand and set `path`"
 
 
 def file_name(url: str) -> str:
-    """The name under which a download is stored: the last part of the address, without query and fragment.
+    """Return the file name of a download: the last part of the address, without query and fragment.
 
     Raises:
-        ValueError: if the address can't be downloaded from, or has no part that is a name and nothing else.
+        ValueError: if the scheme of the address is not supported, or its last part is not a valid file name.
     """
     parts = urlsplit(url)
     if parts.scheme not in SCHEMES:
@@ -45,15 +45,15 @@ def file_name(url: str) -> str:
 
 
 def fetch(url: str, destination: Path, *, sha256: str | None = None, size: int | None = None) -> Path:
-    """Download a file unless it is there already; `destination` is the whole file or nothing.
+    """Download a file unless it exists already; `destination` is either the complete file or absent.
 
-    What has come is kept in `DESTINATION.part`, so that a call after a break goes on from there, if a check
-    sum or the server's validator (ETag, Last-Modified) can tell that the file is still the same one. Calls
-    of several processes for one destination wait for each other.
+    Received bytes are kept in `DESTINATION.part`. A later call resumes from them if a checksum or the server's
+    validator (ETag, Last-Modified) can prove that the file has not changed. Calls of several processes for one
+    destination wait for each other.
 
     Args:
         url: http, https or file.
-        destination: where the file goes; a file that is there and passes the checks is kept.
+        destination: path of the file; an existing file that passes the checks is kept.
         sha256: its hex digest, if known.
         size: in bytes, if known.
 
@@ -64,70 +64,70 @@ def fetch(url: str, destination: Path, *, sha256: str | None = None, size: int |
         raise CorpusError(located(url, None, "can't be downloaded", "Use http, https or file"))
     with locked(destination):
         if destination.is_file():
-            fault = _fault(destination, sha256, size)
-            if fault is None:
+            problem = _problem(destination, sha256, size)
+            if problem is None:
                 return destination
-            _LOG.warning("%s: %s; downloading it again", destination, fault)
+            _LOG.warning("%s: %s; downloading it again", destination, problem)
         part = destination.with_name(f"{destination.name}.part")
         _receive_all(url, part, resumable=sha256 is not None, size=size)
-        if fault := _fault(part, sha256, size):
+        if problem := _problem(part, sha256, size):
             part.unlink()
             remedy = "Try again, or correct the expected value in the configuration"
-            raise CorpusError(located(url, None, f"this is not the expected file: {fault}", remedy))
+            raise CorpusError(located(url, None, f"this is not the expected file: {problem}", remedy))
         part.replace(destination)
         _validator_path(part).unlink(missing_ok=True)
     return destination
 
 
-def _fault(path: Path, sha256: str | None, size: int | None) -> str | None:
-    """What is wrong with a complete file, or None."""
-    found_size = path.stat().st_size
-    if size is not None and found_size != size:
-        return f"it has {found_size:,} bytes, expected {size:,}"
+def _problem(path: Path, sha256: str | None, size: int | None) -> str | None:
+    """Describe what is wrong with a complete file, or return None."""
+    actual_size = path.stat().st_size
+    if size is not None and actual_size != size:
+        return f"it has {actual_size:,} bytes, expected {size:,}"
     if sha256 is None:
         return None
     with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    return None if found == sha256.lower() else f"its SHA-256 is {found}, expected {sha256}"
+        actual = hashlib.file_digest(file, "sha256").hexdigest()
+    return None if actual == sha256.lower() else f"its SHA-256 is {actual}, expected {sha256}"
 
 
 def _receive_all(url: str, part: Path, *, resumable: bool, size: int | None) -> None:
-    """Receive until the file is whole; after a break go on at once, or later where that brought nothing new."""
+    """Receive until the file is complete; retry at once after new bytes arrived, else after a pause."""
     pauses = iter(_PAUSES)
-    while size is None or _bytes_in(part) != size:
-        before = _bytes_in(part)
+    while size is None or _size_of(part) != size:
+        size_before = _size_of(part)
         try:
             with storage_errors(part):
                 _receive(url, part, resumable=resumable)
             return
         except urllib.error.HTTPError as error:
             error.close()
-            if error.code == _RANGE_NOT_SATISFIABLE and before:
-                part.unlink()  # longer than the file is now: begin anew
+            if error.code == _RANGE_NOT_SATISFIABLE and size_before:
+                part.unlink()  # longer than the file on the server: start again
                 continue
-            pause = next(pauses, None) if error.code in _PASSING else None
-            found = f"the server says {error.code} {error.reason}"
+            pause = next(pauses, None) if error.code in _TRANSIENT else None
+            problem = f"the server says {error.code} {error.reason}"
         except (OSError, HTTPException) as error:
-            if _bytes_in(part) > before:
-                _LOG.warning("%s: broken off after %s bytes (%s); going on", url, f"{_bytes_in(part):,}", error)
+            if _size_of(part) > size_before:
+                _LOG.warning("%s: interrupted after %s bytes (%s); resuming", url, f"{_size_of(part):,}", error)
                 continue
-            can_pass = urlsplit(url).scheme != "file"
-            pause, found = next(pauses, None) if can_pass else None, f"the download failed ({error})"
+            is_transient = urlsplit(url).scheme != "file"
+            pause, problem = next(pauses, None) if is_transient else None, f"the download failed ({error})"
         if pause is None:
-            raise CorpusError(located(url, None, found, _REMEDY))
-        _LOG.warning("%s: %s; trying again in %.0f s", url, found, pause)
+            raise CorpusError(located(url, None, problem, _REMEDY))
+        _LOG.warning("%s: %s; trying again in %.0f s", url, problem, pause)
         time.sleep(pause)
 
 
 def _receive(url: str, part: Path, *, resumable: bool) -> None:
     request = urllib.request.Request(url, headers={"User-Agent": "disent"})
     validator = _validator_path(part).read_text() if _validator_path(part).is_file() else ""
-    if (have := _bytes_in(part)) and (validator or resumable):
-        request.add_header("Range", f"bytes={have}-")
+    if (received := _size_of(part)) and (validator or resumable):
+        request.add_header("Range", f"bytes={received}-")
         if validator:
             request.add_header("If-Range", validator)
     with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response:
-        start = have if getattr(response, "status", None) == _PARTIAL_CONTENT else 0
+        start = received if getattr(response, "status", None) == _PARTIAL_CONTENT else 0
         if start and not response.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
             raise HTTPException(f"asked for bytes from {start}, got {response.headers.get('Content-Range')}")
         _keep_validator(part, response.headers)
@@ -137,8 +137,8 @@ def _receive(url: str, part: Path, *, resumable: bool) -> None:
             _copy(response.read, file, part.name, start, total)
             file.flush()
             os.fsync(file.fileno())
-    if total is not None and _bytes_in(part) < total:
-        raise ConnectionError(f"closed after {_bytes_in(part):,} of {total:,} bytes")
+    if total is not None and _size_of(part) < total:
+        raise ConnectionError(f"closed after {_size_of(part):,} of {total:,} bytes")
 
 
 def _copy(read: Callable[[int], bytes], file: BufferedWriter, name: str, start: int, total: int | None) -> None:
@@ -160,5 +160,5 @@ def _validator_path(part: Path) -> Path:
     return part.with_name(f"{part.name}.validator")
 
 
-def _bytes_in(part: Path) -> int:
+def _size_of(part: Path) -> int:
     return part.stat().st_size if part.is_file() else 0

@@ -1,4 +1,4 @@
-"""Codes of languages: whatever a corpus calls a language, tables call it by its ISO 639-1 code where there is one."""
+"""Convert language codes of corpora to the ISO 639-1 codes of tables, where a language has one."""
 
 import re
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ _ALIASES = """
 
 _OF_ALIAS = {
     alias: code
-    for code, aliases in (entry.split("=") for entry in _ALIASES.split())
+    for code, aliases in (assignment.split("=") for assignment in _ALIASES.split())
     for alias in (code, *aliases.split(","))
 }
 _CODE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]+)*")
@@ -36,12 +36,12 @@ TWO_LETTER_CODES = frozenset(_OF_ALIAS.values())
 def language_code(published: str) -> str:
     """`deu`, `ger`, `de` -> `de`; `cmn` -> `zh`; `yor` -> `yo`; `ber` -> `ber`; `zh_TW`, `zh-TW` -> `zh-TW`.
 
-    ISO 639-1 where the language, or the macro-language that it is the standard variety of, has such a code; else
-    the code as published. Dialects with codes of their own (`arz`, `yue`) stay themselves. Regions, scripts and
-    other subtags stay as they are.
+    Returns the ISO 639-1 code of the language, or of the macro-language of which it is the standard variety; without
+    one, the code as published. Dialects that have a code (`arz`, `yue`), regions, scripts and other subtags stay as
+    published.
 
     Raises:
-        ValueError: if it does not look like the code of a language.
+        ValueError: if it does not have the form of a language code.
     """
     match = _TAG.fullmatch(published)
     if match is None:
@@ -51,12 +51,12 @@ def language_code(published: str) -> str:
 
 
 def is_language_code(published: str) -> bool:
-    """Whether it looks like the code of a language: whether `language_code` takes it."""
+    """Whether a code has the form that `language_code` accepts."""
     return _TAG.fullmatch(published) is not None
 
 
 def split_codes(pair: str) -> tuple[str, str]:
-    """Source and target language of the name of a pair; of several readings that with the shortest source.
+    """Split the name of a pair into source and target language; if ambiguous, the source is the shortest possible.
 
     Raises:
         ValueError: if it is not two codes of languages with a hyphen between them.
@@ -69,7 +69,7 @@ def split_codes(pair: str) -> tuple[str, str]:
 
 
 def split_pair(pair: str, languages: Sequence[str]) -> tuple[str, str]:
-    """`en-de` -> (`en`, `de`), also where a language has a hyphen of its own (`en-zh-TW`); `en` -> (`en`, `en`).
+    """`en-de` -> (`en`, `de`), also if a code contains a hyphen (`en-zh-TW`); `en` -> (`en`, `en`).
 
     Raises:
         ValueError: if it is neither one nor two of the languages.

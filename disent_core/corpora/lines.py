@@ -1,4 +1,4 @@
-"""Lines of text files, strictly: what readers of line-based formats share."""
+"""Read lines of text files strictly, for readers of line-based formats."""
 
 import hashlib
 import re
@@ -29,16 +29,16 @@ def read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        remedy = "Check the rights of the file and the disk"
+        remedy = "Check the permissions of the file and the disk"
         raise CorpusError(located(path, None, f"can't be read ({error})", remedy)) from error
 
 
 def read_lines(path: Path) -> list[str]:
-    """Lines of a UTF-8 file; line n is item n - 1. Only a line feed ends a line, a carriage return before it is
-    dropped with it, a byte order mark is none of the text, and the last line may lack its end.
+    """Lines of a UTF-8 file; line n is item n - 1. Only a line feed ends a line; a carriage return before
+    it and a byte order mark are dropped, and the last line may lack its line feed.
 
     Raises:
-        CorpusError: if the file is missing, empty, or not UTF-8; names the first line that is not.
+        CorpusError: if the file is missing, empty, or not UTF-8; the message names the first such line.
     """
     lines = read_bytes(path).removeprefix(_BYTE_ORDER_MARK).split(b"\n")
     if not lines[-1]:
@@ -69,10 +69,10 @@ def files_hash(files: Iterable[Path]) -> str:
 
 
 def stored_text(text: str) -> str:
-    """The text in NFC, as tables have it.
+    """Return the text in NFC, as tables store it.
 
     Raises:
-        ValueError: if it is blank, or has what stands for masked words in stored texts.
+        ValueError: if it is blank, or contains a mark of masked words in stored texts.
     """
     if not text.strip():
         raise ValueError("the sentence is empty")
@@ -83,7 +83,7 @@ def stored_text(text: str) -> str:
 
 
 def parallel_lines(left: Path, right: Path) -> tuple[list[int], list[str], list[str]]:
-    """Numbers of the lines that both files have text on, and that text in NFC. Line i translates line i.
+    """Read two aligned files: numbers of the lines with text, and that text of both files in NFC.
 
     Raises:
         AlignmentError: if the files are of unequal length, or a line is blank in one of them only.
@@ -92,29 +92,29 @@ def parallel_lines(left: Path, right: Path) -> tuple[list[int], list[str], list[
     sides = read_lines(left), read_lines(right)
     reject_unequal(left, right, *map(len, sides))
     numbers: list[int] = []
-    for number, (one, other) in enumerate(zip(*sides, strict=True), start=1):
-        if bool(one.strip()) != bool(other.strip()):
-            blank, full = (right, left) if one.strip() else (left, right)
-            found = f"this line is blank, but line {number} of {full.name} is not"
-            raise AlignmentError(located(blank, number, found, "Remove the line from both files, or fill it"))
-        if one.strip():
+    for number, (left_line, right_line) in enumerate(zip(*sides, strict=True), start=1):
+        if bool(left_line.strip()) != bool(right_line.strip()):
+            blank, filled = (right, left) if left_line.strip() else (left, right)
+            problem = f"this line is blank, but line {number} of {filled.name} is not"
+            raise AlignmentError(located(blank, number, problem, "Remove the line from both files, or fill it"))
+        if left_line.strip():
             numbers.append(number)
     if not numbers:
         raise CorpusError(located(left, None, "this file has blank lines only", "Take the corpus again"))
-    first, second = (_stored(path, lines, numbers) for path, lines in zip((left, right), sides, strict=True))
-    return numbers, first, second
+    left_texts, right_texts = (_stored(path, lines, numbers) for path, lines in zip((left, right), sides, strict=True))
+    return numbers, left_texts, right_texts
 
 
 def reject_unequal(left: Path, right: Path, left_count: int, right_count: int) -> None:
-    """Nothing, if two files have equally many lines.
+    """Check that two files have equally many lines.
 
     Raises:
-        AlignmentError: if not; names the first line without partner.
+        AlignmentError: if not; the message names the first line without partner.
     """
     if left_count != right_count:
         longer, surplus = (left, right_count + 1) if left_count > right_count else (right, left_count + 1)
-        found = f"{left.name} has {left_count:,} lines and {right.name} has {right_count:,}; this one has no partner"
-        raise AlignmentError(located(longer, surplus, found, "Take both files from the same release of the corpus"))
+        problem = f"{left.name} has {left_count:,} lines and {right.name} has {right_count:,}; this one has no partner"
+        raise AlignmentError(located(longer, surplus, problem, "Take both files from the same release of the corpus"))
 
 
 def _stored(path: Path, lines: Sequence[str], numbers: Sequence[int]) -> list[str]:
@@ -138,7 +138,7 @@ def sentence_pairs_table(
     scores: Sequence[float] | None = None,
     mean_scores: Sequence[float] | None = None,
 ) -> pa.Table:
-    """Columns of equal length, texts in NFC, as a table in the schema `sentence_pairs`."""
+    """Build a table in the schema `sentence_pairs` from columns of equal length, with texts in NFC."""
     rows = len(pair_ids)
     schema = SCHEMAS["sentence_pairs"]
     columns = {

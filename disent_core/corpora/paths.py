@@ -1,4 +1,4 @@
-"""Where a corpus should lie: what readers of every format say when something is not there."""
+"""Check paths of corpora and report missing files, for readers of every format."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -8,13 +8,13 @@ from disent_core.errors import CorpusError, located
 
 
 def missing(path: Path, kind: Literal["file", "folder", "file or folder"] = "file or folder") -> CorpusError:
-    """The error of a path that does not exist."""
+    """Return the error for a path that does not exist."""
     remedy = "Check the path of this corpus in the configuration"
     return CorpusError(located(path, None, f"this {kind} does not exist", remedy))
 
 
 def check_folder(path: Path) -> None:
-    """Nothing, if the folder is there.
+    """Check that a folder exists.
 
     Raises:
         CorpusError: if it does not exist.
@@ -23,27 +23,27 @@ def check_folder(path: Path) -> None:
         raise missing(path, "folder")
 
 
-def absent(path: Path, what: str, there: Iterable[str]) -> CorpusError:
-    """The error of `what` (`the pair 'en-fr'`) not being among what a path has, which it tells, sorted."""
-    has = ", ".join(sorted(there)) or "no such files at all: is this the right path?"
-    return CorpusError(located(path, None, f"{what} is not in it", f"It has {has}"))
+def absent(path: Path, what: str, present: Iterable[str]) -> CorpusError:
+    """Return the error that `what` (`the pair 'en-fr'`) is not among the items of a path, which the message lists."""
+    items = ", ".join(sorted(present)) or "no such files at all: is this the right path?"
+    return CorpusError(located(path, None, f"{what} is not in it", f"It has {items}"))
 
 
 def split_files(
-    path: Path, what: str, name: str, found: Mapping[str, Mapping[str, Path]], splits: Iterable[str]
+    path: Path, what: str, name: str, files: Mapping[str, Mapping[str, Path]], splits: Iterable[str]
 ) -> dict[str, Path]:
-    """Split -> file of one language or pair, in the order of `splits`.
+    """Return split -> file of one language or pair, in the order of `splits`.
 
     Args:
         path: of the corpus, for the message.
-        what: is looked for, for the message.
-        name: of it, among those that were found.
-        found: name -> split -> file.
+        what: description of the language or pair, for the message.
+        name: of the language or pair.
+        files: name -> split -> file.
         splits: their names as published, in the order of rows.
 
     Raises:
-        CorpusError: if it was not found.
+        CorpusError: if `files` has no such name.
     """
-    if name not in found:
-        raise absent(path, what, found)
-    return {split: found[name][split] for split in splits if split in found[name]}
+    if name not in files:
+        raise absent(path, what, files)
+    return {split: files[name][split] for split in splits if split in files[name]}

@@ -1,7 +1,7 @@
-"""Embeddings as training reads them: flat arrays in memory-mapped files, rows sorted by key.
+"""Map embeddings into memory for training: flat arrays in files, with rows sorted by key.
 
-They are made once from the Parquet parts of a table, beside their place, and named after the set of parts. No
-Python object is made for a row.
+The arrays are made once from the Parquet parts of a table, and their folder is named after the set of parts. No Python
+object is made for a row.
 """
 
 import shutil
@@ -22,22 +22,22 @@ from disent_core.storage.checksums import is_verified_folder, write_folder_check
 from disent_core.storage.tables import fingerprint, read_parquet
 
 KEY = np.dtype("S32")
-"""A text key as an array has it: 32 hex digits."""
+"""Type of text keys in arrays: 32 hex digits."""
 _STALE_SECONDS = 3_600.0
 
 
 def _rows(keys: np.ndarray, wanted: Sequence[str] | np.ndarray, name: str) -> Int[np.ndarray, " wanted"]:
-    asked = np.asarray(wanted, dtype=KEY)
-    if not len(asked):
+    sought = np.asarray(wanted, dtype=KEY)
+    if not len(sought):
         return np.zeros(0, dtype=np.int64)
-    found = np.searchsorted(keys, asked)
-    absent = found == len(keys)
-    absent[~absent] = keys[found[~absent]] != asked[~absent]
+    positions = np.searchsorted(keys, sought)
+    absent = positions == len(keys)
+    absent[~absent] = keys[positions[~absent]] != sought[~absent]
     if count := int(absent.sum()):
-        example = bytes(asked[np.flatnonzero(absent)[0]]).decode()
+        example = bytes(sought[np.flatnonzero(absent)[0]]).decode()
         remedy = "Materialise the embeddings of this encoder and language again"
-        raise TableError(located(name, None, f"{count} of {len(asked)} texts are missing, e.g. {example}", remedy))
-    return found
+        raise TableError(located(name, None, f"{count} of {len(sought)} texts are missing, e.g. {example}", remedy))
+    return positions
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def read_part(part: Path, columns: list[str] | None = None) -> pa.Table:
 
 
 def keys_array(column: pa.ChunkedArray) -> np.ndarray:
-    """Keys as 32 bytes each, without a Python object for each."""
+    """Convert keys to 32 bytes each, without a Python object per key."""
     array = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     joined = array.cast(pa.binary()).cast(pa.binary(KEY.itemsize))
     return np.frombuffer(joined.buffers()[1], dtype=KEY, count=len(joined), offset=joined.offset * KEY.itemsize)
@@ -98,16 +98,16 @@ def keys_array(column: pa.ChunkedArray) -> np.ndarray:
 
 
 def open_arrays(cache: Path, table: str, parts: Sequence[Path], source: Path) -> dict[str, np.ndarray]:
-    """The arrays `keys`, `values` and, where a text has several rows, `offsets`; made first if need be.
+    """Open the arrays `keys`, `values` and, for token states, `offsets`; make them first if they do not exist.
 
     Args:
         cache: folder of the arrays.
         table: name of the table.
-        parts: the Parquet parts that it consists of.
+        parts: its Parquet parts.
         source: their folder, for the message.
 
     Raises:
-        TableError: if there are no parts, or one of them is damaged. Damaged arrays are made anew.
+        TableError: if there are no parts, or one of them is damaged. Damaged arrays are rebuilt.
     """
     if not parts:
         remedy = "Materialise the embeddings of this encoder and language first"
@@ -115,47 +115,47 @@ def open_arrays(cache: Path, table: str, parts: Sequence[Path], source: Path) ->
     folder = cache / f"{table}-{fingerprint([part.name for part in parts])[:16]}"
     if not is_verified_folder(folder):
         _publish(folder, partial(_build, parts=parts))
-        _forget_older(folder, table)
-    # Copy on write: torch takes no read-only memory, and the file stays as it is.
+        _remove_older(folder, table)
+    # Copy on write: torch does not accept read-only memory, and the file must not change.
     return {file.stem: np.load(file, mmap_mode="c", allow_pickle=False) for file in folder.glob("*.npy")}
 
 
 def _publish(folder: Path, build: Callable[[Path], None]) -> None:
-    """Build a folder beside its place and give it its name; another process may have been first."""
+    """Build a folder and publish it atomically; another process may have published it first."""
     try:
-        with atomic_path(folder) as beside:
-            beside.mkdir()
-            build(beside)
-            write_folder_checksums(beside)
+        with atomic_path(folder) as temporary:
+            temporary.mkdir()
+            build(temporary)
+            write_folder_checksums(temporary)
     except OSError:
         if not folder.is_dir():
             raise
 
 
-def _forget_older(folder: Path, table: str) -> None:
-    """Drop the arrays of earlier sets of parts, once nothing can be about to open them."""
-    for other in folder.parent.glob(f"{table}-*"):
-        if other != folder and time.time() - other.stat().st_mtime > _STALE_SECONDS:
-            shutil.rmtree(other, ignore_errors=True)
+def _remove_older(folder: Path, table: str) -> None:
+    """Remove the arrays of earlier sets of parts that are too old for another process to be about to open them."""
+    for older in folder.parent.glob(f"{table}-*"):
+        if older != folder and time.time() - older.stat().st_mtime > _STALE_SECONDS:
+            shutil.rmtree(older, ignore_errors=True)
 
 
 def _build(folder: Path, *, parts: Sequence[Path]) -> None:
-    """Flat arrays with rows sorted by key, one part in memory at a time; of a text stored twice the first counts."""
+    """Write arrays with rows sorted by key, reading one part at a time; a text stored twice keeps its first rows."""
     stored, lengths = _keys_and_lengths(parts)
     keys, first = np.unique(stored, return_index=True)
     offsets = np.concatenate([[0], np.cumsum(lengths[first])])
-    starts = np.full(len(lengths), -1, dtype=np.int64)  # of each stored text in the new order
+    starts = np.full(len(lengths), -1, dtype=np.int64)  # first row of each stored text; -1 if it is repeated
     starts[first] = offsets[:-1]
     kind = pq.read_schema(parts[0]).field(1).type
     vector = kind.value_type if pa.types.is_list(kind) else kind
     shape = (int(offsets[-1]), vector.list_size)
     values = np.lib.format.open_memmap(folder / "values.npy", "w+", vector.value_type.to_pandas_dtype(), shape)
-    text = 0
+    start = 0
     for part in parts:
         for column in read_part(part).column(1).chunks:
-            these = slice(text, text + len(column))
-            _scatter(_values(column), lengths[these], starts[these], values)
-            text += len(column)
+            texts = slice(start, start + len(column))
+            _scatter(_values(column), lengths[texts], starts[texts], values)
+            start += len(column)
     values.flush()
     np.save(folder / "keys.npy", keys)
     if pa.types.is_list(kind):
@@ -189,6 +189,7 @@ def _scatter(
     target: Float[np.ndarray, "all_rows dim"],
 ) -> None:
     """Put the rows of each text where it starts in `target`; a text that starts at -1 goes nowhere."""
+    # For each source row: its number within its text, and the first row of that text in `target`.
     within = np.arange(len(source)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     start = np.repeat(starts, lengths)
     target[(start + within)[start >= 0]] = source[start >= 0] if (start < 0).any() else source

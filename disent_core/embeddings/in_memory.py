@@ -1,4 +1,4 @@
-"""Embeddings of a few texts, encoded now and kept in memory: equal to the bit to what the store would hold."""
+"""Encode a few texts in memory; the result equals the stored one to the bit."""
 
 from collections.abc import Mapping
 
@@ -11,12 +11,12 @@ from disent_core.encoders.contract import Encoder
 def encoded_tables(
     encoder: Encoder, texts: Mapping[str, str], *, states: bool
 ) -> tuple[VectorTable, StateTable | None]:
-    """Vectors of some texts, and their token states where these are asked for.
+    """Return vectors of some texts and, if `states`, their token states.
 
     Args:
-        encoder: a loaded one; values have the types in which it is stored.
-        texts: at least one text, by its key.
-        states: whether token states are wanted.
+        encoder: a loaded encoder; values have its storage types.
+        texts: at least one text, by key.
+        states: whether to return token states.
 
     Raises:
         EncoderError: if a text can't be encoded.
@@ -30,6 +30,8 @@ def encoded_tables(
         return table, None
     lengths = np.concatenate([batch.lengths for batch in batches])
     values = np.concatenate([batch.states for batch in batches if batch.states is not None])
-    of_texts = np.split(values.astype(encoder.states_dtype, copy=False), np.cumsum(lengths)[:-1])
+    states_by_text = np.split(values.astype(encoder.states_dtype, copy=False), np.cumsum(lengths)[:-1])
     offsets = np.concatenate([[0], np.cumsum(lengths[order])]).astype(np.int64)
-    return table, StateTable(encoder.name, keys[order], np.concatenate([of_texts[text] for text in order]), offsets)
+    return table, StateTable(
+        encoder.name, keys[order], np.concatenate([states_by_text[text] for text in order]), offsets
+    )

@@ -1,10 +1,10 @@
-"""Content-addressed embeddings: texts in, tables of vectors and token states out, and never the same text twice.
+"""Encode texts once each and store their vectors and token states by the hash of the text.
 
     home/tables/embeddings/<table>/<encoder>/<fingerprint>/<language>/part-<hash>.parquet
     home/cache/arrays/<encoder>/<fingerprint>/<language>/<table>-<hash>/{keys,values,offsets}.npy
 
-The Parquet parts are the truth: immutable, one for each chunk of texts, so a killed run loses the chunk under
-way only. The arrays are made from them, flat and sorted by key, for training to map into memory; they can be
+The Parquet parts are the source of truth: each is immutable and holds one chunk of texts, so a killed run loses only
+its current chunk. The arrays are made from them, flat and sorted by key, for training to map into memory; they can be
 deleted at any time.
 """
 
@@ -40,7 +40,7 @@ CHUNK_TEXTS, CHUNK_SECONDS, CHUNK_BYTES = 20_000, 60.0, 1 << 29
 
 @dataclass(frozen=True)
 class EncodeReport:
-    """What one call of `encode_missing` did: `reused` texts were there already, `tokens` were run through."""
+    """Counts of one call of `encode_missing`: `reused` texts were stored already, `tokens` were encoded."""
 
     encoded: int
     reused: int
@@ -53,9 +53,9 @@ class EmbeddingStore:
     """Embeddings of the texts of one language by one encoder.
 
     Args:
-        home: where results go; tables lie below it, and the arrays in its cache.
+        home: folder of results, with the tables and, in its cache, the arrays.
         encoder: name of the encoder.
-        fingerprint: of the encoder; another one is another place, so vectors never mix.
+        fingerprint: of the encoder; it is part of the path, so vectors of different encoders never mix.
         language: of the texts.
     """
 
@@ -65,7 +65,7 @@ class EmbeddingStore:
         self._keys_of: dict[Path, np.ndarray] = {}
 
     def folder(self, table: str) -> Path:
-        """Where the parts of `sentence_vectors` or `token_states` lie."""
+        """Folder of the parts of `sentence_vectors` or `token_states`."""
         return self._home / "tables" / "embeddings" / table / self._place
 
     def parts(self, table: str) -> list[Path]:
@@ -81,26 +81,26 @@ class EmbeddingStore:
         return {key.decode() for part in self.parts(table) for key in self._part_keys(part).tolist()}
 
     def quarantine_damaged(self) -> None:
-        """Check every part; the texts of damaged ones are missing then, and are encoded again."""
+        """Verify every part and quarantine damaged ones; their texts are then missing and are encoded again."""
         for part in (*self.parts(VECTORS), *self.parts(STATES)):
             ignore_damaged(lambda part=part: self._part_keys(part))
 
     def missing(self, keys: Iterable[str], *, states: bool) -> list[str]:
-        """Keys, each once and in order, that have no vector yet (or no states, if `states`)."""
+        """Distinct keys, in order, that have no vector yet (or no states, if `states`)."""
         present = self.keys(STATES if states else VECTORS)
         return [key for key in dict.fromkeys(keys) if key not in present]
 
     def encode_missing(
         self, encoder: Encoder, texts: Mapping[str, str], *, state_keys: Collection[str] = ()
     ) -> EncodeReport:
-        """Encode what is not there yet: a vector for each text, and token states for `state_keys`.
+        """Encode texts that are not stored yet: a vector for each text, and token states for `state_keys`.
 
-        A text that needs both is encoded once. Parts are written as they fill; run it again after a crash. Of two
-        runs at once one encodes and the other waits.
+        A text that needs both is encoded once. Parts are written as they fill, so a call after a crash continues. If
+        two runs encode at once, one waits for the other.
 
         Args:
-            encoder: its fingerprint is that of this store.
-            texts: text by its key.
+            encoder: must have the fingerprint of this store.
+            texts: texts by their keys.
             state_keys: keys, among those of `texts`, that need token states too.
 
         Raises:
@@ -111,8 +111,8 @@ class EmbeddingStore:
         started, wanted = time.monotonic(), set(state_keys)
         if encoder.fingerprint[:12] != self._place.parts[1]:
             raise ValueError(f"encoder {encoder.fingerprint[:12]} is not that of store {self._place}")
-        if stray := wanted - texts.keys():
-            raise ValueError(f"{len(stray)} state keys have no text, e.g. {min(stray)!r}")
+        if textless := wanted - texts.keys():
+            raise ValueError(f"{len(textless)} state keys have no text, e.g. {min(textless)!r}")
         with locked(self.folder(VECTORS)):
             with_states = self.missing((key for key in texts if key in wanted), states=True)
             both = set(with_states)
@@ -125,10 +125,10 @@ class EmbeddingStore:
         return EncodeReport(total, len(texts) - total, seconds, counts.tokens, counts.truncated)
 
     def open_vectors(self, keys: Collection[str] = ()) -> VectorTable:
-        """All stored vectors as one matrix in memory-mapped files; made from the parts if these have changed.
+        """Open all stored vectors as one memory-mapped matrix; it is rebuilt if the parts have changed.
 
         Args:
-            keys: must all be there.
+            keys: that must all be stored.
 
         Raises:
             TableError: if a key is missing or a part is damaged.
@@ -139,7 +139,7 @@ class EmbeddingStore:
         return table
 
     def open_states(self, keys: Collection[str] = ()) -> StateTable:
-        """All stored token states; as `open_vectors`."""
+        """Open all stored token states, as `open_vectors` does."""
         arrays = self._arrays(STATES)
         table = StateTable(str(self.folder(STATES)), arrays["keys"], arrays["values"], arrays["offsets"])
         table.rows(list(keys))
@@ -161,22 +161,22 @@ class EmbeddingStore:
             self._write(encoder, keys, chunk)
 
     def _write(self, encoder: Encoder, keys: Sequence[str], chunk: "_Chunk") -> None:
-        """States first: a run killed in between encodes these texts for their vectors again, and loses nothing."""
+        """Write states before vectors: after a kill in between, the texts still lack vectors and are encoded again."""
         batches = chunk.batches
-        own = np.asarray([keys[index] for batch in batches for index in batch.indices], dtype=KEY)
+        batch_keys = np.asarray([keys[index] for batch in batches for index in batch.indices], dtype=KEY)
         if batches[0].states is not None:
             values = np.concatenate([batch.states for batch in batches if batch.states is not None])
             offsets = np.concatenate([[0], np.cumsum(np.concatenate([batch.lengths for batch in batches]))])
             column = _states_column(_cast(values, encoder.states_dtype), offsets)
-            self._add(STATES, own, column, states_schema(encoder.dim, encoder.states_dtype))
+            self._add(STATES, batch_keys, column, states_schema(encoder.dim, encoder.states_dtype))
         vectors = np.concatenate([batch.vectors for batch in batches])
         column = _vectors_column(_cast(vectors, encoder.vector_dtype))
-        self._add(VECTORS, own, column, vectors_schema(encoder.dim, encoder.vector_dtype))
+        self._add(VECTORS, batch_keys, column, vectors_schema(encoder.dim, encoder.vector_dtype))
 
     def _add(self, table: str, keys: np.ndarray, column: pa.Array, schema: pa.Schema) -> None:
-        """One part with the rows that the table does not have yet."""
-        known = [self._part_keys(part) for part in self.parts(table)]
-        is_new = ~np.isin(keys, np.concatenate(known)) if known else np.ones(len(keys), dtype=bool)
+        """Write a part with the rows that the table does not have yet."""
+        stored = [self._part_keys(part) for part in self.parts(table)]
+        is_new = ~np.isin(keys, np.concatenate(stored)) if stored else np.ones(len(keys), dtype=bool)
         if is_new.any():
             columns = [pa.array(keys.astype(str), pa.string()), column.cast(schema.field(1).type)]
             rows = pa.table(columns, schema=schema)
@@ -199,7 +199,7 @@ class EmbeddingStore:
 
 @dataclass
 class _Chunk:
-    """Batches that go into the next part."""
+    """Batches of the next part."""
 
     batches: list[EncodedBatch] = field(default_factory=list)
     texts: int = 0
@@ -218,7 +218,7 @@ class _Chunk:
 
 @dataclass
 class _Counts:
-    """What was encoded so far."""
+    """Counts of texts and tokens encoded so far."""
 
     progress: Progress
     texts: int = 0
@@ -245,7 +245,7 @@ def _states_column(values: Float[np.ndarray, "tokens dim"], offsets: Int[np.ndar
 
 
 def _cast(values: np.ndarray, kind: FloatName) -> np.ndarray:
-    with np.errstate(over="ignore"):  # becomes infinite, which is refused
+    with np.errstate(over="ignore"):  # too large values become infinite, which `_finite` rejects
         return values.astype(kind, copy=False)
 
 
@@ -260,7 +260,7 @@ def _finite(values: np.ndarray) -> pa.Array:
 
 
 def _write_part(folder: Path, rows: pa.Table) -> None:
-    """Floats hardly compress, so the fastest level, and no dictionary."""
+    """Write one part with the fastest compression and no dictionary, because floats hardly compress."""
     name = fingerprint(sorted(rows["text_key"].to_pylist()))[:16]
-    with checksummed_path(folder / f"part-{name}.parquet", rows=len(rows)) as beside:
-        pq.write_table(rows, beside, compression="zstd", compression_level=1, use_dictionary=False)
+    with checksummed_path(folder / f"part-{name}.parquet", rows=len(rows)) as temporary:
+        pq.write_table(rows, temporary, compression="zstd", compression_level=1, use_dictionary=False)

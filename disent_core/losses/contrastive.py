@@ -1,6 +1,6 @@
-"""Losses that compare vectors of a batch: EMU's, its baselines', TWOSL's, and the in-batch softmax.
+"""Compute losses that contrast vectors of a batch: those of EMU, its baselines and TWOSL, and in-batch softmax.
 
-As in `disent_core.losses.similarity`: tensors in, one value per row out; no reduction, no weight, no state.
+As in `disent_core.losses.similarity`, each is a pure function from tensors to one value per row.
 """
 
 from typing import Literal
@@ -16,21 +16,21 @@ LonePair = Literal["mean", "extreme"]
 
 
 def scaled_to(vectors: Float[Tensor, "batch dim"], *, norm: float) -> Float[Tensor, "batch dim"]:
-    """Each row at this Euclidean norm: alpha u / ||u|| (EMU, Eq. 1)."""
+    """Scale each row to this Euclidean norm: alpha u / ||u|| (EMU, Eq. 1)."""
     return norm * F.normalize(vectors, dim=-1)
 
 
 def center_distance(
     vectors: Float[Tensor, "batch dim"], centers: Float[Tensor, "batch dim"]
 ) -> Float[Tensor, " batch"]:
-    """1/2 ||u - c_y||^2 with each row's own center (EMU, Eq. 2; Wen et al. 2016)."""
+    """1/2 ||u - c_y||^2 with the center of each row's class (EMU, Eq. 2; Wen et al. 2016)."""
     return (vectors - centers).square().sum(dim=-1) / 2
 
 
 def class_means(
     vectors: Float[Tensor, "batch dim"], labels: Int[Tensor, " batch"], classes: int
 ) -> tuple[Float[Tensor, "classes dim"], Float[Tensor, " classes"]]:
-    """Mean of the rows of each class, zero where it has none, and how many it has."""
+    """Mean of the rows of each class (zero for an empty class), and the number of its rows."""
     counts = torch.zeros(classes, dtype=vectors.dtype, device=vectors.device)
     counts = counts.index_add(0, labels, torch.ones_like(vectors[:, 0]))
     sums = vectors.new_zeros(classes, vectors.shape[1]).index_add(0, labels, vectors)
@@ -50,14 +50,16 @@ def updated_centers(
     return centers - rate * counts * (centers - means) / (1 + counts)
 
 
-def binary_cross_entropy(own: Float[Tensor, " batch"], other: Float[Tensor, " batch"]) -> Float[Tensor, " batch"]:
-    """Cross-entropy of a discriminator's logits, label 1 for `own` and 0 for `other`, in nats (EMU, Eq. 3)."""
-    return F.softplus(-own) + F.softplus(other)
+def binary_cross_entropy(
+    positive: Float[Tensor, " batch"], negative: Float[Tensor, " batch"]
+) -> Float[Tensor, " batch"]:
+    """Cross-entropy of a discriminator's logits, label 1 for `positive` and 0 for `negative`, in nats (EMU, Eq. 3)."""
+    return F.softplus(-positive) + F.softplus(negative)
 
 
-def critic_difference(own: Float[Tensor, " batch"], other: Float[Tensor, " batch"]) -> Float[Tensor, " batch"]:
-    """D(other) - D(own): what a Wasserstein critic minimises (Arjovsky et al. 2017)."""
-    return other - own
+def critic_difference(positive: Float[Tensor, " batch"], negative: Float[Tensor, " batch"]) -> Float[Tensor, " batch"]:
+    """D(negative) - D(positive), which a Wasserstein critic minimises (Arjovsky et al. 2017)."""
+    return negative - positive
 
 
 def siamese(
@@ -65,7 +67,7 @@ def siamese(
 ) -> Float[Tensor, " batch"]:
     """d^2 where both have the same label, max(0, margin - d)^2 where not; d is Euclidean (Hadsell et al. 2006).
 
-    The square root has no gradient at 0: two rows of different label that are equal stay so.
+    The gradient of the square root at 0 is set to 0: equal rows of different labels stay equal.
     """
     squared = (left - right).square().sum(dim=-1)
     distance = torch.where(squared > 0, squared, 1).sqrt() * (squared > 0)
@@ -104,14 +106,16 @@ def symmetric_softmax(
     *,
     temperature: float,
 ) -> Float[Tensor, " batch"]:
-    """`in_batch_softmax` of each row with its own partner, mean of both ways.
+    """`in_batch_softmax` of each row with its partner, mean of both directions.
 
-    `equal[i, j]` says that pairs i and j share a text: they are no negatives of each other.
+    `equal[i, j]` is true if pairs i and j share a text; such pairs are not negatives of each other.
     """
     cosines = F.normalize(left, dim=-1) @ F.normalize(right, dim=-1).T
     excluded = equal & ~torch.eye(len(left), dtype=torch.bool, device=left.device)
-    there, back = (in_batch_softmax(way, excluded, temperature=temperature) for way in (cosines, cosines.T))
-    return (there + back) / 2
+    forward, backward = (
+        in_batch_softmax(direction, excluded, temperature=temperature) for direction in (cosines, cosines.T)
+    )
+    return (forward + backward) / 2
 
 
 def span_contrast(
@@ -130,15 +134,15 @@ def span_contrast(
 
     Args:
         distance: 1 - cosine of each pair of a batch.
-        is_same: whether its spans have one type.
+        is_same: whether both spans of the pair have the same type.
         margin: m.
         form: which of the two formulas.
         hard: which pairs count. `sbert`: positives farther apart than the closest negative, and negatives
             closer than the farthest positive; `margin`, the paper's text: positives with d > m and negatives
             with d < m; `none`: all.
-        lone_pair: what `sbert` compares with where a batch has one positive (or negative): the `extreme` is
-            that one, as in today's sentence-transformers; at the time of the paper it was the `mean` of the
-            other side. Without any it is that mean in both.
+        lone_pair: the threshold of `sbert` if a batch has a single positive (or negative): `extreme` uses that
+            pair, as current sentence-transformers does; `mean` uses the mean of the other side, as it did when
+            the paper was written. Without any such pair both use that mean.
     """
     positive = distance.square()
     negative = F.relu(margin - distance).square() if form == "sbert" else F.relu(margin - distance.square())
@@ -147,8 +151,8 @@ def span_contrast(
         return loss
     if hard == "margin":
         return torch.where(is_same, distance > margin, distance < margin) * loss
-    own, others = distance[is_same], distance[~is_same]
-    fewest = 2 if lone_pair == "mean" else 1
-    below = own.max() if len(own) >= fewest else others.mean()
-    above = others.min() if len(others) >= fewest else own.mean()
-    return torch.where(is_same, distance > above, distance < below) * loss
+    positives, negatives = distance[is_same], distance[~is_same]
+    required = 2 if lone_pair == "mean" else 1
+    farthest_positive = positives.max() if len(positives) >= required else negatives.mean()
+    closest_negative = negatives.min() if len(negatives) >= required else positives.mean()
+    return torch.where(is_same, distance > closest_negative, distance < farthest_positive) * loss

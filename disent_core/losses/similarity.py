@@ -1,7 +1,8 @@
-"""One pure function per loss term: tensors in, one value per row out.
+"""Compute loss terms on pairs of rows: similarities, reconstruction, classification and contrast.
 
-No reduction, no weight, no state: heads take means, add terms up and log each by its name. Cosine similarity
-is taken here, so rows need not have unit norm; a zero row has similarity 0 to everything.
+Each term is a pure function from tensors to one value per row, without reduction, weight or state: heads take means,
+add terms up and log each by its name. Cosine similarity normalises here, so rows need not have unit norm; a zero row
+has similarity 0 to every row.
 """
 
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ def cosine(left: Float[Tensor, "batch dim"], right: Float[Tensor, "batch dim"]) 
 def cosines(
     rows: Sequence[Float[Tensor, "batch dim"]], pairs: Sequence[tuple[int, int]]
 ) -> tuple[Float[Tensor, " batch"], ...]:
-    """`cosine` of each of some pairs of matrices: matrices that are in several pairs are read less often."""
+    """`cosine` of several pairs of matrices; a matrix in several pairs is normalised once."""
     return _Cosines.apply(tuple(pairs), *rows).unbind(0)
 
 
@@ -46,19 +47,22 @@ def squared_error(
 
 
 def cross_entropy(logits: Float[Tensor, "batch classes"], labels: Int[Tensor, " batch"]) -> Float[Tensor, " batch"]:
-    """Cross-entropy of a classifier, in nats (language identification in DREAM, MEAT and FMDA)."""
+    """Cross-entropy of a classifier, in nats (used for language identification in DREAM, MEAT and FMDA)."""
     return F.cross_entropy(logits, labels, reduction="none")
 
 
 def uniform_cross_entropy(logits: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
-    """Cross-entropy with the uniform distribution, in nats, at least log classes (MEAT, L_A): nothing to tell apart."""
+    """Cross-entropy with the uniform distribution, in nats, at least log(classes) (MEAT, L_A).
+
+    It is smallest where the classifier can't tell the classes apart.
+    """
     return -logits.log_softmax(dim=-1).mean(dim=-1)
 
 
 def orthogonality_penalty(
     cosines: Float[Tensor, " batch"], *, form: Literal["hinge", "abs", "square"]
 ) -> Float[Tensor, " batch"]:
-    """How far two rows of that cosine similarity are from orthogonal, 0 to 1; the hinge lets it be negative."""
+    """Distance of a cosine similarity from 0 (orthogonal rows), 0 to 1; the hinge form allows negative cosines."""
     if form == "hinge":
         return cosines.clamp_min(0)
     return cosines.abs() if form == "abs" else cosines.square()
@@ -72,7 +76,7 @@ def linear_contrast(
 ) -> Float[Tensor, " batch"]:
     """-cos(left, right) + cos(left, its negative) + cos(right, its negative), -3 to 3 (FMDA, L_con).
 
-    Neither hinge nor margin bounds it, as published: pushing negatives to the antipode keeps paying.
+    As published, neither hinge nor margin bounds it: the loss falls until negatives point the opposite way.
     """
     return -cosine(left, right) + cosine(left, left_negative) + cosine(right, right_negative)
 
@@ -83,7 +87,7 @@ def hinged_contrast(
     left_negative: Float[Tensor, "batch dim"],
     right_negative: Float[Tensor, "batch dim"],
 ) -> Float[Tensor, " batch"]:
-    """The linear contrast with DREAM's hinge at 0 on the negatives, 0 to 4: orthogonal is far enough."""
+    """The linear contrast with DREAM's hinge at 0 on the negatives, 0 to 4: orthogonal negatives cost nothing."""
     return cosine_distance(left, right) + hinged_cosine(left, left_negative) + hinged_cosine(right, right_negative)
 
 
@@ -95,15 +99,15 @@ def info_nce_both_ways(
     *,
     temperature: float,
 ) -> Float[Tensor, " batch"]:
-    """Pull each row to its own partner, away from the batch's other partners and its own negative; sum of both ways.
+    """InfoNCE of each row with its partner against the batch's other partners and its negative; sum of both directions.
 
     Equation 4 of van den Oord et al. 2018, https://arxiv.org/abs/1807.03748, over cosine / temperature, in
-    nats, with one more candidate for each row: `in_batch_softmax` has none, and excludes some.
+    nats, with a hard negative as one more candidate for each row, which `in_batch_softmax` does not have.
     """
     logits = F.normalize(left, dim=-1) @ F.normalize(right, dim=-1).T / temperature
-    forth = torch.logaddexp(logits.logsumexp(dim=1), cosine(left, left_negative) / temperature)
-    back = torch.logaddexp(logits.logsumexp(dim=0), cosine(right, right_negative) / temperature)
-    return forth + back - 2 * logits.diagonal()
+    forward = torch.logaddexp(logits.logsumexp(dim=1), cosine(left, left_negative) / temperature)
+    backward = torch.logaddexp(logits.logsumexp(dim=0), cosine(right, right_negative) / temperature)
+    return forward + backward - 2 * logits.diagonal()
 
 
 def mean_pairwise_cosine(
@@ -111,8 +115,8 @@ def mean_pairwise_cosine(
 ) -> Float[Tensor, " batch"]:
     """Mean cosine similarity of each row with the other rows of its group, -1 to 1 (ORACLE, Eq. 5, inner mean).
 
-    With the sum S of a group's n unit vectors, the n - 1 others add up to S - u: O(batch dim) where a matrix of
-    all pairs takes O(batch^2 dim). Over a group its mean is (|S|^2 - n) / (n (n - 1)).
+    With the sum S of a group's n unit vectors, the n - 1 others of row u sum to S - u. This takes O(batch dim) time,
+    a matrix of all pairs O(batch^2 dim). Over a group its mean is (|S|^2 - n) / (n (n - 1)).
 
     Args:
         rows: any vectors.
@@ -120,26 +124,26 @@ def mean_pairwise_cosine(
         diagonal: count each row's similarity with itself too, as the authors' code does.
 
     Returns:
-        One value a row; 1, and no gradient, for a row without others.
+        One value per row; 1, without gradient, for a row that is alone in its group.
     """
     unit = rows / _norm(rows).unsqueeze(-1)
-    all_of_them = (unit * (members @ (members.mT @ unit))).sum(-1)
+    similarity_to_group = (unit * (members @ (members.mT @ unit))).sum(-1)
     counts = members @ members.sum(dim=0)
     if diagonal:
-        return all_of_them / counts
-    others = (all_of_them - unit.square().sum(-1)) / (counts - 1).clamp_min(1)
+        return similarity_to_group / counts
+    others = (similarity_to_group - unit.square().sum(-1)) / (counts - 1).clamp_min(1)
     return torch.where(counts > 1, others, torch.ones_like(others))
 
 
 class _Cosines(torch.autograd.Function):
-    """Norms once a matrix, and a gradient in a pass a matrix and two a pair: torch's own takes five times as many.
+    """Cosines with a hand-written gradient: norms are computed once per matrix, the gradient needs few passes.
 
-    Dimensions before the last two may count seeds.
+    torch's automatic gradient takes five times as many. A leading dimension may count seeds.
     """
 
     @staticmethod
     def forward(pairs: Sequence[tuple[int, int]], *rows: Tensor) -> Tensor:
-        norms = [_norm(own) for own in rows]
+        norms = [_norm(matrix) for matrix in rows]
         return torch.stack([(rows[i] * rows[j]).sum(-1) / (norms[i] * norms[j]) for i, j in pairs])
 
     @staticmethod
@@ -151,22 +155,23 @@ class _Cosines(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """d cos(a, b) / d a = b / (|a| |b|) - a cos(a, b) / |a|^2."""
         (gradient,), (cosine, *rows) = gradients, ctx.saved_tensors
-        norms = [_norm(own) for own in rows]
-        found: list[Tensor | None] = [None] * len(rows)
+        norms = [_norm(matrix) for matrix in rows]
+        to_rows: list[Tensor | None] = [None] * len(rows)
         for index in (index for index in range(len(rows)) if ctx.needs_input_grad[1 + index]):
-            others = [(row, sum(pair) - index) for row, pair in enumerate(ctx.pairs) if index in pair]
-            along = sum((gradient[row] * cosine[row] for row, _ in others), torch.zeros_like(cosine[0]))
+            partners = [(row, sum(pair) - index) for row, pair in enumerate(ctx.pairs) if index in pair]
+            # `along` sums gradient * cosine over this matrix's pairs: the part of the gradient along the row itself.
+            along = sum((gradient[row] * cosine[row] for row, _ in partners), torch.zeros_like(cosine[0]))
             total = rows[index] * (-along / norms[index].square()).unsqueeze(-1)
-            for row, other in others:
-                total.addcmul_(rows[other], (gradient[row] / (norms[index] * norms[other])).unsqueeze(-1))
-            found[index] = total
-        return None, *found
+            for row, partner in partners:
+                total.addcmul_(rows[partner], (gradient[row] / (norms[index] * norms[partner])).unsqueeze(-1))
+            to_rows[index] = total
+        return None, *to_rows
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[Tensor, int]:
         rows = [
-            own.expand(info.batch_size, *own.shape) if dim is None else own.movedim(dim, 0)
-            for own, dim in zip(inputs[1:], in_dims[1:], strict=True)
+            matrix.expand(info.batch_size, *matrix.shape) if dim is None else matrix.movedim(dim, 0)
+            for matrix, dim in zip(inputs[1:], in_dims[1:], strict=True)
         ]
         return _Cosines.apply(inputs[0], *rows), 1
 

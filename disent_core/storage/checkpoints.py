@@ -1,4 +1,4 @@
-"""What a training that was cut off goes on from: tensors and plain values, sealed, in safetensors."""
+"""Write and read training checkpoints: tensors and plain values in safetensors, with checksums."""
 
 import json
 from collections.abc import Mapping
@@ -16,22 +16,22 @@ def write_checkpoint(path: Path, run: str, state: Mapping[str, Any], tensors: Ma
     """Write a checkpoint atomically.
 
     Args:
-        path: where it lies.
-        run: fingerprint of all that the training depends on.
+        path: of the checkpoint.
+        run: fingerprint of everything that the training depends on.
         state: plain values, which JSON can hold.
         tensors: on any device.
     """
-    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    with checksummed_path(path) as beside:
-        save_file(plain, beside, metadata={"run": run, "state": json.dumps(state)})
+    detached = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    with checksummed_path(path) as temporary:
+        save_file(detached, temporary, metadata={"run": run, "state": json.dumps(state)})
 
 
 def read_checkpoint(path: Path, run: str, device: str = "cpu") -> tuple[Any, dict[str, Tensor]] | None:
-    """State and tensors as `write_checkpoint` got them; None where there are none of this run, or they are damaged."""
+    """Return state and tensors as written; None if there is no checkpoint of this run, or it is damaged."""
     if verified(path) is None:
         return None
     with safe_open(path, framework="pt", device=device) as file:
-        told = file.metadata()
-        if told["run"] != run:
+        metadata = file.metadata()
+        if metadata["run"] != run:
             return None
-        return json.loads(told["state"]), {key: file.get_tensor(key) for key in file.keys()}
+        return json.loads(metadata["state"]), {key: file.get_tensor(key) for key in file.keys()}

@@ -1,4 +1,4 @@
-"""The schema of every table: columns, types, which may be null. Grain, reads and units are told in docs/path.md."""
+"""Define the schema of every table: columns, types and nullability. docs/path.md gives grain, inputs and units."""
 
 from collections.abc import Mapping
 
@@ -19,7 +19,7 @@ _REPLACED_SLOT = pa.struct([("slot", _TEXT), ("old", _TEXT), ("new", _TEXT)])
 _REPLACED_WORD = pa.struct([("old", _TEXT), ("new", _TEXT)])
 
 _SUBJECT = ("task", "dataset", "method", "encoder", "trained_on", "evaluated_on", "embedding", "metric")
-"""What a number is of."""
+"""Columns that say what a number measures."""
 
 _TEMPLATE_PAIRS = _schema(
     *_UTTERANCE,
@@ -89,7 +89,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         _column("words", pa.int32()),
         _column("replaced_words", pa.list_(_REPLACED_WORD)),
     ),
-    # one utterance that a language pair shares, with the address of everything a head trains on
+    # one utterance that a language pair shares, with the text keys of everything a head trains on
     "aligned_pairs": _schema(
         _column("corpus", _TEXT),
         _column("pair", _TEXT),
@@ -131,7 +131,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         _column("fingerprint", _TEXT),
         _column("created_at", pa.timestamp("us", tz="UTC")),
     ),
-    # one number, by the items that it is made of: what paired tests read
+    # one number with the items that it is the mean of; paired tests read it
     "outcomes": _schema(
         *(_column(name, _TEXT) for name in _SUBJECT),
         _column("seed", pa.int64(), nullable=True),
@@ -176,7 +176,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         _column("is_gold", pa.bool_()),
     ),
 }
-"""Schema of each table by its name. Grain, reads and units are told in docs/path.md."""
+"""Schema of each table by its name. docs/path.md gives grain, inputs and units."""
 
 
 def vectors_schema(dim: int, dtype: str) -> pa.Schema:

@@ -36,20 +36,20 @@ __all__ = [
 
 @dataclass(frozen=True)
 class TableInfo:
-    """What the manifest of a stored table says of it."""
+    """Row count and hashes of a stored table, from its manifest."""
 
     rows: int
     inputs_hash: str
     content_hash: str
 
 
-# --- where tables lie -------------------------------------------------------------------------------------
+# --- paths of tables ---------------------------------------------------------------------------------------
 
 _SAFE_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+@-]*")
 
 
 def safe_part(name: str) -> str:
-    """The name itself, if it can be one component of a path and nothing else.
+    """Return the name, if it is a valid single component of a path.
 
     Raises:
         ValueError: if the name could leave its folder or is not portable.
@@ -69,13 +69,13 @@ def table_path(home: Path, stage: str, table: str, *partition: str) -> Path:
 
 
 def fingerprint(*parts: object) -> str:
-    """32 hex digits that stand for the parts: equal parts, equal fingerprint, in every process and version."""
+    """Hash the parts to 32 hex digits: equal parts have equal fingerprints, in every process and version."""
     canonical = json.dumps(parts, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
     return hashlib.sha256(canonical.encode()).hexdigest()[:32]
 
 
 def content_fingerprint(table: pa.Table) -> str:
-    """Fingerprint of the rows in their order: names, types, values and nulls, not how they are laid out."""
+    """Fingerprint of the rows in their order: it covers names, types, values and nulls, not the memory layout."""
     digest = hashlib.sha256()
     for field in table.schema:
         digest.update(f"{field.name}:{field.type};{table.num_rows};".encode())
@@ -86,6 +86,7 @@ def content_fingerprint(table: pa.Table) -> str:
 def _hash_column(column: pa.Array | pa.ChunkedArray, digest: "hashlib._Hash") -> None:
     if isinstance(column, pa.ChunkedArray):  # combine_chunks of a column without chunks
         column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    # The bytes of each kind of column are hashed the same way on every machine (little-endian), nulls first.
     digest.update(np.packbits(column.is_null().to_numpy(zero_copy_only=False)).tobytes())
     if pa.types.is_struct(column.type):
         for part in column.flatten():
@@ -101,7 +102,7 @@ def _hash_column(column: pa.Array | pa.ChunkedArray, digest: "hashlib._Hash") ->
         _, offsets, values = encoded.buffers()
         ends = np.frombuffer(offsets or b"\0" * 8, "<i8")[encoded.offset :][: len(encoded) + 1]
         digest.update(np.diff(ends).tobytes())
-        digest.update(memoryview(values or b"")[ends[0] : ends[-1]])  # the texts lie one behind the other
+        digest.update(memoryview(values or b"")[ends[0] : ends[-1]])  # the texts are contiguous
     else:
         values = column.drop_null().to_numpy(zero_copy_only=False)
         digest.update(np.ascontiguousarray(values).tobytes())
@@ -113,14 +114,14 @@ _INPUTS, _CONTENT = b"disent.inputs", b"disent.content"
 
 
 def conform(table: pa.Table, schema: pa.Schema, name: str) -> pa.Table:
-    """The table with just this schema.
+    """Return the table with exactly this schema.
 
     Raises:
-        TableError: if a column is missing or more, has a value of another type, or a null where none may be.
+        TableError: if a column is missing or unknown, has a value of another type, or a null where none is allowed.
     """
     if sorted(table.column_names) != sorted(schema.names):
-        odd = sorted(set(table.column_names) ^ set(schema.names))
-        raise TableError(f"{name}: columns {odd} are missing or unknown; expected {schema.names}")
+        unexpected = sorted(set(table.column_names) ^ set(schema.names))
+        raise TableError(f"{name}: columns {unexpected} are missing or unknown; expected {schema.names}")
     for field in schema:
         if not field.nullable and (count := table.column(field.name).null_count):
             raise TableError(f"{name}: column {field.name!r} has {count} nulls and may have none")
@@ -131,31 +132,31 @@ def conform(table: pa.Table, schema: pa.Schema, name: str) -> pa.Table:
 
 
 _BLOCK = 16_384
-"""Rows that are Python objects at a time: those take several times the memory of a table."""
+"""Rows converted to Python objects at a time: these take several times the memory of a table."""
 
 
 def rows_table(rows: Iterable[Mapping[str, Any]], name: str) -> pa.Table:
-    """Rows (mappings) as the table of that name in `SCHEMAS`."""
-    schema, left = SCHEMAS[name], iter(rows)
+    """Convert rows (mappings) to a table with the schema `SCHEMAS[name]`."""
+    schema, remaining = SCHEMAS[name], iter(rows)
     # Inferred without nullability, so that `conform` names the column that has a null.
     relaxed = pa.schema([field.with_nullable(True) for field in schema])
     blocks = [schema.empty_table()]
-    while block := list(islice(left, _BLOCK)):
+    while block := list(islice(remaining, _BLOCK)):
         blocks.append(conform(pa.Table.from_pylist(block, schema=relaxed), schema, name))
     return pa.concat_tables(blocks)
 
 
 def rows_of(table: pa.Table) -> Iterator[dict[str, Any]]:
-    """The rows as mappings, some of them in memory at a time."""
+    """Yield the rows as mappings, with one block in memory at a time."""
     for batch in table.to_batches(max_chunksize=_BLOCK):
         yield from batch.to_pylist()
 
 
 def write_table(path: Path, table: pa.Table, schema: pa.Schema, *, inputs: str) -> TableInfo:
-    """Write one partition atomically, with its manifest, and return what that says.
+    """Write one partition atomically, with its manifest, and return its row count and hashes.
 
     Args:
-        path: where the partition lies.
+        path: of the partition.
         table: its rows; they are cast to `schema` and checked.
         schema: of the table, from `SCHEMAS`.
         inputs: fingerprint of everything that the rows were made from.
@@ -163,21 +164,21 @@ def write_table(path: Path, table: pa.Table, schema: pa.Schema, *, inputs: str) 
     table = conform(table, schema, path.stem)
     content = content_fingerprint(table)
     stamped = table.replace_schema_metadata({_INPUTS: inputs.encode(), _CONTENT: content.encode()})
-    with checksummed_path(path, rows=table.num_rows, inputs=inputs, content=content) as beside:
-        pq.write_table(stamped, beside, compression="zstd")
+    with checksummed_path(path, rows=table.num_rows, inputs=inputs, content=content) as temporary:
+        pq.write_table(stamped, temporary, compression="zstd")
     return TableInfo(rows=table.num_rows, inputs_hash=inputs, content_hash=content)
 
 
 @dataclass(frozen=True)
 class RefreshResult:
-    """A table after `refresh_table`; `is_reused` where its inputs had not changed and nothing was computed."""
+    """A table after `refresh_table`; `is_reused` if its inputs were unchanged and nothing was computed."""
 
     info: TableInfo
     is_reused: bool
 
 
 def refresh_table(path: Path, schema: pa.Schema, *, inputs: str, make: Callable[[], pa.Table]) -> RefreshResult:
-    """Make and write the partition, unless one made from equal inputs lies there already.
+    """Make and write the partition, unless one made from equal inputs exists.
 
     A damaged partition is quarantined and rebuilt. If two runs need the same partition, one makes it and the other
     waits.
@@ -191,7 +192,7 @@ def refresh_table(path: Path, schema: pa.Schema, *, inputs: str, make: Callable[
 
 
 def read_info(path: Path) -> TableInfo | None:
-    """What the manifest says, once the file was found to be as it says; None where there is no such table.
+    """Verify a table and return its row count and hashes; None if there is no such table.
 
     Raises:
         DamagedError: if the file is not as it was written. It has been quarantined.
@@ -203,7 +204,7 @@ def read_info(path: Path) -> TableInfo | None:
 
 
 def content_of(path: Path) -> str | None:
-    """Content fingerprint of a stored table, None where there is none."""
+    """Content hash of a stored table, None if there is none."""
     info = read_info(path)
     return info and info.content_hash
 
@@ -220,10 +221,10 @@ def read_table(path: Path, schema: pa.Schema, columns: Sequence[str] | None = No
 
 
 def read_parquet(path: Path, remedy: str, columns: list[str] | None = None) -> pa.Table:
-    """Some or all columns of a sealed Parquet file.
+    """Verify a Parquet file and read some or all of its columns.
 
     Raises:
-        TableError: if it is missing (for which there is the remedy), lacks a column, or is damaged.
+        TableError: if it is missing (the message then gives `remedy`), lacks a column, or is damaged.
     """
     data = read_verified(path)
     if data is None:

@@ -1,6 +1,6 @@
-"""Weights on disk: safetensors that say what they are, and whose fingerprint is that of their values.
+"""Write and read weights: safetensors with a description and a fingerprint of their values.
 
-Weights of several seeds lie in one file: `SEED.NAME` is the weight NAME of that seed.
+One file may hold the weights of several seeds: `SEED.NAME` is the weight NAME of that seed.
 """
 
 import hashlib
@@ -20,26 +20,26 @@ Weights = dict[str, Tensor]
 
 
 def save_weights(path: Path, tensors: Mapping[str, Tensor], description: Mapping[str, object]) -> str:
-    """Write tensors with what they are, atomically; returns the fingerprint of names and values."""
-    plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    """Write tensors and their description atomically; return the fingerprint of names and values."""
+    detached = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     digest = hashlib.sha256()
-    for name, value in plain.items():
+    for name, value in detached.items():
         digest.update(name.encode() + value.numpy().tobytes())
     content = digest.hexdigest()[:32]
-    with checksummed_path(path) as beside:
-        save_file(plain, beside, metadata={"disent": json.dumps(description), "content": content})
+    with checksummed_path(path) as temporary:
+        save_file(detached, temporary, metadata={"disent": json.dumps(description), "content": content})
     return content
 
 
 def describe_weights(path: Path) -> tuple[dict[str, Any], str]:
-    """What a file says of its weights, and their fingerprint, without reading them."""
+    """Return the description of a file's weights and their fingerprint, without reading the weights."""
     with safe_open(path, framework="pt") as file:
         metadata = file.metadata()
     return json.loads(metadata["disent"]), metadata["content"]
 
 
 def read_weights(path: Path, seed: int | None = None, device: str = "cpu") -> tuple[Weights, dict[str, Any]]:
-    """Weights and description: of the file, or of one seed, whose `of_seed` is part of its description then.
+    """Return weights and description of the file, or of one seed, whose description then includes its `of_seed`.
 
     Raises:
         TrainingError: if there is no such file, or it has no such seed.
@@ -59,7 +59,7 @@ def read_weights(path: Path, seed: int | None = None, device: str = "cpu") -> tu
 
 
 def merge_weights(by_seed: Mapping[int, Path], path: Path, description: Mapping[str, Any]) -> str:
-    """One file with the weights of all seeds, of whose description each one's is `of_seed`; returns the fingerprint."""
+    """Write the weights of all seeds to one file, with each seed's description in `of_seed`; return the fingerprint."""
     tensors: Weights = {}
     of_seed: dict[int, Any] = {}
     for seed, part in by_seed.items():
