@@ -1,4 +1,4 @@
-"""Stage `negatives`: utterances that are unlike every other one of their language, by exact all-pairs BLEU."""
+"""Find utterances that are unlike every other one of their language, by exact all-pairs BLEU (stage `negatives`)."""
 
 from disent_core.negatives.config import BleuConfig
 from disent_core.negatives.nearest import max_bleu, update_max_bleu

@@ -1,4 +1,4 @@
-"""How the BLEU of two utterances is taken, and below what they count as unrelated."""
+"""Configure BLEU of two utterances and the threshold of the negative pool."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -7,7 +7,7 @@ from disent_core.settings import Settings
 from disent_core.text import tokenize
 
 DEFAULT_SMOOTHING_VALUES = {"floor": 0.1, "nltk-floor": 0.1, "add-k": 1.0}
-"""Those of sacrebleu, after Chen and Cherry 2014, https://aclanthology.org/W14-3346."""
+"""Defaults of sacrebleu, after Chen and Cherry 2014, https://aclanthology.org/W14-3346."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,13 +53,13 @@ class BleuConfig(Settings):
 
     @property
     def smoothing_term(self) -> float:
-        """The floor or the k in force; 0 where the smoothing has none."""
+        """The effective floor or k; 0 if the smoothing has none."""
         if self.smoothing_value is not None:
             return self.smoothing_value
         return DEFAULT_SMOOTHING_VALUES.get(self.smoothing, 0.0)
 
     def tokens(self, text: str, language: str) -> list[str]:
-        """What BLEU counts in a text: its tokens, lower-cased before they are cut."""
+        """Tokenise a text for BLEU; it is lower-cased first if case is ignored."""
         text = text.lower() if self.lowercase else text
         if self.tokenize == "auto":
             return tokenize(text, language)

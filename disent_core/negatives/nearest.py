@@ -1,4 +1,4 @@
-"""Largest BLEU of each utterance against every other, and its exact update."""
+"""Compute the largest BLEU of each utterance against every other one, and update it exactly."""
 
 import logging
 from collections.abc import Sequence
@@ -20,38 +20,36 @@ Witnesses = Int64[np.ndarray, " utterances"]
 
 
 def max_bleu(tokens: Tokens, config: BleuConfig) -> tuple[Scores, Witnesses]:
-    """Largest sentence BLEU of each utterance against every other one.
+    """Compute the largest sentence BLEU of each utterance against every other one.
 
-    Equals sacrebleu's `sentence_bleu(...).score / 100` over all pairs to 1e-9. An equal utterance elsewhere in
-    the list is another one: it scores as computed, which without smoothing or effective order is 0 below
-    `order` tokens and else 1.
+    Equals sacrebleu's `sentence_bleu(...).score / 100` over all pairs to 1e-9. A repeated utterance counts as another
+    one and is scored like any pair: without smoothing or effective order 0 below `order` tokens, else 1.
 
     Args:
-        tokens: of each utterance, lower-cased already where case does not count.
-        config: order, smoothing, effective order and direction count here.
+        tokens: of each utterance, already lower-cased if case is ignored.
+        config: gives order, smoothing, effective order and direction.
 
     Returns:
-        The score in [0, 1], and the index of the utterance that it is reached with: the lowest of several, -1
-        where the score is 0.
+        The score in [0, 1], and its witness: the lowest index of an utterance with that score, -1 if the score is 0.
     """
-    nobody = np.zeros(len(tokens), np.bool_)
-    return update_max_bleu(tokens, config, known=nobody, nearest=np.full(len(tokens), -1))
+    none_known = np.zeros(len(tokens), np.bool_)
+    return update_max_bleu(tokens, config, known=none_known, nearest=np.full(len(tokens), -1))
 
 
 def update_max_bleu(
     tokens: Tokens, config: BleuConfig, *, known: Bool[np.ndarray, " utterances"], nearest: Witnesses
 ) -> tuple[Scores, Witnesses]:
-    """`max_bleu` of the utterances as they are now, from a result for the utterances as they were.
+    """Compute `max_bleu` of edited utterances from the result before the edit.
 
-    Exactly what recomputation gives, witnesses included. Only texts that are new, or whose witness went, are
-    held against all others; the rest only against new texts.
+    The result, witnesses included, equals recomputation exactly. Only texts that are new or lost their witness are
+    compared with all others; the rest are compared with new texts only.
 
     Args:
         tokens: of each utterance now.
         config: as before.
-        known: utterances that were there before, unchanged and in the same order among each other.
-        nearest: for each known one, where its witness is now: an index, -1 if its score was 0, -2 if the
-            witness is gone or changed.
+        known: marks utterances that existed before, unchanged and in the same relative order.
+        nearest: current index of the witness of each known utterance; -1 if its score was 0, -2 if the witness is
+            gone or changed.
 
     Raises:
         ValueError: if `known` or `nearest` do not fit the tokens.
@@ -72,9 +70,9 @@ class _Texts:
     """Distinct token lists, in the order in which they first occur.
 
     Attributes:
-        of: text of each utterance.
-        first: its first utterance.
-        second: its second one, or the number of utterances.
+        of: index of the distinct text of each utterance.
+        first: first utterance of each text.
+        second: its second utterance, or the number of utterances if there is none.
     """
 
     of: Int64[np.ndarray, " utterances"]
@@ -87,8 +85,8 @@ def _distinct(tokens: Tokens) -> _Texts:
     of = np.array([numbers.setdefault(tuple(text), len(numbers)) for text in tokens], np.int64)
     _, first = np.unique(of, return_index=True)
     second = np.full(len(first), len(tokens))
-    again = np.flatnonzero(first[of] != np.arange(len(of)))
-    np.minimum.at(second, of[again], again)
+    repeats = np.flatnonzero(first[of] != np.arange(len(of)))
+    np.minimum.at(second, of[repeats], repeats)
     return _Texts(of, first, second)
 
 
@@ -99,7 +97,7 @@ def _search(
     known: Bool[np.ndarray, " utterances"],
     nearest: Witnesses,
 ) -> Search:
-    """Best of each text among the other texts, starting from known witnesses."""
+    """Find the best match of each distinct text among the other texts, starting from known witnesses."""
     index = index_ngrams(tokens, config.order)
     count = len(tokens)
     best, near = np.full(count, -np.inf), np.full(count, count)
@@ -110,7 +108,7 @@ def _search(
     stale = lost | ~has_known
     _recall(search, texts, np.flatnonzero(known & (nearest >= 0) & ~stale[texts.of]), nearest)
     rescored, everything = np.flatnonzero(stale), np.arange(count)
-    _log.info("BLEU of %d of %d distinct texts is taken against all", len(rescored), count)
+    _log.info("computing BLEU of %d of %d distinct texts against all others", len(rescored), count)
     search.run(rescored, everything)
     # A known text that now comes earlier, in a new utterance, may win a tie that it lost.
     search.run(np.flatnonzero(~stale), np.flatnonzero(~known[texts.first]))
@@ -118,25 +116,34 @@ def _search(
 
 
 def _recall(search: Search, texts: _Texts, utterances: Int64[np.ndarray, " some"], nearest: Witnesses) -> None:
-    """Score again with known witnesses; those of the same text need none."""
+    """Score texts with their known witnesses again; witnesses of the same text need no score."""
+    # One (text, witness) pair of distinct texts per row, shape (pairs, 2).
     pairs = np.stack([texts.of[utterances], texts.of[nearest[utterances]]], axis=1)
     pairs = np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0)
     for block in blocks(search.index.lengths[pairs].sum(axis=1), search.block_pairs):
-        rows, others = pairs[block].T
+        rows, witnesses = pairs[block].T
         for order in range(len(search.index.orders), 0, -1):
-            shared = matches(search.index.orders[order - 1], rows, others) > 0
-            search.improve(order, rows[shared], others[shared])
-            rows, others = rows[~shared], others[~shared]
+            shared = matches(search.index.orders[order - 1], rows, witnesses) > 0
+            search.improve(order, rows[shared], witnesses[shared])
+            rows, witnesses = rows[~shared], witnesses[~shared]
 
 
 def _by_utterance(texts: _Texts, search: Search) -> tuple[Scores, Witnesses]:
-    """Of the nearest other text and, where a text occurs again, itself, the better or else the earlier."""
+    """Map results of distinct texts to utterances; a repeated text may score best with its duplicate.
+
+    Of equal scores the earlier witness counts.
+    """
     total = len(texts.of)
     score = search.best[texts.of]
+    # Witness of each utterance: the first utterance of the nearest text; `total` stands for none.
     near = np.append(texts.first, total)[search.nearest][texts.of]
-    own = search.scorer.log_bleu_of_itself(search.index.lengths)[texts.of]
+    duplicate_score = search.scorer.log_bleu_of_itself(search.index.lengths)[texts.of]
     first, second = texts.first[texts.of], texts.second[texts.of]
-    twin = np.where(first == np.arange(total), second, first)
-    better = (twin < total) & (own > -np.inf) & ((own > score) | ((own == score) & (twin < near)))
-    score, near = np.where(better, own, score), np.where(better, twin, near)
+    duplicate = np.where(first == np.arange(total), second, first)
+    better = (
+        (duplicate < total)
+        & (duplicate_score > -np.inf)
+        & ((duplicate_score > score) | ((duplicate_score == score) & (duplicate < near)))
+    )
+    score, near = np.where(better, duplicate_score, score), np.where(better, duplicate, near)
     return np.exp(score), np.where(near < total, near, -1)

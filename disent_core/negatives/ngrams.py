@@ -1,8 +1,7 @@
-"""Texts as sparse matrices of n-grams, in which a product of two rows counts their clipped matches.
+"""Index texts as sparse n-gram matrices, in which the product of two rows counts their clipped matches.
 
-Each n-gram is numbered by its occurrence: the second "the" of a text is another column than the first. Two
-binary rows then share min(count, count) columns, the clipped matches of BLEU, and `X @ X.T` has them for all
-pairs of texts.
+Repeated n-grams of a text get different columns: the second "the" has another column than the first. Two binary rows
+then share min(count, count) columns, the clipped matches of BLEU, and `X @ X.T` has them for all pairs of texts.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,8 +18,8 @@ class NgramIndex:
 
     Attributes:
         lengths: tokens of each text.
-        orders: for order 1, 2, ... a binary CSR matrix, texts x numbered n-grams. Columns that one text alone
-            has are left out, and columns go from rare to frequent.
+        orders: for order 1, 2, ... a binary CSR matrix, texts x numbered n-grams. Columns
+            of a single text are dropped, and columns are sorted from rare to frequent.
     """
 
     lengths: Int64[np.ndarray, " texts"]
@@ -36,44 +35,47 @@ def index_ngrams(texts: Sequence[Sequence[str]], order: int) -> NgramIndex:
     token = np.fromiter(flat, np.int64, int(lengths.sum()))
     row = np.repeat(np.arange(len(texts)), lengths)
     end = np.cumsum(lengths)[row]
+    # `gram` numbers the n-gram that starts at position `at` of the flat list of tokens.
     gram, at = token, np.arange(len(token))
     orders = []
     for n in range(1, order + 1):
         if n > 1:
             # An n-gram can only recur where its first n - 1 tokens do.
-            going_on = (at + n <= end[at]) & (np.bincount(gram)[gram] > 1)
-            at, gram = at[going_on], gram[going_on]
+            can_recur = (at + n <= end[at]) & (np.bincount(gram)[gram] > 1)
+            at, gram = at[can_recur], gram[can_recur]
             _, gram = np.unique(gram * len(vocabulary) + token[at + n - 1], return_inverse=True)
         orders.append(_matrix(row[at], gram, len(texts)))
     return NgramIndex(lengths, tuple(orders))
 
 
 def _matrix(row: Int64[np.ndarray, " grams"], gram: Int64[np.ndarray, " grams"], texts: int) -> sp.csr_array:
-    """Binary texts x numbered n-grams, columns that only one text has left out."""
+    """Build the binary matrix texts x numbered n-grams, without columns of a single text."""
     if not len(gram):
         return sp.csr_array((texts, 0), dtype=np.int32)
     width = int(gram.max()) + 1
+    # One cell per text and n-gram, with its count; then one numbered n-gram per occurrence within the text.
     cell, count = np.unique(row * width + gram, return_counts=True)
     occurrence = np.arange(len(gram)) - np.repeat(np.cumsum(count) - count, count)
     numbered = np.repeat(cell % width, count) * int(count.max()) + occurrence
     row = np.repeat(cell // width, count)
     _, column, frequency = np.unique(numbered, return_inverse=True, return_counts=True)
+    # Rank columns by their number of texts; columns of a single text get negative ranks and are dropped.
     by_frequency = np.argsort(frequency, kind="stable")
-    alone = int((frequency == 1).sum())
+    singles = int((frequency == 1).sum())
     rank = np.empty_like(by_frequency)
-    rank[by_frequency] = np.arange(len(rank)) - alone
+    rank[by_frequency] = np.arange(len(rank)) - singles
     shared = frequency[column] > 1
     row, column = row[shared], rank[column[shared]]
     pointers = np.zeros(texts + 1, np.int64)
     np.cumsum(np.bincount(row, minlength=texts), out=pointers[1:])
     content = (np.ones(len(row), np.int32), column.astype(np.int32), pointers.astype(np.int32))
-    matrix = sp.csr_array(content, shape=(texts, len(frequency) - alone))
+    matrix = sp.csr_array(content, shape=(texts, len(frequency) - singles))
     matrix.sort_indices()
     return matrix
 
 
 def first_columns(matrix: sp.csr_array, counts: Int[np.ndarray, " rows"]) -> sp.csr_array:
-    """Each row's first `counts` columns (its rarest n-grams)."""
+    """Keep the first `counts` columns of each row (its rarest n-grams)."""
     sizes = np.diff(matrix.indptr)
     position = np.arange(matrix.nnz) - np.repeat(matrix.indptr[:-1], sizes)
     kept: Bool[np.ndarray, " values"] = position < np.repeat(counts, sizes)
@@ -84,12 +86,12 @@ def first_columns(matrix: sp.csr_array, counts: Int[np.ndarray, " rows"]) -> sp.
 def matches(
     matrix: sp.csr_array, left: Int[np.ndarray, " pairs"], right: Int[np.ndarray, " pairs"]
 ) -> Int[np.ndarray, " pairs"]:
-    """Clipped n-gram matches of each pair of rows."""
+    """Count the clipped n-gram matches of each pair of rows."""
     return np.diff(matrix[left].multiply(matrix[right]).indptr)
 
 
 def blocks(costs: Int[np.ndarray, " items"], budget: int) -> Iterator[slice]:
-    """Consecutive slices, each of a total cost of at most `budget` or of a single item."""
+    """Yield consecutive slices, each with a total cost of at most `budget`, or of a single item."""
     total = np.cumsum(costs)
     start, spent = 0, 0
     while start < len(costs):

@@ -1,12 +1,14 @@
-"""Log BLEU of pairs from their matches, and bounds of it before all matches are known.
+"""Compute log BLEU of pairs from their matches, and upper bounds from partial matches.
 
 With c_n clipped matches and t_n n-grams of order n in the hypothesis, of L tokens, and R in the reference,
 
     log BLEU = min(0, 1 - R / L) + (sum_n log p_n) / N,      p_n = c_n / t_n, smoothed
 
 (Papineni et al. 2002, https://aclanthology.org/P02-1040; smoothing as sacrebleu, after Chen and Cherry 2014).
-A shared n-gram implies shared shorter ones, so c_n > 0 up to some highest order k and c_n = 0 above. What
-depends on k and L alone is tabulated: log BLEU = min(0, 1 - R / L) + (base[k, L] + sum_{n <= k} log c_n) / N[L].
+A shared n-gram implies shared shorter ones, so c_n > 0 up to some highest order k and c_n = 0 above. The
+terms that depend on k and L alone are tabulated:
+
+    log BLEU = min(0, 1 - R / L) + (base[k, L] + sum_{n <= k} log c_n) / N[L].
 """
 
 from dataclasses import dataclass
@@ -26,10 +28,10 @@ class Scorer:
 
     Attributes:
         direction: of the comparison, as in `BleuConfig`.
-        base: what the sum of log p_n has besides `log_matches`, by highest matched order and L.
+        base: terms of the sum of log p_n other than `log_matches`, by highest matched order and L.
         log_matches: log numerator of p_n, by n and c_n; 0 at c_n = 0.
-        most: sum of `log_matches` over orders below n, for all the matches that a text of L tokens can have.
-        orders: N, the number of orders that the mean is over, by L.
+        most: sum of `log_matches` over orders below n if all n-grams of a text of L tokens match.
+        orders: N, the number of orders in the mean, by L.
     """
 
     direction: str
@@ -45,33 +47,33 @@ class Scorer:
             k: highest order with a match.
             summed: sum over n <= k of `log_matches`.
             utterance: tokens of the utterance.
-            other: tokens of the one that it is held against.
+            other: tokens of the utterance that it is compared with.
         """
         if self.direction == "hypothesis":
             return self._one_way(k, summed, utterance, other)
         if self.direction == "reference":
             return self._one_way(k, summed, other, utterance)
-        forth = self._one_way(k, summed, utterance, other)
-        return np.maximum(forth, self._one_way(k, summed, other, utterance), out=forth)
+        forward = self._one_way(k, summed, utterance, other)
+        return np.maximum(forward, self._one_way(k, summed, other, utterance), out=forward)
 
     def _one_way(self, k: int, summed: Logs, hypothesis: Counts, reference: Counts) -> Logs:
         brevity = np.minimum(1 - reference / hypothesis, 0)
         return (self.base[k - 1][hypothesis] + summed) / self.orders[hypothesis] + brevity
 
     def log_bound(self, k: int, matched: Counts, utterance: Counts, other: Counts) -> Logs:
-        """No pair of these lengths with at most `matched` matches of order k, and none above, scores higher."""
+        """Upper bound of log BLEU of pairs with these lengths, at most `matched` matches of order k and none above."""
         shorter = np.minimum(utterance, other)
         matched = np.minimum(matched, np.maximum(shorter - k + 1, 0))
         summed = self.most[k - 1][shorter] + self.log_matches[k - 1][matched]
         return self.log_bleu(k, summed, utterance, other)
 
     def log_bleu_of_itself(self, lengths: Counts) -> Logs:
-        """Log BLEU of two equal texts of each length."""
+        """Log BLEU of a text with its duplicate, by length."""
         highest = np.minimum(lengths, len(self.base))
         score = np.full(len(lengths), -np.inf)
         for k in range(1, len(self.base) + 1):
-            own = lengths[highest == k]
-            score[highest == k] = self.log_bound(k, own, own, own)
+            selected = lengths[highest == k]
+            score[highest == k] = self.log_bound(k, selected, selected, selected)
         return score
 
 
@@ -83,6 +85,7 @@ def scorer(config: BleuConfig, longest: int) -> Scorer:
     floor = 1 if config.smoothing == "nltk-floor" else 0
     totals = np.maximum(lengths - n + 1, floor) + added
     log_totals = np.log(np.where(counted & (totals > 0), totals, 1))
+    # Row k - 1: smoothed numerators of the orders above k, which have no match, over the totals of all orders.
     base = np.stack(
         [
             np.where(counted, np.where(n > k, _log_missing(config, n - k), 0) - log_totals, 0).sum(axis=0)
@@ -103,12 +106,12 @@ def _counted(
     config: BleuConfig, n: Integer[np.ndarray, "order 1"], lengths: Integer[np.ndarray, " lengths"]
 ) -> Bool[np.ndarray, "order lengths"]:
     """Whether a hypothesis of each length has a precision of order n."""
-    always = config.smoothing == "add-k" or (config.smoothing == "nltk-floor" and not config.effective_order)
-    return (n <= lengths) | always
+    counts_always = config.smoothing == "add-k" or (config.smoothing == "nltk-floor" and not config.effective_order)
+    return (n <= lengths) | counts_always
 
 
 def _log_missing(config: BleuConfig, above: Integer[np.ndarray, "order 1"]) -> Float64[np.ndarray, "order 1"]:
-    """Log numerator of p_n where nothing matches, n being so many orders above the highest that does."""
+    """Log numerator of p_n without matches, for n this many orders above the highest with a match."""
     if config.smoothing == "none":
         return np.full(above.shape, -np.inf)
     if config.smoothing == "exp":

@@ -1,13 +1,13 @@
-"""The nearest text of each text by BLEU, among all pairs, exactly.
+"""Search the nearest text of each text by BLEU, exactly.
 
-Texts are searched from the highest order down. A text is held only against those that share an n-gram of the
-order, found in an inverted index, rarest n-grams first, and only while a bound of the score says that they can
-beat the best so far (the prefix filter of similarity joins, Bayardo et al. 2007,
-https://doi.org/10.1145/1242572.1242591). Without smoothing nothing is left after the highest order.
+The search goes from the highest order down. A text is compared only with texts that share an n-gram of the order,
+found in an inverted index with the rarest n-grams first, and only while an upper bound of the score can beat the best
+so far (the prefix filter of similarity joins, Bayardo et al. 2007, https://doi.org/10.1145/1242572.1242591). Without
+smoothing or effective order, only pairs that share an n-gram of the highest order score above 0.
 
-Memory at its peak: at most 60 * order * tokens + 200 * (block_pairs + texts) bytes, however frequent an n-gram
-is: the index while it is built, and one block, which has candidates for `block_pairs` pairs or for one text. The
-n-grams of candidates are merged 4 * block_pairs tokens at a time.
+Peak memory is at most 60 * order * tokens + 200 * (block_pairs + texts) bytes, however frequent an n-gram is: the
+index while it is built, and one block with candidates for `block_pairs` pairs or for one text. The n-grams of
+candidates are merged 4 * block_pairs tokens at a time.
 """
 
 import logging
@@ -22,8 +22,8 @@ from disent_core.negatives.scoring import Scorer
 from disent_core.progress import Progress
 
 _log = logging.getLogger(__name__)
-_SLACK = 1e-9  # more than bounds and scores can differ by rounding
-_SKIPPABLE = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+_SLACK = 1e-9  # larger than rounding errors of bounds and scores
+_SKIPPABLE = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # numbers of frequent n-grams that the prefix filter tries to skip
 
 Ids = Int64[np.ndarray, " rows"]
 Pairs = Int64[np.ndarray, " pairs"]
@@ -31,14 +31,14 @@ Pairs = Int64[np.ndarray, " pairs"]
 
 @dataclass(frozen=True)
 class Search:
-    """Best score and witness of each text; `run` raises them in place.
+    """Best score and witness of each text; `run` updates them in place.
 
     Attributes:
         index: the texts.
-        scorer: for their lengths.
-        best: log BLEU with the witness so far, -inf for none.
-        nearest: the witness, the lowest among equals; the number of texts for none.
-        block_pairs: candidates held at once.
+        scorer: tables for texts of their lengths.
+        best: log BLEU with the witness so far, -inf without one.
+        nearest: the witness, the lowest index of equal scores; the number of texts if there is none.
+        block_pairs: candidates in memory at once.
     """
 
     index: NgramIndex
@@ -48,26 +48,26 @@ class Search:
     block_pairs: int
 
     def run(self, rows: Ids, targets: Int64[np.ndarray, " targets"]) -> None:
-        """Hold each text of `rows` against all others of `targets` (both ascending)."""
+        """Compare each text of `rows` with all others of `targets` (both ascending)."""
         for order in range(len(self.index.orders), 0, -1):
             _Stage(self, order, targets).run(rows)
 
-    def raise_best(self, rows: Pairs, others: Pairs, score: Float64[np.ndarray, " pairs"]) -> None:
-        """Take over scores that are higher, or equal with a lower witness. Equal `rows` are neighbours."""
+    def update_best(self, rows: Pairs, others: Pairs, score: Float64[np.ndarray, " pairs"]) -> None:
+        """Store scores that are higher, or equal with a lower witness. Equal `rows` must be adjacent."""
         starts, sizes = _runs(rows)
         if not len(starts):
             return
         top = np.maximum.reduceat(score, starts)
         tied = np.where(score == np.repeat(top, sizes), others, len(self.best))
         first, row = np.minimum.reduceat(tied, starts), rows[starts]
-        better = (top > self.best[row]) | ((top == self.best[row]) & (first < self.nearest[row]))
-        better &= top > -np.inf
-        self.best[row[better]], self.nearest[row[better]] = top[better], first[better]
+        is_better = (top > self.best[row]) | ((top == self.best[row]) & (first < self.nearest[row]))
+        is_better &= top > -np.inf
+        self.best[row[is_better]], self.nearest[row[is_better]] = top[is_better], first[is_better]
 
     def improve(self, order: int, rows: Pairs, others: Pairs) -> None:
-        """Score pairs, `order` being the highest that they share, and raise the best of `rows`.
+        """Score pairs whose highest shared order is `order`, and update the best of `rows`.
 
-        Should they share a higher one the score is too low; the stage of that order has seen to them.
+        For pairs that share a higher order the score is too low, but the stage of that order has scored them.
         """
         lengths = self.index.lengths
         for block in blocks(lengths[rows] + lengths[others], 4 * self.block_pairs):
@@ -79,14 +79,14 @@ class Search:
             counts = matches(self.index.orders[n - 1], rows, others)
             summed += self.scorer.log_matches[n - 1][counts]
             length, other = self.index.lengths[rows], self.index.lengths[others]
-            # With all shorter n-grams shared: at n = 1, where there are none, the score itself.
+            # An upper bound that assumes that all shorter n-grams match; at n = 1 it is the score itself.
             most = summed + self.scorer.most[n - 1][np.minimum(length, other)]
             score = self.scorer.log_bleu(order, most, length, other)
             if n > 1:
                 able = self.is_able(score, rows)
                 rows, others, summed = rows[able], others[able], summed[able]
             else:
-                self.raise_best(rows, others, score)
+                self.update_best(rows, others, score)
 
     def is_able(self, bound: Float64[np.ndarray, " pairs"], rows: Pairs) -> Bool[np.ndarray, " pairs"]:
         """Whether a score of at most `bound` could still be the best of its row, or tie with it."""
@@ -94,7 +94,7 @@ class Search:
 
 
 class _Stage:
-    """All pairs whose highest shared order is one order."""
+    """Scores all pairs with one highest shared order."""
 
     def __init__(self, search: Search, order: int, targets: Int64[np.ndarray, " targets"]) -> None:
         self.search, self.order, self.targets = search, order, targets
@@ -104,7 +104,7 @@ class _Stage:
         self.target_lengths = lengths[lengths >= order]
 
     def run(self, rows: Ids) -> None:
-        """First by the rarest n-gram of each text, then by as many as its best so far leaves in doubt."""
+        """Search with the rarest n-gram of each text, then with as many as could still improve its best score."""
         rows = self._open(rows[self.sizes[rows] > 0])
         if not len(rows):
             return
@@ -118,14 +118,14 @@ class _Stage:
         self._scan(rows[kept > 0], kept[kept > 0], postings)
 
     def _open(self, rows: Ids) -> Int64[np.ndarray, " open"]:
-        """Those that could find a better one."""
+        """Keep the rows that could find a better match."""
         if not len(rows) or not len(self.target_lengths):
             return rows[:0]
         longest = len(self.search.scorer.orders)
         return rows[self.search.is_able(self._ceiling(rows, longest), rows)]
 
     def _ceiling(self, rows: Ids, matched: int) -> Float64[np.ndarray, " rows"]:
-        """The most that each could score with at most `matched` matches of the order."""
+        """Upper bound of each row's score with at most `matched` matches of the order."""
         lengths, inverse = np.unique(self.search.index.lengths[rows], return_inverse=True)
         others = self.target_lengths
         count = np.full(len(others), matched)
@@ -134,7 +134,7 @@ class _Stage:
         return np.array(top, np.float64)[inverse]
 
     def _scan(self, rows: Ids, kept: Integer[np.ndarray, " rows"], postings: sp.csr_array) -> None:
-        """Hold each row against the targets that share one of its `kept` rarest n-grams."""
+        """Compare each row with the targets that share one of its `kept` rarest n-grams."""
         if not len(rows):
             return
         grams = first_columns(self.grams[rows], kept)
@@ -147,21 +147,22 @@ class _Stage:
             progress.advance(block.stop)
 
     def _scan_block(self, rows: Ids, left_out: Integer[np.ndarray, " rows"], counts: sp.csr_array) -> None:
-        found = np.diff(counts.indptr)
-        pairs, others = np.repeat(rows, found), self.targets[counts.indices]
-        lengths, matched = self.search.index.lengths, counts.data + np.repeat(left_out, found)
+        candidates = np.diff(counts.indptr)
+        pairs, others = np.repeat(rows, candidates), self.targets[counts.indices]
+        # Skipped n-grams may all match too, so they count in the bound.
+        lengths, matched = self.search.index.lengths, counts.data + np.repeat(left_out, candidates)
         bound = self.search.scorer.log_bound(self.order, matched, lengths[pairs], lengths[others])
-        able = self.search.is_able(bound, pairs) & (pairs != others)
-        pairs, others, bound = pairs[able], others[able], bound[able]
-        # The most promising pair of each row first: its score rules most of the others out.
+        is_able = self.search.is_able(bound, pairs) & (pairs != others)
+        pairs, others, bound = pairs[is_able], others[is_able], bound[is_able]
+        # Score the pair with the highest bound of each row first: its score rules out most other pairs.
         leaders = _leaders(pairs, bound)
         self.search.improve(self.order, pairs[leaders], others[leaders])
-        able = self.search.is_able(bound, pairs)
-        self.search.improve(self.order, pairs[able], others[able])
+        is_able = self.search.is_able(bound, pairs)
+        self.search.improve(self.order, pairs[is_able], others[is_able])
 
 
 def _runs(values: Pairs) -> tuple[Int64[np.ndarray, " runs"], Int64[np.ndarray, " runs"]]:
-    """Start and size of each run of equal neighbours."""
+    """Start and size of each run of equal adjacent values."""
     starts = np.flatnonzero(np.diff(values, prepend=-1))
     return starts, np.diff(starts, append=len(values))
 

@@ -1,4 +1,4 @@
-"""The pool of unrelated utterances as tables, and the state that it is updated from."""
+"""Make the table of the negative pool, and the BLEU state from which it is updated."""
 
 import logging
 
@@ -23,37 +23,37 @@ BLEU_STATE_SCHEMA = pa.schema(
         pa.field("nearest_utterance_id", pa.string(), nullable=True),
     ]
 )
-"""Schema of the state: one train utterance, in the pool or not, ordered by id."""
+"""Schema of the BLEU state: one row per train utterance, ordered by id."""
 
 
 def negative_pool(utterances: pa.Table, config: BleuConfig) -> pa.Table:
-    """Train utterances that are unlike every other train utterance of their corpus and language.
+    """Select train utterances that are unlike every other train utterance of their corpus and language.
 
     Args:
         utterances: rows of the table `utterances`, of one corpus and language.
-        config: how BLEU is taken, and the threshold.
+        config: settings of BLEU and the threshold.
 
     Returns:
         Rows of the table `negative_pool`, ordered by id; neither they nor their witnesses depend on the order
-        of the rows given.
+        of `utterances`.
     """
     return pool(bleu_state(utterances, config), config)
 
 
 def pool(state: pa.Table, config: BleuConfig) -> pa.Table:
-    """The utterances of a state whose largest BLEU is below the threshold."""
+    """Select the utterances of a state with a largest BLEU below the threshold."""
     below = state.filter(pc.field("max_bleu") < config.threshold)
     return conform(below.drop_columns(["text_key"]), SCHEMAS["negative_pool"], "negative_pool")
 
 
 def bleu_state(utterances: pa.Table, config: BleuConfig, previous: pa.Table | None = None) -> pa.Table:
-    """Largest BLEU and witness (the lowest id of several, as text) of every train utterance.
+    """Compute largest BLEU and witness (of equal scores the lowest id, as text) of every train utterance.
 
     Args:
         utterances: rows of the table `utterances`, of one corpus and language.
-        config: how BLEU is taken; the threshold does not count.
-        previous: a state under an equal `config` but for the threshold; only what it does not tell is
-            computed, and the result is exactly that of a full computation.
+        config: settings of BLEU; the threshold is not used.
+        previous: a state made with an equal `config`, threshold apart; only changes are computed, and the result
+            equals a full computation exactly.
 
     Returns:
         Rows of `BLEU_STATE_SCHEMA`.
@@ -65,7 +65,7 @@ def bleu_state(utterances: pa.Table, config: BleuConfig, previous: pa.Table | No
     _check(train)
     texts = zip(train["text"].to_pylist(), train["language"].to_pylist(), strict=True)
     tokens = [config.tokens(text, language) for text, language in texts]
-    known, nearest = _recalled(train, previous)
+    known, nearest = _previous_witnesses(train, previous)
     score, witness = update_max_bleu(tokens, config, known=known, nearest=nearest)
     columns = {
         "corpus": train["corpus"],
@@ -80,14 +80,14 @@ def bleu_state(utterances: pa.Table, config: BleuConfig, previous: pa.Table | No
 
 def _check(train: pa.Table) -> None:
     for column in ("corpus", "language"):
-        if len(found := train[column].unique()) > 1:
-            raise ValueError(f"utterances of one {column} are expected, found {found.to_pylist()[:3]}")
+        if len(values := train[column].unique()) > 1:
+            raise ValueError(f"utterances of one {column} are expected, found {values.to_pylist()[:3]}")
     if repeated := train.num_rows - len(train["utterance_id"].unique()):
         raise ValueError(f"{repeated} of {train.num_rows} utterance ids occur before")
 
 
-def _recalled(train: pa.Table, previous: pa.Table | None) -> tuple[np.ndarray, Witnesses]:
-    """Whether each utterance is as it was, and where its witness is now: -1 for none, -2 if gone or changed."""
+def _previous_witnesses(train: pa.Table, previous: pa.Table | None) -> tuple[np.ndarray, Witnesses]:
+    """Return whether each utterance is unchanged, and the current index of its witness: -1 for none, -2 if gone."""
     known, nearest = np.zeros(len(train), np.bool_), np.full(len(train), -1)
     if previous is None:
         return known, nearest

@@ -1,1 +1,1 @@
-"""Tables made of utterances: masked texts, template pairs, code-switched sentences and aligned pairs."""
+"""Make masked texts, template pairs, code-switched sentences and aligned pairs from utterances."""

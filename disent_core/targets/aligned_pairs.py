@@ -1,7 +1,6 @@
-"""What a head trains on: addresses only, no vectors.
+"""Make the table of aligned pairs that heads train on: text keys, no vectors.
 
-`aligned_pairs` gathers a language pair's utterances, masked targets and negative pool, so that a head needs
-one table per pair.
+It joins a language pair's utterances, masked texts and negative pool, so that a head needs one table per pair.
 """
 
 from dataclasses import dataclass
@@ -23,47 +22,47 @@ class LanguageTables:
 
 
 def aligned_pairs(pair: str, source: LanguageTables, target: LanguageTables, *, partial: bool = False) -> pa.Table:
-    """The `aligned_pairs` of two languages of one corpus, in the order of the source's utterances.
+    """Return the `aligned_pairs` of two languages of one corpus, in the order of the source's utterances.
 
-    With `partial` utterances without a partner are left out.
+    With `partial`, utterances without a partner are dropped.
 
     Raises:
-        AlignmentError: if an utterance has no partner, or lies in another split.
+        AlignmentError: if an utterance has no partner, or its partner is in another split.
     """
-    rows = align(_addresses(source), _addresses(target), partial=partial)
+    rows = align(_text_keys(source), _text_keys(target), partial=partial)
     rows = rows.rename({"source_corpus": "corpus", "source_split": "split"}).drop("target_corpus", "target_split")
     return conform(rows.with_columns(pair=pl.lit(pair)).to_arrow(), SCHEMAS["aligned_pairs"], "aligned_pairs")
 
 
 def aligned_sentences(pairs: pa.Table, languages: tuple[str, str], *, is_turned: bool = False) -> pa.Table:
-    """The `aligned_pairs` of a corpus of sentence pairs, which has neither masked texts nor negatives.
+    """Return the `aligned_pairs` of a corpus of sentence pairs, which has neither masked texts nor negatives.
 
     Args:
         pairs: `sentence_pairs` of one pair.
         languages: of source and target of the result.
-        is_turned: whether the corpus has them the other way round.
+        is_turned: whether the corpus has source and target swapped.
     """
     sides = ("target", "source") if is_turned else ("source", "target")
-    none, no = pa.nulls(len(pairs), pa.string()), pa.repeat(pa.scalar(False), len(pairs))
+    no_keys, not_negative = pa.nulls(len(pairs), pa.string()), pa.repeat(pa.scalar(False), len(pairs))
     columns = {
         "corpus": pairs["corpus"],
         "pair": pa.repeat("-".join(languages), len(pairs)),
         "utterance_id": pairs["pair_id"],
         "split": pairs["split"],
     }
-    for side, own, language in zip(("source", "target"), sides, languages, strict=True):
+    for side, corpus_side, language in zip(("source", "target"), sides, languages, strict=True):
         columns |= {
             f"{side}_language": pa.repeat(language, len(pairs)),
-            f"{side}_key": pairs[f"{own}_key"],
-            f"{side}_template_key": none,
-            f"{side}_residual_key": none,
-            f"{side}_is_negative": no,
+            f"{side}_key": pairs[f"{corpus_side}_key"],
+            f"{side}_template_key": no_keys,
+            f"{side}_residual_key": no_keys,
+            f"{side}_is_negative": not_negative,
         }
     return conform(pa.table(columns), SCHEMAS["aligned_pairs"], "aligned_pairs")
 
 
-def _addresses(tables: LanguageTables) -> pl.DataFrame:
-    """Utterances in their order: the keys of their texts, and whether they are in the pool."""
+def _text_keys(tables: LanguageTables) -> pl.DataFrame:
+    """Return text keys of the utterances, in their order, and whether they are in the pool."""
     names = ["corpus", "language", "utterance_id", "split", "text_key"]
     utterances = pl.DataFrame(tables.utterances.select(names)).rename({"text_key": "key"})
     masked = pl.DataFrame(tables.masked.select(["utterance_id", "template_key", "residual_key"]))

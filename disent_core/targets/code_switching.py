@@ -1,7 +1,6 @@
-"""Code-switched sentences: some words of a sentence replaced by their translations from a word list.
+"""Make code-switched sentences: replace some words of a sentence by their translations from a word list.
 
-Which words and which translations is drawn from a hash of seed, pair and position: a sentence that is edited
-changes its own row and no other.
+A hash of seed, pair and position selects the words and translations, so an edited sentence changes its own row only.
 """
 
 import hashlib
@@ -24,10 +23,10 @@ from disent_core.storage.tables import rows_table
 from disent_core.text import is_unspaced, normalise
 
 CODE_VERSION = "1"
-"""Changes when equal inputs would give other rows."""
+"""Changed whenever equal inputs would give other rows."""
 
 Entries = Sequence[tuple[str, str]]
-"""English words with a translation of each, lower case, in the order of the list: common words come first."""
+"""English words, each with a translation, in lower case and in the order of the list: common words come first."""
 
 _READ = ["corpus", "pair", "pair_id", "split", "source", "target"]
 
@@ -61,11 +60,11 @@ class CodeSwitchingConfig(Settings):
 
 
 def read_dictionary(path: Path) -> list[tuple[str, str]]:
-    """Entries of a word list: lines `english foreign` by space or tab, as MUSE publishes (Lample et al. 2018,
-    https://arxiv.org/abs/1710.04087). Words that are their own translation are left out.
+    """Read a word list of lines `english foreign`, separated by space or tab, as MUSE publishes (Lample et al. 2018,
+    https://arxiv.org/abs/1710.04087). Words that equal their translation are skipped.
 
     Raises:
-        CorpusError: if the file is missing, empty or not UTF-8, a line is not two words, or no entry is left.
+        CorpusError: if the file is missing, empty or not UTF-8, a line is not two words, or no word is left.
     """
     entries: list[tuple[str, str]] = []
     for number, line in enumerate(read_lines(path), start=1):
@@ -82,19 +81,19 @@ def read_dictionary(path: Path) -> list[tuple[str, str]]:
 
 
 def code_switched(pairs: pa.Table, dictionary: Entries, config: CodeSwitchingConfig) -> pa.Table:
-    """Rows in the schema `code_switched_pairs`, in the order of the pairs.
+    """Make rows in the schema `code_switched_pairs`, in the order of the pairs.
 
-    A word is what stands between white space, without the punctuation around it; in scripts without spaces it is
-    the longest entry of the list, from left to right, and other characters are words of one character. Words are
-    looked up in lower case; the translation takes over upper case and the punctuation around.
+    Words are separated by white space and stripped of punctuation. In scripts without spaces a word is the longest
+    match in the list, from left to right, and any other character is a word. Words are looked up in lower case; the
+    translation keeps upper case and the surrounding punctuation.
 
     Args:
         pairs: rows in the schema `sentence_pairs`, English on one side.
-        dictionary: what `read_dictionary` gives for the other language.
-        config: which side is switched, and how.
+        dictionary: result of `read_dictionary` for the other language.
+        config: selects the side to switch, the words and their translations.
 
     Raises:
-        ValueError: if a pair does not have English on just one side.
+        ValueError: if a pair does not have English on exactly one side.
     """
     translations = _translations(dictionary, config.replace)
     frame = pl.DataFrame(pairs.select(_READ)).with_row_index("place")
@@ -108,50 +107,52 @@ def code_switched(pairs: pa.Table, dictionary: Entries, config: CodeSwitchingCon
 def _row(
     pair: Mapping[str, Any], translations: Mapping[str, Sequence[str]], config: CodeSwitchingConfig
 ) -> dict[str, Any] | None:
-    """None where the sentence has too few known words."""
+    """Code-switch one pair; None if the sentence has too few translatable words."""
     foreign, english_side = _sides(pair["pair"])
     foreign_side = "target" if english_side == "source" else "source"
     side, language = (english_side, "en") if config.replace == "english" else (foreign_side, foreign)
     pieces = _pieces(pair[side], language, translations)
-    chosen = _chosen([place for place, piece in enumerate(pieces) if piece.key in translations], pair, config)
-    if not chosen:
+    replaced_positions = _positions_to_replace(
+        [position for position, piece in enumerate(pieces) if piece.key in translations], pair, config
+    )
+    if not replaced_positions:
         return None
-    replaced: list[dict[str, str]] = []
-    for place in chosen:
-        new = _cased(_candidate(translations[pieces[place].key], place, pair, config), pieces[place].word)
-        replaced.append({"old": pieces[place].word, "new": new})
-        pieces[place] = pieces[place]._replace(word=new)
+    replacements: list[dict[str, str]] = []
+    for position in replaced_positions:
+        new = _cased(_candidate(translations[pieces[position].key], position, pair, config), pieces[position].word)
+        replacements.append({"old": pieces[position].word, "new": new})
+        pieces[position] = pieces[position]._replace(word=new)
     return {
         **{name: pair[name] for name in ("corpus", "pair", "pair_id", "split")},
         "switched_language": language,
-        "switched": _text(pieces, set(chosen), is_spaced=not is_unspaced(language)),
+        "switched": _text(pieces, set(replaced_positions), is_spaced=not is_unspaced(language)),
         "original_language": "en",
         "original": pair[english_side],
         "words": sum(bool(piece.key) for piece in pieces),
-        "replaced_words": replaced,
+        "replaced_words": replacements,
     }
 
 
 def _sides(pair: str) -> tuple[str, Literal["source", "target"]]:
-    """The other language, and the side that is English."""
+    """Return the other language and the English side."""
     if pair.startswith("en-") != pair.endswith("-en"):
         return (pair.removeprefix("en-"), "source") if pair.startswith("en-") else (pair.removesuffix("-en"), "target")
-    raise ValueError(f"pair is {pair!r}; just one side must be English to be code-switched")
+    raise ValueError(f"pair is {pair!r}; exactly one side must be English to be code-switched")
 
 
 def _translations(dictionary: Entries, replace: Literal["foreign", "english"]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    translations: dict[str, list[str]] = {}
     for english, foreign in dictionary:
         word, translation = (english, foreign) if replace == "english" else (foreign, english)
-        found.setdefault(word, []).append(translation)
-    return found
+        translations.setdefault(word, []).append(translation)
+    return translations
 
 
 # --- words ------------------------------------------------------------------------------------------------
 
 
 class _Piece(NamedTuple):
-    """A word with what stands around it: white space before, punctuation on both sides; key as it is looked up."""
+    """A word with the white space before it and the punctuation on both sides; `key` is its form in the list."""
 
     space: str
     before: str
@@ -164,17 +165,17 @@ class _Piece(NamedTuple):
 
 
 def _pieces(text: str, language: str, translations: Mapping[str, object]) -> list[_Piece]:
-    """The whole text, piece by piece."""
+    """Split the whole text into pieces."""
     if is_unspaced(language):
         return list(_longest_entries(text, translations))
     return [_piece(*match.groups()) for match in re.finditer(r"(\s*)(\S+)", text)]
 
 
 def _piece(space: str, token: str) -> _Piece:
-    inner = [place for place, character in enumerate(token) if unicodedata.category(character)[0] not in "PS"]
-    if not inner:
+    word_indices = [index for index, character in enumerate(token) if unicodedata.category(character)[0] not in "PS"]
+    if not word_indices:
         return _Piece(space, token, "", "")
-    start, end = inner[0], inner[-1] + 1
+    start, end = word_indices[0], word_indices[-1] + 1
     return _Piece(space, token[:start], token[start:end], token[end:])
 
 
@@ -190,12 +191,12 @@ def _longest_entries(text: str, translations: Mapping[str, object]) -> Iterator[
         start += length
 
 
-def _text(pieces: Sequence[_Piece], chosen: set[int], *, is_spaced: bool) -> str:
-    """The pieces put together; in scripts without spaces a new word has a space between it and other words."""
+def _text(pieces: Sequence[_Piece], replaced_positions: set[int], *, is_spaced: bool) -> str:
+    """Join the pieces; in scripts without spaces, a new word is separated from adjacent words by a space."""
     parts: list[str] = []
-    for place, piece in enumerate(pieces):
-        follows_word = place > 0 and bool(pieces[place - 1].word)
-        if not is_spaced and piece.word and follows_word and {place, place - 1} & chosen:
+    for position, piece in enumerate(pieces):
+        follows_word = position > 0 and bool(pieces[position - 1].word)
+        if not is_spaced and piece.word and follows_word and {position, position - 1} & replaced_positions:
             parts.append(" ")
         parts.extend(piece)
     return "".join(parts)
@@ -204,24 +205,26 @@ def _text(pieces: Sequence[_Piece], chosen: set[int], *, is_spaced: bool) -> str
 # --- draws ------------------------------------------------------------------------------------------------
 
 
-def _chosen(known: Sequence[int], pair: Mapping[str, Any], config: CodeSwitchingConfig) -> list[int]:
-    """Places of the words that are replaced: those whose draw is below the probability, and at least the lowest."""
-    if len(known) < config.min_replacements:
+def _positions_to_replace(
+    translatable: Sequence[int], pair: Mapping[str, Any], config: CodeSwitchingConfig
+) -> list[int]:
+    """Select the words to replace: those with a draw below the probability, and at least the minimum number."""
+    if len(translatable) < config.min_replacements:
         return []
-    draws = {place: _draw(config.seed, pair, "word", place) for place in known}
+    draws = {position: _draw(config.seed, pair, "word", position) for position in translatable}
     below = sum(draw < config.probability for draw in draws.values())
-    return sorted(sorted(known, key=draws.__getitem__)[: max(below, config.min_replacements)])
+    return sorted(sorted(translatable, key=draws.__getitem__)[: max(below, config.min_replacements)])
 
 
-def _candidate(candidates: Sequence[str], place: int, pair: Mapping[str, Any], config: CodeSwitchingConfig) -> str:
+def _candidate(candidates: Sequence[str], position: int, pair: Mapping[str, Any], config: CodeSwitchingConfig) -> str:
     if config.candidates == "first":
         return candidates[0]
-    return candidates[int(_draw(config.seed, pair, "candidate", place) * len(candidates))]
+    return candidates[int(_draw(config.seed, pair, "candidate", position) * len(candidates))]
 
 
-def _draw(seed: int, pair: Mapping[str, Any], what: str, place: int) -> float:
-    """Uniform on [0, 1)."""
-    key = f"{seed}\n{pair['corpus']}\n{pair['pair']}\n{pair['pair_id']}\n{what}\n{place}"
+def _draw(seed: int, pair: Mapping[str, Any], purpose: str, position: int) -> float:
+    """Draw from the uniform distribution on [0, 1), by a hash."""
+    key = f"{seed}\n{pair['corpus']}\n{pair['pair']}\n{pair['pair_id']}\n{purpose}\n{position}"
     return (int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big") >> 11) / (1 << 53)
 
 

@@ -1,7 +1,7 @@
-"""Masked versions of annotated utterances: templates and residuals.
+"""Mask annotated utterances: make templates and residuals.
 
-A template is an utterance without its slot values, the residual is the slot values without the template
-(FMDA, figure 3).
+A template is an utterance with its slot values masked, a residual is the slot values with the template masked (FMDA,
+figure 3).
 """
 
 from collections.abc import Mapping, Sequence
@@ -50,17 +50,17 @@ class MaskingConfig(Settings):
 
 
 def mask_utterances(utterances: pa.Table, config: MaskingConfig) -> pa.Table:
-    """Template and residual text of each utterance, in the schema `masked_utterances`.
+    """Make template and residual text of each utterance, in the schema `masked_utterances`.
 
     Args:
         utterances: rows in the schema `utterances`.
         config: how masked tokens are written.
     """
-    rows = rows_of(utterances.select([*_ADDRESS, "text", "tokens", "slot_tags"]))
+    rows = rows_of(utterances.select([*_IDENTITY, "text", "tokens", "slot_tags"]))
     return rows_table((_masked(row, config) for row in rows), "masked_utterances")
 
 
-_ADDRESS = ("corpus", "language", "utterance_id")
+_IDENTITY = ("corpus", "language", "utterance_id")
 
 
 def _masked(row: Mapping[str, Any], config: MaskingConfig) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def _masked(row: Mapping[str, Any], config: MaskingConfig) -> dict[str, Any]:
     if any(in_slot) or config.no_slot_residual == "all_masked":
         residual = write_masked(row["text"], spans, [not inside for inside in in_slot], config.mask)
     return {
-        **{name: row[name] for name in _ADDRESS},
+        **{name: row[name] for name in _IDENTITY},
         "template_text": template,
         "residual_text": residual,
         "template_key": text_key(template),
@@ -80,14 +80,14 @@ def _masked(row: Mapping[str, Any], config: MaskingConfig) -> dict[str, Any]:
 
 
 def write_masked(text: str, spans: Sequence[Span], masked: Sequence[bool], mask: Mask) -> str:
-    """The text with its masked tokens written as `mask` says; the spacing of all else is kept.
+    """Write the masked tokens of a text as `mask` specifies; all other spacing is kept.
 
     Args:
         text: the text.
         spans: start and end, in characters, of each token.
         masked: whether it is masked, for each token.
-        mask: as in `MaskingConfig`. Where `delete` leaves nothing, one mask stands for the text, for an
-            encoder can't read an empty one.
+        mask: as in `MaskingConfig`. If `delete` leaves nothing, the text is one mask, because an encoder can't read
+            an empty text.
     """
     if mask == "delete":
         return _without(text, spans, masked) or MASK
@@ -104,7 +104,7 @@ _MARKERS_OF = {"subword": (SUBWORD_MASK_OPEN, SUBWORD_MASK_CLOSE), "attention": 
 
 
 def _masked_runs(spans: Sequence[Span], masked: Sequence[bool]) -> list[Span]:
-    """First start and last end of each unbroken run of masked tokens."""
+    """Start and end of each contiguous run of masked tokens."""
     runs = []
     for hidden, group in groupby(zip(spans, masked, strict=True), key=lambda pair: pair[1]):
         if hidden:
@@ -114,13 +114,13 @@ def _masked_runs(spans: Sequence[Span], masked: Sequence[bool]) -> list[Span]:
 
 
 def _without(text: str, spans: Sequence[Span], masked: Sequence[bool]) -> str:
-    """The tokens that are not masked; of the gaps around a dropped run the wider one stays."""
-    kept = [place for place, hidden in enumerate(masked) if not hidden]
-    pieces = [text[slice(*spans[place])] for place in kept[:1]]
-    for last, place in pairwise(kept):
-        before = text[spans[last][1] : spans[last + 1][0]]
-        after = text[spans[place - 1][1] : spans[place][0]]
-        pieces += [max(before, after, key=len), text[slice(*spans[place])]]
+    """Drop masked tokens; of the two gaps around a dropped run the wider one stays."""
+    kept = [index for index, hidden in enumerate(masked) if not hidden]
+    pieces = [text[slice(*spans[index])] for index in kept[:1]]
+    for previous, index in pairwise(kept):
+        before = text[spans[previous][1] : spans[previous + 1][0]]
+        after = text[spans[index - 1][1] : spans[index][0]]
+        pieces += [max(before, after, key=len), text[slice(*spans[index])]]
     return "".join(pieces)
 
 

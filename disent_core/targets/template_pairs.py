@@ -1,6 +1,6 @@
-"""Template pairs: an annotated utterance, and the same utterance with every slot value replaced.
+"""Make template pairs: an annotated utterance, and the same utterance with every slot value replaced.
 
-Both have one template: what is left of them without their slot values (FMDA, figure 3).
+Both have the same template, which is the utterance without its slot values (FMDA, figure 3).
 """
 
 import hashlib
@@ -51,23 +51,23 @@ class TemplatePairConfig(Settings):
 
 
 def template_pairs(utterances: pa.Table, config: TemplatePairConfig) -> pa.Table:
-    """Sources with every slot value replaced by another one of its type, in the schema `template_pairs`.
+    """Replace every slot value of each source by another one of its type, in the schema `template_pairs`.
 
-    Draws are by rendezvous hashing (Thaler and Ravishankar 1998, doi:10.1109/90.663936): of the values of a
-    type, the one whose hash with seed, utterance, slot and target is the smallest. So an edit of the corpus
-    changes the targets of the edited utterances, those that drew a value that is gone or new, and, with
-    `dedup`, those whose text such a target has taken or set free; all others stay.
+    Values are drawn by rendezvous hashing (Thaler and Ravishankar 1998, doi:10.1109/90.663936): of the values of a
+    type, the one with the smallest hash of value, seed, utterance, slot and target. So an edit of the corpus changes
+    only the targets of edited utterances, those that draw a removed or new value and, with `dedup`, those whose text
+    such a target now uses or no longer uses.
 
     Args:
         utterances: rows of one corpus and language in the schema `utterances`.
-        config: which pairs.
+        config: settings of the pairs.
 
     Raises:
         ValueError: if there are several corpora or languages.
     """
     for column in ("corpus", "language"):
-        if len(found := utterances[column].unique().to_pylist()) > 1:
-            raise ValueError(f"template pairs are made for one {column} at a time, found {found}")
+        if len(values := utterances[column].unique().to_pylist()) > 1:
+            raise ValueError(f"template pairs are made for one {column} at a time, found {values}")
     rows_read = rows_of(utterances.select(_READ))
     sources = [source for row in rows_read if (source := _Source.of(row)).slots]
     pools = _value_pools(sources, config.values)
@@ -101,7 +101,7 @@ class _Source:
 
 @dataclass(frozen=True, kw_only=True)
 class _Values:
-    """Distinct values of one slot type, in one order: how each is compared, written and hashed."""
+    """Distinct values of one slot type: place of each compared form, and texts and hashes by place."""
 
     places: Mapping[str, int]
     texts: tuple[str, ...]
@@ -122,57 +122,57 @@ _Pool = Mapping[str, _Values]
 
 
 def _value_pools(sources: Sequence[_Source], values: ValueSource) -> list[_Pool]:
-    """Values by slot type: the pool to draw from, then the one to fall back to."""
-    every = {source.split for source in sources}
+    """Return values by slot type: the pool to draw from, then the pool to fall back to."""
+    all_splits = {source.split for source in sources}
     pools = []
-    for splits in {"test": [{"test"}, {"train"}], "train": [{"train"}], "all": [every]}[values]:
-        found: defaultdict[str, set[str]] = defaultdict(set)
+    for splits in {"test": [{"test"}, {"train"}], "train": [{"train"}], "all": [all_splits]}[values]:
+        texts_by_type: defaultdict[str, set[str]] = defaultdict(set)
         for source in sources:
             if source.split in splits:
                 for slot in source.slots:
-                    found[slot.type].add(source.value(slot))
-        pools.append({slot_type: _Values.of(texts) for slot_type, texts in found.items()})
+                    texts_by_type[slot.type].add(source.value(slot))
+        pools.append({slot_type: _Values.of(texts) for slot_type, texts in texts_by_type.items()})
     return pools
 
 
 _Choice = tuple[_Values, int | None]
-"""Values to draw from, and the place of the old one among them, if it is there."""
+"""Values to draw from, and the place of the old value among them, if it is one of them."""
 
 
 def _choices(source: _Source, pools: Sequence[_Pool]) -> list[_Choice] | None:
-    """For each slot the values of the first pool that has another one; None where no pool has."""
+    """Return for each slot the first pool's values that include another one; None if no pool has any."""
     choices: list[_Choice] = []
     for slot in source.slots:
         form = _form(source.value(slot))
         candidates = [(pool[slot.type], pool[slot.type].places.get(form)) for pool in pools if slot.type in pool]
-        fit = [(values, old) for values, old in candidates if len(values.texts) > (old is not None)]
-        if not fit:
+        usable = [(values, old) for values, old in candidates if len(values.texts) > (old is not None)]
+        if not usable:
             return None
-        choices.append(fit[0])
+        choices.append(usable[0])
     return choices
 
 
 def _targets(
     source: _Source, choices: Sequence[_Choice], config: TemplatePairConfig, taken: set[str]
 ) -> list[dict[str, Any]]:
-    """Rows of one source; with `dedup` their texts are not in `taken`, and are added to it."""
-    barred = taken if config.dedup else set()
-    rows, own = [], {source.text}
+    """Make the rows of one source; with `dedup` their texts must not be in `taken`. Adds the texts to `taken`."""
+    excluded = taken if config.dedup else set()
+    rows, used = [], {source.text}
     for orders in zip(*_orders(source, choices, config), strict=True):
         texts = ((new, _rebuilt(source, new)) for new in _drawn(choices, orders))
-        pair = next(((new, text) for new, text in texts if text not in own and text not in barred), None)
-        if pair is None:  # every combination is used up, for the targets to come as well
+        target = next(((new, text) for new, text in texts if text not in used and text not in excluded), None)
+        if target is None:  # every combination is used, so later targets have none either
             break
-        rows.append(_pair_row(source, len(rows), *pair))
-        own.add(pair[1])
-    taken |= own - {source.text}
+        rows.append(_pair_row(source, len(rows), *target))
+        used.add(target[1])
+    taken |= used - {source.text}
     return rows
 
 
 def _orders(
     source: _Source, choices: Sequence[_Choice], config: TemplatePairConfig
 ) -> Iterator[Int64[np.ndarray, "targets picks"]]:
-    """For each slot: the places of the other values, for each target in the order of their hashes."""
+    """Yield for each slot the places of the other values, sorted by hash for each target."""
     numbers = np.arange(1, config.n_targets + 1, dtype=np.uint64)
     for position, (values, old) in enumerate(choices):
         key = _hash(f"{config.seed}\x1f{source.row['utterance_id']}\x1f{position}")
@@ -182,7 +182,7 @@ def _orders(
 
 
 def _drawn(choices: Sequence[_Choice], orders: Sequence[Int64[np.ndarray, " _"]]) -> Iterator[list[str]]:
-    """Combinations of new values, one for each slot: by the sum of their ranks, then by the earlier slot's."""
+    """Yield combinations of one new value per slot, by the sum of their ranks, then by the rank of the earlier slot."""
     first: tuple[int, ...] = tuple(0 for _ in choices)
     heap, seen = [(0, first)], {first}
     while heap:
@@ -217,7 +217,7 @@ def _pair_row(source: _Source, index: int, new: Sequence[str], text: str) -> dic
 
 
 def _form(value: str) -> str:
-    """Values of equal form are one value: case and spacing do not count."""
+    """Normalise a value for comparison: case and spacing are ignored."""
     return normalise(" ".join(value.split()).casefold())
 
 
@@ -229,7 +229,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def _mixed(numbers: UInt64[np.ndarray, "*shape"]) -> UInt64[np.ndarray, "*shape"]:
-    """Finaliser of SplitMix64 (Steele et al. 2014, doi:10.1145/2660193.2660195): each bit stirs every other."""
+    """Finaliser of SplitMix64 (Steele et al. 2014, doi:10.1145/2660193.2660195): it mixes all bits."""
     numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return numbers ^ (numbers >> np.uint64(31))

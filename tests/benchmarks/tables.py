@@ -29,7 +29,7 @@ from table_loops import (
     loop_fingerprint,
     loop_in_two_splits,
     loop_limited,
-    loop_recalled,
+    loop_previous_witnesses,
     loop_split,
 )
 
@@ -37,7 +37,7 @@ from disent_core.corpora.formats import massive, moses
 from disent_core.corpora.splits import draw_splits, limited
 from disent_core.experiment.corpora import _in_two_splits
 from disent_core.negatives import BleuConfig, bleu_state, pool
-from disent_core.negatives.state import _recalled
+from disent_core.negatives.state import _previous_witnesses
 from disent_core.storage.tables import content_fingerprint
 from disent_core.targets import code_switching
 from disent_core.targets.aligned_pairs import LanguageTables, aligned_pairs
@@ -114,8 +114,8 @@ def _of_utterances(tarball: Path) -> Iterator[tuple[str, int, Side, Side]]:
     now = now.take(np.flatnonzero(np.arange(len(now)) % 50))  # one in fifty is gone
     yield (
         "scores of the pool that still hold", len(now),
-        lambda: [each.tolist() for each in _recalled(now, state)],
-        lambda: list(loop_recalled(_columns(now, "text_key"), _columns(state, "text_key", "nearest_utterance_id"))),
+        lambda: [array.tolist() for array in _previous_witnesses(now, state)],
+        lambda: list(loop_previous_witnesses(_columns(now, "text_key"), _columns(state, "text_key", "nearest_utterance_id"))),
     )  # fmt: skip
 
 

@@ -68,7 +68,7 @@ def _addresses(tables):
     }
 
 
-def loop_recalled(now, before):
+def loop_previous_witnesses(now, before):
     """Which texts a state of the negatives knows and where their witnesses are now.
 
     Args:

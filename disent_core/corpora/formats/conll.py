@@ -1,9 +1,9 @@
-"""Named entities in CoNLL format: a token and its tag a line, a blank line between sentences.
+"""Read named entities in CoNLL format: one token and its tag per line, and a blank line between sentences.
 
 Tjong Kim Sang and De Meulder 2003, https://aclanthology.org/W03-0419; Adelani et al. 2021, MasakhaNER,
-https://aclanthology.org/2021.tacl-1.66. Files lie in a folder a language (`yor/train.txt`) or bear its name
-(`eng.testa`, `yor-dev.conll`). Columns are parted by tab or space; the first is the token, the last its tag in
-BIO, IOB1, IOBES or BILOU; `-DOCSTART-` lines are none.
+https://aclanthology.org/2021.tacl-1.66. Files lie in one folder per language (`yor/train.txt`), or their names
+contain the language (`eng.testa`, `yor-dev.conll`). Columns are separated by tab or space; the first is the token, the
+last its tag in BIO, IOB1, IOBES or BILOU; `-DOCSTART-` lines are skipped.
 """
 
 import re
@@ -42,10 +42,10 @@ def language_of(locale: str) -> str:
 
 
 def locales(path: Path) -> list[str]:
-    """Languages that the folder or one below it has, as it names them, sorted.
+    """Languages in the folder or below it, as the files name them, sorted.
 
     Raises:
-        CorpusError: if the folder does not exist, or has none or one of them twice.
+        CorpusError: if the folder does not exist, or has no language, or has one twice.
     """
     return sorted({files[0] for files in _files(path).values()})
 
@@ -53,9 +53,9 @@ def locales(path: Path) -> list[str]:
 def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> pa.Table:
     """Rows of one language in the schema `utterances`: train, dev, test, each in the order of its file.
 
-    A row's `utterance_id` is its split and number there; its text the tokens with spaces between them, or without
-    in scripts that have none; there is no intent. Tags are normalised to BIO. Lines with a tag `O` and no token
-    are left out.
+    The `utterance_id` of a row is its split and its number there. Its text is the tokens joined by spaces (by nothing
+    in scripts without spaces); it has no intent. Tags are normalised to BIO. Lines with a tag `O` and no token are
+    skipped.
 
     Args:
         path: folder with the folders or files of languages, or the folder of one.
@@ -87,41 +87,41 @@ def content_hash(path: Path, locale: str) -> str:
 
 
 def _files_of(path: Path, locale: str) -> dict[str, Path]:
-    found = _files(path)
+    files_by_language = _files(path)
     code = language_code(locale) if is_language_code(locale) else locale
-    files = {split: file for (language, split), (_, file) in found.items() if language == code}
+    files = {split: file for (language, split), (_, file) in files_by_language.items() if language == code}
     if not files:
-        raise absent(path, repr(locale), {published for published, _ in found.values()})
+        raise absent(path, repr(locale), {published for published, _ in files_by_language.values()})
     return files
 
 
 def _files(path: Path) -> dict[tuple[str, str], tuple[str, Path]]:
-    """(Language, split) -> language as published, file."""
+    """Return (language, split) -> language as published, file."""
     check_folder(path)
-    found: dict[tuple[str, str], tuple[str, Path]] = {}
+    files: dict[tuple[str, str], tuple[str, Path]] = {}
     for file in sorted(path.rglob("*")):
-        named = _language_and_split(file) if file.is_file() else None
-        if named is None:
+        language_and_split = _language_and_split(file) if file.is_file() else None
+        if language_and_split is None:
             continue
-        published, split = named
-        _, first = found.setdefault((language_code(published), split), (published, file))
+        published, split = language_and_split
+        _, first = files.setdefault((language_code(published), split), (published, file))
         if first != file:
-            twice = f"{file.relative_to(path)} and {first.relative_to(path)} are of one language and split"
-            raise CorpusError(located(path, None, twice, "Keep one of them in the folder"))
-    if not found:
+            problem = f"{file.relative_to(path)} and {first.relative_to(path)} are of one language and split"
+            raise CorpusError(located(path, None, problem, "Keep one of them in the folder"))
+    if not files:
         remedy = "Files are named like yor/train.txt or eng.train; is this the right path?"
         raise CorpusError(located(path, None, "it has no such files", remedy))
-    return found
+    return files
 
 
 def _language_and_split(file: Path) -> tuple[str, str] | None:
-    """Of the parts of the file's name, else of its folder's name; None for other files."""
+    """Parse language (as published) and split from the name of the file or of its folder; None for other files."""
     parts = [part for part in re.split("[._-]", file.name) if part.lower() not in _ENDINGS]
     splits = [part for part in parts if part.lower() in _SPLITS]
-    others = [part for part in parts if part not in splits]
-    if len(splits) != 1 or len(others) > 1:
+    language_parts = [part for part in parts if part not in splits]
+    if len(splits) != 1 or len(language_parts) > 1:
         return None
-    published = others[0] if others else file.parent.name
+    published = language_parts[0] if language_parts else file.parent.name
     return (published, _SPLITS[splits[0].lower()]) if is_language_code(published) else None
 
 
@@ -146,7 +146,7 @@ def _sentences(path: Path, split: str, language: str) -> Iterator[dict[str, Any]
 
 
 def _blocks(path: Path) -> Iterator[tuple[int, Sequence[tuple[str, str]]]]:
-    """Sentences as tokens with their tags, each with the number of its first line."""
+    """Yield sentences as tokens with their tags, each with the number of its first line."""
     rows: list[tuple[str, str]] = []
     first = 1
     for number, line in enumerate([*read_lines(path), ""], start=1):
@@ -159,7 +159,7 @@ def _blocks(path: Path) -> Iterator[tuple[int, Sequence[tuple[str, str]]]]:
 
 
 def _token(path: Path, number: int, line: str) -> list[tuple[str, str]]:
-    """Token and tag of a line; nothing of a line that has the tag `O` alone, behind a separator."""
+    """Return token and tag of a line, or nothing for a line with only a separator and the tag `O`."""
     columns = line.rstrip().split("\t") if "\t" in line else _SEPARATOR.split(line.rstrip())
     token, tag = columns[0].strip(" "), columns[-1].strip(" ")
     if len(columns) > 1 and not token.strip() and tag == OUTSIDE:

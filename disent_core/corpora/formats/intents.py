@@ -1,8 +1,8 @@
-"""Any table of languages, intents and texts: a CSV, TSV, JSONL or Parquet file, or a folder of such files.
+"""Read tables of languages, intents and texts: a CSV, TSV, JSONL or Parquet file, or a folder of such files.
 
-Columns, by name: `language` (or `lang`, `locale`), `intent` (or `label`), `text` (or `utterance`, `sentence`), and if
-there are any `id`, `split`, `domain` (or `scenario`); others are ignored. Rows of equal `id` are translations. Without
-splits, by column or by the name of the file (`train.csv`), all rows are `test` until `SHARES` of them are drawn.
+Columns, by name: `language` (or `lang`, `locale`), `intent` (or `label`), `text` (or `utterance`, `sentence`), and
+optionally `id`, `split`, `domain` (or `scenario`); other columns are ignored. Rows of equal `id` are translations. If
+neither a column nor the name of the file (`train.csv`) gives splits, they are drawn with `SHARES`.
 """
 
 import csv
@@ -45,7 +45,7 @@ class _Row(NamedTuple):
     file: Path
     number: int
     fields: dict[str, str]
-    """Of the columns of `_NAMES` that the file has."""
+    """Values of the columns of `_NAMES` that the file has."""
 
 
 def language_of(locale: str) -> str:
@@ -54,7 +54,7 @@ def language_of(locale: str) -> str:
 
 
 def locales(path: Path) -> list[str]:
-    """Languages that the table has, as it writes them, sorted.
+    """Languages of the table, as written there, sorted.
 
     Raises:
         CorpusError: if the path does not exist, or a file is malformed.
@@ -65,7 +65,7 @@ def locales(path: Path) -> list[str]:
 def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> pa.Table:
     """Rows of one language in the schema `utterances`, in the order of files and rows; no token has a slot.
 
-    Without a column `id` a row is `LANGUAGE-NUMBER`, so that nothing is parallel by accident.
+    Without a column `id` the id of a row is `LANGUAGE-NUMBER`, so that no rows are parallel by accident.
 
     Args:
         path: file, or folder of files.
@@ -75,24 +75,24 @@ def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> p
 
     Raises:
         CorpusError: if the language is absent; if a file is missing, empty, damaged or not UTF-8; if a column is
-            missing; or if a row lacks a value, or has an id that is taken, an unknown split or no code of a language.
+            missing; or if a row lacks a value, or has a repeated id, an unknown split or an invalid language code.
     """
     rows: list[dict[str, Any]] = []
-    places: dict[str, str] = {}
+    locations: dict[str, str] = {}
     for row in _rows_of(path, locale):
         try:
-            stored = _utterance(row, language, len(rows) + 1)
-            place = f"{row.file.name}:{row.number}"
-            if (first := places.setdefault(stored["utterance_id"], place)) != place:
-                raise ValueError(f"id {stored['utterance_id']!r} of {locale} is already at {first}")
+            utterance = _utterance(row, language, len(rows) + 1)
+            location = f"{row.file.name}:{row.number}"
+            if (first := locations.setdefault(utterance["utterance_id"], location)) != location:
+                raise ValueError(f"id {utterance['utterance_id']!r} of {locale} is already at {first}")
         except ValueError as error:
             raise CorpusError(located(row.file, row.number, str(error), REMEDY)) from error
-        rows.append({"corpus": corpus, "language": language, **stored})
+        rows.append({"corpus": corpus, "language": language, **utterance})
     return rows_table(rows, "utterances")
 
 
 def content_hash(path: Path, locale: str) -> str:
-    """SHA-256, 64 hex digits, of the rows of this language and of the splits that names of files tell.
+    """SHA-256, 64 hex digits, of the rows of this language and the names of their files, which may give splits.
 
     Raises:
         CorpusError: as `read_utterances`, short of malformed rows.
@@ -104,14 +104,14 @@ def content_hash(path: Path, locale: str) -> str:
 
 
 def _rows_of(path: Path, locale: str) -> list[_Row]:
-    there: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     rows: list[_Row] = []
     for row in _rows(path):
-        there[row.fields["language"]] += 1
+        counts[row.fields["language"]] += 1
         if row.fields["language"] == locale:
             rows.append(row)
     if not rows:
-        raise absent(path, repr(locale), there)
+        raise absent(path, repr(locale), counts)
     return rows
 
 
@@ -144,8 +144,8 @@ def _rows(path: Path) -> Iterator[_Row]:
         for number, record in _records(file):
             count += 1
             if not is_language_code(record["language"]):
-                found = f"language {record['language']!r} is not a code such as en, deu or zh-TW"
-                raise CorpusError(located(file, number, found, REMEDY))
+                problem = f"language {record['language']!r} is not a code such as en, deu or zh-TW"
+                raise CorpusError(located(file, number, problem, REMEDY))
             yield _Row(file, number, record)
         if not count:
             raise CorpusError(located(file, None, "this file has no rows", "Take it from the published corpus again"))
@@ -156,13 +156,13 @@ def _files(path: Path) -> list[Path]:
         raise missing(path)
     files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES)
     if not files or files[0].suffix not in _SUFFIXES:
-        found = "it has no table" if path.is_dir() else "this is no table"
-        raise CorpusError(located(path, None, found, f"Tables are files named *{', *'.join(_SUFFIXES)}"))
+        problem = "it has no table" if path.is_dir() else "this is no table"
+        raise CorpusError(located(path, None, problem, f"Tables are files named *{', *'.join(_SUFFIXES)}"))
     return files
 
 
 def _records(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """Numbers of the lines, or of the rows of a Parquet file, with the fields of `_NAMES` that are there.
+    """Yield line numbers (row numbers of a Parquet file) with the fields of `_NAMES` that the table has.
 
     Raises:
         CorpusError: if the file can't be parsed, lacks a column, or has a value that is neither text nor a number.
@@ -179,12 +179,12 @@ def _records(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def _columns(record: Mapping[str, object]) -> dict[str, str]:
-    """Column of each name of `_NAMES` that a table has."""
+    """Return the column of each name of `_NAMES` that a table has."""
     lower = {name.lower(): name for name in record}
-    found = {name: lower[alias] for name, aliases in _NAMES.items() for alias in reversed(aliases) if alias in lower}
-    if lacking := [name for name in _NEEDED if name not in found]:
+    columns = {name: lower[alias] for name, aliases in _NAMES.items() for alias in reversed(aliases) if alias in lower}
+    if lacking := [name for name in _NEEDED if name not in columns]:
         raise ValueError(f"columns {lacking} are missing; it has {', '.join(record)}")
-    return found
+    return columns
 
 
 def _field(name: str, value: object) -> str:
@@ -198,16 +198,16 @@ def _field(name: str, value: object) -> str:
 
 
 def _separated(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """CSV as RFC 4180 has it; TSV without quotes."""
+    """Read CSV as in RFC 4180, and TSV without quotes."""
     numbered = _quoted(file) if file.suffix == ".csv" else _unquoted(file)
     _, header = next(numbered, (1, []))
     if len(set(header)) < len(header):
-        found = f"columns are named twice: {', '.join(header)}"
-        raise CorpusError(located(file, 1, found, "Rename one of them"))
+        problem = f"columns are named twice: {', '.join(header)}"
+        raise CorpusError(located(file, 1, problem, "Rename one of them"))
     for number, row in numbered:
         if len(row) != len(header) and any(row):
-            found = f"{len(header)} columns expected, {len(row)} found"
-            raise CorpusError(located(file, number, found, REMEDY))
+            problem = f"{len(header)} columns expected, {len(row)} found"
+            raise CorpusError(located(file, number, problem, REMEDY))
         if any(row):
             yield number, dict(zip(header, row, strict=True))
 
@@ -234,8 +234,8 @@ def _json_lines(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             except ValueError as error:
                 raise CorpusError(located(file, number, str(error), REMEDY)) from error
             if not isinstance(record, dict):
-                found = f"a JSON object expected, {type(record).__name__} found"
-                raise CorpusError(located(file, number, found, REMEDY))
+                problem = f"a JSON object expected, {type(record).__name__} found"
+                raise CorpusError(located(file, number, problem, REMEDY))
             yield number, record
 
 
@@ -243,8 +243,8 @@ def _parquet(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     try:
         table = pq.read_table(io.BytesIO(read_bytes(file)))
     except (pa.ArrowException, OSError) as error:
-        found = f"this is not a whole Parquet file ({' '.join(str(error).split())})"
-        raise CorpusError(located(file, None, found, "Take it from the published corpus again")) from error
+        problem = f"this is not a whole Parquet file ({' '.join(str(error).split())})"
+        raise CorpusError(located(file, None, problem, "Take it from the published corpus again")) from error
     yield from enumerate(rows_of(table), start=1)
 
 

@@ -1,4 +1,4 @@
-"""MASSIVE 1.1 as published: `1.1/data/LOCALE.jsonl`, in its archive or unpacked.
+"""Read MASSIVE 1.1 as published: `1.1/data/LOCALE.jsonl`, in its archive or unpacked.
 
 FitzGerald et al. 2023, MASSIVE: A 1M-Example Multilingual Natural Language Understanding Dataset with 51
 Typologically-Diverse Languages, https://aclanthology.org/2023.acl-long.235. Utterances are parallel by id.
@@ -19,7 +19,7 @@ from disent_core.errors import CorpusError, located
 from disent_core.storage.tables import rows_table
 from disent_core.text import MARKERS, MASK, language_part, normalise, parsed_json, text_key
 
-LOCALES = tuple(  # one name a line would be 52 lines
+LOCALES = tuple(  # one name per line would take 52 lines
     """
     af-ZA am-ET ar-SA az-AZ bn-BD ca-ES cy-GB da-DK de-DE el-GR en-US es-ES fa-IR fi-FI fr-FR he-IL hi-IN
     hu-HU hy-AM id-ID is-IS it-IT ja-JP jv-ID ka-GE km-KH kn-IN ko-KR lv-LV ml-IN mn-MN ms-MY my-MM nb-NO
@@ -27,7 +27,7 @@ LOCALES = tuple(  # one name a line would be 52 lines
     zh-TW
     """.split()  # noqa: SIM905
 )
-"""The 52 locales of version 1.1; a corpus may have any of them."""
+"""The 52 locales of version 1.1; a copy of the corpus may have some of them."""
 
 KIND: Kind = "utterances"
 TRAINS = True
@@ -54,28 +54,27 @@ def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> p
         language: the language that the rows carry; it decides whether tokens are words or characters.
 
     Raises:
-        CorpusError: if the locale is unknown or absent, or a file is missing, damaged or malformed; names the
-            file, the line and what to do.
+        CorpusError: if the locale is unknown or absent, or a file is missing, damaged or malformed.
     """
-    place, content = _read_locale(path, locale)
-    rows = _rows(place, content, locale, language)
+    location, content = _read_locale(path, locale)
+    rows = _rows(location, content, locale, language)
     table = rows_table(({"corpus": corpus, "language": language, **row} for row in rows), "utterances")
     if not len(table):
-        raise CorpusError(located(place, None, "this file has no utterance", "Download the archive again"))
+        raise CorpusError(located(location, None, "this file has no utterance", "Download the archive again"))
     return table
 
 
 def locales(path: Path) -> list[str]:
-    """Locales that the archive or folder has.
+    """Locales in the archive or folder.
 
     Raises:
         CorpusError: if it does not exist, is damaged, or has none.
     """
-    there = data_files(path)
-    found = [name for name in LOCALES if f"{name}.jsonl" in there]
-    if not found:
+    files = data_files(path)
+    present = [name for name in LOCALES if f"{name}.jsonl" in files]
+    if not present:
         raise CorpusError(located(path, None, "it has no data/LOCALE.jsonl of MASSIVE", "Check the path"))
-    return found
+    return present
 
 
 def content_hash(path: Path, locale: str) -> str:
@@ -89,13 +88,13 @@ def content_hash(path: Path, locale: str) -> str:
 
 def _read_locale(path: Path, locale: str) -> tuple[str, bytes]:
     if locale not in LOCALES:
-        near = get_close_matches(locale, LOCALES, n=3, cutoff=0.4)
-        remedy = f"Did you mean {' or '.join(near)}?" if near else f"Known: {', '.join(LOCALES)}"
+        suggestions = get_close_matches(locale, LOCALES, n=3, cutoff=0.4)
+        remedy = f"Did you mean {' or '.join(suggestions)}?" if suggestions else f"Known: {', '.join(LOCALES)}"
         raise CorpusError(located(path, None, f"{locale!r} is not a locale of MASSIVE 1.1", remedy))
     return read_data_file(path, f"{locale}.jsonl")
 
 
-def _rows(place: str, content: bytes, locale: str, language: str) -> Iterator[dict[str, Any]]:
+def _rows(location: str, content: bytes, locale: str, language: str) -> Iterator[dict[str, Any]]:
     lines: dict[str, int] = {}
     for number, line in enumerate(content.split(b"\n"), start=1):
         if not line.strip():
@@ -107,18 +106,18 @@ def _rows(place: str, content: bytes, locale: str, language: str) -> Iterator[di
                 raise ValueError(f"id {record['id']!r} is already on line {first}")
             yield _row(record, language)
         except ValueError as error:  # broken UTF-8 and broken JSON are ValueErrors too
-            raise CorpusError(located(place, number, str(error), _REMEDY)) from error
+            raise CorpusError(located(location, number, str(error), _REMEDY)) from error
 
 
 def _record(line: bytes, locale: str) -> dict[str, str]:
-    """Fields of one line, each known to be there and to be text."""
+    """Parse one line and check that every field exists and is text."""
     record = parsed_json(line.decode("utf-8"))
     if not isinstance(record, dict):
         raise ValueError(f"expected a JSON object, found {type(record).__name__}")
-    if absent := [field for field in _FIELDS if field not in record]:
-        raise ValueError(f"fields {absent} are missing")
-    if odd := [field for field in _FIELDS if not isinstance(record[field], str)]:
-        raise ValueError(f"fields {odd} are not text")
+    if missing := [field for field in _FIELDS if field not in record]:
+        raise ValueError(f"fields {missing} are missing")
+    if not_text := [field for field in _FIELDS if not isinstance(record[field], str)]:
+        raise ValueError(f"fields {not_text} are not text")
     if record["locale"] != locale:
         raise ValueError(f"locale is {record['locale']!r} in the file of {locale!r}")
     if record["partition"] not in _PARTITIONS:

@@ -1,4 +1,4 @@
-"""Quality estimation of WMT 2020, direct assessments, as published: a TSV file with header of each pair and split.
+"""Read WMT 2020 quality estimation (direct assessments) as published: one TSV file with header per pair and split.
 
 Fomicheva et al. 2022, MLQE-PE: A Multilingual Quality Estimation and Post-Editing Dataset,
 https://aclanthology.org/2022.lrec-1.530: `en-de/train.ende.df.short.tsv`, `dev.*`, `test20.*`. Fields are not quoted.
@@ -41,7 +41,7 @@ class _Row(NamedTuple):
 
 
 def pairs(path: Path) -> list[str]:
-    """Pairs that the folder or one below it has, sorted: `en-de` reads English, translated to German.
+    """Pairs in the folder or below it, sorted: `en-de` is English translated to German.
 
     Raises:
         CorpusError: if the folder does not exist or has no pair.
@@ -52,13 +52,13 @@ def pairs(path: Path) -> list[str]:
 def read_pairs(path: Path, pair: str, *, corpus: str) -> pa.Table:
     """Rows of one pair in the schema `sentence_pairs`: train, dev, test, each in the order of its file.
 
-    `score` is `z_mean`, the mean of the annotators' standardised scores; `mean_score` is `mean`, that of the scores
-    as given, 0 to 100. `pair_id` is the split and the column `index`, or the number of the row where there is none.
-    The split `test` is one file: that of 2020 (`test20`), which results are published of, else the earliest.
+    `score` is `z_mean`, the mean of the annotators' standardised scores; `mean_score` is `mean`, the mean of the raw
+    scores, 0 to 100. `pair_id` is the split and the column `index`, or the row number without such a column.
+    The split `test` is one file: that of 2020 (`test20`), on which results are published, else the earliest.
 
     Raises:
         CorpusError: if the pair is absent; if a file is missing, empty, not UTF-8, or lacks a column; if a line has
-            another number of columns than the header, a score that is no number, or an index that is taken.
+            another number of columns than the header, a score that is not a number, or a repeated index.
     """
     rows = [row for split, file in _files_of(path, pair).items() for row in _rows(file, split)]
     columns = list(zip(*rows, strict=True))
@@ -80,25 +80,25 @@ def _files_of(path: Path, pair: str) -> dict[str, Path]:
 
 
 def _files(path: Path) -> dict[str, dict[str, Path]]:
-    """Pair -> split -> file."""
+    """Return pair -> split -> file."""
     check_folder(path)
-    found: dict[str, dict[str, Path]] = {}
+    files_by_pair: dict[str, dict[str, Path]] = {}
     for file in sorted(path.rglob("*.tsv"), key=lambda file: (not file.name.startswith("test20"), file)):
         match = _NAME.fullmatch(file.name)
         if match is None or (languages := _languages(file, match)) is None:
             continue
-        files = found.setdefault("-".join(map(language_code, languages)), {})
+        files = files_by_pair.setdefault("-".join(map(language_code, languages)), {})
         first = files.setdefault(match[1].rstrip("0123456789"), file)
         if first != file:
-            _LOG.info("%s: not read, %s is this split", file, first.name)
-    if not found:
+            _LOG.info("%s: skipped, because %s is this split", file, first.name)
+    if not files_by_pair:
         remedy = "Files are named like en-de/train.ende.df.short.tsv; is this the right path?"
         raise CorpusError(located(path, None, "it has no such files", remedy))
-    return found
+    return files_by_pair
 
 
 def _languages(file: Path, match: re.Match[str]) -> tuple[str, str] | None:
-    """Of the name of the file, else of its folder's."""
+    """Parse the languages from the name of the file or of its folder."""
     if match[2]:
         return match[2], match[3]
     folder = _FOLDER.fullmatch(file.parent.name)
@@ -111,16 +111,16 @@ def _rows(path: Path, split: str) -> Iterator[_Row]:
     columns = {name: place for place, name in enumerate(names)}
     if len(columns) < len(names):
         raise CorpusError(located(path, 1, f"columns are named twice: {', '.join(names)}", "Rename one of them"))
-    if lacking := [name for name in (*_TEXTS, *_NUMBERS) if name not in columns]:
+    if missing := [name for name in (*_TEXTS, *_NUMBERS) if name not in columns]:
         remedy = f"It has {', '.join(columns)}; take the file with scores"
-        raise CorpusError(located(path, 1, f"columns {lacking} are missing", remedy))
+        raise CorpusError(located(path, 1, f"columns {missing} are missing", remedy))
     if not lines:
         raise CorpusError(located(path, 1, "this file has a header only", "Take it from the published corpus again"))
-    taken: dict[str, int] = {}
+    line_of_id: dict[str, int] = {}
     for number, line in enumerate(lines, start=2):
         try:
             row = _row(line, split, columns, str(number - 2))
-            if (first := taken.setdefault(row.pair_id, number)) != number:
+            if (first := line_of_id.setdefault(row.pair_id, number)) != number:
                 raise ValueError(f"index {row.pair_id.partition('-')[2]!r} is already on line {first}")
             yield row
         except ValueError as error:
@@ -137,11 +137,11 @@ def _row(line: str, split: str, columns: dict[str, int], number: str) -> _Row:
     return _Row(f"{split}-{index}", split, source, target, score, mean)
 
 
-def _number(name: str, found: str) -> float:
+def _number(name: str, value: str) -> float:
     try:
-        number = float(found)
+        number = float(value)
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise ValueError(f"{name} is {found!r}, not a number")
+        raise ValueError(f"{name} is {value!r}, not a number")
     return number

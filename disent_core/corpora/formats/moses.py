@@ -1,4 +1,4 @@
-"""Bitext in Moses format: two files, line i of the one translates line i of the other.
+"""Read bitext in Moses format: two files, of which line i of one translates line i of the other.
 
 A file is named `[PREFIX.]en-de.en`, as OPUS does, and its partner `[PREFIX.]en-de.de`; or `PREFIX.en` and
 `PREFIX.de`. Koehn et al. 2007, Moses: Open Source Toolkit for Statistical Machine Translation,
@@ -32,11 +32,11 @@ class Sides(NamedTuple):
 
 
 def pairs(path: Path) -> list[str]:
-    """Pairs that the folder or one below it has, sorted: `en-de` for `en-de.en`. Where the names tell no
-    direction (`corpus.en`, `corpus.de`), English is the source, else what comes first in the alphabet.
+    """Pairs in the folder or below it, sorted: `en-de` for `en-de.en`. If the names give no direction
+    (`corpus.en`, `corpus.de`), the source is English, else the alphabetically first language.
 
     Raises:
-        CorpusError: if the folder does not exist, has no pair, or has two of one name.
+        CorpusError: if the folder does not exist, has no pair, or has one pair twice.
     """
     return sorted(pair_files(path, _sides_of_stem))
 
@@ -44,7 +44,7 @@ def pairs(path: Path) -> list[str]:
 def read_pairs(path: Path, pair: str, *, corpus: str) -> pa.Table:
     """Rows of one pair in the schema `sentence_pairs`, in the order of the files, all in split `test`.
 
-    A row's `pair_id` is its line's number. Lines that are blank in both files are left out.
+    The `pair_id` is the line number. Lines that are blank in both files are skipped.
 
     Raises:
         AlignmentError: if the files are of unequal length, or a line is blank in one of them only.
@@ -63,17 +63,17 @@ def content_hash(path: Path, pair: str) -> str:
     return files_hash(sides_of(path, pair, _sides_of_stem))
 
 
-# --- two aligned files, whatever their names ----------------------------------------------------------------
+# --- two aligned files of any names -----------------------------------------------------------------------
 
 StemReader = Callable[[str, Mapping[str, Path]], Mapping[tuple[str, str], Sides]]
-"""What pairs the files of one stem are, by their suffixes."""
+"""Maps a stem and its files by suffix to the pairs that they form."""
 
 
 def pair_files(path: Path, sides_of_stem: StemReader) -> dict[str, Sides]:
-    """The two files of every pair in the folder or below it, by the pair's name in codes of `languages`.
+    """Return the two files of every pair in the folder or below it, by the pair's name in codes of `languages`.
 
     Raises:
-        CorpusError: if the folder does not exist, has no pair, or has two of one name.
+        CorpusError: if the folder does not exist, has no pair, or has one pair twice.
     """
     check_folder(path)
     stems: dict[tuple[Path, str], dict[str, Path]] = defaultdict(dict)
@@ -81,37 +81,37 @@ def pair_files(path: Path, sides_of_stem: StemReader) -> dict[str, Sides]:
         stem, _, suffix = file.name.rpartition(".")
         if stem and is_language_code(suffix) and file.is_file():
             stems[file.parent, stem][suffix] = file
-    found: dict[str, Sides] = {}
+    pairs_found: dict[str, Sides] = {}
     for (_, stem), files in stems.items():
         for languages, sides in sides_of_stem(stem, files).items():
             name = "-".join(map(language_code, languages))
-            if name in found:
-                twice = f"{found[name].source.name} and {sides.source.name} are both the pair {name}"
-                raise CorpusError(located(sides.source, None, twice, "Put each into a folder of its own"))
-            found[name] = sides
-    if not found:
+            if name in pairs_found:
+                problem = f"{pairs_found[name].source.name} and {sides.source.name} are both the pair {name}"
+                raise CorpusError(located(sides.source, None, problem, "Put each into a separate folder"))
+            pairs_found[name] = sides
+    if not pairs_found:
         remedy = "Files are named like en-de.en and en-de.de; is this the right path?"
         raise CorpusError(located(path, None, "it has no two aligned files of such names", remedy))
-    return found
+    return pairs_found
 
 
 def sides_of(path: Path, pair: str, sides_of_stem: StemReader) -> Sides:
-    """The two files of one pair; of `de-en` also where the files are named `en-de`.
+    """Return the two files of one pair; `de-en` is also found under the name `en-de`.
 
     Raises:
         CorpusError: if the pair is absent.
     """
-    found = pair_files(path, sides_of_stem)
-    if pair in found:
-        return found[pair]
-    for source, target in found.values():
+    pairs_found = pair_files(path, sides_of_stem)
+    if pair in pairs_found:
+        return pairs_found[pair]
+    for source, target in pairs_found.values():
         if pair == "-".join(language_code(side.suffix[1:]) for side in (target, source)):
             return Sides(target, source)
-    raise absent(path, f"the pair {pair!r}", found)
+    raise absent(path, f"the pair {pair!r}", pairs_found)
 
 
 def read_sides(sides: Sides, pair: str, *, corpus: str) -> pa.Table:
-    """Rows of two aligned files, all in split `test`, as `read_pairs`."""
+    """Read rows of two aligned files, all in split `test`, as `read_pairs`."""
     numbers, sources, targets = parallel_lines(*sides)
     return sentence_pairs_table(
         corpus,
@@ -124,20 +124,22 @@ def read_sides(sides: Sides, pair: str, *, corpus: str) -> pa.Table:
 
 
 def named_sides(name: str, files: Mapping[str, Path]) -> dict[tuple[str, str], Sides]:
-    """The pair that `name` is, `en-de` or `zh-TW-en`, if it is one: one of its languages must be a suffix.
+    """Parse `name`, `en-de` or `zh-TW-en`, into a pair, if one of its languages is a suffix of the files.
 
-    A partner that is missing is told by whoever reads it.
+    Its other file may be missing; reading the pair reports that.
     """
     for suffix, file in files.items():
         for source, target in ((suffix, name.removeprefix(f"{suffix}-")), (name.removesuffix(f"-{suffix}"), suffix)):
             if f"{source}-{target}" == name and is_language_code(source) and is_language_code(target):
-                beside = [files.get(language, file.with_suffix(f".{language}")) for language in (source, target)]
-                return {(source, target): Sides(*beside)}
+                paths = [files.get(language, file.with_suffix(f".{language}")) for language in (source, target)]
+                return {(source, target): Sides(*paths)}
     return {}
 
 
 def _sides_of_stem(stem: str, files: Mapping[str, Path]) -> dict[tuple[str, str], Sides]:
     if named := named_sides(stem.rpartition(".")[2], files):
         return named
-    known = sorted((suffix for suffix in files if suffix in TWO_LETTER_CODES), key=lambda code: (code != "en", code))
-    return {(one, other): Sides(files[one], files[other]) for one, other in combinations(known, 2)}
+    languages = sorted(
+        (suffix for suffix in files if suffix in TWO_LETTER_CODES), key=lambda code: (code != "en", code)
+    )
+    return {pair: Sides(files[pair[0]], files[pair[1]]) for pair in combinations(languages, 2)}

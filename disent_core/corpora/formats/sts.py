@@ -1,8 +1,8 @@
-"""Semantic textual similarity of SemEval 2017 as published, and its extension to more pairs.
+"""Read semantic textual similarity of SemEval 2017 as published, and its extension to more pairs.
 
 Cer et al. 2017, SemEval-2017 Task 1, https://aclanthology.org/S17-2001: `STS.input.track2.ar-en.txt` has two
-sentences by tab on each line, `STS.gs.track2.ar-en.txt` their similarity from 0 to 5. Reimers and Gurevych 2020,
-https://aclanthology.org/2020.emnlp-main.365, added pairs: `STS.en-de.txt`, the similarity in the third column.
+tab-separated sentences per line, `STS.gs.track2.ar-en.txt` their similarity from 0 to 5. Reimers and Gurevych 2020,
+https://aclanthology.org/2020.emnlp-main.365, added pairs: `STS.en-de.txt` has the similarity in the third column.
 """
 
 import logging
@@ -27,7 +27,7 @@ TRAINS = False
 SHARES: Shares | None = None
 
 PUBLISHED_PAIRS = ("ar-ar", "en-ar", "en-de", "en-en", "en-tr", "es-en", "es-es", "fr-en", "it-en", "nl-en")
-"""The pairs as results are published; the tracks ar-en, tr-en and es-en of SemEval are en-ar, en-tr and es-en."""
+"""Names of the pairs in published results; the tracks ar-en, tr-en and es-en of SemEval are en-ar, en-tr and es-en."""
 
 _TAG = r"([a-z]{2,3}(?:[-_][A-Za-z]{2,4})??)"
 _NAME = re.compile(rf"STS\.(?:(input|gs)\.)?(?:track\w+\.)?{_TAG}-{_TAG}\.txt")
@@ -35,12 +35,12 @@ _LOWEST, _HIGHEST = 0.0, 5.0
 
 
 class _Files(NamedTuple):
-    """What one pair is read from: two columns that are in these languages, in one order or the other."""
+    """Files of one pair: two columns in these languages, in either order."""
 
     languages: tuple[str, str]
     sentences: Path
     gold: Path | None
-    """None: the gold is the third column."""
+    """None: the gold similarity is the third column."""
 
     @property
     def paths(self) -> list[Path]:
@@ -48,10 +48,10 @@ class _Files(NamedTuple):
 
 
 def pairs(path: Path) -> list[str]:
-    """Pairs that the folder or one below it has, sorted, under the names of `PUBLISHED_PAIRS` where they have one.
+    """Pairs in the folder or below it, sorted, with the names of `PUBLISHED_PAIRS` if they have one.
 
-    Of tracks 4a and 4b, both Spanish and English, the pair is 4a, which results are published of; 4b is the pair
-    of a folder that has it alone.
+    Tracks 4a and 4b are both Spanish-English. The pair is 4a, on which results are published, or 4b if the folder has
+    only that.
 
     Raises:
         CorpusError: if the folder does not exist or has no pair.
@@ -62,13 +62,13 @@ def pairs(path: Path) -> list[str]:
 def read_pairs(path: Path, pair: str, *, corpus: str) -> pa.Table:
     """Rows of one pair in the schema `sentence_pairs`, in the order of the file, all in split `test`.
 
-    `score` is the gold similarity, 0 to 5; `pair_id` is the line's number. `source` is the column in the language
-    that the pair names first, whatever the order of columns in the file, as far as the texts tell their language.
+    `score` is the gold similarity, 0 to 5; `pair_id` is the line number. `source` is the column in the language
+    that the pair names first, whatever the order of columns in the file, if the language of the texts can be detected.
 
     Raises:
         AlignmentError: if there are not as many similarities as pairs of sentences.
-        CorpusError: if the pair is absent; if a file is missing, empty or not UTF-8; if a line has no two
-            sentences or its similarity is no number from 0 to 5; or if the columns are in other languages.
+        CorpusError: if the pair is absent; if a file is missing, empty or not UTF-8; if a line does not
+            have two sentences or its similarity is not a number from 0 to 5; or if the columns are in other languages.
     """
     files = _files_of(path, pair)
     lines = read_lines(files.sentences)
@@ -100,31 +100,31 @@ def content_hash(path: Path, pair: str) -> str:
 
 
 def _files_of(path: Path, pair: str) -> _Files:
-    found = _files(path)
-    reverse = {"-".join(files.languages[::-1]): files for files in found.values()}
-    if files := found.get(pair) or reverse.get(pair):
+    files_by_pair = _files(path)
+    reverse = {"-".join(files.languages[::-1]): files for files in files_by_pair.values()}
+    if files := files_by_pair.get(pair) or reverse.get(pair):
         return files
-    raise absent(path, f"the pair {pair!r}", found)
+    raise absent(path, f"the pair {pair!r}", files_by_pair)
 
 
 def _files(path: Path) -> dict[str, _Files]:
-    """Files of each pair by its name; `languages` are in the order of the name."""
+    """Return the files of each pair by its name; `languages` are in the order of the name."""
     check_folder(path)
-    found: dict[str, _Files] = {}
+    files_by_pair: dict[str, _Files] = {}
     for file in sorted(path.rglob("STS*.txt")):
         match = _NAME.fullmatch(file.name)
         if match is None or match[1] == "gs":
             continue
         languages = _published_order(language_code(match[2]), language_code(match[3]))
         name = "-".join(languages)
-        if name in found:
-            _LOG.info("%s: not read, as %s is the pair %s too", file, found[name].sentences.name, name)
+        if name in files_by_pair:
+            _LOG.info("%s: skipped, because %s is the pair %s too", file, files_by_pair[name].sentences.name, name)
             continue
-        found[name] = _Files(languages, file, _gold_file(file, match[1]))
-    if not found:
+        files_by_pair[name] = _Files(languages, file, _gold_file(file, match[1]))
+    if not files_by_pair:
         remedy = "Files are named like STS.input.track5.en-en.txt or STS.en-de.txt; is this the right path?"
         raise CorpusError(located(path, None, "it has no such files of sentences", remedy))
-    return found
+    return files_by_pair
 
 
 def _published_order(left: str, right: str) -> tuple[str, str]:
@@ -157,18 +157,21 @@ def _columns(path: Path, lines: Sequence[str]) -> tuple[list[str], list[str]]:
 def _gold(files: _Files, lines: Sequence[str]) -> list[float]:
     if files.gold is None:
         fields = [line.split("\t") for line in lines]
-        return [_score(files.sentences, row, own[2] if len(own) > 2 else "") for row, own in enumerate(fields, 1)]
+        return [
+            _score(files.sentences, row, columns[2] if len(columns) > 2 else "")
+            for row, columns in enumerate(fields, 1)
+        ]
     gold = read_lines(files.gold)
     reject_unequal(files.sentences, files.gold, len(lines), len(gold))
     return [_score(files.gold, number, line) for number, line in enumerate(gold, start=1)]
 
 
-def _score(path: Path, number: int, found: str) -> float:
+def _score(path: Path, number: int, value: str) -> float:
     try:
-        score = float(found)
+        score = float(value)
         if _LOWEST <= score <= _HIGHEST:
             return score
     except ValueError:
         pass
-    fault = f"the similarity {found!r} is not a number from {_LOWEST:g} to {_HIGHEST:g}"
-    raise CorpusError(located(path, number, fault, REMEDY))
+    problem = f"the similarity {value!r} is not a number from {_LOWEST:g} to {_HIGHEST:g}"
+    raise CorpusError(located(path, number, problem, REMEDY))

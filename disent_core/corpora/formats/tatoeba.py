@@ -1,4 +1,4 @@
-"""The Tatoeba test sets of LASER as published: `tatoeba.deu-eng.deu` and `tatoeba.deu-eng.eng`, line by line.
+"""Read the Tatoeba test sets of LASER as published: `tatoeba.deu-eng.deu` and `tatoeba.deu-eng.eng`, line by line.
 
 Artetxe and Schwenk 2019, Massively Multilingual Sentence Embeddings for Zero-Shot Cross-Lingual Transfer and
 Beyond, https://aclanthology.org/Q19-1038: up to 1,000 sentences of 112 languages with their translations.
@@ -19,10 +19,10 @@ SHARES: Shares | None = None
 
 
 def pairs(path: Path) -> list[str]:
-    """Pairs that the folder or one below it has, sorted: `de-en` for `tatoeba.deu-eng.*`.
+    """Pairs in the folder or below it, sorted: `de-en` for `tatoeba.deu-eng.*`.
 
     Raises:
-        CorpusError: if the folder does not exist, has no pair, or has two of one name.
+        CorpusError: if the folder does not exist, has no pair, or has one pair twice.
     """
     return sorted(pair_files(path, _sides_of_stem))
 
@@ -30,7 +30,7 @@ def pairs(path: Path) -> list[str]:
 def read_pairs(path: Path, pair: str, *, corpus: str) -> pa.Table:
     """Rows of one pair in the schema `sentence_pairs`, in the order of the files, all in split `test`.
 
-    A row's `pair_id` is its line's number.
+    The `pair_id` is the line number.
 
     Raises:
         AlignmentError: if the files are of unequal length, or a line is blank in one of them only.

@@ -1,9 +1,9 @@
-"""xSID as published, from version 0.4 on: `de.valid.conll`, `de.test.conll`, an utterance a block.
+"""Read xSID as published, from version 0.4 on: `de.valid.conll`, `de.test.conll`, one utterance per block.
 
 van der Goot et al. 2021, From Masked Language Modeling to Translation: Non-English Auxiliary Tasks Improve
 Zero-shot Spoken Language Understanding, https://aclanthology.org/2021.naacl-main.197. A block has headers `# id`,
-`# text`, `# intent` (`:` or `=`), then a row a token: index, token, intent, tag, by tab. Utterances of equal id are
-translations; English has no ids and goes by the order of the file.
+`# text`, `# intent` (`:` or `=`), then one tab-separated row per token: index, token, intent, tag. Utterances of
+equal id are translations; English has no ids, so its ids are the positions in the file.
 """
 
 import logging
@@ -39,7 +39,7 @@ _COLUMNS = 4
 
 
 class _Block(NamedTuple):
-    """One utterance as it stands in the file."""
+    """One utterance as published."""
 
     line: int
     headers: dict[str, str]
@@ -52,10 +52,10 @@ def language_of(locale: str) -> str:
 
 
 def locales(path: Path) -> list[str]:
-    """Languages that the folder or one below it has, sorted.
+    """Languages in the folder or below it, sorted.
 
     Raises:
-        CorpusError: if the folder does not exist, or has none or one of them twice.
+        CorpusError: if the folder does not exist, or has no language, or has one twice.
     """
     return sorted(_files(path))
 
@@ -63,18 +63,18 @@ def locales(path: Path) -> list[str]:
 def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> pa.Table:
     """Rows of one language in the schema `utterances`: train, dev (`valid`), test, each in the order of its file.
 
-    Tokens and tags are those of the rows; the text is the header's, or the tokens between spaces where they are
-    not its words. Tags that begin with I- begin with B-. What had to be mended is logged by file.
+    Tokens and tags are those of the rows. The text is the header's, or the joined tokens if they are not its words. A
+    tag I- that continues no slot is read as B-. Repairs are logged for each file.
 
     Args:
         path: the folder of a version, or one above it that has just one.
-        locale: as in the names of the files, `de-st`.
+        locale: as in the file names, `de-st`.
         corpus: the name that the rows carry.
         language: the language that the rows carry.
 
     Raises:
         CorpusError: if the language is absent; if a file is missing, empty or not UTF-8; if a row has another
-            number of columns or an illegal tag; or if an utterance has no tokens, no intent, or an id that is taken.
+            number of columns or an illegal tag; or if an utterance has no tokens, no intent, or a repeated id.
     """
     files = _files_of(path, locale)
     rows = [row for split, file in files.items() for row in _utterances(file, _SPLITS[split], language)]
@@ -95,42 +95,42 @@ def _files_of(path: Path, locale: str) -> dict[str, Path]:
 
 
 def _files(path: Path) -> dict[str, dict[str, Path]]:
-    """Locale -> split as published -> file."""
+    """Return locale -> split as published -> file."""
     check_folder(path)
-    found: dict[str, dict[str, Path]] = {}
+    files_by_locale: dict[str, dict[str, Path]] = {}
     for file in sorted(path.glob("*.conll")) or sorted(path.rglob("*.conll")):
         if match := _NAME.fullmatch(file.name):
-            first = found.setdefault(match[1], {}).setdefault(match[2], file)
+            first = files_by_locale.setdefault(match[1], {}).setdefault(match[2], file)
             if first != file:
-                twice = f"{file.relative_to(path)} and {first.relative_to(path)} are of one language and split"
-                raise CorpusError(located(path, None, twice, "Set the path to the folder of one version"))
-    if not found:
+                problem = f"{file.relative_to(path)} and {first.relative_to(path)} are of one language and split"
+                raise CorpusError(located(path, None, problem, "Set the path to the folder of one version"))
+    if not files_by_locale:
         remedy = "Files are named like de.test.conll; is this the right path?"
         raise CorpusError(located(path, None, "it has no such files", remedy))
-    return found
+    return files_by_locale
 
 
 # --- blocks -----------------------------------------------------------------------------------------------
 
 
 def _utterances(path: Path, split: str, language: str) -> Iterator[dict[str, Any]]:
-    mended: dict[str, list[int]] = defaultdict(list)
+    repairs: dict[str, list[int]] = defaultdict(list)
     lines: dict[str, int] = {}
     for position, block in enumerate(_blocks(path), start=1):
         try:
-            row = _utterance(block, language, mended)
+            row = _utterance(block, language, repairs)
             published = block.headers.get("id", str(position))
             if (first := lines.setdefault(published, block.line)) != block.line:
                 raise ValueError(f"id {published!r} is already on line {first}")
         except ValueError as error:
             raise CorpusError(located(path, block.line, str(error), REMEDY)) from error
         yield {"utterance_id": f"{split}-{published}", "split": split, **row}
-    for what, where in mended.items():
-        _LOG.warning("%s: %d utterances, the first on line %d: %s", path, len(where), where[0], what)
+    for repair, at_lines in repairs.items():
+        _LOG.warning("%s: %d utterances, the first on line %d: %s", path, len(at_lines), at_lines[0], repair)
 
 
 def _blocks(path: Path) -> Iterator[_Block]:
-    """Utterances of the file, each with the number of its first line.
+    """Yield utterances of the file, each with the number of its first line.
 
     Raises:
         CorpusError: if a row does not have four columns.
@@ -146,30 +146,30 @@ def _blocks(path: Path) -> Iterator[_Block]:
         else:
             fields = [field.strip() for field in line.split("\t")]
             if len(fields) != _COLUMNS:
-                found = f"expected index, token, intent and tag by tab, found {line!r}"
-                raise CorpusError(located(path, number, found, REMEDY))
+                problem = f"expected index, token, intent and tag by tab, found {line!r}"
+                raise CorpusError(located(path, number, problem, REMEDY))
             block.rows.append(fields)
 
 
-def _utterance(block: _Block, language: str, mended: Mapping[str, list[int]]) -> dict[str, Any]:
+def _utterance(block: _Block, language: str, repairs: Mapping[str, list[int]]) -> dict[str, Any]:
     rows = [fields for fields in block.rows if fields[1]]
     if not rows:
         raise ValueError("the utterance that begins here has no tokens")
     if len(rows) < len(block.rows):
-        mended["a row has no token; it is left out"].append(block.line)
+        repairs["a row without token is skipped"].append(block.line)
     tokens, published = [normalise(token) for _, token, _, _ in rows], [tag for *_, tag in rows]
     tags = bio_tags(published)
     if tags != published:
-        mended["a tag I- goes on where nothing of its type is open; it is read as B-"].append(block.line)
+        repairs["a tag I- that continues no slot is read as B-"].append(block.line)
     intent = block.headers.get("intent") or rows[0][2]
     if not intent:
         raise ValueError("the utterance that begins here has no intent")
-    if any(own != intent for _, _, own, _ in rows):
-        mended["the intents of its rows differ from the header's, which holds"].append(block.line)
+    if any(row_intent != intent for _, _, row_intent, _ in rows):
+        repairs["the intents of its rows differ from the header's, which is used"].append(block.line)
     joined = separator_of(language).join(tokens)
     text = stored_text(block.headers.get("text") or joined)
     if not _covers(tokens, text):
-        mended["the tokens are not the words of the text; it is read as the tokens"].append(block.line)
+        repairs["the tokens are not the words of the text, which is replaced by the joined tokens"].append(block.line)
         text = stored_text(joined)
     return {
         "domain": intent.partition("/")[0],

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import real_corpus, why_absent
 from sacrebleu.metrics import BLEU
-from table_loops import loop_recalled
+from table_loops import loop_previous_witnesses
 
 from disent_core.negatives import (
     BLEU_STATE_SCHEMA,
@@ -23,7 +23,7 @@ from disent_core.negatives import (
     pool,
     update_max_bleu,
 )
-from disent_core.negatives.state import _recalled
+from disent_core.negatives.state import _previous_witnesses
 from disent_core.storage.tables import SCHEMAS, content_fingerprint
 from disent_core.text import text_key
 
@@ -198,8 +198,8 @@ def test_what_is_known_of_utterances_is_what_loops_find(now, before):
     keys, witnesses = ([row[n] for row in before.values()] for n in (0, 1))
     columns = {"utterance_id": list(before), "text_key": keys, "nearest_utterance_id": witnesses}
     previous = pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
-    known, nearest = _recalled(train, previous)
-    assert (known.tolist(), nearest.tolist()) == loop_recalled(now, before)
+    known, nearest = _previous_witnesses(train, previous)
+    assert (known.tolist(), nearest.tolist()) == loop_previous_witnesses(now, before)
 
 
 def test_an_update_holds_only_new_texts_and_those_without_their_witness_against_all(caplog):
@@ -208,7 +208,7 @@ def test_an_update_holds_only_new_texts_and_those_without_their_witness_against_
     with caplog.at_level(logging.INFO, "disent_core.negatives"):
         bleu_state(utterance_table([*rows[1:], ("6", "l m n o")]), UNSMOOTHED, previous)
     assert "1 utterances new or changed, 1 gone, 1 witnesses gone" in caplog.messages
-    assert "BLEU of 2 of 5 distinct texts is taken against all" in caplog.messages
+    assert "computing BLEU of 2 of 5 distinct texts against all others" in caplog.messages
 
 
 def test_an_update_finds_that_a_known_text_now_comes_first_among_equals():

@@ -187,7 +187,7 @@ def test_rows_are_those_of_a_loop_that_counts_the_sentences_of_each_split(senten
 
 @pytest.mark.parametrize("pair", ["en-en", "de-fr"])
 def test_pairs_must_have_english_on_one_side(pair):
-    with pytest.raises(ValueError, match=f"pair is '{pair}'; just one side must be English"):
+    with pytest.raises(ValueError, match=f"pair is '{pair}'; exactly one side must be English"):
         switched("der", pair=pair)
 
 

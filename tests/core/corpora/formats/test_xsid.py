@@ -121,7 +121,7 @@ MENDED = {
         ["O", "O", "B-datetime", "I-datetime"], None,
     ),
     "no token": (
-        ROWS.replace("mich", ""), "weck um 7", ["O", "B-datetime", "I-datetime"], "a row has no token; it is left out",
+        ROWS.replace("mich", ""), "weck um 7", ["O", "B-datetime", "I-datetime"], "a row without token is skipped",
     ),
     "other words": (ROWS, "weck mi um 7", ["O", "O", "B-datetime", "I-datetime"], "not the words of the text"),
     "other intent": (
