@@ -115,7 +115,9 @@ def _of_utterances(tarball: Path) -> Iterator[tuple[str, int, Side, Side]]:
     yield (
         "scores of the pool that still hold", len(now),
         lambda: [array.tolist() for array in _previous_witnesses(now, state)],
-        lambda: list(loop_previous_witnesses(_columns(now, "text_key"), _columns(state, "text_key", "nearest_utterance_id"))),
+        lambda: list(
+            loop_previous_witnesses(_columns(now, "text_key"), _columns(state, "text_key", "nearest_utterance_id"))
+        ),
     )  # fmt: skip
 
 
