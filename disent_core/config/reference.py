@@ -26,16 +26,16 @@ are relative to the file.
 OWN_KEYS = """\
 ## `[methods.NAME]`
 
-Any name, under which the metrics have it. Beside the keys of the method, all of which override its preset:
+NAME is the name of the method in the metrics. The keys of the method override its preset; every method also has:
 
 | key | default | meaning |
 |---|---|---|
 | `method` | NAME | the method: one of those below, or one of your own as `package.module:ATTRIBUTE` |
 | `preset` | `"paper"` | the preset that the method's keys start from |
-| `encoders` | all | names of the encoders that it runs on |
-| `pairs` | `experiment.pairs` | what it is trained and measured on |
-| `seeds` | `experiment.seeds` | of a method in which something is random |
-| `corpora` | all with `train = true` | of a method that tags: those it learns from, whatever their `train` says |
+| `encoders` | all | encoders that the method runs on |
+| `pairs` | `experiment.pairs` | language pairs, or mixtures of them, that the method is trained and measured on |
+| `seeds` | `experiment.seeds` | random seeds; not allowed for deterministic methods |
+| `corpora` | all with `train = true` | corpora that a tagging method trains on, whatever their `train` says |
 """
 SECTIONS = {
     "[[corpora]]": CorpusConfig,

@@ -15,20 +15,20 @@ from disent_core.targets.template_pairs import TemplatePairConfig
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusConfig(Settings):
-    """A published corpus: its reader, where it lies (`path`, `url` or both), and what is taken of it.
+    """A published corpus: its reader, where it lies (`path`, `url` or both), and which part of it is used.
 
     Attributes:
-        name: of the corpus in tables and metrics.
-        format: its reader's name, or the module of a reader of your own.
-        languages: locales, as published; of a corpus of sentence pairs the languages (`en`, `de`) whose pairs are
-            taken. Left out: all that lie at `path`.
-        pairs: of a corpus of sentence pairs, those that are taken: `en-de` reads source English, target German.
-        path: folder or archive, relative to the file.
-        url: of an archive, which is downloaded once: to `path` if that is given and nothing is there yet.
-        sha256: of the download, in hex; another file is refused.
-        size: of the download, in bytes.
-        train: whether heads train on it, or it only evaluates them; left out: what is usual for its format.
-        limit: rows of each split that are taken of a language or pair, the first ones.
+        name: name of the corpus in tables and metrics.
+        format: name of its reader, or the module of a reader of your own.
+        languages: locales, as published; for a corpus of sentence pairs the languages (`en`, `de`) whose pairs are
+            used. Left out: all that lie at `path`.
+        pairs: pairs to use of a corpus of sentence pairs; `en-de` reads source English, target German.
+        path: folder or archive, relative to the configuration file.
+        url: address of an archive, which is downloaded once: to `path` if that is given and nothing is there yet.
+        sha256: SHA-256 of the download, in hex; another file is refused.
+        size: size of the download in bytes.
+        train: whether heads train on it, or it is only for evaluation; left out: the default of its format.
+        limit: number of first rows to use of each split of a language or pair.
         splits: shares of train, dev and test, for formats that publish no splits.
     """
 
@@ -91,10 +91,10 @@ class ExperimentConfig(Settings):
     """What is trained and compared. A pair `en-de+en-es` trains one model on the mixture of both.
 
     Attributes:
-        pairs: of languages, in one direction only, or mixtures of such pairs.
+        pairs: language pairs, in one direction only, or mixtures of such pairs.
         methods: names from the registry, or of tables `[methods.NAME]`.
-        seeds: of every method in which something is random.
-        device: of encoding, training and evaluation; `auto` is the GPU where there is one.
+        seeds: random seeds; ignored by deterministic methods.
+        device: device of encoding, training and evaluation; `auto` is the GPU where there is one.
     """
 
     pairs: tuple[str, ...]
@@ -113,13 +113,13 @@ class ExperimentConfig(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class TargetsConfig(MaskingConfig):
-    """How utterances are masked, and how template pairs are generated: those of tasks, and those of training.
+    """How utterances are masked, and how template pairs are generated for tasks and for training.
 
     Training never sees a slot value or a source of the test split.
 
     Attributes:
-        template_pairs: those of tasks.
-        training_template_pairs: those of training; `values` must be "train", and `splits` of train and dev.
+        template_pairs: template pairs that tasks evaluate.
+        training_template_pairs: template pairs that heads train on; `values` must be "train", `splits` train and dev.
         code_switching: sentences some of whose words are replaced by translations; none without dictionaries.
     """
 

@@ -21,8 +21,8 @@ class EncoderConfig(Settings):
     """The settings that encoders of every kind have.
 
     Attributes:
-        name: of the encoder in tables and metrics.
-        lacks: of the kind: what methods may need and it can't give, as `training.needs.Need` has it and in words.
+        name: name of the encoder in tables and metrics.
+        lacks: needs of methods (`training.needs.Need`) that this kind cannot serve, each with its name in messages.
     """
 
     lacks: ClassVar[Mapping[str, str]] = {}

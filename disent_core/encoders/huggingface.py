@@ -44,19 +44,19 @@ class HuggingFaceConfig(EncoderConfig):
 
     Attributes:
         path: folder of the model; `package:NAME/sub/folder` is a folder inside an installed Python package.
-        id: of the model on the hub.
-        revision: of the model on the hub, a branch, tag or commit; none is its main branch.
+        id: name of the model on the hub.
+        revision: branch, tag or commit of the model on the hub; none is its main branch.
         pooling: `cls` is the state at position 0, `mean` the mean over tokens, special ones included and
             padding not, `pooler` the checkpoint's own pooler, `cls_dense_norm` the pipeline that
             sentence-transformers has for LaBSE: state at position 0, its `2_Dense` layer, tanh, norm 1.
         layer: index into `hidden_states`: 0 is the embedding layer, -1 the last layer.
         max_length: tokens that are read of a text, special tokens included.
-        batch_tokens: tokens of a batch, padding and filling included; None is what the device does best with.
+        batch_tokens: tokens of a batch, padding and filling included; none chooses a size for the device.
             Vectors depend on it in their last bits, so it is part of the fingerprint.
-        precision: of the arithmetic; `auto` is bfloat16 on a GPU, which changes vectors by about 1e-2 of their
-            size, and float32 on a CPU.
-        vector_dtype: in which sentence vectors are stored.
-        states_dtype: in which token states are stored.
+        precision: number format of matrix products; `auto` is bfloat16 on a GPU, which changes vectors by about
+            1e-2 of their size, and float32 on a CPU.
+        vector_dtype: number format in which sentence vectors are stored.
+        states_dtype: number format in which token states are stored.
     """
 
     path: str | None = None

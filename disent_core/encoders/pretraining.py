@@ -53,21 +53,28 @@ class ScratchConfig(EncoderConfig):
         pooling: as in `HuggingFaceConfig`.
         layer: as in `HuggingFaceConfig`. After so little training a head on token states does best with layer 0,
             where pooling `cls` says nothing.
-        vector_dtype: in which sentence vectors are stored.
-        states_dtype: in which token states are stored.
+        vector_dtype: number format in which sentence vectors are stored.
+        states_dtype: number format in which token states are stored.
+        vocab_size: entries of the tokeniser's vocabulary, special tokens included; at least 100.
         hidden_size: width of a state, a multiple of `heads`.
-        layers: of the transformer.
-        heads: of its attention, in each layer.
+        layers: layers of the transformer.
+        heads: attention heads of each layer.
         intermediate_size: width between the two maps of a layer's feed-forward block.
-        tokeniser: algorithm; a Unigram vocabulary may differ in a few entries from run to run.
+        tokeniser: algorithm that learns the vocabulary; a Unigram vocabulary may differ in a few entries from
+            run to run.
         max_length: tokens that are read of a text (or of a translation pair), special tokens included.
-        epochs: passes over the texts; `max_steps`, if set, ends training earlier or later.
+        dropout: dropout probability of states and attention while pretraining, in [0, 1).
+        epochs: passes over the texts.
+        max_steps: training steps, in place of `epochs`.
         batch_tokens: tokens of a batch, padding included.
-        warmup: fraction of the steps in which the learning rate rises; then it falls to 0 linearly.
-        mask_probability: of a token to be predicted: 80 % of these are masked, 10 % replaced, 10 % kept. Twice
-            the usual 0.15 suits few texts: more is learnt of each (https://arxiv.org/abs/2202.08005).
+        learning_rate: largest learning rate of AdamW.
+        warmup: fraction of the steps in which the learning rate rises; then it falls linearly to 0.
+        mask_probability: probability that a token is predicted: 80 % of these are masked, 10 % replaced, 10 % kept.
+            Twice the usual 0.15 suits few texts: each text trains more tokens (https://arxiv.org/abs/2202.08005).
+        weight_decay: strength of the decoupled weight decay.
         translation: also train on translation pairs, both sides in one sequence (TLM).
-        checkpoint_seconds: between checkpoints.
+        seed: random seed of weights, batches and masks.
+        checkpoint_seconds: seconds between two checkpoints.
     """
 
     pooling: Literal["cls", "mean"] = "mean"
@@ -204,6 +211,7 @@ class PretrainingTask(TrainingTask[tuple[int, np.ndarray]]):
         self.config, self.sequences, self.device = config, sequences, device
         with seeded(config.seed):
             self.model = _new_model(config, sequences.vocab_size).to(device)
+        self.last_loss: Tensor
         self.register_buffer("last_loss", torch.tensor(float("nan"), device=device))
         self.optimisers = {"main": Optimiser(self.model.parameters(), _optimiser_config(config))}
 

@@ -17,7 +17,15 @@ from disent_core.experiment.embeddings import lazy_encoder, open_embeddings
 from disent_core.experiment.result import Check, StepResult
 from disent_core.experiment.workspace import ALIGNED, SENTENCE_PAIRS, TRAINING_TEMPLATES, UTTERANCES, Key, Workspace
 from disent_core.heads.contract import TrainedLabeller, TrainedMethod
-from disent_core.heads.run import HeadFiles, HeadReport, HeadRun, describe_head, settings_fingerprint, train_head
+from disent_core.heads.run import (
+    WARM_START_KEY,
+    HeadFiles,
+    HeadReport,
+    HeadRun,
+    describe_head,
+    settings_fingerprint,
+    train_head,
+)
 from disent_core.storage.tables import SCHEMAS, fingerprint, read_table
 from disent_core.training.build_data import training_data
 from disent_core.training.data import SIDES, TrainingData, text_features
@@ -82,7 +90,7 @@ def train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: 
             "steps": report.steps,
             "training_seconds": report.seconds,
             "epochs": pc.max(curve["epoch"]).as_py(),
-            **({"began_with_weights": report.began_with} if report.began_with else {}),
+            **({"began_with_weights": report.initial_weights} if report.initial_weights else {}),
             **{f"dev_{term}": value for term, value in _final(best).items()},
         },
         checks=(CONVERGED.result(not cut_short, cut_short_seeds=cut_short),),
@@ -196,7 +204,7 @@ def require_trained(workspace: Workspace, run: HeadRun) -> None:
     remedy = f"Run `disent materialize '+key:\"{key}\"'`"
     if described is None:
         raise TrainingError(f"{key} [{run.trained_on}] has not been trained. {remedy}")
-    if described[0].get("kin") != run.kin:
+    if described[0].get(WARM_START_KEY) != run.warm_start_key:
         found = "was trained with other settings, seeds or code than the present ones, or on another encoder"
         raise TrainingError(f"{key} [{run.trained_on}] {found}. {remedy}")
 

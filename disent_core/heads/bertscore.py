@@ -28,10 +28,11 @@ BLOCK_TOKENS = 2048
 class BertscoreConfig(Settings):
     """How tokens are compared.
 
-    `center` takes the mean token vector of the texts that are embedded together from every token first, queries
-    and candidates each by themselves (Libovicky, Rosa and Fraser 2020). Special tokens, the first and the last,
-    never count in the means; `match`: other tokens may match them, as in the authors' package; `drop`: they
-    take no part.
+    Attributes:
+        center: subtract the mean token vector of the texts that are embedded together, queries and candidates
+            separately (Libovicky, Rosa and Fraser 2020), before tokens are compared.
+        special_tokens: the first and last token never count in precision and recall; with `match` other tokens may
+            match them, as in the authors' package, with `drop` they are left out.
     """
 
     center: bool = False

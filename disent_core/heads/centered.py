@@ -17,11 +17,12 @@ from disent_core.training.data import TrainingData
 
 @dataclass(frozen=True, kw_only=True)
 class CenteredConfig(Settings):
-    """Whose mean is taken away.
+    """Which mean is subtracted.
 
-    `train`: that of the language's distinct training texts, so that a text's embedding depends on itself alone.
-    `test`: that of the texts that are embedded together, queries and candidates each by themselves; the
-    authors' script does so. It has seen the whole evaluation set, and numbers with it are to be read so.
+    Attributes:
+        source: `train` subtracts the mean of the language's distinct training texts, so that an embedding depends on
+            its text alone. `test` subtracts the mean of the texts that are embedded together, queries and candidates
+            separately, as the authors' script does. This is transductive: it uses statistics of the evaluation set.
     """
 
     source: Literal["train", "test"] = "train"

@@ -10,7 +10,11 @@ from disent_core.heads.oracle import OracleConfig, over
 
 @dataclass(frozen=True, kw_only=True)
 class DreamOracleConfig(OracleConfig, DreamConfig):
-    """The switches of both. `without` leaves out groups of DREAM's losses, or one of ORACLE's two."""
+    """The switches of both methods.
+
+    Attributes:
+        without: groups of DREAM's losses (`language`, `meaning`) and regularisers of ORACLE to leave out.
+    """
 
     base_terms: ClassVar[frozenset[str]] = frozenset({"meaning_parallel", "meaning_random", "language_embedding"})
 

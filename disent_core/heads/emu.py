@@ -28,24 +28,25 @@ _LEAK, _DROPOUT = 0.2, 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class EmuConfig(IntentConfig):
-    """Switches that the paper leaves open; the defaults are its letter.
+    """Switches that the paper leaves open; the defaults follow its text.
 
     Attributes:
         alpha: length of the vector that the classifier reads.
         center_weight: lambda, the weight of the center loss; 0 leaves it out.
-        centers: `running` as Wen et al. 2016 with `center_rate`, from 0; the means of the `batch`; or `learned`.
+        centers: `running` means as in Wen et al. 2016, which start at 0; the means of the `batch`; or `learned` ones.
+        center_rate: step of a running center towards the mean of the batch, in (0, 1].
         center_reduction: the center loss of a batch is a `sum` (the paper) or a `mean`.
-        discriminator: whether there is one; without it `gamma` and all that follows does nothing.
+        discriminator: train a discriminator of languages; without it `gamma` and all settings below do nothing.
         gamma: weight of the discriminator's loss, which encoder and classifier raise.
-        discriminator_updates: k, before each step of encoder and classifier.
-        discriminator_learning_rate: of its own Adam.
+        discriminator_updates: k, the discriminator's updates before each step of encoder and classifier.
+        discriminator_learning_rate: learning rate of the discriminator's Adam.
         clip: bound of each of the discriminator's weights, after each of its updates.
         disc_loss: cross-entropy with clipping (the paper's formula), or a Wasserstein critic (its name).
-        disc_activation: between its layers.
+        disc_activation: activation between the discriminator's layers.
         disc_input: the `raw` vector, or the `normalised` one that the classifier reads.
         adversary: a `random` utterance of a random adversarial language, or the `translation` of its counterpart
             into it, by utterance id.
-        adversarial_languages: none are all that are no training languages.
+        adversarial_languages: languages of the unlabelled utterances; none is all that are no training languages.
     """
 
     alpha: float = 50.0

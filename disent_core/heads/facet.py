@@ -33,13 +33,17 @@ MATES = ((SOURCE, SOURCE_MATE), (TARGET, TARGET_MATE))
 
 @dataclass(frozen=True, kw_only=True)
 class FacetConfig(TrainConfig):
-    """How facets are learned.
+    """How the template and residual embeddings are trained.
 
-    `schedule` cosine lets the learning rate fall, epoch by epoch, to almost 0 in the last of `max_epochs`
-    (Loshchilov and Hutter 2017, Equation 5, without restarts). It needs them all: `patience` is as many.
-    `template_units` and `residual_units` are their dimensions. Logits are cosines / `temperature`, those of
-    templates cosines / `template_temperature`: utterances of nearly the same template are common. `without` leaves out
-    `template_contrast`, or the mates as hard negatives of translations (`mate_negatives`).
+    Attributes:
+        schedule: `cosine` lowers the learning rate epoch by epoch to almost 0 in the last of `max_epochs` (Loshchilov
+            and Hutter 2017, Equation 5, without restarts). Early stopping would cut it off, so `patience` is as long.
+        template_units: width of the template embedding.
+        residual_units: width of the residual embedding.
+        temperature: divisor of the cosines between meanings in the contrastive loss.
+        template_temperature: divisor of the cosines between templates, larger because many templates are alike.
+        without: leave out the contrastive loss of templates (`template_contrast`), or the slot swaps as hard negatives
+            of translations (`mate_negatives`).
     """
 
     learning_rate: float = 1e-2

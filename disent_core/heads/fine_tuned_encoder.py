@@ -28,7 +28,11 @@ from disent_core.training.stacked import accuracy_at_1
 
 @dataclass(frozen=True, kw_only=True)
 class TunedConfig(TuningConfig):
-    """Two learning rates are worth a try: 2e-5 for a large encoder, 5e-5 for a small one."""
+    """Two learning rates are worth a try: 2e-5 for a large encoder, 5e-5 for a small one.
+
+    Attributes:
+        temperature: divisor of the cosines in the softmax.
+    """
 
     learning_rate: float = 5e-5
     weight_decay: float = 0.01

@@ -30,11 +30,16 @@ Group = Literal[
 
 @dataclass(frozen=True, kw_only=True)
 class FmdaConfig(AttentionConfig):
-    """Switches that the paper leaves open; the defaults are its letter.
+    """Switches that the paper leaves open; the defaults follow its text.
 
-    `contrast` softmax stands for in-batch InfoNCE over cosine / `temperature`, both ways, with the pool
-    negative as one candidate more. `without` leaves out groups of losses, as in the paper's Table 4:
-    `reconstruction` is all three of them.
+    Attributes:
+        reconstruction_target: vector that the utterance's reconstruction should give: the encoder's sentence vector
+            (`cls`), or the `mean` of its token states.
+        reconstruction_mlp: which reconstructions pass through a feed-forward map before they are compared.
+        contrast: `linear` and `hinge` compare a pair with one negative each; `softmax` is in-batch InfoNCE in both
+            directions, with the negative of the pool as one more candidate.
+        temperature: divisor of the cosines in `softmax`.
+        without: groups of losses to leave out, as in the paper's Table 4; `reconstruction` is all three of them.
     """
 
     learning_rate: float = 1e-4

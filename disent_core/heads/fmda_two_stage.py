@@ -34,9 +34,12 @@ Frozen = Literal["query", "key", "template_value", "language"]
 class FmdaTwoStageConfig(FmdaConfig):
     """FMDA's switches, which hold in both stages, and those of the stages.
 
-    `stage1_train_language`: stage 1 learns the language embedding too, which template and target differ by;
-    otherwise the template alone meets its target, and the language waits for stage 2. `stage2_freeze`: maps that
-    stage 2 leaves as stage 1 has made them. `monitor` dev_retrieval is of templates in stage 1.
+    In stage 1 `monitor` = `dev_retrieval` measures template embeddings.
+
+    Attributes:
+        stage1_train_language: train the language embedding in stage 1 and add it to the template in the reconstruction;
+            otherwise the template alone is compared with its target, and stage 2 trains the language embedding.
+        stage2_freeze: maps that stage 2 does not train.
     """
 
     stage1_train_language: bool = True

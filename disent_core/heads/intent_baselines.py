@@ -14,7 +14,7 @@ from disent_core.training.data import Batch
 
 @dataclass(frozen=True, kw_only=True)
 class SoftmaxConfig(IntentConfig):
-    """A linear classifier on the vector as it is: no alpha, no normalisation, no center."""
+    """A linear classifier on the raw vector: no alpha, no normalisation, no center loss."""
 
 
 class SoftmaxTask(IntentTask):
@@ -32,7 +32,11 @@ class SoftmaxTask(IntentTask):
 
 @dataclass(frozen=True, kw_only=True)
 class ContrastiveConfig(IntentConfig):
-    """A Siamese network: squared distance of equal intents, squared hinge with `margin` of different ones."""
+    """A Siamese network: squared distance for equal intents, squared hinge loss for different ones.
+
+    Attributes:
+        margin: distance from which utterances of different intents cost nothing.
+    """
 
     margin: float = 2.0
 
@@ -60,7 +64,11 @@ class ContrastiveTask(IntentTask):
 
 @dataclass(frozen=True, kw_only=True)
 class NPairConfig(IntentConfig):
-    """The N-pair loss over cosine: one utterance of the same intent and `npair_n` - 1 of others."""
+    """The N-pair loss over cosine: one positive of the same intent, and negatives of other intents.
+
+    Attributes:
+        npair_n: candidates of an utterance: one positive and `npair_n` - 1 negatives, at least 2.
+    """
 
     npair_n: int = 5
 

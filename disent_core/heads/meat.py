@@ -22,9 +22,11 @@ OTHER = {"source": "target", "target": "source"}
 class MeatConfig(TrainConfig):
     """Switches of what the method's descriptions leave open.
 
-    `adversarial`: what the meaning embedding owes the discriminator. `uniform_ce`: that its output be uniform,
-    `negative_ce`: that it be wrong; each step trains the discriminator first. `grad_reversal` trains both at
-    once, the discriminator on its own loss and the maps on its negative (Ganin and Lempitsky 2015).
+    Attributes:
+        reconstruction: distance between a sentence vector and its reconstruction.
+        adversarial: the loss that hides the language from the discriminator. `uniform_ce` asks for a uniform output,
+            `negative_ce` for a wrong one; each step trains the discriminator first. `grad_reversal` trains both at
+            once, the discriminator on its loss and the maps on its negative (Ganin and Lempitsky 2015).
     """
 
     learning_rate: float = 1e-5

@@ -10,7 +10,7 @@ from disent_core.heads.oracle import OracleConfig, over
 
 @dataclass(frozen=True, kw_only=True)
 class MeatOracleConfig(OracleConfig, MeatConfig):
-    """The switches of both."""
+    """The switches of both methods."""
 
     base_terms: ClassVar[frozenset[str]] = frozenset({"adversarial"})
 

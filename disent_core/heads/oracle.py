@@ -70,10 +70,13 @@ _VARIANTS: dict[Variant, _Terms] = {
 class OracleConfig(TrainConfig):
     """Switches that paper and public code read differently; the defaults are the paper's.
 
-    `variant`: the terms, see `docs/methods.md`; `separation`: how cosines are held down in all of them, instead of
-    in the variant's own way. `intra_class_scope`: whose language embeddings cluster, those of a language or, as in
-    the code, of all rows of a side; `intra_class_diagonal` counts each row's similarity with itself. `weights`
-    has names for both terms, `intra_class` and `inter_class`; `without` leaves one out, as in the paper's Table 4.
+    Attributes:
+        variant: which regularisers are added and which terms of the base are kept, see `docs/methods.md`.
+        separation: penalty on cosines that should be 0, in place of the one that the variant has.
+        intra_class_scope: language embeddings that should be alike: those of a language or, as in the public code,
+            those of all rows of a side.
+        intra_class_diagonal: count each row's similarity with itself.
+        without: regularisers to leave out, as in the paper's Table 4. `weights` has factors for both by these names.
     """
 
     base_terms: ClassVar[frozenset[str]] = frozenset()

@@ -22,9 +22,10 @@ from disent_core.training.data import PairRows, TrainingData, VectorBank
 class ProjectionConfig(Settings):
     """How the map is fitted.
 
-    `ridge` is the weight of |W|² beside the sum of squared errors; the bias is never penalised. `center`
-    `test` takes from the mapped vectors the mean of the texts that are embedded together, queries and
-    candidates each by themselves: the evaluated texts are seen, their translations are not.
+    Attributes:
+        ridge: weight of |W|² beside the sum of squared errors, at least 0; the bias is never penalised.
+        center: `test` subtracts from the mapped vectors the mean of the texts that are embedded together, queries and
+            candidates separately. This is transductive: it uses statistics of the evaluated texts, but no translations.
     """
 
     ridge: float = 0.0

@@ -1,4 +1,4 @@
-"""One head from its inputs to its files: what is to be trained, whether it is done already, and the doing."""
+"""Train one head unless an up-to-date one is on disk, and write its files."""
 
 import json
 import logging
@@ -29,14 +29,17 @@ from disent_core.training.data import TrainingData
 from disent_core.training.epoch import Epoch, curve_table
 
 log = logging.getLogger(__name__)
-UNTOLD = frozenset({"checkpoint_seconds"})
+NOT_HASHED = frozenset({"checkpoint_seconds"})
+"""Settings that do not change results."""
+WARM_START_KEY, INITIAL_WEIGHTS = "kin", "began_with"
+"""Keys in the description of a head on disk. They keep their first names, so that earlier heads stay fresh."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeadRun:
     """A head to train: a method's settings on one encoder and one language pair (or mixture).
 
-    `data_fingerprint` stands for the texts it trains on, `encoder_fingerprint` for their vectors.
+    `data_fingerprint` stands for the texts that it trains on, `encoder_fingerprint` for their vectors.
     """
 
     name: str
@@ -50,7 +53,7 @@ class HeadRun:
 
     @property
     def title(self) -> str:
-        """What messages call it: `dream on minilm, en-de`."""
+        """Name of the head in messages: `dream on minilm, en-de`."""
         return f"{self.name} on {self.encoder}, {self.trained_on}"
 
     @property
@@ -66,15 +69,15 @@ class HeadRun:
         )
 
     @property
-    def kin(self) -> str:
-        """Fingerprint of all of it but the texts: weights of one kin may begin where others of it have ended."""
+    def warm_start_key(self) -> str:
+        """Fingerprint of everything but the training texts; a warm start needs an equal one."""
         cold = self.method.without_warm_start(self.settings)
         return replace(self, settings=cold, data_fingerprint="").inputs
 
 
 @dataclass(frozen=True)
 class HeadFiles:
-    """Where a head's results go."""
+    """Files that a head is written to."""
 
     weights: Path
     curve: Path
@@ -82,7 +85,7 @@ class HeadFiles:
 
     @property
     def description(self) -> Path:
-        """What the weights say of themselves, to be read without loading them."""
+        """The description of the weights as JSON, which can be read without loading them."""
         return self.weights.with_suffix(".json")
 
 
@@ -90,8 +93,8 @@ class HeadFiles:
 class HeadReport:
     """A head on disk. `epochs` and `steps` count what this call computed, without what a checkpoint replayed.
 
-    `is_reused` where the weights were there already. A finished checkpoint gives new weights with 0 steps.
-    `began_with` is the fingerprint of the weights that a warm start began with.
+    `is_reused`: the weights were on disk already. A finished checkpoint gives new weights with 0 steps.
+    `initial_weights` is the fingerprint of the weights that a warm start began with.
     """
 
     content: str
@@ -100,29 +103,29 @@ class HeadReport:
     seconds: float
     curve: TableInfo
     is_reused: bool
-    began_with: str | None
+    initial_weights: str | None
 
 
 def settings_fingerprint(settings: Settings) -> str:
-    """Fingerprint of a method's settings, but for those that don't change results.
+    """Fingerprint of a method's settings, without those that don't change results.
 
-    A setting at its default is left out: a new switch that keeps what was done before retrains nothing. Hence a
-    default that changes has to change `code_version` too.
+    A setting at its default is left out, so that a new switch whose default keeps the behaviour retrains nothing.
+    Hence a change of a default needs a new `code_version`.
     """
     values = asdict(settings)
     defaults = {
         field.name: field.default if field.default_factory is MISSING else field.default_factory()
         for field in fields(settings)
     }
-    told = {name: value for name, value in values.items() if name not in UNTOLD and value != defaults[name]}
-    return fingerprint(type(settings).__name__, told)
+    hashed = {name: value for name, value in values.items() if name not in NOT_HASHED and value != defaults[name]}
+    return fingerprint(type(settings).__name__, hashed)
 
 
 def describe_head(weights: Path) -> tuple[Mapping[str, Any], str] | None:
-    """What a file of weights says of itself, and the fingerprint of its weights; None where there is none.
+    """Read the description and the fingerprint of a file of weights; None if there is no file.
 
     Raises:
-        DamagedError: if the file is not as it was written. It has been quarantined.
+        DamagedError: if the file does not match its checksum. It has been quarantined.
     """
     if verify_checksum(weights) is None:
         return None
@@ -132,8 +135,8 @@ def describe_head(weights: Path) -> tuple[Mapping[str, Any], str] | None:
 def train_head(run: HeadRun, files: HeadFiles, open_data: Callable[[], TrainingData], *, device: str) -> HeadReport:
     """Train every seed of a head, unless one of equal inputs is on disk.
 
-    A run that was cut off goes on from its checkpoint. The weights are written last: while they are not
-    there the head is not. Of two runs that want the same head one trains it and the other waits.
+    An interrupted run resumes from its checkpoint. The weights are written last, so a head whose weights exist is
+    complete. If two runs want the same head, one trains it and the other waits.
 
     Raises:
         TrainingError: if training can't start or diverges.
@@ -143,33 +146,41 @@ def train_head(run: HeadRun, files: HeadFiles, open_data: Callable[[], TrainingD
 
 
 def _done(run: HeadRun, files: HeadFiles) -> HeadReport | None:
-    """The head on disk, if it is of this run and whole."""
-    done = ignore_damaged(lambda: describe_head(files.weights))
+    """Report the head on disk, if it is complete and its inputs are those of this run."""
+    stored = ignore_damaged(lambda: describe_head(files.weights))
     curve = ignore_damaged(lambda: read_info(files.curve))
-    described = verified(files.description)
-    if done is None or curve is None or described is None:  # after all three, so that each damaged one is named
+    description_file = verified(files.description)
+    if stored is None or curve is None or description_file is None:  # all three are read: each damaged one is reported
         return None
-    if not done[0]["inputs"] == curve.inputs_hash == run.inputs:
+    description, content = stored
+    if not description["inputs"] == curve.inputs_hash == run.inputs:
         return None
-    began_with = done[0].get("began_with")
-    return HeadReport(done[1], epochs=0, steps=0, seconds=0.0, curve=curve, is_reused=True, began_with=began_with)
+    return HeadReport(
+        content=content,
+        epochs=0,
+        steps=0,
+        seconds=0.0,
+        curve=curve,
+        is_reused=True,
+        initial_weights=description.get(INITIAL_WEIGHTS),
+    )
 
 
-def _earlier(run: HeadRun, files: HeadFiles) -> str | None:
-    """Fingerprint of the weights that a warm start begins with; None where it is none."""
+def _initial_weights(run: HeadRun, files: HeadFiles) -> str | None:
+    """Fingerprint of the weights that a warm start begins with; None for a cold start."""
     if not run.method.starts_warm(run.settings):
         return None
-    found = ignore_damaged(lambda: describe_head(files.weights))
-    if found is None or found[0].get("kin") != run.kin:
-        log.info("%s: no weights to start warm from, it starts anew", run.title)
+    stored = ignore_damaged(lambda: describe_head(files.weights))
+    if stored is None or stored[0].get(WARM_START_KEY) != run.warm_start_key:
+        log.info("%s: there are no weights for a warm start, so training starts from scratch", run.title)
         return None
-    return found[1]
+    return stored[1]
 
 
 def _train_head(run: HeadRun, files: HeadFiles, open_data: Callable[[], TrainingData], device: str) -> HeadReport:
     started = time.monotonic()
-    data, began_with = open_data(), _earlier(run, files)
-    epochs = _run_epochs(run, data, files, device, began_with)
+    data, initial_weights = open_data(), _initial_weights(run, files)
+    epochs = _run_epochs(run, data, files, device, initial_weights)
     curve = write_table(files.curve, _curve(run, epochs), SCHEMAS["training_curve"], inputs=run.inputs)
     description = {
         "name": run.name,
@@ -181,8 +192,8 @@ def _train_head(run: HeadRun, files: HeadFiles, open_data: Callable[[], Training
         "seeds": run.seeds,
         "settings": asdict(run.settings),
         "inputs": run.inputs,
-        "kin": run.kin,
-        "began_with": began_with,
+        WARM_START_KEY: run.warm_start_key,
+        INITIAL_WEIGHTS: initial_weights,
     }
     write_checksummed_text(files.description, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
     content = run.method.save(files.checkpoint, files.weights, description)
@@ -194,20 +205,20 @@ def _train_head(run: HeadRun, files: HeadFiles, open_data: Callable[[], Training
         seconds=time.monotonic() - started,
         curve=curve,
         is_reused=False,
-        began_with=began_with,
+        initial_weights=initial_weights,
     )
 
 
 def _run_epochs(
-    run: HeadRun, data: TrainingData, files: HeadFiles, device: str, began_with: str | None
+    run: HeadRun, data: TrainingData, files: HeadFiles, device: str, initial_weights: str | None
 ) -> Sequence[Epoch]:
     epochs: list[Epoch] = []
     progress = Progress(log, None, "epochs", what=run.title)
     fit = partial(run.method.fit, data, run.settings, run.seeds, checkpoint=files.checkpoint, device=device)
-    if began_with is None:
+    if initial_weights is None:
         fitted = fit(run=run.inputs)
     else:
-        fitted = fit(run=fingerprint(run.inputs, began_with), initial=files.weights)
+        fitted = fit(run=fingerprint(run.inputs, initial_weights), initial=files.weights)
     for epoch in fitted:
         epochs.append(epoch)
         if epoch.is_replayed:

@@ -23,9 +23,14 @@ _BATCH = 64
 
 @dataclass(frozen=True, kw_only=True)
 class TokenClassificationConfig(FewShotConfig):
-    """A linear layer on the state of each word's first sub-word, all weights of the encoder tuned.
+    """A linear layer on the state of each word's first sub-word; all weights of the encoder are fine-tuned.
 
-    The paper says Adam with weight decay: `decay` l2 is that of Adam, `decoupled` that of AdamW.
+    Attributes:
+        epochs: passes over the training sentences.
+        learning_rate: learning rate of Adam, constant.
+        weight_decay: strength of the weight decay; 0 turns it off.
+        decay: the paper says Adam with weight decay: `l2` adds it to the gradient (Adam), `decoupled` is AdamW.
+        dropout: probability of dropout before the linear layer, in [0, 1).
     """
 
     epochs: int = 50

@@ -38,14 +38,28 @@ _CACHED = 1_000_000
 class TrainConfig(Settings):
     """How a head is trained. Two runs with equal configs, data and seeds are the same run.
 
-    `weights` are factors of loss terms in the total, by name, 1 where none is given; terms are logged without.
-    `monitor` chooses the epoch to keep: the dev `loss`, with or without its adversarial term, or `dev_retrieval`,
-    the mean over both directions of accuracy@1 of the meaning embedding. `validation` says what dev is: the
-    corpus's own `dev` split, or a `train_fraction`, held out of the training pairs by `split_seed`; what is drawn
-    for it is `fixed`, or drawn anew in `each_epoch`, which makes its loss noisy. `precision` is that of products:
-    parameters, losses and moments are float32. `drop_last` leaves out pairs of an epoch that fill no batch. With
-    `warm_start` training begins with the weights that are there from other texts, if nothing but these has changed:
-    it ends sooner, but the result depends on what was trained before, and no rebuild gives it again.
+    Attributes:
+        learning_rate: learning rate of Adam, constant unless the method has a schedule.
+        adversary_learning_rate: learning rate of the adversary; none takes `learning_rate`.
+        weight_decay: strength of the decoupled weight decay (AdamW); 0 turns it off.
+        batch_size: training pairs in a step.
+        drop_last: leave out the last pairs of an epoch that do not fill a batch.
+        max_epochs: largest number of passes over the training pairs.
+        patience: epochs without improvement after which a seed stops (early stopping).
+        weights: factors of the loss terms in the total, by name; a term that is not named has factor 1. The training
+            curve shows terms without their factors.
+        monitor: what selects the epoch to keep: the dev `loss`, with or without its adversarial term, or
+            `dev_retrieval`, the mean over both directions of the accuracy@1 of the meaning embedding.
+        validation: the validation pairs: those of the corpus's `dev` split, or a `train_fraction` held out of the
+            training pairs.
+        validation_fraction: share of the training pairs that `train_fraction` holds out, between 0 and 1.
+        validation_draws: random texts of the validation pairs: `fixed`, or drawn again in `each_epoch`, which makes the
+            validation loss noisy.
+        split_seed: random seed of the held-out pairs and of the order and draws of validation.
+        precision: number format of matrix products; parameters, losses and moments are always float32.
+        warm_start: start from the head that is on disk if nothing but the training texts has changed. Training ends
+            sooner, but the result depends on what was trained before, and no rebuild gives it again.
+        checkpoint_seconds: seconds between two checkpoints.
     """
 
     learning_rate: float

@@ -24,11 +24,16 @@ class Tagged(NamedTuple):
 class FewShotConfig(Settings):
     """What a labeller trains on.
 
-    `examples` is the number of training sentences of the target language, 0 for all of them; `sample` draws
-    them at random, or so that every slot type is among them. They come from `split`: a corpus such as xSID, which
-    has no training sentences in most languages, is trained on its dev split, as in TWOSL's paper. With `transfer`
-    sequential, training goes first over all sentences of the source language. `precision` is that of the
-    encoder's products: `bfloat16` makes them several times faster where the processor can; weights stay float32.
+    Attributes:
+        examples: training sentences of the target language, 0 for all of them.
+        split: split that the sentences are taken from. A corpus such as xSID, which has no training sentences in most
+            languages, is trained on its dev split, as in TWOSL's paper.
+        sample: `random` draws the sentences uniformly; `cover_types` also puts every slot type among them.
+        transfer: `sequential` trains on all sentences of the source language first.
+        batch_size: sentences (or pairs or spans) in a step.
+        precision: number format of the encoder's matrix products; `bfloat16` is several times faster where the
+            processor supports it. Weights stay float32.
+        checkpoint_seconds: seconds between two checkpoints.
     """
 
     examples: int = 100

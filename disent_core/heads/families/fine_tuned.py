@@ -26,19 +26,19 @@ from disent_core.training.needs import Need
 
 @dataclass(frozen=True, kw_only=True)
 class TuningConfig(Settings):
-    """How something is tuned. Two runs with equal configs, data and seeds are the same run.
+    """How something is fine-tuned. Two runs with equal configs, data and seeds are the same run.
 
     Attributes:
-        learning_rate: of Adam, constant.
-        weight_decay: decoupled (AdamW).
-        batch_size: examples a step.
+        learning_rate: learning rate of Adam, constant.
+        weight_decay: strength of the decoupled weight decay (AdamW); 0 turns it off.
+        batch_size: examples in a step.
         epochs: passes over the training data.
         monitor: the epoch that is kept: the `last`, that of the lowest dev `loss`, or of the highest
             `dev_accuracy` of the nearest neighbour.
-        patience: epochs without a better one that end a seed's training, unless `monitor` is `last`.
-        precision: of an encoder's arithmetic; `bfloat16` is autocast, weights stay float32.
-        train_embeddings: whether an encoder's token embeddings are tuned too.
-        checkpoint_seconds: between checkpoints, which may come in the middle of an epoch.
+        patience: epochs without improvement after which a seed stops, unless `monitor` is `last`.
+        precision: number format of the encoder's matrix products; `bfloat16` is autocast, weights stay float32.
+        train_embeddings: train the encoder's token embeddings too.
+        checkpoint_seconds: seconds between two checkpoints, which may come in the middle of an epoch.
     """
 
     learning_rate: float

@@ -28,7 +28,7 @@ Lookup = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class IntentConfig(TuningConfig):
-    """What is tuned, and on which labels.
+    """What is fine-tuned, and on which labels.
 
     The paper's learning rate, 1e-3, is for LASER's BiLSTM: with Adam it destroys a transformer. Preset `paper`
     keeps it; preset `transformer` has 2e-5. Preset `head` trains a map over the frozen vectors.
@@ -36,7 +36,8 @@ class IntentConfig(TuningConfig):
     Attributes:
         tune: the whole `encoder`, or a `head` over its frozen vectors, which starts as the identity.
         map: the head: one `linear` layer, or an `mlp` of two beside a residual connection.
-        training_languages: whose intents are read; none is English if it is one of the languages, else the first.
+        training_languages: languages whose intents are read; none is English if it is one of the languages, else the
+            first.
     """
 
     learning_rate: float = 1e-3

@@ -21,11 +21,15 @@ ResidualAttention = Literal["softmax", "renorm"]
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionConfig(TrainConfig):
-    """Switches of maps and attention that the paper leaves open; the defaults are its letter.
+    """Switches of maps and attention that the paper leaves open; the defaults follow its text.
 
-    `ffn`: maps of one layer without activation, or of two with `activation` between. `attention_scale` divides
-    scores by the root of the width. `attention_special`: whether the first and the last token are attended to.
-    `residual_attention`: see `residual_weights`.
+    Attributes:
+        ffn: maps of one linear layer, or of two with `activation` between.
+        activation: activation between the layers of `mlp2`.
+        attention_scale: `sqrt_d` divides attention scores by the square root of the width.
+        attention_special: whether attention covers the special tokens, the first and the last.
+        residual_attention: weights of the residual from the template's weights a: softmax(1 - a), as published, or
+            (1 - a) / (L - 1) over L tokens (`renorm`).
     """
 
     ffn: Literal["linear", "mlp2"] = "linear"

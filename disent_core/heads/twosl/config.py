@@ -14,13 +14,41 @@ from disent_core.settings import OF_PUBLISHED_CODE
 
 @dataclass(frozen=True, kw_only=True)
 class TwoSlConfig(FewShotConfig):
-    """TWOSL. The defaults are the paper's letter, but for the warm-up of stage 1.
+    """Settings of TWOSL. The defaults follow the paper, except for the warm-up of stage 1.
 
-    `warmup` is a share of stage 1's steps where it is below 1, else a number of steps; the paper's default of
-    10,000 is more than few examples give, so that its learning rate never leaves the warm-up. An item is None
-    where it is no slot: `none_sampling` takes all of a sentence for training, or a number. The filter's
-    `filter_threshold` gives way to `filter_recall`, where that is set: the share of training slots that pass.
-    `negatives_per_positive` is the paper's 2K. See `span_contrast`, `span_items`, `decode` for the rest.
+    Stage 1 fine-tunes the encoder with a contrastive loss on pairs of spans. Stage 2 trains a filter, which tells slots
+    from other spans, and a classifier of slot types on the encoder's features.
+
+    Attributes:
+        max_span: words of the longest span that is classified.
+        mask: what replaces a span in its sentence: a mask for each `word`, for each `subword`, or one for the `span`.
+        none_sampling: training spans without a slot: `all`, or this number of random ones per sentence.
+        concat_norm: `l2_each` normalises the vectors of masked sentence and span before they are concatenated.
+        contrastive: run stage 1.
+        loss: contrastive loss of stage 1: that of sentence-transformers (`sbert`), or the paper's equation.
+        hard: which pairs of a batch count: the hard ones as sentence-transformers chooses them, those within the
+            `margin`, or all (`none`).
+        lone_pair: threshold of `sbert` mining where a batch has a single positive or negative pair.
+        margin: distance (1 - cosine) from which a negative pair costs nothing.
+        negatives_per_positive: negative pairs per positive pair, the paper's 2K: 1 or an even number.
+        max_positive_pairs: largest number of positive pairs; of more, random ones are taken.
+        contrastive_epochs: passes over the pairs in stage 1.
+        contrastive_learning_rate: learning rate of stage 1, after the warm-up.
+        weight_decay: decoupled weight decay of stage 1; biases and norms are exempt.
+        warmup: warm-up of stage 1: a share of its steps if below 1, else a number of steps. The paper's default of
+            10,000 exceeds the steps that few examples give, so its learning rate never leaves the warm-up.
+        clip: largest norm of the gradient in stage 1.
+        filter: train the filter; without it the classifier has `no slot` as one more class.
+        filter_hidden: widths of the filter's hidden layers.
+        filter_epochs: passes over the spans when the filter is trained.
+        filter_threshold: probability, in [0, 1), from which the filter passes a span.
+        filter_recall: share of the training slots that the filter passes; sets the threshold in place of
+            `filter_threshold`.
+        type_hidden: widths of the classifier's hidden layers.
+        type_epochs: passes over the spans when the classifier is trained.
+        classifier_learning_rate: learning rate of filter and classifier.
+        overlap: what happens to overlapping slots: `greedy` keeps the most probable one, `overwrite` writes them from
+            left to right.
     """
 
     max_span: int = 5

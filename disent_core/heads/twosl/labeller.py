@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import cache
 
 import torch
+from torch import Tensor
 
 from disent_core.corpora.annotation import OUTSIDE
 from disent_core.encoders.contract import EncoderFiles
@@ -35,6 +36,7 @@ class SpanTagger(Tagger):
         self, classes: Sequence[str], config: TwoSlConfig, files: EncoderFiles, *, seed: int, device: str
     ) -> None:
         super().__init__(classes, config, files, seed=seed, device=device)
+        self.threshold: Tensor
         self.register_buffer("threshold", torch.tensor(config.filter_threshold, dtype=torch.float64))
         width = 2 * self.encoder.dim
         self.filter = perceptron([width, *config.filter_hidden, 2], seed, "filter", device) if config.filter else None

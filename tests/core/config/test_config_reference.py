@@ -54,6 +54,11 @@ def test_the_page_names_keys_that_only_repeat_published_code_and_a_methods_page_
     assert "| `variant` |" in method_reference("oracle")
 
 
+def test_every_key_has_a_meaning():
+    rows = "\n".join([reference(), *map(method_reference, heads.METHODS)]).splitlines()
+    assert [row for row in rows if row.startswith("| `") and not row.split(" | ")[-1].strip(" |")] == []
+
+
 def test_every_encoder_kind_is_told():
     for kind in ENCODER_KINDS:
         _, _, told = reference().partition(f'## `[[encoders]], kind = "{kind}"`')

@@ -510,7 +510,7 @@ def test_a_warm_start_begins_with_the_weights_that_are_there(place, tmp_path, na
     initial = tmp_path / "initial"
     shutil.copy(place.files.weights, initial)
     second = place.train(replace(run, data_fingerprint="edited"), edited)
-    assert (first.began_with, second.began_with) == (None, first.content if is_warm else None)
+    assert (first.initial_weights, second.initial_weights) == (None, first.content if is_warm else None)
     checkpoint = tmp_path / "expected"
     for _ in run.method.fit(
         edited.data,
@@ -530,7 +530,7 @@ def test_a_warm_start_begins_with_the_weights_that_are_there(place, tmp_path, na
 
 def test_weights_that_were_trained_cold_are_there_for_a_warm_start_too(place):
     cold = place.train(head_run())
-    assert place.train(warm(data_fingerprint="edited")).began_with == cold.content
+    assert place.train(warm(data_fingerprint="edited")).initial_weights == cold.content
 
 
 @pytest.mark.parametrize(
@@ -547,21 +547,21 @@ def test_a_warm_start_is_none_where_more_than_the_texts_has_changed(place, other
     place.train(warm())
     after = replace(warm(data_fingerprint="edited"), **changes)
     report = place.train(after)
-    assert report.began_with is None
+    assert report.initial_weights is None
     assert report.content == other.train(after).content
 
 
 def test_a_warm_start_from_damaged_weights_is_none(place):
     place.train(warm())
     place.files.weights.write_bytes(b"x" * 99)
-    assert place.train(warm(data_fingerprint="edited")).began_with is None
+    assert place.train(warm(data_fingerprint="edited")).initial_weights is None
 
 
 def test_a_warm_start_takes_no_step_where_nothing_has_changed(place):
     place.train(warm())
-    began_with = place.train(warm(data_fingerprint="edited")).began_with
+    initial_weights = place.train(warm(data_fingerprint="edited")).initial_weights
     again = place.train(warm(data_fingerprint="edited"))
-    assert (again.steps, again.began_with) == (0, began_with)
+    assert (again.steps, again.initial_weights) == (0, initial_weights)
 
 
 def test_a_warm_start_that_was_cut_off_ends_as_if_it_had_not_been(place, other):
