@@ -1,8 +1,8 @@
-"""Heads x tasks -> metric rows, rankings for case studies, plots.
+"""Evaluate heads on tasks: metric rows, rankings for case studies, and the items that paired tests compare.
 
-A task is one module that exports `TASK`, and one line in `contract.TASKS`; or
-it stays outside the library, and the configuration names its module. It turns tables into problems: the
-texts that each role needs, and a pure function from the matrices of those roles to measurements.
+A task is one module that exports `TASK`, plus one line in `contract.TASKS`. A module outside the library is named in
+the configuration instead. A task turns tables into problems: the texts that each role needs, and a pure function
+from the matrices of these roles to measurements.
 """
 
 from disent_core.evaluation.contract import TASKS, EvaluationConfig, Task, task

@@ -1,1 +1,1 @@
-"""Arrays in, numbers out: ranking, statistics, intervals and paired tests."""
+"""Functions of arrays: ranking, statistics, confidence intervals and paired tests."""

@@ -1,9 +1,9 @@
 """Exact search among rows of norm 1: a float32 product finds the few candidates that may win, float64 scores them.
 
-Entries are multiples of 2^-26 (`on_grid`). So products of two entries are multiples of 2^-52, no sum of some of a
-pair's products reaches 2 (Cauchy and Schwarz), and every such sum fits in the 53 bits of a float64: there the dot
-product of two rows is exact, in whatever order it is added up. A pair's score is that number, rounded once to
-float32. It depends on the two rows alone: not on blocks, threads, the library, or the other candidates.
+All values are multiples of 2^-26 (`on_grid`). So the product of two values is a multiple of 2^-52, no partial sum of
+a dot product reaches 2 (Cauchy-Schwarz), and every partial sum fits into the 53 bits of a float64. The dot product of
+two rows in float64 is therefore exact, in whatever order it is added up. The score of a pair is this number, rounded
+once to float32: it depends on the two rows alone, not on blocks, threads, the library or the other candidates.
 """
 
 import logging
@@ -21,21 +21,21 @@ from disent_core.progress import Progress
 logger = logging.getLogger(__name__)
 
 _GRID = np.float32(1 << 26)
-_UNIT = 2.0**-24  # of float32: the largest relative error of one rounding
-_QUERIES = 256  # of one product: with `_CANDIDATES` columns its scores stay in the cache
-_CANDIDATES = 2048
+_UNIT = 2.0**-24  # unit roundoff of float32: the largest relative error of one rounding
+_QUERIES = 256  # queries per float32 product: its scores (_QUERIES x _CANDIDATES) stay in the cache
+_CANDIDATES = 2048  # candidates per float32 product
 _SCORES = 1 << 24  # exact scores held at once: 64 MB
-_FOLD = 16  # chunks a group in the search for the highest ones
-_RESCORED = 1 << 17  # numbers gathered at once to score pairs again: 1 MB
-_SPARE = 3  # chunks scored again beyond the k that must be
+_FOLD = 16  # chunks in a group when the highest chunk maxima are searched
+_RESCORED = 1 << 17  # float64 numbers gathered at once for exact scores: 1 MB
+_SPARE = 3  # chunks scored exactly beyond the k that must be
 
 Nearest = tuple[Float32[Tensor, "queries k"], Int64[Tensor, "queries k"]]
 
 
 def on_grid(matrix: Float32[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "rows dim"]:
-    """The matrix, entries of at most 1, rounded in place to multiples of 2^-26; no negative zeros.
+    """Round a matrix of values of at most 1 in place to multiples of 2^-26, without negative zeros, and return it.
 
-    Entries of 2^-3 and more are such multiples already; a cosine moves by less than float32's own rounding.
+    Values of 2^-3 and more are such multiples already. Cosines change by less than the rounding of float32.
     """
     matrix *= _GRID
     np.rint(matrix, out=matrix)
@@ -45,7 +45,7 @@ def on_grid(matrix: Float32[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "row
 
 
 def blocks(rows: int, step: int) -> Iterator[slice]:
-    """Slices of `step` rows, the last one of what is left."""
+    """Yield slices of `step` rows; the last one may be shorter."""
     for start in range(0, rows, step):
         yield slice(start, min(start + step, rows))
 
@@ -57,8 +57,8 @@ def nearest_rows(
 
     Args:
         queries: rows of norm 1 or 0, on the grid.
-        pool: the same; equal rows are found, but many of them cost time.
-        k: candidates a query, from 1 to the number in the pool.
+        pool: candidates, rows of the same kind; many equal rows make the search slow.
+        k: candidates per query, from 1 to the size of the pool.
     """
     rows, candidates = torch.from_numpy(queries), torch.from_numpy(pool)
     scores, indices = torch.empty(len(rows), k), torch.empty(len(rows), k, dtype=torch.int64)
@@ -72,7 +72,7 @@ def nearest_rows(
 def exact_scores(
     queries: Float32[Tensor, "queries dim"], pool: Float32[Tensor, "pool dim"]
 ) -> Float32[Tensor, "queries pool"]:
-    """Scores of all pairs of rows on the grid."""
+    """Exact scores of all pairs of rows on the grid."""
     scores = torch.empty(len(queries), len(pool))
     doubles = queries.double()
     for block in blocks(len(pool), 2 * _CANDIDATES):
@@ -82,7 +82,8 @@ def exact_scores(
 
 def best(scores: Float32[Tensor, "queries scored"], columns: Int[Tensor, "#queries scored"], k: int) -> Nearest:
     """The k highest scores of each row and their columns (below 2^32): highest first, equal ones by column."""
-    # One integer that sorts as the pair does: the bits of a float, in order, above the column, from the end.
+    # Score and column packed into one int64 key that sorts like the pair: the upper 32 bits are the score's bits in
+    # sortable order, the lower 32 bits count columns down, so that the lowest column wins a tie.
     keys = _in_order((scores + 0.0).view(torch.int32)).long() << 32 | _LAST - columns
     top = keys.topk(k, dim=1).values
     return _in_order((top >> 32).int()).view(torch.float32), _LAST - (top & _LAST)
@@ -92,7 +93,8 @@ _LAST = (1 << 32) - 1
 
 
 def _in_order(bits: Int[Tensor, "queries k"]) -> Int[Tensor, "queries k"]:
-    """Bits of float32 as integers of the same order, and back."""
+    """Map the bits of float32 values to int32 that sort like the values; the map is its own inverse."""
+    # Negative floats sort in reverse as integers: their 31 lower bits are flipped.
     return bits ^ (bits >> 31 & 0x7FFFFFFF)
 
 
@@ -100,35 +102,36 @@ def _in_order(bits: Int[Tensor, "queries k"]) -> Int[Tensor, "queries k"]:
 
 
 def _nearest_of_block(queries: Float32[Tensor, "queries dim"], pool: Float32[Tensor, "pool dim"], k: int) -> Nearest:
-    """Every winner is in a chunk whose highest float32 score is near the k-th highest of such scores.
+    """Search one block: score exactly the candidates of the chunks with the highest float32 scores.
 
-    The k best chunks have k candidates, so the k-th best score is at most one error below the k-th best chunk's,
-    and a winner's float32 score at most another error below that.
+    The maxima of the k best chunks are k candidates. So the k-th best exact score is at most one rounding error below
+    the k-th highest chunk maximum, and the float32 score of a winner is at most one more error below that.
     """
-    fetched = k + _SPARE
+    fetched = k + _SPARE  # chunks per query that are scored exactly
     width = _chunk_width(len(pool), fetched)
-    if 8 * fetched * width > len(pool):
+    if 8 * fetched * width > len(pool):  # the chunks would hold much of the pool: score all of it
         return _nearest_of_all(queries, pool, k)
     maxima, chunks = _highest(_chunk_maxima(queries, pool, width), fetched)
     scores, indices = _nearest_of_chunks(queries, pool, chunks, width, k)
-    crowded = maxima[:, -1] >= maxima[:, k - 1] - _margin(pool.shape[1])  # there may be winners in other chunks
+    # Where even the last fetched chunk is within the margin, a chunk that was not fetched may hold a winner.
+    crowded = maxima[:, -1] >= maxima[:, k - 1] - _margin(pool.shape[1])
     if crowded.any():
         scores[crowded], indices[crowded] = _nearest_of_all(queries[crowded], pool, k)
     return scores, indices
 
 
 def _margin(dim: int) -> float:
-    """Twice the largest error of a float32 dot product of rows of norm 1, and the rounding of scores and margin.
+    """Twice the largest error of a float32 dot product of rows of norm 1, plus the rounding of scores and margin.
 
-    Higham 2002, Accuracy and Stability of Numerical Algorithms, equation 3.4: in any order of the sum.
+    The bound holds for any order of the sum: Higham 2002, Accuracy and Stability of Numerical Algorithms, eq. 3.4.
     """
     return (2 * dim + 4) * _UNIT
 
 
 def _chunk_width(pool: int, fetched: int) -> int:
-    """Candidates a chunk: wide ones make a short list of maxima, narrow ones leave few candidates to score again.
+    """Candidates per chunk. Wide chunks give few maxima to sort, narrow chunks few candidates to score exactly.
 
-    A candidate to score again costs as much as some 1000 in the list.
+    The optimum assumes that one exact score costs as much as sorting about 1000 maxima.
     """
     return max(1, round((pool / (1000 * fetched)) ** 0.5))
 
@@ -136,42 +139,46 @@ def _chunk_width(pool: int, fetched: int) -> int:
 def _chunk_maxima(
     queries: Float32[Tensor, "queries dim"], pool: Float32[Tensor, "pool dim"], width: int
 ) -> Float32[Tensor, "chunks queries"]:
-    """Highest float32 score in each chunk, -inf in a few more; see `_members` for which those are."""
+    """Highest float32 score of each chunk (`_members` says which candidates it holds), padded with chunks of -inf."""
     chunks = -(-len(pool) // width)
     maxima = torch.full((chunks + -chunks % _FOLD, len(queries)), -torch.inf)
     for block in blocks(len(pool), width * _chunks_of_group(width)):
-        scores = product(pool[block], queries, "float32")
+        scores = product(pool[block], queries, "float32")  # candidates x queries
         if missing := -len(scores) % width:
             scores = F.pad(scores, (0, 0, 0, missing), value=-torch.inf)
-        # The members of a chunk are apart, so that the highest of all chunks are found in one sweep.
-        found = scores.view(width, -1, len(queries)).amax(dim=0)
+        # Members of a chunk lie apart (every n-th candidate), so that one sweep over contiguous rows gives all maxima.
+        highest = scores.view(width, -1, len(queries)).amax(dim=0)
         first = block.start // width
-        maxima[first : first + len(found)] = found
+        maxima[first : first + len(highest)] = highest
     return maxima
 
 
 def _highest(values: Float32[Tensor, "chunks queries"], k: int) -> Nearest:
-    """The k highest of each column and their rows: they are in the k groups of rows that have the highest highest."""
+    """The k highest values of each column and their rows: they lie in the k groups of rows with the highest maxima."""
     groups = len(values) // _FOLD
-    own = values.view(_FOLD, groups, -1).amax(dim=0).T.topk(min(k, groups), dim=1).indices
-    rows = (own.unsqueeze(2) + groups * torch.arange(_FOLD)).flatten(1)
+    best_groups = values.view(_FOLD, groups, -1).amax(dim=0).T.topk(min(k, groups), dim=1).indices
+    # Group g holds rows g, g + groups, g + 2 * groups, ...: queries x (k * _FOLD) rows are left to sort.
+    rows = (best_groups.unsqueeze(2) + groups * torch.arange(_FOLD)).flatten(1)
     highest, places = values.T.gather(1, rows).topk(k, dim=1)
     return highest, rows.gather(1, places)
 
 
 def _members(chunks: Int64[Tensor, "queries fetched"], width: int, pool: int) -> Int64[Tensor, "queries members"]:
-    """Indices of the candidates of chunks; those past the end of the pool are none.
+    """Indices of the candidates of chunks; an index past the end of the pool stands for no candidate.
 
-    A group has some `_CANDIDATES` consecutive candidates and deals them out to its chunks in turn; the last has fewer.
+    A group holds about `_CANDIDATES` consecutive candidates and deals them to its chunks in turn. The last group may
+    have fewer chunks.
     """
     full = _chunks_of_group(width)
     group = chunks // full
+    # Chunks of each group, the stride between the members of one chunk.
     size = (-(-pool // width) - group * full).clamp(max=full)
     first = group * full * width + chunks % full
     return (first.unsqueeze(2) + size.unsqueeze(2) * torch.arange(width)).flatten(1)
 
 
 def _chunks_of_group(width: int) -> int:
+    """Chunks in a full group, rounded up."""
     return -(-_CANDIDATES // width)
 
 
@@ -182,17 +189,19 @@ def _nearest_of_chunks(
     width: int,
     k: int,
 ) -> Nearest:
+    """The k nearest among the candidates of some chunks, by exact scores."""
     columns = _members(chunks, width, len(pool))
     scores = torch.empty(columns.shape)
     for block in blocks(len(queries), max(1, _RESCORED // (columns.shape[1] * pool.shape[1]))):
         places = columns[block].clamp(max=len(pool) - 1)
-        gathered = pool.index_select(0, places.flatten()).double().view(*places.shape, -1)
+        gathered = pool.index_select(0, places.flatten()).double().view(*places.shape, -1)  # queries x members x dim
         scores[block] = (gathered @ queries[block].double().unsqueeze(2)).squeeze(2)
     scores[columns >= len(pool)] = -torch.inf
     return best(scores, columns, k)
 
 
 def _nearest_of_all(queries: Float32[Tensor, "queries dim"], pool: Float32[Tensor, "pool dim"], k: int) -> Nearest:
+    """The k nearest of the whole pool, by exact scores in blocks of at most `_SCORES`."""
     columns = torch.arange(len(pool)).unsqueeze(0)
     step = max(1, _SCORES // len(pool))
     parts = [best(exact_scores(queries[block], pool), columns, k) for block in blocks(len(queries), step)]

@@ -1,4 +1,4 @@
-"""95 % intervals of metrics, and the aggregate of one metric over seeds."""
+"""Compute 95 % confidence intervals of metrics, and aggregate one metric over seeds."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -11,11 +11,11 @@ from disent_core.evaluation.measurement import Measurement, Statistic, mean_of_i
 from disent_core.evaluation.metrics.statistics import WeightedStatistic
 
 CONFIDENCE = 0.95
-_BLOCK_ITEMS = 1 << 19  # resampled items held at once: 4 MB a column, which a cache holds
+_BLOCK_ITEMS = 1 << 19  # resampled items held at once: 4 MB per column, which fits in the cache
 
 
 def wilson(successes: int, n: int, *, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Score interval of a proportion, without continuity correction.
+    """Wilson score interval of a proportion, without continuity correction.
 
     Wilson 1927, https://doi.org/10.1080/01621459.1927.10502953.
 
@@ -23,7 +23,7 @@ def wilson(successes: int, n: int, *, confidence: float = CONFIDENCE) -> tuple[f
         ValueError: unless 0 <= successes <= n and n > 0.
     """
     if not 0 <= successes <= n or n == 0:
-        raise ValueError(f"{successes} successes of {n} are no proportion")
+        raise ValueError(f"{successes} successes of {n} are not a proportion")
     z = float(ndtri(0.5 + confidence / 2))
     centre = (successes + z**2 / 2) / (n + z**2)
     half = z / (n + z**2) * np.sqrt(successes * (n - successes) / n + z**2 / 4)
@@ -40,14 +40,14 @@ def bootstrap(
     statistic: Statistic = mean_of_items,
     confidence: float = CONFIDENCE,
 ) -> tuple[float, float]:
-    """Percentile interval of the mean over seeds of a statistic; items are resampled alike for all seeds.
+    """Percentile bootstrap interval of the mean over seeds of a statistic; all seeds share the resampled items.
 
-    Efron 1979, https://doi.org/10.1214/aos/1176344552. It tells how far the number depends on which items
-    were drawn for the evaluation set, given these heads. Where every item is the same, so are both ends.
+    Efron 1979, https://doi.org/10.1214/aos/1176344552. The interval shows how much the number depends on which items
+    were drawn for the evaluation set, given these heads. If all items are equal, both ends are equal.
 
     Args:
-        items: what the statistic needs of each item, under each seed.
-        samples: resamplings.
+        items: what the statistic needs of each item, for each seed.
+        samples: number of resamplings.
         seed: of the resamplings.
         statistic: from `samples n ...` to `samples`.
         confidence: of the interval, 0 to 1.
@@ -63,13 +63,13 @@ def bootstrap(
 def resampled(
     items: Float[np.ndarray, "runs n ..."], *, samples: int, seed: int, statistic: Statistic = mean_of_items
 ) -> Float[np.ndarray, "runs samples"]:
-    """The statistic of each run on resamplings of the items with replacement, the same ones for every run.
+    """The statistic of each run on resamplings of the items with replacement; all runs share the resamplings.
 
     Args:
-        items: what the statistic needs of each item, under each run: a seed, or a seed of one of many methods.
-        samples: resamplings.
+        items: what the statistic needs of each item, for each run (a seed, or a seed of one of several methods).
+        samples: number of resamplings.
         seed: of the resamplings.
-        statistic: from `samples n ...` to `samples`; quick if `WeightedStatistic`, or the mean.
+        statistic: from `samples n ...` to `samples`; a `WeightedStatistic` and the mean are fast.
 
     Raises:
         ValueError: if there are no runs, items or samples.
@@ -84,7 +84,7 @@ def resampled(
 def _block(
     items: Float[np.ndarray, "runs n ..."], drawn: Int[np.ndarray, "block n"], statistic: Statistic
 ) -> Float[np.ndarray, "runs block"]:
-    if statistic is mean_of_items:
+    if statistic is mean_of_items:  # runs x n times n x block
         return items @ _weights(drawn).T / drawn.shape[1]
     if isinstance(statistic, WeightedStatistic):
         weights = _weights(drawn)
@@ -100,8 +100,9 @@ def _draws(n: int, samples: int, seed: int) -> Iterator[Int[np.ndarray, "block n
 
 
 def _weights(drawn: Int[np.ndarray, "block n"]) -> Float[np.ndarray, "block n"]:
-    """How often each item is in each sample."""
+    """Number of times that each item occurs in each sample."""
     block, n = drawn.shape
+    # One bincount for all samples: sample b counts in the places b * n to (b + 1) * n.
     places = drawn + n * np.arange(block)[:, None]
     return np.bincount(places.ravel(), minlength=block * n).reshape(block, n).astype(float)
 
@@ -115,7 +116,7 @@ def is_proportion(measurement: Measurement) -> bool:
 
 
 def interval_kind(measurements: Sequence[Measurement]) -> str:
-    """How `aggregate` finds the interval: `wilson`, `bootstrap`, or `none` without items."""
+    """How `aggregate` computes the interval: `wilson`, `bootstrap`, or `none` without items."""
     if any(measurement.items is None for measurement in measurements):
         return "none"
     return "wilson" if len(measurements) == 1 and is_proportion(measurements[0]) else "bootstrap"
@@ -124,28 +125,28 @@ def interval_kind(measurements: Sequence[Measurement]) -> str:
 def aggregate(measurements: Sequence[Measurement], *, samples: int, seed: int) -> Measurement:
     """The mean over seeds of one metric, with its 95 % interval.
 
-    One seed whose items are 0 or 1 has the Wilson interval; everything else is resampled over the items,
-    which all seeds share.
+    A single seed whose items are 0 or 1 gets the Wilson interval. Everything else gets a bootstrap interval over the
+    items, which all seeds share.
 
     Args:
-        measurements: of the same items, one for each seed.
-        samples: bootstrap samples.
+        measurements: of the same items, one per seed.
+        samples: number of bootstrap samples.
         seed: of the bootstrap.
 
     Raises:
-        ValueError: if there is none, or they are of different metrics or numbers of items.
+        ValueError: if there is no measurement, or metrics or numbers of items differ.
     """
     kinds = {(measurement.metric, measurement.n) for measurement in measurements}
     if len(kinds) != 1:
-        raise ValueError(f"one metric over the same items is needed, found (metric, n) {sorted(kinds)}")
-    head = measurements[0]
+        raise ValueError(f"measurements must be of one metric over the same items, not of (metric, n) {sorted(kinds)}")
+    first = measurements[0]
     low: float | None = None
     high: float | None = None
     kind = interval_kind(measurements)
-    if kind == "wilson" and head.items is not None:
-        low, high = wilson(int(head.items.sum()), head.n)
+    if kind == "wilson" and first.items is not None:
+        low, high = wilson(int(first.items.sum()), first.n)
     elif kind == "bootstrap":
-        items = np.stack([each.items for each in measurements if each.items is not None])
-        low, high = bootstrap(items, samples=samples, seed=seed, statistic=head.statistic)
+        items = np.stack([measurement.items for measurement in measurements if measurement.items is not None])
+        low, high = bootstrap(items, samples=samples, seed=seed, statistic=first.statistic)
     value = float(np.mean([measurement.value for measurement in measurements]))
-    return replace(head, value=value, items=None, ci_low=low, ci_high=high, ranking=None)
+    return replace(first, value=value, items=None, ci_low=low, ci_high=high, ranking=None)

@@ -1,8 +1,8 @@
-"""A linear probe: what a label can be read off an embedding by one linear map.
+"""Measure with a linear probe how well one linear map predicts a label from an embedding.
 
-It is ridge regression onto the classes (scikit-learn's `RidgeClassifier`) over standardised dimensions. It has one
-solution, in closed form: on MASSIVE it is 20 to 40 times faster than multinomial logistic regression over 60 intents,
-and as accurate on languages. It learns from the texts of `dev` (of `train` where `dev` is what is measured).
+The probe is ridge regression onto the classes (scikit-learn's `RidgeClassifier`) over standardised dimensions. Its
+only solution has a closed form: on MASSIVE it is 20 to 40 times faster than multinomial logistic regression over 60
+intents, and as accurate on languages. It trains on the texts of `dev`, or on those of `train` if `dev` is evaluated.
 """
 
 from collections.abc import Mapping
@@ -17,39 +17,39 @@ from disent_core.evaluation.measurement import Measurement, measured
 from disent_core.evaluation.metrics.ranking import check_finite
 
 PENALTY = 30.0
-"""Of squared weights. Of 1, 10, 30, 100 and 300 the best compromise between 300 and 4,000 training texts."""
+"""Weight of the squared norm: of 1, 10, 30, 100 and 300 the best compromise for 300 to 4,000 training texts."""
 
 Labels = np.ndarray
-"""One string a text."""
+"""One string per text."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ProbeProblem(Problem):
-    """Texts by role `train NAME` and `test NAME`; `labels` are theirs by role."""
+    """Texts by role `train NAME` and `test NAME`, with their `labels` by role."""
 
     labels: Mapping[str, Labels]
 
     def score(self, matrices: Mapping[str, Float[np.ndarray, "texts dim"]]) -> list[Measurement]:
-        """`accuracy` on the test texts of all names.
+        """Return the `accuracy` on the test texts of all names.
 
         Raises:
             EncoderError: if a row is not finite.
         """
         train, test = (np.concatenate([matrices[role] for role in self._roles(part)]) for part in ("train", "test"))
-        own, gold = (np.concatenate([self.labels[role] for role in self._roles(part)]) for part in ("train", "test"))
-        return [measured("accuracy", (linear_probe(train, own, test) == gold).astype(float))]
+        labels, gold = (np.concatenate([self.labels[role] for role in self._roles(part)]) for part in ("train", "test"))
+        return [measured("accuracy", (linear_probe(train, labels, test) == gold).astype(float))]
 
     def _roles(self, part: str) -> list[str]:
         return [role for role in self.texts if role.startswith(f"{part} ")]
 
 
 def probed_splits(config: EvaluationConfig) -> dict[str, str]:
-    """Split that a probe learns from, and the one that it is measured on."""
+    """Splits that a probe trains on (`train`) and is evaluated on (`test`)."""
     return {"train": "train" if config.split == "dev" else "dev", "test": config.split}
 
 
 def probe_settings(config: EvaluationConfig) -> dict[str, Setting]:
-    """What the metric rows say of it."""
+    """Settings of the probe in the metric rows."""
     return {
         "split": config.split,
         "learned_on": probed_splits(config)["train"],
@@ -61,13 +61,13 @@ def probe_settings(config: EvaluationConfig) -> dict[str, Setting]:
 def linear_probe(
     train: Float[np.ndarray, "n dim"], labels: Labels, test: Float[np.ndarray, "m dim"], *, penalty: float = PENALTY
 ) -> Labels:
-    """Label of each test row by ridge regression onto the classes; of equal scores the first label.
+    """Predict the label of each test row by ridge regression onto the classes; ties go to the first label.
 
     Args:
-        train: rows that it learns from.
-        labels: of them.
-        test: rows that it labels.
-        penalty: of squared weights, after every dimension has variance 1; intercepts have none.
+        train: rows to train on.
+        labels: of the training rows.
+        test: rows to predict.
+        penalty: weight of the squared norm, with dimensions scaled to variance 1; intercepts are not penalised.
 
     Raises:
         EncoderError: if a row is not finite.
@@ -76,11 +76,12 @@ def linear_probe(
         check_finite(rows, name)
     names, codes = np.unique(labels, return_inverse=True)
     mean, deviation = train.mean(axis=0, dtype=float), train.std(axis=0, dtype=float)
-    scale = np.where(deviation > 1e-9 * np.abs(mean), deviation, 1.0)  # a constant dimension tells nothing
-    known, asked = (train - mean) / scale, (test - mean) / scale
-    classes = np.eye(len(names))[codes]
+    scale = np.where(deviation > 1e-9 * np.abs(mean), deviation, 1.0)  # a constant dimension is not scaled
+    scaled_train, scaled_test = (train - mean) / scale, (test - mean) / scale
+    classes = np.eye(len(names))[codes]  # one-hot, n x classes
     share = classes.mean(axis=0)
-    moments = known.T @ known
+    moments = scaled_train.T @ scaled_train
     moments[np.diag_indices_from(moments)] += penalty
-    weights = solve(moments, known.T @ (classes - share), assume_a="pos")
-    return names[np.argmax(asked @ weights + share, axis=1)]
+    # (X'X + penalty I) W = X'(Y - mean Y): both sides are centred, so that the intercept is the share of each class.
+    weights = solve(moments, scaled_train.T @ (classes - share), assume_a="pos")
+    return names[np.argmax(scaled_test @ weights + share, axis=1)]

@@ -1,8 +1,8 @@
-"""Exact retrieval, by cosine or late interaction: nearest candidates, ranks of the gold ones, scores of both.
+"""Retrieve exactly, by cosine or late interaction: nearest candidates, and the ranks of the gold candidates.
 
-A cosine is that of the two float32 rows of norm 1, rounded to multiples of 2^-26; it is computed without error and
-then rounded once to float32 (`search`). So equal vectors tie, and near ones are told apart by their scores, never by
-the rounding of a product: rankings depend neither on blocks nor on threads. Memory is bounded by blocks of queries.
+Rows are scaled to norm 1 in float32 and rounded to multiples of 2^-26. Their cosine is computed without error and
+rounded once to float32 (`exact_search`). So equal vectors tie, and rankings depend neither on blocks nor on threads.
+Blocks of queries bound the memory.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _BLOCK_SCORES = 1 << 23  # scores held at once: 32 MB
 
 
 def check_finite(matrix: Float[np.ndarray, "rows dim"], name: str) -> None:
-    """Raise EncoderError with name, row and count if a row has a value that is not finite."""
+    """Raise EncoderError, with name, count and first row, if a row has a value that is not finite."""
     odd = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
     if odd.size:
         raise EncoderError(
@@ -30,21 +30,21 @@ def check_finite(matrix: Float[np.ndarray, "rows dim"], name: str) -> None:
 
 
 def unit_rows(matrix: Float[np.ndarray, "rows dim"], name: str) -> Float32[np.ndarray, "rows dim"]:
-    """Rows of norm 1 in float32, on the grid of `search`, whatever their scale; a row of zeros stays zero.
+    """Scale rows of any scale to norm 1 in float32, on the grid of `exact_search`; a row of zeros stays zero.
 
     Raises:
-        EncoderError: if a row has a value that is not finite; says which.
+        EncoderError: if a row has a value that is not finite; names the row.
     """
     check_finite(matrix, name)
     unit = np.empty(matrix.shape, dtype=np.float32)
-    for block in blocks(len(matrix), 1024):  # which stay in the cache
+    for block in blocks(len(matrix), 1024):  # 1024 rows stay in the cache
         unit[block] = on_grid(_unit(matrix[block]))
     return unit
 
 
 def _unit(matrix: Float[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "rows dim"]:
     matrix = matrix.astype(np.float32 if matrix.dtype.itemsize < 8 else np.float64)
-    # By the largest value first, so that no square overflows or vanishes.
+    # Divide by the largest value first, so that no square overflows or underflows.
     peak = np.abs(matrix).max(axis=1, keepdims=True, initial=0)
     matrix /= np.where(peak > 0, peak, 1)
     norm = np.linalg.norm(matrix, axis=1, keepdims=True)
@@ -53,9 +53,10 @@ def _unit(matrix: Float[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "rows di
 
 
 def _distinct(pool: Embedded) -> tuple[Embedded, Int[np.ndarray, " pool"]]:
-    """The distinct candidates, by first index, and the place of every one among them."""
+    """The distinct candidates in order of their first index, and for each candidate its row among them."""
     if isinstance(pool, np.ndarray):
-        digests = b"".join(blake2b(row, digest_size=16).digest() for row in pool)  # of 16 bytes, quicker to sort
+        # Digests of 16 bytes are faster to sort than rows.
+        digests = b"".join(blake2b(row, digest_size=16).digest() for row in pool)
         identities = np.frombuffer(digests, dtype="V16")
     else:
         identities = pool.identities()
@@ -63,10 +64,10 @@ def _distinct(pool: Embedded) -> tuple[Embedded, Int[np.ndarray, " pool"]]:
     if len(first) == len(pool):
         return pool, np.arange(len(pool))
     order = np.argsort(first)
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
+    rank_of_group = np.empty_like(order)
+    rank_of_group[order] = np.arange(len(order))
     kept = first[order]
-    return pool[kept] if isinstance(pool, np.ndarray) else pool.take(kept), place[group]
+    return pool[kept] if isinstance(pool, np.ndarray) else pool.take(kept), rank_of_group[group]
 
 
 def _blocks(rows: int, width: int) -> Iterator[slice]:
@@ -74,7 +75,7 @@ def _blocks(rows: int, width: int) -> Iterator[slice]:
 
 
 def _checked(queries: Embedded, pool: Embedded) -> tuple[Embedded, Embedded]:
-    """Matrices with rows of norm 1; a late interaction as it is."""
+    """Matrices with rows of norm 1; a late interaction is returned as it is."""
     if not (isinstance(queries, np.ndarray) and isinstance(pool, np.ndarray)):
         if type(queries) is not type(pool):
             raise ValueError(f"{type(queries).__name__} and {type(pool).__name__} can't be compared")
@@ -102,9 +103,9 @@ def nearest(
 
     Args:
         queries: one query per row, of any norm; or a late interaction.
-        pool: one candidate per row, of any norm; or one of the same class.
-        k: candidates a query; all of them where the pool has fewer.
-        skip: for each query the index of a candidate that it may not find (itself, for instance).
+        pool: one candidate per row, of any norm; or a late interaction of the same class.
+        k: candidates per query; the whole pool if it has fewer.
+        skip: for each query the index of a candidate that it must not retrieve, for instance itself.
 
     Raises:
         EncoderError: if a row is not finite.
@@ -117,6 +118,7 @@ def nearest(
     scores, indices = _search(queries, pool, wanted)
     if skip is None:
         return scores, indices
+    # One more candidate was retrieved: a stable sort moves the skipped one to the end.
     kept = np.argsort(indices == skip[:, None], axis=1, kind="stable")[:, : min(k, len(pool) - 1)]
     return np.take_along_axis(scores, kept, 1), np.take_along_axis(indices, kept, 1)
 
@@ -124,11 +126,12 @@ def nearest(
 def _search(
     queries: Embedded, pool: Embedded, wanted: int
 ) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
+    # Copies of a candidate have equal scores: only distinct rows are searched, then copies are put in again.
     distinct, group = _distinct(pool)
     if not (isinstance(queries, np.ndarray) and isinstance(distinct, np.ndarray)):
         return _search_all(queries, distinct, group, wanted)
-    found = nearest_rows(queries, distinct, min(wanted, len(distinct)))
-    return found if len(distinct) == len(group) else _expand(*found, group, wanted)
+    best_groups = nearest_rows(queries, distinct, min(wanted, len(distinct)))
+    return best_groups if len(distinct) == len(group) else _expand(*best_groups, group, wanted)
 
 
 def _expand(
@@ -137,50 +140,54 @@ def _expand(
     group: Int[np.ndarray, " pool"],
     wanted: int,
 ) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
-    """Candidates in place of their groups, at most `wanted` of each, by score and then by index."""
+    """Replace groups of equal candidates by their members, sorted by score and then by index; keep `wanted`."""
     sizes = np.bincount(group)
     starts = np.cumsum(sizes) - sizes
-    width = min(wanted, int(sizes.max()))
+    width = min(wanted, int(sizes.max()))  # members of a group that can be among the best
+    # Indices sorted by group, so that group g is members[starts[g] :][: sizes[g]]; padding stands for no candidate.
     members = np.concatenate([np.argsort(group, kind="stable"), np.full(width, len(group))])
-    found = _empty(len(scores), wanted)
+    nearest_members = _empty(len(scores), wanted)
     for block in _blocks(len(scores), groups.shape[1] * width):
-        own = groups[block][..., None]
-        real = np.arange(width) < sizes[own]
-        every = np.where(real, scores[block][..., None], np.float32(-np.inf))
-        _keep_best(found, block, every, members[starts[own] + np.arange(width)])
-    return found
+        fetched = groups[block][..., None]  # queries x fetched x 1
+        real = np.arange(width) < sizes[fetched]  # queries x fetched x width
+        member_scores = np.where(real, scores[block][..., None], np.float32(-np.inf))
+        _keep_best(nearest_members, block, member_scores, members[starts[fetched] + np.arange(width)])
+    return nearest_members
 
 
 def _empty(queries: int, k: int) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
     return np.empty((queries, k), dtype=np.float32), np.empty((queries, k), dtype=np.int64)
 
 
-def _keep_best(found: tuple[np.ndarray, np.ndarray], block: slice, scores: np.ndarray, columns: np.ndarray) -> None:
+def _keep_best(
+    nearest_so_far: tuple[np.ndarray, np.ndarray], block: slice, scores: np.ndarray, columns: np.ndarray
+) -> None:
+    """Write the best of a block of queries into the arrays of all queries."""
     rows = (block.stop - block.start, -1)
-    k = found[0].shape[1]
+    k = nearest_so_far[0].shape[1]
     top = best(torch.from_numpy(scores.reshape(rows)), torch.from_numpy(columns).flatten(1), k)
-    found[0][block], found[1][block] = (part.numpy() for part in top)
+    nearest_so_far[0][block], nearest_so_far[1][block] = (part.numpy() for part in top)
 
 
 def _search_all(
     queries: Embedded, distinct: Embedded, group: Int[np.ndarray, " pool"], wanted: int
 ) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
-    found = _empty(len(queries), wanted)
-    for block, every in _scored_blocks(queries, distinct, group):
-        _keep_best(found, block, every, np.arange(len(group))[None])
-    return found
+    nearest_candidates = _empty(len(queries), wanted)
+    for block, scores in _scored_blocks(queries, distinct, group):
+        _keep_best(nearest_candidates, block, scores, np.arange(len(group))[None])
+    return nearest_candidates
 
 
 def _scored_blocks(
     queries: Embedded, distinct: Embedded, group: Int[np.ndarray, " pool"]
 ) -> Iterator[tuple[slice, Float32[np.ndarray, "queries pool"]]]:
-    """Blocks of queries with their scores against the whole pool."""
+    """Yield blocks of queries with their scores against the whole pool."""
     for block in _blocks(len(queries), len(group)):
         if isinstance(queries, np.ndarray) and isinstance(distinct, np.ndarray):
             scores = exact_scores(torch.from_numpy(queries[block]), torch.from_numpy(distinct)).numpy()
         else:
             scores = queries.take(np.arange(block.start, block.stop)).similarity(distinct)
-        yield block, scores[:, group]
+        yield block, scores[:, group]  # a column for each candidate again
 
 
 def first_is_gold(
@@ -193,10 +200,10 @@ def first_is_gold(
     """1 where the nearest candidate is the gold one, else 0: the items of accuracy at 1.
 
     Args:
-        scores: of `nearest`, k at least 2 where the pool has as many.
-        indices: of `nearest`.
+        scores: from `nearest`, with k of at least 2 if the pool has as many.
+        indices: from `nearest`.
         gold: index of the right candidate.
-        ties: `lowest` trusts the order of `nearest`; under `worst` an equal runner-up makes an error.
+        ties: `lowest` keeps the order of `nearest`; with `worst` a runner-up of equal score makes an error.
     """
     right = indices[:, 0] == gold
     if ties == "worst" and scores.shape[1] > 1:
@@ -219,10 +226,10 @@ def gold_ranks(
 
     Args:
         queries: one query per row, of any norm; or a late interaction.
-        pool: one candidate per row, of any norm; or one of the same class.
-        gold: indices of the right candidates, -1 where a query has fewer; its rank is then 0.
-        ties: `lowest`: candidates of equal score rank by index; `worst`: gold ones rank behind their equals.
-        skip: for each query the index of a candidate that does not count.
+        pool: one candidate per row, of any norm; or a late interaction of the same class.
+        gold: indices of the right candidates, padded with -1, whose rank is 0.
+        ties: `lowest`: candidates of equal score rank by index; `worst`: gold candidates rank behind their equals.
+        skip: for each query the index of a candidate that is left out.
 
     Raises:
         EncoderError: if a row is not finite.
@@ -241,29 +248,31 @@ def gold_ranks(
 def _ranks(
     scores: Float32[np.ndarray, "queries pool"], gold: Int[np.ndarray, "queries golds"], ties: Ties
 ) -> Int[np.ndarray, "queries golds"]:
-    own = np.where(gold >= 0, np.take_along_axis(scores, np.maximum(gold, 0), axis=1), np.nan)
+    """Ranks of one block: 1 + candidates of higher score + equal candidates that the tie rule puts first."""
+    # NaN compares unequal to everything: padded gold candidates match no score.
+    gold_scores = np.where(gold >= 0, np.take_along_axis(scores, np.maximum(gold, 0), axis=1), np.nan)
     ranks = np.empty(gold.shape, dtype=np.int64)
-    for column in range(gold.shape[1]):
-        score, place = own[:, column, None], gold[:, column, None]
+    for column in range(gold.shape[1]):  # one gold candidate of every query at a time
+        score, place = gold_scores[:, column, None], gold[:, column, None]
         ahead = np.count_nonzero(scores > score, axis=1)
         equal = scores == score
         if ties == "lowest":
             equal &= np.arange(scores.shape[1]) < place
             behind = np.count_nonzero(equal, axis=1)
-        else:  # behind every equal candidate that is not gold, and behind equal gold ones of lower index
-            later = (own == score) & (gold >= place)
+        else:  # behind equal candidates that are not gold, and behind equal gold candidates of lower index
+            later = (gold_scores == score) & (gold >= place)
             behind = np.count_nonzero(equal, axis=1) - np.count_nonzero(later, axis=1)
         ranks[:, column] = 1 + ahead + behind
     return ranks
 
 
 def average_precision(ranks: Int[np.ndarray, "queries golds"]) -> Float[np.ndarray, " queries"]:
-    """Mean over a query's gold candidates of the precision at their ranks: the items of MAP.
+    """Average precision of each query, the mean precision at the ranks of its gold candidates: the items of MAP.
 
     Manning, Raghavan and Schuetze 2008, section 8.4, https://nlp.stanford.edu/IR-book/.
 
     Args:
-        ranks: of `gold_ranks`; 0 stands for no candidate.
+        ranks: from `gold_ranks`; 0 stands for no candidate.
 
     Raises:
         ValueError: if a query has no gold candidate.

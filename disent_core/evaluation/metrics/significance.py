@@ -1,48 +1,49 @@
-"""Paired tests of many methods on the same items, all pairs at once, and Holm's correction."""
+"""Test all pairs of methods on the same items, and correct p values by Holm's method."""
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import bdtr, chdtrc, ndtr
 
-_RESOLVED = 10  # resamplings beyond 0 from which on their number tells the tail
+_RESOLVED = 10  # from this number of resamplings beyond 0 on, their count estimates the tail
 
 
 def mcnemar_exact(hits: Float[np.ndarray, "methods n"]) -> Float[np.ndarray, "methods methods"]:
-    """Two-sided p of every two methods: of the items that one alone has right, is either's share half?
+    """Two-sided p of every pair of methods by McNemar's exact test; 1 where both have the same items right.
 
-    McNemar 1947, https://doi.org/10.1007/BF02295996, with the binomial distribution itself; 1 where both
-    have the same items right.
+    McNemar 1947, https://doi.org/10.1007/BF02295996: of the items that only one method has right, each method should
+    have half (binomial distribution).
 
     Args:
-        hits: of each item, 1 where the method is right, 0 where it is not.
+        hits: for each item 1 if the method is right, else 0.
     """
-    both = hits @ hits.T
-    alone = np.diag(both)[:, None] - both  # right where the other is wrong
+    both = hits @ hits.T  # items that both methods have right
+    alone = np.diag(both)[:, None] - both  # items that the row's method has right and the column's has wrong
     discordant = alone + alone.T
     return np.minimum(2 * bdtr(np.minimum(alone, alone.T), discordant.astype(int), 0.5), 1.0)
 
 
 def mcnemar(items: Float[np.ndarray, "methods n"]) -> Float[np.ndarray, "methods methods"]:
-    """Two-sided p of every two methods from the score statistic (sum of d)^2 / sum of d^2, d their differences.
+    """Two-sided p of every pair of methods from the score statistic (sum of d)^2 / sum of d^2 of differences d.
 
-    With differences of -1, 0 and 1 it is McNemar's (b - c)^2 / (b + c); with mean scores over seeds the same
-    test of whether an item's difference is 0 on average. Chi-squared with one degree of freedom; 1 where all
-    items are the same. The p does not depend on the scale of the items: whole numbers keep the sums exact.
+    With differences of -1, 0 and 1 it is McNemar's (b - c)^2 / (b + c). With mean scores over seeds it is the same
+    test of whether the mean difference is 0. It is chi-squared with one degree of freedom; p is 1 if all items are
+    equal. The p does not depend on the scale of the items: whole numbers keep the sums exact.
 
     Args:
-        items: score of each item, in one scale for all methods.
+        items: score of each item, on one scale for all methods.
     """
     sums, squares = _differences(items)
-    is_odd = squares > 0
-    return np.where(is_odd, chdtrc(1, sums**2 / np.where(is_odd, squares, 1)), 1.0)
+    differs = squares > 0
+    return np.where(differs, chdtrc(1, sums**2 / np.where(differs, squares, 1)), 1.0)
 
 
 def mean_intervals(
     items: Float[np.ndarray, "methods n"], *, z: float
 ) -> tuple[Float[np.ndarray, "methods methods"], Float[np.ndarray, "methods methods"]]:
-    """Wald interval of every difference of means, from the variance of the items' differences.
+    """Wald interval of every difference of means, from the variance of the differences of items.
 
-    For one run it is that of paired proportions: Agresti 2013, Categorical Data Analysis, equation 11.2.
+    For single runs of hits and misses it is the interval of paired proportions (Agresti 2013, Categorical Data
+    Analysis, equation 11.2).
 
     Args:
         items: score of each item.
@@ -58,43 +59,44 @@ def mean_intervals(
 def _differences(
     items: Float[np.ndarray, "methods n"],
 ) -> tuple[Float[np.ndarray, "methods methods"], Float[np.ndarray, "methods methods"]]:
-    """Sum of the differences of every two methods, row less column, and of their squares."""
+    """Sums of the differences of every pair of methods, row minus column, and sums of their squares."""
     products, sums = items @ items.T, items.sum(axis=1)
-    own = np.diag(products)
-    return sums[:, None] - sums, own[:, None] + own - 2 * products
+    squares = np.diag(products)
+    # sum of (a - b)^2 = sum of a^2 + sum of b^2 - 2 sum of ab
+    return sums[:, None] - sums, squares[:, None] + squares - 2 * products
 
 
 def bootstrap_p(
     differences: Float[np.ndarray, "pairs samples"],
 ) -> tuple[Float[np.ndarray, " pairs"], Bool[np.ndarray, " pairs"]]:
-    """Two-sided p of each difference being 0, from its paired bootstrap; and whether it is extrapolated.
+    """Two-sided p of the hypothesis that a difference is 0, from its paired bootstrap; and whether it is extrapolated.
 
-    Twice the share of resamplings on the rarer side of 0, the observed one among them (the +1 of Davison and
-    Hinkley 1997, section 4.2.5), as the percentile interval has it. B resamplings know no p below 2 / (B + 1),
-    which no family of more than (B + 1) / 40 tests can pass Holm's correction with. So where fewer than 10 lie
-    beyond 0, p is that of a normal distribution of the resamplings' mean and deviation, if it is smaller.
+    p is twice the share of resamplings on the rarer side of 0, with the observed sample counted in (the +1 of Davison
+    and Hinkley 1997, section 4.2.5), consistent with the percentile interval. B resamplings give no p below
+    2 / (B + 1), with which no family of more than (B + 1) / 40 tests can pass Holm's correction. So if fewer than 10
+    resamplings lie beyond 0, a normal distribution with their mean and deviation gives p, if that is smaller.
 
     Args:
-        differences: of the statistic of two methods, on the same resamplings.
+        differences: of the statistics of two methods on the same resamplings, one row per pair.
     """
     samples = differences.shape[1]
     beyond = np.minimum((differences <= 0).sum(axis=1), (differences >= 0).sum(axis=1))
     counted = np.minimum(2 * (1 + beyond) / (samples + 1), 1.0)
     spread = differences.std(axis=1)
-    far = np.abs(differences.mean(axis=1)) / np.where(spread > 0, spread, 1)
-    normal = np.where(spread > 0, 2 * ndtr(-far), 1.0)
+    distance = np.abs(differences.mean(axis=1)) / np.where(spread > 0, spread, 1)
+    normal = np.where(spread > 0, 2 * ndtr(-distance), 1.0)
     is_normal = (beyond < _RESOLVED) & (normal < counted)
     return np.where(is_normal, normal, counted), is_normal
 
 
 def holm(p: Float[np.ndarray, " tests"]) -> Float[np.ndarray, " tests"]:
-    """p values of a family of tests, adjusted so that the chance of any false discovery is bounded by alpha.
+    """Adjust the p values of a family of tests so that alpha bounds the chance of any false discovery.
 
-    Holm 1979, https://www.jstor.org/stable/4615733: the k-th smallest of m is multiplied by m - k + 1, and none
-    is smaller than one before it.
+    Holm 1979, https://www.jstor.org/stable/4615733: the k-th smallest of m values is multiplied by m - k + 1, and no
+    value is smaller than the one before it.
     """
     order: Int[np.ndarray, " tests"] = np.argsort(p, kind="stable")
     adjusted = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
-    out = np.empty_like(p)
-    out[order] = np.minimum(adjusted, 1.0)
-    return out
+    p_holm = np.empty_like(p)
+    p_holm[order] = np.minimum(adjusted, 1.0)
+    return p_holm

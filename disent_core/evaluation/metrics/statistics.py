@@ -1,7 +1,7 @@
-"""Statistics of items: correlations, and F1, precision and recall from counts.
+"""Compute statistics of weighted items: correlations, and F1, precision and recall from counts.
 
-Each takes how often every item is there, so that a resampling of the items is a row of weights and all
-resamplings are a few matrix products, or for ranks a cumulative sum, where sorting each would be slow.
+The weight of an item is the number of times that it occurs. So a resampling of the items is a row of weights, and all
+resamplings cost a few matrix products, or for ranks a cumulative sum instead of a sort each.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,22 +12,22 @@ from jaxtyping import Bool, Float
 
 from disent_core.evaluation.measurement import Statistic, mean_of_items
 
-_Of = Callable[[np.ndarray, np.ndarray], np.ndarray]
-_SPREAD = 1e-12  # of the second moment: a variance below it is rounding
+_OfWeights = Callable[[np.ndarray, np.ndarray], np.ndarray]
+_SPREAD = 1e-12  # a variance below this share of the second moment is rounding error
 
 
 @dataclass(frozen=True)
 class WeightedStatistic:
-    """A `measurement.Statistic` of items, of which each may be there any number of times.
+    """A `measurement.Statistic` whose items may occur any number of times.
 
     Attributes:
-        of: from items `n columns` and weights `samples n`, all rows of equal sum, to values `samples`.
+        of: from items `n columns` and weights `samples n`, with rows of equal sum, to values `samples`.
     """
 
-    of: _Of
+    of: _OfWeights
 
     def __call__(self, samples: Float[np.ndarray, "samples n ..."]) -> Float[np.ndarray, " samples"]:
-        """The value of each sample, every item there once."""
+        """The value of each sample, in which every item has weight 1."""
         once = np.ones((1, samples.shape[1]))
         return np.concatenate([self.of(sample, once) for sample in samples])
 
@@ -36,6 +36,7 @@ class WeightedStatistic:
 def pearson(items: Float[np.ndarray, "n 2"], weights: Float[np.ndarray, "samples n"]) -> Float[np.ndarray, " samples"]:
     """Pearson's correlation of prediction and gold; 0 where one of them is constant."""
     x, y = (items - items.mean(axis=0)).T
+    # Five moments of all samples in one product: samples x n times n x 5.
     moments = weights @ np.stack([x, y, x * x, y * y, x * y], axis=1) / weights.sum(axis=1, keepdims=True)
     mean_x, mean_y, square_x, square_y, product = moments.T
     spread_x, spread_y = square_x - mean_x**2, square_y - mean_y**2
@@ -45,25 +46,25 @@ def pearson(items: Float[np.ndarray, "n 2"], weights: Float[np.ndarray, "samples
 
 @WeightedStatistic
 def spearman(items: Float[np.ndarray, "n 2"], weights: Float[np.ndarray, "samples n"]) -> Float[np.ndarray, " samples"]:
-    """Spearman's correlation of prediction and gold, Pearson's of their ranks; equal values share the mean rank.
+    """Spearman's correlation of prediction and gold: Pearson's of their ranks, where equal values share the mean rank.
 
-    0 where one of them is constant.
+    It is 0 where one of them is constant.
     """
-    weights = np.ascontiguousarray(weights.T)  # whole rows are gathered and added
+    weights = np.ascontiguousarray(weights.T)  # n x samples: `_mid_ranks` gathers and adds whole rows
     x, y = (_mid_ranks(column, weights) for column in items.T)
-    covariance, spread_x, spread_y = (np.einsum("ns,ns,ns->s", weights, *each) for each in ((x, y), (x, x), (y, y)))
+    covariance, spread_x, spread_y = (np.einsum("ns,ns,ns->s", weights, *ranks) for ranks in ((x, y), (x, x), (y, y)))
     return _ratio(covariance, spread_x * spread_y, (spread_x > 0) & (spread_y > 0))
 
 
 def _mid_ranks(
     column: Float[np.ndarray, " n"], weights: Float[np.ndarray, "n samples"]
 ) -> Float[np.ndarray, "n samples"]:
-    """Rank of each value in each sample, from the mean rank: the weight below it and half of its equals'."""
+    """Rank of each value in each sample, minus the mean rank: the weight of lower values plus half that of equals."""
     _, codes, copies = np.unique(column, return_inverse=True, return_counts=True)
     ranks = weights[np.argsort(codes, kind="stable")]
-    if len(copies) < len(codes):
+    if len(copies) < len(codes):  # add up the weights of equal values: one row per distinct value
         ranks = np.add.reduceat(ranks, np.cumsum(copies) - copies, axis=0)
-    half = ranks / 2
+    half = ranks / 2  # of the weight of the value itself
     np.cumsum(ranks, axis=0, out=ranks)
     ranks -= half + ranks[-1] / 2
     return ranks[codes]
@@ -79,7 +80,7 @@ def _ratio(
 
 @WeightedStatistic
 def f1(items: Float[np.ndarray, "n 3"], weights: Float[np.ndarray, "samples n"]) -> Float[np.ndarray, " samples"]:
-    """F1 from what is correct, predicted and gold in each item; 0 where nothing is."""
+    """F1 from the counts correct, predicted and gold of each item; 0 where all are 0."""
     correct, predicted, gold = (weights @ items).T
     return 2 * correct / np.maximum(predicted + gold, 1)
 
@@ -88,14 +89,14 @@ def f1(items: Float[np.ndarray, "n 3"], weights: Float[np.ndarray, "samples n"])
 def precision(
     items: Float[np.ndarray, "n 3"], weights: Float[np.ndarray, "samples n"]
 ) -> Float[np.ndarray, " samples"]:
-    """Share of what is predicted that is correct; 0 where nothing is predicted."""
+    """Share of the predicted that is correct; 0 where nothing is predicted."""
     correct, predicted, _ = (weights @ items).T
     return correct / np.maximum(predicted, 1)
 
 
 @WeightedStatistic
 def recall(items: Float[np.ndarray, "n 3"], weights: Float[np.ndarray, "samples n"]) -> Float[np.ndarray, " samples"]:
-    """Share of what is gold that is found; 0 where nothing is gold."""
+    """Share of the gold that is predicted correctly; 0 where nothing is gold."""
     correct, _, gold = (weights @ items).T
     return correct / np.maximum(gold, 1)
 
@@ -110,14 +111,14 @@ STATISTICS: Mapping[str, WeightedStatistic] = {
     "precision": precision,
     "recall": recall,
 }
-"""Of each metric whose items have several columns, by its name: how it is made again from its outcomes."""
+"""Statistic that recomputes a metric from its stored items (`outcomes`), by metric, if items have several columns."""
 
 
 def statistic_of(metric: str, columns: int) -> Statistic | None:
-    """From the stored items of a metric to its value; None where it is unknown.
+    """The statistic that recomputes a metric from its stored items; None if it is unknown.
 
     Args:
         metric: its name.
-        columns: values of each item: of one, every metric is the mean.
+        columns: values per item; with one value every metric is the mean.
     """
     return mean_of_items if columns == 1 else STATISTICS.get(metric)

@@ -1,4 +1,4 @@
-"""How well BIO tags agree with gold ones: token micro-F1, and F1 of strict spans."""
+"""Count how well predicted BIO tags agree with gold tags: by token, and by span."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from typing import Literal
 from disent_core.corpora.annotation import OUTSIDE, Slot, tagged_slots
 
 Tags = Sequence[Sequence[str]]
-"""Tags of every word of every sentence."""
+"""A tag for every word of every sentence."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Counts over all sentences; every ratio is 0 to 1, and 0 where it would be 0 / 0."""
+    """Counts over all sentences; ratios are 0 to 1, and 0 where they would be 0 / 0."""
 
     correct: int
     predicted: int
@@ -20,56 +20,60 @@ class Agreement:
 
     @property
     def precision(self) -> float:
-        """Share of what is predicted that is correct."""
+        """Share of the predicted that is correct."""
         return self.correct / self.predicted if self.predicted else 0.0
 
     @property
     def recall(self) -> float:
-        """Share of what is gold that is found."""
+        """Share of the gold that is predicted correctly."""
         return self.correct / self.gold if self.gold else 0.0
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of both."""
+        """Harmonic mean of precision and recall."""
         return 2 * self.correct / (self.predicted + self.gold) if self.predicted + self.gold else 0.0
 
 
 def token_agreement(gold: Tags, predicted: Tags, *, tags: Literal["bio", "type"] = "bio") -> Agreement:
-    """Words that have a slot, O left out; `bio` tells B- from I-, `type` does not.
+    """Count words that have a slot (no O); `bio` distinguishes B- from I-, `type` does not.
 
     Raises:
-        ValueError: if a sentence does not have as many tags as its gold has.
+        ValueError: if a sentence has not as many predicted tags as gold tags.
     """
-    correct = found = wanted = 0
-    for own, guess in _sentences(gold, predicted):
-        for right, said in zip(own, guess, strict=True):
-            correct += right != OUTSIDE and _kind(right, tags) == _kind(said, tags)
-            found += said != OUTSIDE
-            wanted += right != OUTSIDE
-    return Agreement(correct, found, wanted)
+    correct = predicted_count = gold_count = 0
+    for gold_tags, predicted_tags in _sentences(gold, predicted):
+        for gold_tag, predicted_tag in zip(gold_tags, predicted_tags, strict=True):
+            correct += gold_tag != OUTSIDE and _kind(gold_tag, tags) == _kind(predicted_tag, tags)
+            predicted_count += predicted_tag != OUTSIDE
+            gold_count += gold_tag != OUTSIDE
+    return Agreement(correct, predicted_count, gold_count)
 
 
 def span_agreement(gold: Tags, predicted: Tags, *, spans: Literal["lenient", "strict"] = "lenient") -> Agreement:
-    """Slots of equal type, start and end.
+    """Count slots of equal type, start and end.
 
-    With `lenient` they are what seqeval counts by default: an I- that continues nothing begins a slot. With `strict`
-    they are those of `opened_slots`.
+    `lenient` reads slots as seqeval does by default: an I- that continues nothing opens a slot. `strict` reads them
+    by `opened_slots`.
 
     Raises:
-        ValueError: if a sentence does not have as many tags as its gold has.
+        ValueError: if a sentence has not as many predicted tags as gold tags.
     """
     read = tagged_slots if spans == "lenient" else opened_slots
-    correct = found = wanted = 0
-    for own, guess in _sentences(gold, predicted):
-        right, said = set(read(own)), set(read(guess))
-        correct, found, wanted = correct + len(right & said), found + len(said), wanted + len(right)
-    return Agreement(correct, found, wanted)
+    correct = predicted_count = gold_count = 0
+    for gold_tags, predicted_tags in _sentences(gold, predicted):
+        gold_spans, predicted_spans = set(read(gold_tags)), set(read(predicted_tags))
+        correct, predicted_count, gold_count = (
+            correct + len(gold_spans & predicted_spans),
+            predicted_count + len(predicted_spans),
+            gold_count + len(gold_spans),
+        )
+    return Agreement(correct, predicted_count, gold_count)
 
 
 def opened_slots(tags: Sequence[str]) -> list[Slot]:
-    """Spans of tokens that a B- opens and every I- behind it continues, of whatever type.
+    """Spans of tokens that a B- opens and that every following I- continues, of whatever type.
 
-    As xSID's `nluEval.py` reads them, but that a span that ends one token before the sentence does keeps its end.
+    xSID's `nluEval.py` reads them so, except that here a span that ends one token before the sentence keeps its end.
     """
     slots: list[Slot] = []
     for position, tag in enumerate(tags):
@@ -88,7 +92,9 @@ def _kind(tag: str, tags: Literal["bio", "type"]) -> str:
 def _sentences(gold: Tags, predicted: Tags) -> list[tuple[Sequence[str], Sequence[str]]]:
     if len(gold) != len(predicted):
         raise ValueError(f"{len(gold)} sentences have gold tags and {len(predicted)} predicted ones")
-    for index, (own, guess) in enumerate(zip(gold, predicted, strict=True)):
-        if len(own) != len(guess):
-            raise ValueError(f"sentence {index} has {len(own)} gold tags and {len(guess)} predicted ones")
+    for index, (gold_tags, predicted_tags) in enumerate(zip(gold, predicted, strict=True)):
+        if len(gold_tags) != len(predicted_tags):
+            raise ValueError(
+                f"sentence {index} has {len(gold_tags)} gold tags and {len(predicted_tags)} predicted ones"
+            )
     return list(zip(gold, predicted, strict=True))

@@ -1,11 +1,11 @@
-"""Mine translations out of two lists of sentences of which only some have a partner, as BUCC asks.
+"""Mine translation pairs from two lists of sentences of which only some have a partner, as in BUCC.
 
-Artetxe and Schwenk 2019, https://aclanthology.org/P19-1309: a pair is scored by the ratio of its cosine to the mean
-cosine of both sentences with their k nearest neighbours on the other side, and mined where the ratio reaches a
-threshold, tuned for F1 on dev. A bitext has a partner for every sentence, so it is made a mining problem: by a hash
-of its id a pair loses its source (one in three) or its target (one in three), whose partner is then a distractor.
-Equal texts are one sentence; gold are all pairs of the bitext of which both sentences are there. The lists are those
-of the split `test`, whatever the split of the other tasks.
+Artetxe and Schwenk 2019, https://aclanthology.org/P19-1309: the score of a pair is the ratio of its cosine to the mean
+cosine of both sentences with their k nearest neighbours on the other side. A pair is mined if its ratio reaches a
+threshold, which is tuned for F1 on dev. In a bitext every sentence has a partner. To make it a mining problem, a hash
+of its id removes the source of one pair in three and the target of another third; what remains of these pairs are
+distractors. Equal texts count as one sentence. All pairs of the bitext of which both sentences remain are gold. The
+lists are those of the split `test`, whatever the split of the other tasks.
 """
 
 import hashlib
@@ -28,13 +28,13 @@ NAME = "bitext_mining"
 TUNED_ON, MEASURED_ON = "dev", "test"
 
 Pairs = set[tuple[int, int]]
-"""Places of a source and a target."""
+"""Index of a source and index of a target."""
 Retrieval = Literal["max", "intersection"]
 
 
 @dataclass(frozen=True)
 class Mined:
-    """Pairs of which no sentence is in two, the best first."""
+    """Pairs by falling margin; no sentence is in two of them."""
 
     pairs: list[tuple[int, int]]
     margins: Float[np.ndarray, " pairs"]
@@ -57,8 +57,8 @@ class MiningProblem(Problem):
     retrieval: Retrieval
 
     def score(self, matrices: Mapping[str, Embedded]) -> list[Measurement]:
-        """F1, precision and recall on test, whose items are its sources, and the threshold."""
-        tuned, found = (
+        """Return F1, precision and recall on test, with its sources as items, and the threshold."""
+        mined_dev, mined = (
             mine(
                 matrices[f"{split} source"],
                 matrices[f"{split} target"],
@@ -67,10 +67,10 @@ class MiningProblem(Problem):
             )
             for split in (TUNED_ON, MEASURED_ON)
         )
-        threshold = best_threshold(tuned, self.gold[TUNED_ON])
+        threshold = best_threshold(mined_dev, self.gold[TUNED_ON])
         sources = len(self.texts[f"{MEASURED_ON} source"])
-        taken = [pair for pair, margin in zip(found.pairs, found.margins, strict=True) if margin >= threshold]
-        items = _counts(taken, self.gold[MEASURED_ON], sources)
+        pairs = [pair for pair, margin in zip(mined.pairs, mined.margins, strict=True) if margin >= threshold]
+        items = _counts(pairs, self.gold[MEASURED_ON], sources)
         return [
             measured("f1", items, statistic=f1),
             measured("precision", items, statistic=precision),
@@ -80,7 +80,7 @@ class MiningProblem(Problem):
 
 
 def _counts(mined: list[tuple[int, int]], gold: Pairs, sources: int) -> Float[np.ndarray, "sources counts"]:
-    """What is correct, predicted and gold of each source."""
+    """Correct, predicted and gold pairs of each source."""
     counts = np.zeros((sources, 3))
     for pair in mined:
         counts[pair[0]] += (pair in gold, 1, 0)
@@ -93,14 +93,14 @@ def _counts(mined: list[tuple[int, int]], gold: Pairs, sources: int) -> Float[np
 
 
 def mine(source: Embedded, target: Embedded, *, neighbours: int, retrieval: Retrieval) -> Mined:
-    """The best pairs by the ratio margin, equation 2 of the paper with `a / b`.
+    """Mine the best pairs by the ratio margin, equation 2 of the paper with `a / b`.
 
     Args:
-        source: one sentence a row.
-        target: one sentence a row.
-        neighbours: k nearest ones of each sentence, over which the best partner is sought and the mean is taken.
-        retrieval: `max`: the best partners of sources and of targets, the highest margin first, each sentence in
-            one pair at most; `intersection`: pairs whose sentences are each other's best partner.
+        source: one sentence per row.
+        target: one sentence per row.
+        neighbours: k, the nearest neighbours of each sentence that give its best partner and its mean cosine.
+        retrieval: `max`: the best partners of sources and of targets, highest margin first, with each sentence in at
+            most one pair; `intersection`: pairs whose sentences are each other's best partner.
 
     Raises:
         EncoderError: if a row is not finite.
@@ -121,40 +121,41 @@ def mine(source: Embedded, target: Embedded, *, neighbours: int, retrieval: Retr
 def _best_partners(
     scores: Float[np.ndarray, "n k"],
     indices: Int[np.ndarray, "n k"],
-    own: Float[np.ndarray, " n"],
-    other: Float[np.ndarray, " m"],
+    own_means: Float[np.ndarray, " n"],
+    other_means: Float[np.ndarray, " m"],
 ) -> tuple[Int[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-    """The neighbour of the highest margin, and that margin; -inf where the neighbours' cosines are not positive."""
-    means = (own[:, None] + other[indices]) / 2
+    """The neighbour with the highest margin, and that margin; -inf if the mean cosine is not positive."""
+    means = (own_means[:, None] + other_means[indices]) / 2
     margins = np.where(means > 0, scores / np.where(means > 0, means, 1), -np.inf)
-    best = margins.argmax(axis=1)[:, None]
-    return np.take_along_axis(indices, best, 1)[:, 0], np.take_along_axis(margins, best, 1)[:, 0]
+    best_places = margins.argmax(axis=1)[:, None]
+    return np.take_along_axis(indices, best_places, 1)[:, 0], np.take_along_axis(margins, best_places, 1)[:, 0]
 
 
 def _distinct(pairs: Int[np.ndarray, "n 2"], margins: Float[np.ndarray, " n"]) -> Mined:
-    """Pairs by falling margin, without those of which a sentence is in a better one."""
-    sources, targets, kept = set(), set(), []
+    """Pairs by falling margin, without those that share a sentence with a better pair."""
+    sources, targets, kept_places = set(), set(), []
     for place in np.argsort(-margins, kind="stable").tolist():
         source, target = pairs[place].tolist()
         if np.isfinite(margins[place]) and source not in sources and target not in targets:
             sources.add(source)
             targets.add(target)
-            kept.append(place)
-    return Mined([(source, target) for source, target in pairs[kept].tolist()], margins[kept])
+            kept_places.append(place)
+    return Mined([(source, target) for source, target in pairs[kept_places].tolist()], margins[kept_places])
 
 
 def best_threshold(mined: Mined, gold: Pairs) -> float:
-    """Margin above which F1 is highest, half way to the next pair's; 1 where nothing is mined.
+    """Margin above which F1 is highest, half way to the next pair's margin; 1 if nothing is mined.
 
-    As BUCC's own script tunes it; pairs of equal margin are taken together. Of equal F1 the highest threshold.
+    BUCC's script tunes it so. Pairs of equal margin are taken together; of equal F1 the highest threshold is chosen.
     """
     if not mined.pairs:
         return 1.0
     correct = np.cumsum([pair in gold for pair in mined.pairs])
-    found = 2 * correct / (np.arange(1, len(correct) + 1) + len(gold))
+    # F1 of the n best pairs, for n = 1, 2, ...; a cut between pairs of equal margin is not allowed.
+    f1_at = 2 * correct / (np.arange(1, len(correct) + 1) + len(gold))
     below = np.append(mined.margins[1:], mined.margins[-1])
     is_cut = np.append(mined.margins[1:] < mined.margins[:-1], True)
-    cut = int(np.argmax(np.where(is_cut, found, -1)))
+    cut = int(np.argmax(np.where(is_cut, f1_at, -1)))
     return float((mined.margins[cut] + below[cut]) / 2)
 
 
@@ -162,7 +163,7 @@ def best_threshold(mined: Mined, gold: Pairs) -> float:
 
 
 def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
-    """The problem of one pair; none where dev or test has no pair to be found."""
+    """Return the problem of one pair; none if dev or test has no gold pair."""
     texts, gold = {}, {}
     for split in (TUNED_ON, MEASURED_ON):
         source, target, gold[split] = _lists(inputs, sentence_pairs(inputs, split))
@@ -193,7 +194,7 @@ def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
 
 
 def _lists(inputs: Inputs, pairs: pa.Table) -> tuple[Texts, Texts, Pairs]:
-    """Distinct sources and targets that are left, and the pairs of which both are."""
+    """Distinct sources and targets that remain, and the gold pairs among them."""
     lost = pl.Series([lost_side(pair_id) for pair_id in pairs["pair_id"].to_pylist()], dtype=pl.Int64)
     rows = pl.DataFrame(pairs.select(["source", "target", "source_key", "target_key"]))
     source, target = (
@@ -212,7 +213,7 @@ def _lists(inputs: Inputs, pairs: pa.Table) -> tuple[Texts, Texts, Pairs]:
 
 
 def lost_side(pair_id: str) -> int:
-    """What a pair loses by the hash of its id: 0 the source, 1 the target, 2 nothing; each a third of all ids."""
+    """Side that a pair loses, by a hash of its id: 0 source, 1 target, 2 none; each for a third of all ids."""
     return int.from_bytes(hashlib.sha256(pair_id.encode()).digest()[:8], "big") % 3
 
 

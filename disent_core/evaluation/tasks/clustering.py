@@ -1,9 +1,9 @@
-"""How well labels are clusters of an embedding: silhouettes by cosine and by Euclidean distance.
+"""Measure how well labels are clusters of an embedding: silhouettes by cosine and by Euclidean distance.
 
-Rousseeuw 1987, https://doi.org/10.1016/0377-0427(87)90125-7: with a the mean distance to the others of one's own
-label and b that to the nearest other label, (b - a) / max(a, b), from -1 to 1; 0 for the only item of a label. In
-one language the labels are the intents; of a pair they are the languages: a meaning should not tell them apart.
-Its interval resamples the silhouettes themselves, not the clusters.
+Rousseeuw 1987, https://doi.org/10.1016/0377-0427(87)90125-7: the silhouette of an item is (b - a) / max(a, b), from -1
+to 1, where a is the mean distance to the other items of its label and b that to the items of the nearest other label.
+It is 0 for the only item of a label. In one language the labels are the intents. For a pair they are the languages,
+which a meaning embedding should not separate. The interval resamples the silhouettes, not the clusters.
 """
 
 from collections.abc import Mapping
@@ -20,17 +20,17 @@ from disent_core.evaluation.metrics.ranking import check_finite, unit_rows
 from disent_core.evaluation.tasks.parallel import utterance_texts
 
 NAME = "clustering"
-_BLOCK = 1024  # rows and columns of the distances that are held at once: 8 MB
+_BLOCK = 1024  # rows and columns of the distance block in memory: 8 MB
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ClusterProblem(Problem):
-    """Texts by language; `labels` are those of all of them, in the order of the roles."""
+    """Texts by language, with the `labels` of all texts in the order of the roles."""
 
     labels: np.ndarray
 
     def score(self, matrices: Mapping[str, Float[np.ndarray, "texts dim"]]) -> list[Measurement]:
-        """Mean silhouettes.
+        """Return the mean silhouettes.
 
         Raises:
             EncoderError: if a row is not finite.
@@ -46,53 +46,62 @@ class ClusterProblem(Problem):
 def silhouettes(sums: Float64[np.ndarray, "n labels"], codes: Int[np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:
     """Silhouette of each item from the sum of its distances to the items of each label."""
     sizes, places = np.bincount(codes), np.arange(len(codes))
-    own = sums[places, codes] / np.maximum(sizes[codes] - 1, 1)
-    others = sums / sizes
-    others[places, codes] = np.inf
-    nearest = others.min(axis=1)
-    widest = np.maximum(own, nearest)
+    # Mean distance to the other items of the same label, and to the items of each other label.
+    within = sums[places, codes] / np.maximum(sizes[codes] - 1, 1)
+    between = sums / sizes
+    between[places, codes] = np.inf
+    nearest = between.min(axis=1)
+    widest = np.maximum(within, nearest)
     is_defined = (sizes[codes] > 1) & (widest > 0)
-    return np.where(is_defined, (nearest - own) / np.where(is_defined, widest, 1), 0)
+    return np.where(is_defined, (nearest - within) / np.where(is_defined, widest, 1), 0)
 
 
 def cosine_sums(rows: Float[np.ndarray, "n dim"], codes: Int[np.ndarray, " n"]) -> Float64[np.ndarray, "n labels"]:
-    """Sum of each row's cosine distances to the rows of each label: linear in their sum, so n x n is never made."""
+    """Sum of each row's cosine distances to the rows of each label, without an n x n matrix: cosine is linear."""
     unit = unit_rows(rows, "embedding").astype(float)
     sums = np.bincount(codes) - unit @ (_indicator(codes).T @ unit).T
-    sums[np.arange(len(codes)), codes] -= 1 - np.einsum("nd,nd->n", unit, unit)  # a row is at distance 0 of itself
+    sums[np.arange(len(codes)), codes] -= 1 - np.einsum("nd,nd->n", unit, unit)  # the distance of a row to itself is 0
     return np.maximum(sums, 0)
 
 
 def euclidean_sums(rows: Float[np.ndarray, "n dim"], codes: Int[np.ndarray, " n"]) -> Float64[np.ndarray, "n labels"]:
-    """Sum of each row's distances to the rows of each label, block by block and each distance once."""
+    """Sum of each row's distances to the rows of each label; blocks above the diagonal serve both sides."""
     check_finite(rows, "embedding")
-    centred = rows - rows.mean(axis=0, dtype=float)  # differences of small squares are exact to more digits
+    centred = rows - rows.mean(axis=0, dtype=float)  # smaller squares lose fewer digits in the difference below
     squares, members = np.einsum("nd,nd->n", centred, centred), _indicator(codes)
     sums = np.zeros(members.shape)
     starts = range(0, len(rows), _BLOCK)
-    for own in (slice(start, start + _BLOCK) for start in starts):
-        for other in (slice(start, start + _BLOCK) for start in starts if start >= own.start):
-            squared = squares[own, None] + squares[other] - 2 * (centred[own] @ centred[other].T)
-            if own == other:
+    for rows_block in (slice(start, start + _BLOCK) for start in starts):
+        for columns_block in (slice(start, start + _BLOCK) for start in starts if start >= rows_block.start):
+            # |x - y|^2 = |x|^2 + |y|^2 - 2 xy
+            squared = (
+                squares[rows_block, None]
+                + squares[columns_block]
+                - 2 * (centred[rows_block] @ centred[columns_block].T)
+            )
+            if rows_block == columns_block:
                 np.fill_diagonal(squared, 0)
             distances = np.sqrt(np.maximum(squared, 0))
-            sums[own] += distances @ members[other]
-            if own != other:
-                sums[other] += distances.T @ members[own]
+            sums[rows_block] += distances @ members[columns_block]
+            if rows_block != columns_block:
+                sums[columns_block] += distances.T @ members[rows_block]
     return sums
 
 
 def _indicator(codes: Int[np.ndarray, " n"]) -> Float64[np.ndarray, "n labels"]:
+    """One-hot labels."""
     return np.eye(codes.max() + 1)[codes]
 
 
 def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
-    """The problem of a language or a pair; none with fewer than two labels, or where no two items share one."""
+    """Return the problem of a language or pair; none if there are fewer than two labels or none has two items."""
     is_pair = len(inputs.languages) > 1
-    tables = [_of_split(inputs.tables["utterances", one], config.split, is_pair) for one in inputs.languages]
-    texts = {language: utterance_texts(language, each) for language, each in zip(inputs.languages, tables, strict=True)}
+    tables = [_of_split(inputs.tables["utterances", language], config.split, is_pair) for language in inputs.languages]
+    texts = {
+        language: utterance_texts(language, table) for language, table in zip(inputs.languages, tables, strict=True)
+    }
     if is_pair:
-        labels = np.repeat(inputs.languages, [len(each) for each in tables])
+        labels = np.repeat(inputs.languages, [len(table) for table in tables])
     else:
         labels = np.asarray(tables[0]["intent"].to_pylist(), dtype=str)
     if not 2 <= len(set(labels.tolist())) < len(labels):

@@ -1,9 +1,9 @@
-"""Find the original of a sentence some of whose words are in another language.
+"""Retrieve the original of a code-switched sentence, some of whose words are in another language.
 
-ORACLE's protocol: queries are code-switched sentences, candidates the originals of all of them, accuracy at 1 by
-strict id. `en-de` reads originals en, other language de, whichever of the two is that of the sentence whose words
-are replaced (`code_switching.replace`; it is the setting `switched`). `replaced_share` is the mean share of a
-sentence's words that are.
+ORACLE's protocol: queries are code-switched sentences, candidates are the originals of all of them, the metric is
+accuracy at 1 by strict id. `en-de` means that originals are en and the other language is de. The setting `switched`
+is the language of the sentence whose words are replaced (`code_switching.replace`), `replaced_share` the mean share of
+replaced words in a sentence.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ NAME = "code_switched_retrieval"
 
 
 def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
-    """The problem of one pair; none where the split has no code-switched sentences."""
+    """Return the problem of one pair; none if the split has no code-switched sentences."""
     table = "code_switched_pairs"
     pairs = inputs.tables.get((table, inputs.pair), SCHEMAS[table].empty_table())
     chosen = pl.DataFrame(pairs.filter(pc.field("split") == config.split))
@@ -27,7 +27,7 @@ def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
 
 
 def _problem(inputs: Inputs, config: EvaluationConfig, switched: str, original: str, pairs: pl.DataFrame) -> Problem:
-    """The problem of the sentences of which one language is switched and one is that of the original."""
+    """The problem of the sentences of one switched language and one original language."""
     (foreign,) = {*inputs.languages} - {original}
     ids = pairs["pair_id"].to_arrow()
     originals = Texts.of(original, pairs["original"].to_list())
@@ -51,4 +51,4 @@ TASK = Task(
     problems=problems,
     kinds=("translations", "bitext"),
 )
-"""Its table is there for pairs that have a word list."""
+"""Only pairs that have a word list have its table."""

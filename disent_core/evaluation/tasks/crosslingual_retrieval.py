@@ -1,8 +1,8 @@
-"""Find the translation: queries are the utterances of one language, candidates all those of the other.
+"""Retrieve the translation: queries are the utterances of one language, candidates those of the other.
 
-FMDA's protocol on MASSIVE: 2,974 test utterances of X, all 2,974 of Y, gold is the same id, accuracy at 1.
-Both directions are scored; `en-de` reads query en, pool de. Where the languages share some ids only, those are
-queries and candidates; where ids never tell translations there is no problem.
+FMDA's protocol on MASSIVE: 2,974 test utterances of X, all 2,974 of Y, the same id is gold, accuracy at 1. Both
+directions are scored; `en-de` has queries in en and the pool in de. If the languages share only some ids, these are
+queries and candidates; if equal ids are not translations, there is no problem.
 """
 
 import pyarrow as pa
@@ -15,10 +15,10 @@ NAME = "crosslingual_retrieval"
 
 
 def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
-    """One problem for each direction of the pair; none where the languages share no utterance of the split.
+    """Return one problem for each direction of the pair; none if the languages share no utterance of the split.
 
     Raises:
-        AlignmentError: if an id is there twice, or an utterance of a parallel corpus misses in one language.
+        AlignmentError: if an id occurs twice, or one language of a parallel corpus lacks an utterance.
     """
     where = f"{inputs.corpus} {inputs.pair} {config.split}"
     chosen = [_of_split(inputs.tables["utterances", language], config.split) for language in inputs.languages]

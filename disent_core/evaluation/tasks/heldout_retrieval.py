@@ -1,7 +1,7 @@
-"""Find the translation among the held-out pairs of the bitext that heads train on.
+"""Retrieve the translation among the held-out pairs of the bitext that heads train on.
 
-ORACLE's table 8. Its pairs are those of the split `test`, whatever the split of the other tasks: those of `dev`
-have chosen the epoch. Accuracy at 1 by strict id in both directions; `en-de` reads query en, pool de.
+This is ORACLE's table 8. The pairs are those of the split `test`, whatever the split of the other tasks, because `dev`
+has chosen the epoch. Accuracy at 1 by strict id in both directions; `en-de` has queries in en and the pool in de.
 """
 
 from dataclasses import replace
@@ -13,7 +13,7 @@ NAME = "heldout_retrieval"
 
 
 def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
-    """One problem for each direction of the pair; none where it has no test pairs."""
+    """Return one problem for each direction of the pair; none if it has no test pairs."""
     pairs, held_out = sentence_pairs(inputs, "test"), replace(config, split="test")
     return both_directions(pair_texts(inputs, pairs), pairs["pair_id"], held_out, task=NAME, dataset=inputs.corpus)
 

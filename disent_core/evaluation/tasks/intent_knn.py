@@ -1,9 +1,9 @@
-"""Nearest neighbour by intent, leaving the query out: is the nearest utterance one of the same intent?
+"""Classify intents by the nearest neighbour: has the nearest other utterance the same intent?
 
-EMU's protocol (Hirota et al. 2020): query is utterance i of language a, candidates are all utterances of
-language b but for i itself (and so but for its translation), accuracy at 1 over the intents, equal scores
-to the lowest index. `en-de` reads query en, candidates de; `en` is one language on both sides. Where languages
-share some ids only, every utterance is a query and a candidate all the same.
+EMU's protocol (Hirota et al. 2020): the query is utterance i of language a, candidates are all utterances of language
+b except i (itself or its translation), the metric is accuracy at 1 over the intents, ties go to the lowest index.
+`en-de` has queries in en and candidates in de; `en` is one language on both sides. If languages share only some ids,
+every utterance is still a query and a candidate.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ class IntentProblem(Problem):
     Attributes:
         intents: of the queries.
         pool_intents: of the candidates.
-        skip: the candidate that each query may not find, -1: it may find all.
+        skip: for each query the index of the candidate that is left out, -1 for none.
     """
 
     takes_late_interaction: ClassVar[bool] = True
@@ -41,19 +41,19 @@ class IntentProblem(Problem):
     skip: Int[np.ndarray, " queries"]
 
     def score(self, matrices: Mapping[str, Embedded]) -> list[Measurement]:
-        """Share of the queries whose nearest candidate has their intent."""
+        """Return the share of queries whose nearest candidate has their intent."""
         _, indices = nearest(matrices["query"], matrices["pool"], 1, skip=self.skip)
         return [measured("accuracy_at_1", (self.pool_intents[indices[:, 0]] == self.intents).astype(float))]
 
 
 def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
-    """One problem of a language, two of a pair; none where fewer than two utterances have an intent.
+    """Return one problem of a language, two of a pair; none if fewer than two utterances have an intent.
 
     Raises:
-        AlignmentError: if an id is there twice, or an utterance of a parallel corpus misses in one language.
+        AlignmentError: if an id occurs twice, or one language of a parallel corpus lacks an utterance.
     """
     where = f"{inputs.corpus} {'-'.join(inputs.languages)} {config.split}"
-    tables = [_with_intent(inputs.tables["utterances", one], config) for one in inputs.languages]
+    tables = [_with_intent(inputs.tables["utterances", language], config) for language in inputs.languages]
     shared = same_order(tables, where, inputs.parallel)
     if inputs.parallel == "all":
         tables = shared
@@ -67,12 +67,12 @@ def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
             dataset=inputs.corpus,
             evaluated_on="-".join(dict.fromkeys((queries.language, pool.language))),
             texts={"query": queries, "pool": pool},
-            intents=np.asarray(own["intent"]),
-            pool_intents=np.asarray(other["intent"]),
-            skip=_translations(own, other, shared[0]["utterance_id"]),
+            intents=np.asarray(query_table["intent"]),
+            pool_intents=np.asarray(pool_table["intent"]),
+            skip=_translations(query_table, pool_table, shared[0]["utterance_id"]),
             settings={"split": config.split},
         )
-        for (queries, own), (pool, other) in directions
+        for (queries, query_table), (pool, pool_table) in directions
     ]
 
 
@@ -81,12 +81,12 @@ def _with_intent(utterances: pa.Table, config: EvaluationConfig) -> pa.Table:
     return chosen.filter((pc.field("split") == config.split) & pc.field("intent").is_valid())
 
 
-def _translations(own: pa.Table, other: pa.Table, shared: pa.ChunkedArray) -> Int[np.ndarray, " queries"]:
-    """Row of `other` that is the same utterance as each row of `own`, -1 where none is."""
-    ids = own["utterance_id"]
-    rows = pc.index_in(ids, value_set=other["utterance_id"])
-    known = pc.if_else(pc.is_in(ids, value_set=shared), rows, None)
-    return pc.fill_null(known, -1).to_numpy().astype(np.int64)
+def _translations(query_table: pa.Table, pool_table: pa.Table, shared: pa.ChunkedArray) -> Int[np.ndarray, " queries"]:
+    """Row of `pool_table` that is the same utterance as each row of `query_table`, -1 where there is none."""
+    ids = query_table["utterance_id"]
+    rows = pc.index_in(ids, value_set=pool_table["utterance_id"])
+    shared_rows = pc.if_else(pc.is_in(ids, value_set=shared), rows, None)
+    return pc.fill_null(shared_rows, -1).to_numpy().astype(np.int64)
 
 
 TASK = Task(name=NAME, scope="both", tables=("utterances",), problems=problems)

@@ -1,6 +1,6 @@
-"""The intent of an utterance, as a linear probe reads it off an embedding.
+"""Predict the intent of an utterance from an embedding with a linear probe.
 
-The meaning embedding should know it; what the language embedding knows of it is meaning that has leaked.
+The meaning embedding should encode the intent. Where the language embedding does, meaning has leaked into it.
 """
 
 import numpy as np
@@ -15,11 +15,11 @@ NAME = "intent_probe"
 
 
 def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
-    """The problem of a language; none where fewer than two intents are there to learn, or none to be measured."""
+    """Return the problem of a language; none if fewer than two intents are to train on, or no text is to test."""
     (language,) = inputs.languages
     utterances: pa.Table = inputs.tables["utterances", language]
-    known = utterances.filter(pc.field("intent").is_valid())
-    parts = {part: known.filter(pc.field("split") == split) for part, split in probed_splits(config).items()}
+    with_intent = utterances.filter(pc.field("intent").is_valid())
+    parts = {part: with_intent.filter(pc.field("split") == split) for part, split in probed_splits(config).items()}
     if len(set(parts["train"]["intent"].to_pylist())) < 2 or not len(parts["test"]):
         return []
     return [

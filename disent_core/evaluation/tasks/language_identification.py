@@ -1,6 +1,6 @@
-"""The language of a text, as a linear probe reads it off an embedding.
+"""Predict the language of a text from an embedding with a linear probe.
 
-The language embedding should tell the languages of a pair apart, the meaning embedding should not.
+The language embedding should separate the languages of a pair, the meaning embedding should not.
 """
 
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ NAME = "language_identification"
 
 
 def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
-    """The problem of a pair of two languages; none where one has no texts to learn from or to be measured on."""
+    """Return the problem of a pair of two languages; none if one has no texts to train on or to test."""
     sides = {part: _sides(inputs, split) for part, split in probed_splits(config).items()}
-    if len(set(inputs.languages)) < 2 or not all(len(texts) for each in sides.values() for texts in each):
+    if len(set(inputs.languages)) < 2 or not all(len(texts) for both in sides.values() for texts in both):
         return []
-    roles = {f"{part} {texts.language}": texts for part, each in sides.items() for texts in each}
+    roles = {f"{part} {texts.language}": texts for part, both in sides.items() for texts in both}
     return [
         ProbeProblem(
             task=NAME,
@@ -34,7 +34,7 @@ def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
 
 
 def _sides(inputs: Inputs, split: str) -> Sequence[Texts]:
-    """Texts of the split in each language."""
+    """Texts of the split, by language."""
     if inputs.kind == "bitext":
         return pair_texts(inputs, sentence_pairs(inputs, split))
     tables = [inputs.tables["utterances", language] for language in inputs.languages]

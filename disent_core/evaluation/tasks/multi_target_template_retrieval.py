@@ -1,6 +1,6 @@
-"""Template retrieval with several targets a source (FMDA: 5), all of them gold; mean average precision.
+"""Retrieve utterances with the same template where each source has several gold targets (FMDA: 5), by MAP.
 
-Candidates are all targets of all sources that take part.
+Candidates are the targets of all sources that take part.
 """
 
 from disent_core.evaluation.contract import EvaluationConfig, Inputs, Problem, Task
@@ -10,7 +10,7 @@ NAME = "multi_target_template_retrieval"
 
 
 def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
-    """The problem of one language; none where no source of the split has targets enough."""
+    """Return the problem of one language; none if no source of the split has enough targets."""
     return template_problems(inputs, config, task=NAME, targets=config.multi_targets, metric="map")
 
 

@@ -1,6 +1,6 @@
-"""Tag the named entities of sentences, measured as slots are: TWOSL's protocol on MasakhaNER.
+"""Tag named entities in sentences, with the metrics of slot labelling: TWOSL's protocol on MasakhaNER.
 
-Adelani et al. 2021, https://doi.org/10.1162/tacl_a_00416, whose own figure is `seqeval_f1`.
+Adelani et al. 2021, https://doi.org/10.1162/tacl_a_00416, report `seqeval_f1`.
 """
 
 from disent_core.evaluation.contract import EvaluationConfig, Inputs, LabelProblem, Task
@@ -10,7 +10,7 @@ NAME = "ner"
 
 
 def problems(inputs: Inputs, config: EvaluationConfig) -> list[LabelProblem]:
-    """The problem of one language; none where no sentence of the split has an entity."""
+    """Return the problem of one language; none if no sentence of the split has an entity."""
     return tag_problems(inputs, config, task=NAME)
 
 

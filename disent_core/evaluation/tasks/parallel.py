@@ -1,4 +1,4 @@
-"""What is parallel: utterances of two languages by their ids, sentences of a pair by their row."""
+"""Align parallel texts: utterances of two languages by their ids, sentences of a pair by their row."""
 
 from collections.abc import Sequence
 from itertools import permutations
@@ -17,26 +17,26 @@ from disent_core.storage.schemas import SCHEMAS
 def same_order(
     tables: Sequence[pa.Table], where: str, parallel: Literal["all", "some", "none"] = "all"
 ) -> list[pa.Table]:
-    """Utterances of one or more languages, all in the order of the first.
+    """Bring the utterances of one or more languages into the order of the first.
 
     Args:
-        tables: of one language each, with the column `utterance_id`.
-        where: what errors begin with.
-        parallel: with `some` the ids that all tables share are kept, with `none` no row is.
+        tables: one per language, with the column `utterance_id`.
+        where: prefix of error messages.
+        parallel: `some` keeps the ids that all tables share, `none` keeps no row of several tables.
 
     Raises:
-        AlignmentError: if an id is there twice; with `all` if an utterance of one language is missing in another.
+        AlignmentError: if an id occurs twice; with `all` if a language lacks an utterance of another.
     """
     for table in tables:
         _require_distinct(table["utterance_id"], where)
     if parallel == "none" and len(tables) > 1:
         return [table.slice(0, 0) for table in tables]
     first = tables[0]
-    for other in tables[1:]:
+    for table in tables[1:]:
         if parallel == "all":
-            _require_equal(first["utterance_id"], other["utterance_id"], where)
-        first = first.filter(pc.is_in(first["utterance_id"], value_set=other["utterance_id"]))
-    return [first, *(each.take(pc.index_in(first["utterance_id"], each["utterance_id"])) for each in tables[1:])]
+            _require_equal(first["utterance_id"], table["utterance_id"], where)
+        first = first.filter(pc.is_in(first["utterance_id"], value_set=table["utterance_id"]))
+    return [first, *(table.take(pc.index_in(first["utterance_id"], table["utterance_id"])) for table in tables[1:])]
 
 
 def _require_distinct(ids: pa.ChunkedArray, where: str) -> None:
@@ -45,23 +45,23 @@ def _require_distinct(ids: pa.ChunkedArray, where: str) -> None:
 
 
 def _require_equal(left: pa.ChunkedArray, right: pa.ChunkedArray, where: str) -> None:
-    if odd := set(left.to_pylist()) ^ set(right.to_pylist()):
+    if unpaired := set(left.to_pylist()) ^ set(right.to_pylist()):
         raise AlignmentError(
-            f"{where}: {len(odd)} of {len(left) + len(right)} utterances have no partner, e.g. "
-            f"{sorted(odd)[:3]}. This task needs a corpus whose languages share their utterance ids"
+            f"{where}: {len(unpaired)} of {len(left) + len(right)} utterances have no partner, e.g. "
+            f"{sorted(unpaired)[:3]}. This task needs a corpus whose languages share their utterance ids"
         )
 
 
 def utterance_texts(language: str, utterances: pa.Table) -> Texts:
-    """Texts of rows of `utterances`."""
+    """Texts of the rows of `utterances`."""
     return Texts(language, utterances["text_key"].to_pylist(), utterances["text"].to_pylist())
 
 
 def sentence_pairs(inputs: Inputs, split: str) -> pa.Table:
-    """Rows of the pair in that split; none where the corpus is not one of sentence pairs.
+    """Rows of the pair in that split; none if the corpus does not consist of sentence pairs.
 
     Raises:
-        AlignmentError: if the id of a pair is there twice.
+        AlignmentError: if a pair id occurs twice.
     """
     pairs = inputs.tables.get(("sentence_pairs", inputs.pair), SCHEMAS["sentence_pairs"].empty_table())
     chosen = pairs.filter(pc.field("split") == split)
@@ -72,7 +72,7 @@ def sentence_pairs(inputs: Inputs, split: str) -> pa.Table:
 
 
 def pair_texts(inputs: Inputs, pairs: pa.Table) -> tuple[Texts, Texts]:
-    """Source and target texts of rows of `sentence_pairs`."""
+    """Source and target texts of the rows of `sentence_pairs`."""
     source, target = (
         Texts(language, pairs[f"{side}_key"].to_pylist(), pairs[side].to_pylist())
         for language, side in zip(inputs.languages, ("source", "target"), strict=True)
@@ -83,7 +83,7 @@ def pair_texts(inputs: Inputs, pairs: pa.Table) -> tuple[Texts, Texts]:
 def both_directions(
     sides: tuple[Texts, Texts], ids: pa.ChunkedArray, config: EvaluationConfig, *, task: str, dataset: str
 ) -> list[Problem]:
-    """Retrieval of each side's translations, row by row, in the other; none where there is no row."""
+    """Return a retrieval problem for each direction, where row i of both sides is a translation; none without rows."""
     if not len(ids):
         return []
     names, gold = ids.combine_chunks(), np.arange(len(ids))[:, None]

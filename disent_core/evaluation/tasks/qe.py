@@ -1,7 +1,7 @@
-"""Quality estimation: does the cosine of a sentence and its machine translation rise with the judged quality?
+"""Estimate translation quality: correlate the cosine of a sentence and its machine translation with judgements.
 
-WMT20's direct assessments (Specia et al. 2020, https://aclanthology.org/2020.wmt-1.79), which DREAM is measured on.
-The gold score `z_mean` is the official one, judgements standardised by judge; `mean` is that of the raw ones.
+The judgements are WMT20's direct assessments (Specia et al. 2020, https://aclanthology.org/2020.wmt-1.79), on which
+DREAM is evaluated. The official gold score `z_mean` standardises them by judge; `mean` is the mean raw score.
 """
 
 from disent_core.evaluation.contract import EvaluationConfig, Inputs, Problem, Task
@@ -9,11 +9,11 @@ from disent_core.evaluation.tasks.sts import correlation_problems
 
 NAME = "qe"
 GOLD = {"z_mean": "score", "mean": "mean_score"}
-"""Column of `sentence_pairs` by the name of the gold score."""
+"""Column of `sentence_pairs` by name of the gold score."""
 
 
 def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
-    """One problem for each gold score that the pairs have."""
+    """Return one problem for each gold score that the pairs have."""
     return [
         problem
         for gold, column in GOLD.items()

@@ -1,4 +1,4 @@
-"""A retrieval as a problem: queries, pool, gold candidates. What every task that retrieves builds on."""
+"""Make a problem of queries, a pool of candidates and the gold ones: the base of every retrieval task."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ class RetrievalProblem(Problem):
 
     Attributes:
         metric: `accuracy_at_1` (of the first gold candidate) or `map` (over all gold candidates).
-        query_ids: one for each query.
-        candidate_ids: one for each candidate.
-        gold: indices of the right candidates, -1 where a query has fewer.
-        skip: for each query the candidate that it may not find, None: it may find all.
+        query_ids: one per query.
+        candidate_ids: one per candidate.
+        gold: indices of the right candidates, padded with -1.
+        skip: for each query the index of a candidate that is left out; None: all candidates count.
         ties: see `EvaluationConfig`.
-        top_k: candidates a query in the ranking.
+        top_k: candidates per query in the ranking.
     """
 
     takes_late_interaction: ClassVar[bool] = True
@@ -38,7 +38,7 @@ class RetrievalProblem(Problem):
     top_k: int
 
     def score(self, matrices: Mapping[str, Embedded]) -> list[Measurement]:
-        """The metric over all queries, with the top of their rankings."""
+        """Return the metric over all queries, with the top of their rankings."""
         queries, pool = matrices["query"], matrices["pool"]
         scores, indices = nearest(queries, pool, max(self.top_k, 2), skip=self.skip)
         if self.metric == "map":
@@ -61,7 +61,7 @@ class RetrievalProblem(Problem):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pool:
-    """Candidates and the gold ones among them; `gold` and `skip` as in `RetrievalProblem`."""
+    """Candidates, with `gold` and `skip` as in `RetrievalProblem`."""
 
     texts: Texts
     ids: pa.Array
@@ -70,14 +70,14 @@ class Pool:
 
 
 def one_per_text(pool: Pool) -> Pool:
-    """The pool with the first candidate of each distinct text; gold candidates stand for their copies."""
+    """Keep the first candidate of each distinct text; it is gold if one of its copies was."""
     keys = np.asarray(pool.texts.keys)
     _, first, copy = np.unique(keys, return_index=True, return_inverse=True)
     kept = np.sort(first)
-    place = np.searchsorted(kept, first)[copy]  # of every candidate, among those kept
+    place = np.searchsorted(kept, first)[copy]  # for every candidate the place of its text among those kept
     gold = np.where(pool.gold >= 0, place[pool.gold], -1)
     gold = -np.sort(-gold, axis=1)
-    gold[:, 1:][gold[:, 1:] == gold[:, :-1]] = -1  # two gold candidates of one text are one
+    gold[:, 1:][gold[:, 1:] == gold[:, :-1]] = -1  # two gold candidates of one text become one
     texts = pool.texts.take(kept.tolist())
     skip = None if pool.skip is None else place[pool.skip]
     return Pool(texts=texts, ids=pool.ids.take(pa.array(kept)), gold=gold, skip=skip)
@@ -95,10 +95,10 @@ def retrieval_problem(
     metric: Literal["accuracy_at_1", "map"] = "accuracy_at_1",
     settings: Mapping[str, Setting] | None = None,
 ) -> RetrievalProblem:
-    """The problem under this config: its tie rule, its rule for equal texts, its settings.
+    """Return the problem with the rules for ties and equal texts of the configuration.
 
     Raises:
-        ValueError: if queries, ids and gold candidates are not of the same number.
+        ValueError: if the numbers of queries, ids and gold rows, or of candidates and their ids, differ.
     """
     sizes = {"queries": len(queries), "query ids": len(query_ids), "gold": len(pool.gold)}
     if len(set(sizes.values())) > 1 or len(pool.texts) != len(pool.ids):

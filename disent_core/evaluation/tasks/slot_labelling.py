@@ -1,9 +1,9 @@
-"""Tag the slots of sentences: F1 over words without O, and over spans that are read strictly or leniently.
+"""Tag the slots of sentences: F1 over words with a slot, and over spans that are read strictly or leniently.
 
-TWOSL's protocol (Razumovskaia et al. 2023): `micro_f1` counts the words whose tag, B- and I- told apart, is right.
-`span_f1` counts spans of equal type, start and end as xSID's evaluation reads them: only a B- opens one.
-`seqeval_f1` counts what seqeval does by default, where an I- that continues nothing opens one as well. All are over
-all sentences of the split.
+TWOSL's protocol (Razumovskaia et al. 2023): `micro_f1` counts words whose full tag (B- or I-, and type) is right.
+`span_f1` counts spans of equal type, start and end as xSID's evaluation reads them: only a B- opens a span.
+`seqeval_f1` reads spans as seqeval does by default: an I- that continues nothing opens one as well. All metrics are
+over all sentences of the split.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ AGREEMENTS: dict[str, Callable[[Tags, Tags], Agreement]] = {
     "span_f1": partial(span_agreement, spans="strict"),
     "seqeval_f1": partial(span_agreement, spans="lenient"),
 }
-"""What each metric counts."""
+"""Function that counts agreement, by metric."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -38,10 +38,10 @@ class SlotProblem(LabelProblem):
     gold: Sequence[Sequence[str]]
 
     def score(self, tags: Sequence[Sequence[str]]) -> list[Measurement]:
-        """The three measures of F1; sentences are the items of their intervals.
+        """Return the three F1 metrics; sentences are the items of their intervals.
 
         Raises:
-            ValueError: if there is not one tag for every word.
+            ValueError: if a word has no tag, or a tag no word.
         """
         return [
             measured(metric, _counts(agreement, self.gold, tags), statistic=f1)
@@ -50,18 +50,18 @@ class SlotProblem(LabelProblem):
 
 
 def _counts(agreement: Callable[[Tags, Tags], Agreement], gold: Tags, tags: Tags) -> Float[np.ndarray, "n counts"]:
-    """What is correct, predicted and gold in each sentence."""
-    found = [agreement([own], [guess]) for own, guess in zip(gold, tags, strict=True)]
-    return np.array([(each.correct, each.predicted, each.gold) for each in found], dtype=float)
+    """Correct, predicted and gold words or spans of each sentence."""
+    counts = [agreement([gold_tags], [predicted]) for gold_tags, predicted in zip(gold, tags, strict=True)]
+    return np.array([(count.correct, count.predicted, count.gold) for count in counts], dtype=float)
 
 
 def problems(inputs: Inputs, config: EvaluationConfig) -> list[LabelProblem]:
-    """The problem of one language; none where no sentence of the split has a slot."""
+    """Return the problem of one language; none if no sentence of the split has a slot."""
     return tag_problems(inputs, config, task=NAME)
 
 
 def tag_problems(inputs: Inputs, config: EvaluationConfig, *, task: str) -> list[LabelProblem]:
-    """The tags of `utterances`, whatever they mark; no problem where none is but O."""
+    """Return the problem of tagging `utterances`, whatever the tags mark; none if all tags are O."""
     (language,) = inputs.languages
     utterances: pa.Table = inputs.tables["utterances", language]
     chosen = utterances.filter(pc.field("split") == config.split)

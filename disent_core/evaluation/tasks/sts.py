@@ -1,8 +1,8 @@
-"""Semantic textual similarity: does the cosine of two sentences rise with the similarity that people gave them?
+"""Measure semantic textual similarity: correlate the cosine of two sentences with human similarity scores.
 
 SemEval-2017 task 1 (Cer et al. 2017, https://aclanthology.org/S17-2001): pairs of sentences of one language or of
-two, gold scores 0 to 5. DREAM reports Pearson's correlation, ORACLE Spearman's. Every embedding is measured: what
-the language embedding has of either is a leak. An embedding whose cosines are all the same has correlation 0.
+two, with gold scores of 0 to 5. DREAM reports Pearson's correlation, ORACLE Spearman's. All embeddings are measured:
+a correlation of the language embedding is leakage. An embedding whose cosines are all equal has correlation 0.
 """
 
 from collections.abc import Mapping
@@ -24,14 +24,14 @@ NAME = "sts"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CorrelationProblem(Problem):
-    """Texts by role `source` and `target`, row by row; `gold` is the score of each pair."""
+    """Texts by role `source` and `target`, row by row, with the `gold` score of each pair."""
 
     takes_late_interaction: ClassVar[bool] = True
 
     gold: Float[np.ndarray, " pairs"]
 
     def score(self, matrices: Mapping[str, Embedded]) -> list[Measurement]:
-        """Correlations of similarity and gold; pairs of both are the items."""
+        """Return the correlations of similarity and gold; pairs of both are the items."""
         items = np.stack([paired_similarity(matrices["source"], matrices["target"]), self.gold], axis=1)
         return [
             measured("pearson", items, statistic=pearson),
@@ -40,7 +40,7 @@ class CorrelationProblem(Problem):
 
 
 def paired_similarity(source: Embedded, target: Embedded) -> Float[np.ndarray, " pairs"]:
-    """Cosine of each row with that of the same place; of a late interaction its own score.
+    """Cosine of each source row with its target row; for a late interaction its own similarity.
 
     Raises:
         EncoderError: if a row is not finite.
@@ -55,21 +55,21 @@ def paired_similarity(source: Embedded, target: Embedded) -> Float[np.ndarray, "
 
 
 def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
-    """The problem of one pair; none where fewer than two pairs have a gold score."""
+    """Return the problem of one pair; none if fewer than two pairs have a gold score."""
     return correlation_problems(inputs, config, task=NAME, column="score")
 
 
 def correlation_problems(
     inputs: Inputs, config: EvaluationConfig, *, task: str, column: str, gold: str | None = None
 ) -> list[Problem]:
-    """Correlation with a column of `sentence_pairs`; rows without a value there are left out.
+    """Return the problem of correlation with a column of `sentence_pairs`; rows without a value are left out.
 
     Args:
         inputs: of one pair.
         config: whose split is read.
         task: its name.
         column: the gold score.
-        gold: its name in the settings, where a task has several.
+        gold: name of the gold score in the settings, if a task has several.
     """
     pairs = sentence_pairs(inputs, config.split)
     pairs = pairs.filter(pc.field(column).is_valid())

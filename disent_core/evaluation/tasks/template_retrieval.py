@@ -1,7 +1,7 @@
-"""Find the utterance with the same template: the query's own text with every slot value replaced.
+"""Retrieve the utterance with the same template: the text of the query with every slot value replaced.
 
-FMDA's protocol: query is the source text, candidates are the generated targets of all sources, gold is the
-query's own target, accuracy at 1. A query's id is `source_utterance_id`, a candidate's
+FMDA's protocol: the query is the source text, candidates are the generated targets of all sources, the target of the
+query is gold, the metric is accuracy at 1. The id of a query is `source_utterance_id`, that of a candidate
 `source_utterance_id#target_index`.
 """
 
@@ -20,7 +20,7 @@ NAME = "template_retrieval"
 
 
 def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
-    """The problem of one language; none where no source of the split has a target."""
+    """Return the problem of one language; none if no source of the split has a target."""
     return template_problems(inputs, config, task=NAME, targets=1, metric="accuracy_at_1")
 
 
@@ -32,12 +32,12 @@ def template_problems(
     targets: int,
     metric: Literal["accuracy_at_1", "map"],
 ) -> list[Problem]:
-    """Template retrieval with the first `targets` targets of each source.
+    """Return the problem of template retrieval with the first `targets` targets of each source.
 
-    Sources with fewer are left out, or have fewer gold candidates (`config.multi_target_few`).
+    Sources with fewer targets are left out, or have fewer gold candidates (`config.multi_target_few`).
 
     Raises:
-        TableError: if a source has one target index twice.
+        TableError: if a source has a target index twice.
     """
     (language,) = inputs.languages
     pairs = _pairs(inputs.tables["template_pairs", language], config, targets)
@@ -72,7 +72,7 @@ def template_problems(
 
 
 def _pairs(pairs: pa.Table, config: EvaluationConfig, targets: int) -> pa.Table:
-    """Rows of the split with the wanted targets, without sources that have too few of them."""
+    """Rows of the split with the first `targets` targets, without sources that have too few."""
     chosen = pairs.filter((pc.field("split") == config.split) & (pc.field("target_index") < targets))
     if config.multi_target_few == "fewer" or not chosen.num_rows:
         return chosen
@@ -81,20 +81,21 @@ def _pairs(pairs: pa.Table, config: EvaluationConfig, targets: int) -> pa.Table:
 
 
 def _codes(ids: pa.ChunkedArray) -> Int[np.ndarray, " rows"]:
-    """Number of each id, in order of first appearance."""
+    """Number ids in order of first appearance."""
     return ids.combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64)
 
 
 def _group(
     ids: pa.ChunkedArray, targets: int, where: str
 ) -> tuple[Int[np.ndarray, " rows"], Int[np.ndarray, "sources targets"]]:
-    """Number of the source of each row, and the rows of each source, -1 where it has fewer."""
+    """For each row the number of its source, and for each source its rows, padded with -1."""
     source = _codes(ids)
     counts = np.bincount(source)
     if counts.max() > targets:
         name = ids[int(np.argmax(counts[source] > targets))]
         raise TableError(f"{where}: source utterance {name} of template_pairs repeats a target index")
     order = np.argsort(source, kind="stable")
+    # Place of each row within its source: 0, 1, ... in the order of rows.
     place = np.arange(len(source)) - np.repeat(np.cumsum(counts) - counts, counts)
     gold = np.full((len(counts), targets), -1)
     gold[source[order], place] = order
@@ -102,7 +103,7 @@ def _group(
 
 
 def _with_sources(pool: Pool, queries: Texts, query_ids: pa.Array) -> Pool:
-    """The pool with every distinct source text added; a query may not find its own text."""
+    """Add every distinct source text to the pool; the text of the query itself is skipped."""
     _, first, copy = np.unique(np.asarray(queries.keys), return_index=True, return_inverse=True)
     return Pool(
         texts=pool.texts.then(queries.take(first.tolist())),
