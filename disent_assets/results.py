@@ -85,6 +85,14 @@ class Table:
         named = dict(zip(self.columns, row, strict=True))
         return [named[column].split()[0] for column in _METHODS if named.get(column)]
 
+    def with_missing(self, before: "Table") -> "Table":
+        """With the rows of `before` that are about other methods, as of earlier code: a run may have some methods only."""
+        if self.columns and self.columns != before.columns:
+            return self
+        measured = {tuple(self.methods(row)) for row in self.rows}
+        missing = [(*row[:-1], EARLIER) for row in before.rows if tuple(before.methods(row)) not in measured | {()}]
+        return Table(before.columns, (*self.rows, *missing))
+
     def stamped(self, code: Callable[[Sequence[str], str], str]) -> "Table":
         """With `code(methods, old)` as the last cell of each row; `old` is empty where there was none."""
         if not self.columns:
@@ -229,7 +237,8 @@ def _table(block: Block, project: Path, home: Path | None) -> tuple[Table, str]:
         today = block.code(config, methods)
         return today if today != EARLIER and all(map(is_fresh, methods or everything)) else EARLIER
 
-    return shown(query(workspace.warehouse, block.sql(project, config))).stamped(code), f"from {home}"
+    answer = shown(query(workspace.warehouse, block.sql(project, config))).stamped(code)
+    return answer.with_missing(block.table), f"from {home}"
 
 
 def _is_of_this_code(workspace: Workspace, encoder: str, method: str) -> bool:

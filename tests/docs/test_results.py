@@ -155,3 +155,15 @@ def test_figures_of_a_method_stand_in_one_row():
 def test_a_table_is_read_as_it_was_written():
     table = Table(("method", "value"), (("raw", ""), ("facet", "0.9")))
     assert Table.parse(f"prose\n\n{table.markdown}") == table
+
+
+def test_rows_of_methods_that_a_warehouse_lacks_are_kept_as_of_earlier_code():
+    before = Table(("method", "en-de", "code"), (("raw", "0.1", "aaaaaaaa"), ("emu", "0.2", "bbbbbbbb")))
+    written = Table(before.columns, (("raw", "0.3", "cccccccc"),))
+    assert written.with_missing(before).rows == (("raw", "0.3", "cccccccc"), ("emu", "0.2", EARLIER))
+
+
+def test_rows_of_other_columns_are_not_mixed():
+    before = Table(("method", "en-de", "code"), (("emu", "0.2", "bbbbbbbb"),))
+    written = Table(("method", "en-es", "code"), (("raw", "0.3", "cccccccc"),))
+    assert written.with_missing(before) == written
