@@ -86,7 +86,7 @@ class Table:
         return [named[column].split()[0] for column in _METHODS if named.get(column)]
 
     def with_missing(self, before: "Table") -> "Table":
-        """With the rows of `before` that are about other methods, as of earlier code: a run may have some methods only."""
+        """With the rows of `before` that are about other methods, as of earlier code: a run may have a few methods."""
         if self.columns and self.columns != before.columns:
             return self
         measured = {tuple(self.methods(row)) for row in self.rows}
