@@ -1,7 +1,7 @@
-"""The Dagster face of disent: one thin module per stage, no arithmetic."""
+"""The Dagster assets, the warehouse and the command line of disent: one thin module per stage, no arithmetic."""
 
 import os
 
-# Read by OpenMP when torch is loaded. Threads that wait by spinning make small steps up to 30 times slower
-# as soon as anything else runs on the same cores.
+# OpenMP reads it when torch is loaded. Threads that spin while they wait make small training steps up to 30 times
+# slower as soon as anything else runs on the same cores.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

@@ -1,6 +1,6 @@
-"""What a step tells the UI: data version, row counts, schema, pictures.
+"""Turn the results of steps into what the UI shows: data version, row counts, checks, pictures.
 
-What belongs here: how results are shown. What does not: how they are made.
+What belongs here: how results are shown. What does not: how they are computed.
 """
 
 import base64
@@ -25,14 +25,14 @@ _LESS_MEMORY = "Lower batch_size of the method (batch_tokens of the encoder), or
 
 @contextmanager
 def user_errors() -> Iterator[None]:
-    """Show an error about data, configuration or a full device as one message, without a traceback; never retry it."""
+    """Turn an error about data, configuration or a full device into one message without traceback, never retried."""
     try:
         yield
     except DisentError as error:
         raise dg.Failure(description=str(error), allow_retries=False) from error
     except torch.OutOfMemoryError as error:
-        said = f"out of GPU memory ({str(error).split('. ')[0]}). {_LESS_MEMORY}, or set device to 'cpu'"
-        raise dg.Failure(description=said, allow_retries=False) from error
+        description = f"out of GPU memory ({str(error).split('. ')[0]}). {_LESS_MEMORY}, or set device to 'cpu'"
+        raise dg.Failure(description=description, allow_retries=False) from error
     except MemoryError as error:
         raise dg.Failure(description=f"out of memory. {_LESS_MEMORY}", allow_retries=False) from error
 
@@ -40,7 +40,7 @@ def user_errors() -> Iterator[None]:
 def materialized(
     key: Sequence[str], result: StepResult, metadata: Mapping[str, Any] | None = None
 ) -> dg.MaterializeResult:
-    """What a step tells Dagster of its result; the data version is the content."""
+    """The result of a step as Dagster records it; the data version is the hash of the content."""
     if result.summary:
         dg.get_dagster_logger().info(result.summary)
     return dg.MaterializeResult(
@@ -52,40 +52,40 @@ def materialized(
             **result.figures,
             **(metadata or {}),
         },
-        check_results=[check_result(key, each) for each in result.checks],
+        check_results=[check_result(key, outcome) for outcome in result.checks],
     )
 
 
-def check_result(key: Sequence[str], of: CheckResult) -> dg.AssetCheckResult:
-    """The outcome of a check; only one that blocks is an error."""
+def check_result(key: Sequence[str], outcome: CheckResult) -> dg.AssetCheckResult:
+    """The outcome of a check as Dagster records it; a failed check is an error if it blocks, else a warning."""
     return dg.AssetCheckResult(
-        passed=of.passed,
-        check_name=of.check.name,
+        passed=outcome.passed,
+        check_name=outcome.check.name,
         asset_key=list(key),
-        severity=dg.AssetCheckSeverity.ERROR if of.check.blocking else dg.AssetCheckSeverity.WARN,
-        metadata=dict(of.figures),
+        severity=dg.AssetCheckSeverity.ERROR if outcome.check.blocking else dg.AssetCheckSeverity.WARN,
+        metadata=dict(outcome.figures),
     )
 
 
 def pictures(made_of: str, drawings: Mapping[Path, Callable[[], "Figure | None"]]) -> dict[str, dg.MetadataValue]:
-    """Pictures by the names of their files, drawn anew if they show anything but `made_of`.
+    """Pictures by the names of their files; a picture is drawn again unless its file was drawn from `made_of`.
 
-    A file says itself what it shows, so that a run that was killed between its results and their pictures leaves
-    none that is taken for new. Where there is nothing to draw no file is left.
+    The fingerprint `made_of` is stored in the file. So a run that was killed between its results and their pictures
+    leaves no outdated picture that passes for a new one. If there is nothing to draw, the file is removed.
     """
     shown = {}
     for path, draw in drawings.items():
         if verified(path) is None or png_made_of(path) != made_of:
-            drawn = draw()
-            if drawn is None:
+            figure = draw()
+            if figure is None:
                 remove_with_checksum(path)
                 continue
             with checksummed_path(path) as beside:
-                beside.write_bytes(png(drawn, made_of))
+                beside.write_bytes(png(figure, made_of))
         shown[path.stem] = picture(path)
     return shown
 
 
 def picture(path: Path) -> dg.MetadataValue:
-    """A PNG inside the page, which needs no file server."""
+    """A PNG file as Markdown that contains the image, so that the UI needs no file server."""
     return dg.MetadataValue.md(f"![{path.stem}](data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()})")

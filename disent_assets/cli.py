@@ -1,6 +1,6 @@
-"""The command line: the UI is the main face, this one is for scripts.
+"""The command line `disent`, for scripts; most users work in the UI.
 
-Exit code 0 on success, 1 on a failed run, 2 on a usage error.
+The exit code is 0 on success, 1 on a failed run, 2 on a usage error.
 """
 
 import logging
@@ -40,7 +40,7 @@ def main(context: click.Context, debug: bool) -> None:
 
 
 class _Printable(logging.Formatter):
-    """Log lines tell texts of corpora, which may hold what a terminal would obey."""
+    """Escapes control characters: log lines contain texts of corpora, which may have escape sequences for terminals."""
 
     def format(self, record: logging.LogRecord) -> str:
         return printable(super().format(record))
@@ -48,7 +48,7 @@ class _Printable(logging.Formatter):
 
 @contextmanager
 def _errors(context: click.Context) -> Iterator[None]:
-    """One clear line for an error about data or configuration; the traceback behind --debug."""
+    """Print an error about data or configuration as one line; with --debug, show the traceback."""
     try:
         yield
     except (DisentError, ValueError) as error:
@@ -63,9 +63,9 @@ def _errors(context: click.Context) -> Iterator[None]:
 @click.option("--partition", metavar="KEY", help="Only this language or pair, e.g. de or en-de.")
 @click.pass_context
 def materialize(context: click.Context, selection: str | None, partition: str | None) -> None:
-    """Run assets in this process; what is up to date is not computed again.
+    """Run assets in this process; assets that are up to date are not computed again.
 
-    SELECTION is Dagster's: 'group:heads', 'key:evaluation/*', '+key:warehouse/database'. Default: everything.
+    SELECTION is in Dagster's syntax: 'group:heads', 'key:evaluation/*', '+key:warehouse/database'. Default: everything.
     """
     with _errors(context):
         from disent_assets.definitions import build
@@ -92,12 +92,12 @@ def materialize(context: click.Context, selection: str | None, partition: str | 
 
 
 class _Progress:
-    """A bar over runs, with the library's own progress lines beneath it."""
+    """A progress bar over runs, with the log lines of the library beneath it."""
 
     def __init__(self, total: int) -> None:
         from tqdm import tqdm
 
-        shape = "{desc}: {n_fmt}/{total_fmt} runs [{elapsed}]"  # runs differ too much for a remaining time
+        shape = "{desc}: {n_fmt}/{total_fmt} runs [{elapsed}]"  # no remaining time, because runs differ too much
         self.bar = tqdm(total=total, file=sys.stderr, bar_format=shape)
         self.recomputed = self.reused = self.encoded = self.steps = 0
         self.handler = _BarHandler(self.bar)
@@ -114,27 +114,27 @@ class _Progress:
         self.bar.close()
 
     def begin(self, name: str) -> None:
-        """Name the run that starts."""
+        """Show the name of the run that starts."""
         self.bar.set_description(name)
 
     def end(self, result: "dg.ExecuteInProcessResult") -> None:
-        """Count what the run did."""
+        """Add the results of a run to the counts."""
         texts: dict[str, int] = {}
         for event in result.get_asset_materialization_events():
             metadata: dict[str, Any] = {key: value.value for key, value in event.materialization.metadata.items()}
             self.recomputed += bool(metadata.get("recomputed"))
             self.reused += not metadata.get("recomputed")
-            texts[event.node_name] = metadata.get("encoded", 0)  # vectors and states come of one pass
+            texts[event.node_name] = metadata.get("encoded", 0)  # vectors and states come from one forward pass
             self.steps += metadata.get("steps", 0)
         self.encoded += sum(texts.values())
         self.bar.update()
 
     def close(self) -> None:
-        """End the bar."""
+        """Close the bar."""
         self.bar.close()
 
     def summary(self, seconds: float) -> str:
-        """What all runs did."""
+        """The counts of all runs."""
         return (
             f"{self.recomputed} tables made, {self.reused} up to date; {self.encoded} texts encoded, "
             f"{self.steps} steps trained; {seconds:.1f} s"
@@ -151,7 +151,7 @@ class _BarHandler(logging.Handler):
 
 
 @main.command()
-@click.option("--all", "show_all", is_flag=True, help="Show every partition, also what is fresh.")
+@click.option("--all", "show_all", is_flag=True, help="Show every partition, fresh ones included.")
 @click.pass_context
 def status(context: click.Context, show_all: bool) -> None:
     """Show what is fresh, stale or missing, and why."""
@@ -176,21 +176,21 @@ _FORMATS = click.Choice(["table", "csv", "json", "markdown"])
 @click.option("--format", "style", type=_FORMATS, default="table", show_default=True)
 @click.pass_context
 def sql(context: click.Context, query: str, style: "Style") -> None:
-    """Query the warehouse, read-only. QUERY is SQL, or the path of a file with SQL."""
+    """Query the warehouse, read-only. QUERY is SQL, or the path of an SQL file."""
     with _errors(context):
         path = Path(query) if query.endswith(".sql") else None
         if path is not None and not path.is_file():
             raise ValueError(f"there is no file {path}")
-        _ask(path.read_text(encoding="utf-8") if path else query, style)
+        _print_answer(path.read_text(encoding="utf-8") if path else query, style)
 
 
 @main.command()
 @click.argument("task", required=False)
-@click.option("--all", "show_all", is_flag=True, help="Also embeddings that a task is not scored on, as leakage.")
+@click.option("--all", "show_all", is_flag=True, help="Also show embeddings that a task is not scored on, as leakage.")
 @click.option("--format", "style", type=_FORMATS, default="table", show_default=True)
 @click.pass_context
 def leaderboard(context: click.Context, task: str | None, show_all: bool, style: "Style") -> None:
-    """Show the leaderboard, of all tasks or of one; csv and json have every column."""
+    """Show the leaderboard of all tasks, or of TASK; csv and json have every column."""
     with _errors(context):
         from disent_assets.resources import open_workspace
         from disent_core.evaluation.contract import TASKS
@@ -199,10 +199,10 @@ def leaderboard(context: click.Context, task: str | None, show_all: bool, style:
         if task is not None and task not in TASKS and task not in (known := task_names(open_workspace().config)):
             raise ValueError(f"unknown task {task!r}; choose one of {', '.join(known)}")
         is_brief = style in ("table", "markdown")
-        columns = f"{BRIEF}{', reads_as' if show_all else ''}" if is_brief else "*"
-        wanted = f"task = '{task}'" if task else "true"
-        shown = "true" if show_all or not is_brief else "rank is not null"
-        _ask(f"select {columns} from leaderboard where {wanted} and {shown}", style)
+        columns = f"{BRIEF_COLUMNS}{', reads_as' if show_all else ''}" if is_brief else "*"
+        of_task = f"task = '{task}'" if task else "true"
+        is_shown = "true" if show_all or not is_brief else "rank is not null"
+        _print_answer(f"select {columns} from leaderboard where {of_task} and {is_shown}", style)
 
 
 @main.command()
@@ -210,7 +210,7 @@ def leaderboard(context: click.Context, task: str | None, show_all: bool, style:
 @click.option("--title", default="disent: report of a run", show_default=True)
 @click.pass_context
 def report(context: click.Context, output: Path | None, title: str) -> None:
-    """Write tables, pictures and case studies of the run as one HTML file that needs nothing else."""
+    """Write tables, pictures and case studies of the run as one self-contained HTML file."""
     with _errors(context):
         from disent_assets.resources import open_workspace
         from disent_assets.run_report import write_report
@@ -222,13 +222,13 @@ def report(context: click.Context, output: Path | None, title: str) -> None:
 
 
 @main.command()
-@click.option("--home", "homes", multiple=True, metavar="CONFIG=FOLDER", help="Where the results of CONFIG are.")
+@click.option("--home", "homes", multiple=True, metavar="CONFIG=FOLDER", help="The folder with the results of CONFIG.")
 @click.pass_context
 def results(context: click.Context, homes: tuple[str, ...]) -> None:
     """Write the tables of results in README and docs from warehouses.
 
-    The results of configs/NAME.toml are expected in data/NAME, those of disent.toml in data. A table without a
-    warehouse is kept, but for rows of earlier code, which are marked.
+    The results of configs/NAME.toml are expected in data/NAME, those of disent.toml in data. Without a warehouse a
+    table keeps its rows, and rows of earlier code are marked.
     """
     with _errors(context):
         from disent_assets.resources import PROJECT
@@ -241,30 +241,30 @@ def results(context: click.Context, homes: tuple[str, ...]) -> None:
 
 @main.command()
 @click.argument("output", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--encoder", required=True, metavar="NAME", help="As [[encoders]] names it.")
-@click.option("--missing", is_flag=True, help="Only texts that the files of imported vectors do not have.")
+@click.option("--encoder", required=True, metavar="NAME", help="The encoder's name in [[encoders]].")
+@click.option("--missing", is_flag=True, help="Only texts that the files of imported vectors lack.")
 @click.pass_context
 def texts(context: click.Context, output: Path, encoder: str, missing: bool) -> None:
-    """Write the texts that an encoder has to embed, for vectors made elsewhere.
+    """Write the texts that an encoder has to embed, so that another program can embed them.
 
-    OUTPUT is a .parquet or .jsonl file of text_key, language and text. Give it a column `vector`, and it is what
-    an encoder of kind "vectors" reads. The texts are made by `disent materialize '+group:targets'`.
+    OUTPUT is a .parquet or .jsonl file with the columns text_key, language and text. Add a column `vector`, and an
+    encoder of kind "vectors" can read it. `disent materialize '+group:targets'` makes the texts.
     """
     with _errors(context):
         from disent_assets.resources import open_workspace
         from disent_core.experiment.embeddings import texts_of, write_texts
 
         _new_file(output)
-        found = texts_of(open_workspace(), encoder, only_missing=missing)
-        write_texts(found, output)
-        click.echo(f"{len(found)} texts in {output}")
+        listed = texts_of(open_workspace(), encoder, only_missing=missing)
+        write_texts(listed, output)
+        click.echo(f"{len(listed)} texts in {output}")
 
 
 @main.command()
 @click.argument("method", required=False)
 @click.pass_context
 def settings(context: click.Context, method: str | None) -> None:
-    """Tell every key of the configuration, or those of METHOD and its presets, as Markdown."""
+    """List every key of the configuration, or the keys of METHOD and its presets, as Markdown."""
     with _errors(context):
         from disent_core.config.reference import method_reference, reference
 
@@ -272,24 +272,24 @@ def settings(context: click.Context, method: str | None) -> None:
 
 
 def _new_file(path: Path) -> Path:
-    """The path, if a file may be put there: it is replaced whole, which would leave no device or pipe."""
+    """The path, unless it is a device, a pipe or a folder: the file there is replaced as a whole."""
     if path.exists() and not path.is_file():
-        raise ValueError(f"{path} is no file that can be replaced")
+        raise ValueError(f"{path} is not a regular file, so it can't be replaced")
     return path
 
 
-BRIEF = (
+BRIEF_COLUMNS = (
     "task, dataset, evaluated_on, metric, rank, method, encoder, trained_on, embedding, "
     "value, ci_low, ci_high, n, seeds, round(seed_std, 4) as seed_std"
 )
 
 
-def _ask(query: str, style: "Style") -> None:
-    from disent_assets.duckdb_warehouse import query as ask
+def _print_answer(sql: str, style: "Style") -> None:
+    from disent_assets.duckdb_warehouse import query
     from disent_assets.resources import home_folder
     from disent_assets.table_text import render
 
-    click.echo(render(ask(home_folder() / "warehouse.duckdb", query), style), nl=False)
+    click.echo(render(query(home_folder() / "warehouse.duckdb", sql), style), nl=False)
 
 
 if __name__ == "__main__":

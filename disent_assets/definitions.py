@@ -1,4 +1,4 @@
-"""Everything that Dagster loads: the assets of every stage, from the configuration that the environment names."""
+"""Define everything that Dagster loads: the assets of every stage, for the configuration that the environment names."""
 
 import dagster as dg
 
@@ -12,13 +12,13 @@ EXECUTORS = {"in_process": dg.in_process_executor, "multiprocess": dg.multiproce
 
 
 def build(workspace: Workspace) -> dg.Definitions:
-    """Assets of a workspace, without what runs them."""
+    """The assets of a workspace, without sensors, schedules and executor."""
     return dg.Definitions(assets=[asset for stage in STAGE_MODULES for asset in stage.definitions(workspace)])
 
 
 @dg.definitions
 def defs() -> dg.Definitions:
-    """What `workspace.yaml` points to."""
+    """The definitions that `workspace.yaml` points to."""
     executor, ui = run_settings(choices=tuple(EXECUTORS))
     automatic = automated(build, open_workspace(), ui)
     return dg.Definitions.merge(automatic, dg.Definitions(executor=EXECUTORS[executor]))

@@ -1,6 +1,6 @@
-"""The DuckDB warehouse as pure functions: build it, ask it. No Dagster here.
+"""Build and query the DuckDB warehouse, without Dagster.
 
-`sql_folder` says what it is made of; `sql/checks` has one check a file.
+`sql_folder` reads the tables and views that it consists of; `sql/checks` has one check a file.
 """
 
 import errno
@@ -38,18 +38,18 @@ INPUTS = (
     "code_switched_pairs",
     "training_curve",
 )
-"""Tables that the warehouse is made from, by their names in `SCHEMAS`."""
+"""Tables that the warehouse is built from, by their names in `SCHEMAS`."""
 
 Severity = Literal["error", "warning"]
 
 SAMPLE = 5
-"""Offending rows of a check that its result carries."""
+"""Number of offending rows that the result of a check carries."""
 
-_CLOSED: dict[str, str | bool | int | float | list[str]] = {
+_NO_EXTENSIONS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
 }
-_ASKING = (
+_QUERY_OPTIONS = (
     "timezone = 'UTC'",
     "temp_directory = ''",
     "memory_limit = '4GB'",
@@ -61,13 +61,13 @@ _SEVERITY = re.compile(r"^-- severity: (error|warning)$", re.MULTILINE)
 
 @dataclass(frozen=True, kw_only=True)
 class CheckResult:
-    """What one check of `sql/checks` found.
+    """The outcome of one check of `sql/checks`.
 
     Attributes:
-        name: of its file.
+        name: name of its file.
         severity: `error` keeps the old warehouse in place, `warning` is only reported.
-        offending: rows that it returned.
-        sample: the first of them.
+        offending: number of rows that the check returned.
+        sample: the first of these rows.
     """
 
     name: str
@@ -81,7 +81,7 @@ class CheckResult:
 
 @dataclass(frozen=True, kw_only=True)
 class WarehouseReport:
-    """What a build wrote: rows of each relation (tables first), the checks, and how long it took."""
+    """Outcome of a build: the number of rows of each relation (tables first), the checks, and the time it took."""
 
     rows: Mapping[str, int]
     checks: tuple[CheckResult, ...]
@@ -92,10 +92,10 @@ class WarehouseReport:
 
 
 def build_warehouse(inputs: Mapping[str, Sequence[Path]], sql_root: Path, destination: Path) -> WarehouseReport:
-    """Build the warehouse beside `destination` and swap it in, so that a reader sees the old one or the new.
+    """Build the warehouse beside `destination` and swap it in, so that a reader sees either the old or the new one.
 
     Args:
-        inputs: by name from `INPUTS`, just the Parquet files to load; a name left out is an empty table.
+        inputs: the Parquet files to load, by name from `INPUTS`; a name that is left out is an empty table.
         sql_root: folder with `tables`, `views`, `checks` and `published`.
         destination: the DuckDB file. It changes only if every check of severity `error` passes.
 
@@ -105,11 +105,11 @@ def build_warehouse(inputs: Mapping[str, Sequence[Path]], sql_root: Path, destin
     """
     started = time.monotonic()
     if unknown := sorted(set(inputs) - set(INPUTS)):
-        raise TableError(f"{unknown} are no inputs of the warehouse; known are {list(INPUTS)}")
+        raise TableError(f"{unknown} are not inputs of the warehouse; choose from {list(INPUTS)}")
     published = published_tables(sql_root / "published")
     ordered = in_order(relations(sql_root, published))
     with _new_database(destination) as connection:
-        connection.execute("attach ':memory:' as inputs")  # never part of the file
+        connection.execute("attach ':memory:' as inputs")  # in memory, so that it is not part of the file
         for name in INPUTS:
             _attach_input(connection, name, inputs.get(name, ()))
         for name, rows in published.items():
@@ -120,27 +120,27 @@ def build_warehouse(inputs: Mapping[str, Sequence[Path]], sql_root: Path, destin
         counts = {relation.name: _count(connection, relation.name) for relation in ordered}
         checks = tuple(_check(connection, path) for path in sorted((sql_root / "checks").glob("*.sql")))
         if failed := [str(check) for check in checks if check.offending and check.severity == "error"]:
-            found = f"{len(failed)} of {len(checks)} checks of the warehouse failed: {'; '.join(failed)}"
-            raise TableError(f"{found}. Mend what sql/checks/ names; the warehouse before this one stays")
+            problem = f"{len(failed)} of {len(checks)} checks of the warehouse failed: {'; '.join(failed)}"
+            raise TableError(f"{problem}. Correct the rows that sql/checks/ names; the last warehouse stays")
     return WarehouseReport(rows=counts, checks=checks, seconds=time.monotonic() - started)
 
 
 @contextmanager
 def _new_database(destination: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection to a new file beside `destination`, which takes its place if nothing is raised."""
+    """A connection to a new file beside `destination`, which replaces it if nothing is raised."""
     with checksummed_path(destination) as beside:
-        connection = duckdb.connect(beside, config=_CLOSED)
+        connection = duckdb.connect(beside, config=_NO_EXTENSIONS)
         try:
             yield connection
         finally:
             with _one_line("the warehouse"):
-                connection.close()  # writes the log into the file
+                connection.close()  # merges the write-ahead log into the file
             beside.with_name(beside.name + ".wal").unlink(missing_ok=True)
             shutil.rmtree(beside.with_name(beside.name + ".tmp"), ignore_errors=True)
 
 
 def _attach_input(connection: duckdb.DuckDBPyConnection, name: str, paths: Sequence[Path]) -> None:
-    """Make `inputs.NAME`: a view over just these files, or an empty table where there are none."""
+    """Create `inputs.NAME`: a view over exactly these files, or an empty table if there are none."""
     for path in paths:
         _require_schema(path, name)
     if paths:
@@ -172,7 +172,7 @@ def _require_schema(path: Path, name: str) -> None:
 
 
 def _file_literal(path: Path) -> str:
-    """SQL text of one file's name: no quote ends it and no `*` makes it a pattern."""
+    """SQL literal of one path: quotes in it are doubled, and `*`, `?` and `[` are no patterns."""
     exact = re.sub(r"[*?[]", r"[\g<0>]", str(path.absolute()))
     return "'" + exact.replace("'", "''") + "'"
 
@@ -205,34 +205,34 @@ def _check(connection: duckdb.DuckDBPyConnection, path: Path) -> CheckResult:
 
 
 @contextmanager
-def _one_line(what: str) -> Iterator[None]:
-    """DuckDB's errors as one line that tells where they come from."""
+def _one_line(origin: str) -> Iterator[None]:
+    """Turn an error of DuckDB into one line that begins with its origin."""
     try:
         yield
     except duckdb.Error as error:
         if "No space left on device" in str(error):
             raise OSError(errno.ENOSPC, str(error)) from error
-        raise DisentError(f"{what}: {' '.join(str(error).split())}") from error
+        raise DisentError(f"{origin}: {' '.join(str(error).split())}") from error
 
 
-# --- asking -----------------------------------------------------------------------------------------------
+# --- querying ---------------------------------------------------------------------------------------------
 
 
 def query(database: Path, sql: str) -> pa.Table:
-    """Answer of one query. It can change nothing in the warehouse, reach no other file and no network.
+    """The answer of one query, which can't change the warehouse, nor reach another file or the network.
 
-    Only `select` (and `from`, `with`, `pivot`, `describe`) is run: even without access to files DuckDB lets
-    `attach` and `copy` write the database that is open, and its log. A query has 4 GB of memory.
+    Only `select` (and `from`, `with`, `pivot`, `describe`) is run: even without access to files, DuckDB lets
+    `attach` and `copy` write to the open database and its log. A query may use 4 GB of memory.
 
     Raises:
         TableError: if the warehouse is missing or damaged.
-        DisentError: if the query can't be run, or is no query.
+        DisentError: if the query can't be run, or is another statement.
     """
     if not database.is_file():
         raise TableError(located(database, None, "there is no warehouse", "Materialise it first"))
-    # DuckDB shares one open file among all connections of a process, even after a swap: attached to an instance
-    # of our own, it is opened anew.
-    with duckdb.connect(":memory:", config=_CLOSED) as connection:
+    # All connections of a process to a path share one open file, even after the file was replaced. A new in-memory
+    # instance that attaches the path opens the file again.
+    with duckdb.connect(":memory:", config=_NO_EXTENSIONS) as connection:
         try:
             path = str(database.absolute()).replace("'", "''")
             connection.execute(f"attach '{path}' as warehouse (read_only)")
@@ -240,37 +240,37 @@ def query(database: Path, sql: str) -> pa.Table:
             remedy = "Delete the file and materialise it again"
             raise TableError(located(database, None, f"can't be opened ({error})", remedy)) from error
         connection.execute("use warehouse")
-        for option in _ASKING:
+        for option in _QUERY_OPTIONS:
             connection.execute(f"set {option}")
         with _one_line("query"):
             _require_select(connection, sql)
             answer = _interruptible(connection, sql)
         if answer is not None:
             return answer
-    raise DisentError("query: this statement returns no rows. Ask with select")
+    raise DisentError("query: this statement returns no rows. Use select")
 
 
 def _interruptible(connection: duckdb.DuckDBPyConnection, sql: str) -> pa.Table | None:
-    """Answer of a query that Ctrl-C ends: DuckDB itself waits deaf where its own threads do the work."""
+    """The answer of a query that Ctrl-C can end: DuckDB ignores Ctrl-C while its worker threads run."""
 
-    def ask() -> pa.Table | None:
+    def run() -> pa.Table | None:
         answer = connection.sql(sql)
         return None if answer is None else answer.to_arrow_table()
 
     with ThreadPoolExecutor(max_workers=1) as thread:
-        asked = thread.submit(ask)
+        running = thread.submit(run)
         try:
-            return asked.result()
+            return running.result()
         except KeyboardInterrupt:
-            while not asked.done():  # an interrupt before the query runs is lost
+            while not running.done():  # an interrupt before the query starts is lost, so it is repeated
                 connection.interrupt()
-                wait([asked], timeout=0.1)
+                wait([running], timeout=0.1)
             raise
 
 
 def _require_select(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
-    """A pivot is several statements in one, so its first word has to say that it only asks."""
+    """Refuse every statement but queries. A pivot is several statements, so its first word decides."""
     kinds = {duckdb.StatementType.SELECT: "", duckdb.StatementType.MULTI: r"\s*(pivot|from|\(|select|with)\b"}
-    for each in connection.extract_statements(sql):
-        if re.match(kinds.get(each.type, "(?!)"), COMMENT.sub("", each.query), re.IGNORECASE) is None:
-            raise DisentError(f"query: {each.type.name.lower()} is not run here. Ask with select")
+    for statement in connection.extract_statements(sql):
+        if re.match(kinds.get(statement.type, "(?!)"), COMMENT.sub("", statement.query), re.IGNORECASE) is None:
+            raise DisentError(f"query: {statement.type.name.lower()} is not allowed here. Use select")

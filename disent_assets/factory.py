@@ -1,6 +1,6 @@
-"""How a step becomes an asset: its spec, its checks, and the function that Dagster calls.
+"""Build an asset from a step: its spec, its checks, and the function that Dagster calls.
 
-What belongs here: what the assets of all stages have in common. What does not: what a stage makes.
+What belongs here: what the assets of all stages have in common. What does not: what a single stage makes.
 """
 
 import re
@@ -16,7 +16,7 @@ from disent_core.storage.tables import fingerprint
 
 OWNERS = ["team:disent"]
 GPU_POOL = "gpu"
-"""Pool of the steps that use the accelerator; `dagster.yaml` says how many of them run at once."""
+"""Pool of the steps that use the accelerator; `dagster.yaml` limits how many of them run at once."""
 
 Result = TypeVar("Result", bound=StepResult)
 
@@ -25,7 +25,7 @@ Result = TypeVar("Result", bound=StepResult)
 
 
 def table_asset(
-    of: dg.AssetSpec,
+    asset: dg.AssetSpec,
     refresh: Callable[[str], Result],
     *,
     partitions: dg.PartitionsDefinition | None = None,
@@ -36,20 +36,20 @@ def table_asset(
     """An asset that a function of `disent_core.experiment` makes.
 
     Args:
-        of: spec of the asset.
-        refresh: makes a partition, named by its key, unless it is up to date.
-        partitions: of the asset; without any, `refresh` is given an empty key.
-        checks: those whose outcomes `refresh` returns.
-        pool: limits how many steps of it run at once.
-        show: metadata beside the figures of the result, such as pictures.
+        asset: spec of the asset.
+        refresh: makes the partition of a key unless it is up to date.
+        partitions: partitions of the asset; if None, `refresh` gets an empty key.
+        checks: the checks whose outcomes `refresh` returns.
+        pool: a pool limits how many of its steps run at once.
+        show: returns metadata beside the figures of the result, such as pictures.
     """
 
     def run(partition: str) -> Iterator[dg.MaterializeResult]:
         result = refresh(partition)
-        yield materialized(of.key.path, result, show(partition, result) if show else {})
+        yield materialized(asset.key.path, result, show(partition, result) if show else {})
 
     return step_asset(
-        [of], run, partitions=partitions, checks=[check_spec(of.key.path, each) for each in checks], pool=pool
+        [asset], run, partitions=partitions, checks=[check_spec(asset.key.path, check) for check in checks], pool=pool
     )
 
 
@@ -90,15 +90,15 @@ def spec(
     kinds: set[str] | None = None,
     schema: pa.Schema | None = None,
 ) -> dg.AssetSpec:
-    """Spec of an asset: its stage is the first part of its key, and its group.
+    """Spec of an asset; the first part of its key is its stage, which is also its group.
 
     Args:
-        key: of the asset.
-        description: what it is, and what a row is where it is a table.
-        code_version: of the code and settings that make it.
-        deps: what it is made from.
-        kinds: what it is kept in; Parquet if none are given.
-        schema: of its table, whose columns are shown.
+        key: key of the asset.
+        description: what the asset is and, for a table, what one row is.
+        code_version: fingerprint of the code and settings that make the asset.
+        deps: the assets that it is made from.
+        kinds: formats and programs that the UI shows; Parquet by default.
+        schema: schema of its table; the UI shows the columns.
     """
     return dg.AssetSpec(
         key=list(key),
@@ -113,12 +113,12 @@ def spec(
 
 
 def dep(key: Sequence[str], mapping: dg.PartitionMapping | None = None) -> dg.AssetDep:
-    """A dependency; without a mapping, a partition depends on the equal one, or on all."""
+    """A dependency; without a mapping, a partition depends on the partition of the same key, or else on all."""
     return dg.AssetDep(dg.AssetKey(list(key)), partition_mapping=mapping)
 
 
 def check_spec(key: Sequence[str], check: Check) -> dg.AssetCheckSpec:
-    """Spec of a check whose outcome the asset's own step returns."""
+    """Spec of a check whose outcome the step of the asset returns."""
     return dg.AssetCheckSpec(check.name, asset=list(key), description=check.description, blocking=check.blocking)
 
 
@@ -133,7 +133,7 @@ def column_schema(schema: pa.Schema) -> dg.TableSchema:
 
 
 def step_name(key: Sequence[str]) -> str:
-    """Name of the step that makes an asset: letters, digits and _ only, and another one for every other key."""
+    """Name of the step that makes an asset: only letters, digits and _, and unique to the key."""
     plain = "__".join(key)
     if all(_PLAIN_PART.fullmatch(part) for part in key):
         return plain

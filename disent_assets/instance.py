@@ -1,6 +1,6 @@
-"""Dagster's own state: runs, events and data versions, in `DISENT_HOME/dagster` beside the results.
+"""Open Dagster's state (runs, events, data versions) in `DISENT_HOME/dagster`, and run assets in this process.
 
-What belongs here: making that folder, and running assets in this process. The UI reads the same folder.
+The UI reads the same folder.
 """
 
 import fcntl
@@ -27,12 +27,12 @@ SETTINGS = Path(__file__).with_name("dagster.yaml")
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 FACE = {"disent/face": "command line"}
-"""Tag of the runs that this process, not Dagster's daemon, has to end."""
+"""Tag of the runs that a process of the command line, not Dagster's daemon, has to end."""
 UNFINISHED = [dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
 
 
 def dagster_home(home: Path) -> Path:
-    """The folder of Dagster's state, with the project's `dagster.yaml` in it."""
+    """Make the folder of Dagster's state, with the project's `dagster.yaml` in it; returns its path."""
     folder = home / "dagster"
     folder.mkdir(parents=True, exist_ok=True)
     settings = folder / "dagster.yaml"
@@ -43,35 +43,35 @@ def dagster_home(home: Path) -> Path:
 
 @contextmanager
 def open_instance(home: Path) -> Iterator[dg.DagsterInstance]:
-    """The instance whose state lies there."""
+    """Open the Dagster instance of a folder of results."""
     with _state_errors(home / "dagster"):
-        with locked(home / "dagster"):  # of two first runs at once, one would fail to make the databases
+        with locked(home / "dagster"):  # if two first runs start at once, one would fail to make the databases
             folder = str(dagster_home(home))
             instance = dg.DagsterInstance.from_config(folder)
         os.environ["DAGSTER_HOME"] = folder  # child processes of a run read it
         with instance, Path(folder, "processes.lock").open("w") as lock:
             _end_killed_runs(instance, lock)
-            fcntl.flock(lock, fcntl.LOCK_SH)  # the system takes it back when this process ends, however it ends
+            fcntl.flock(lock, fcntl.LOCK_SH)  # the system releases it when this process ends, also if it is killed
             yield instance
 
 
 @contextmanager
 def _state_errors(folder: Path) -> Iterator[None]:
-    """What Dagster can't read or write of its own state, as one line."""
+    """Turn an error of reading or writing Dagster's state into one line."""
     with storage_errors(folder):
         try:
             yield
         except DBAPIError as error:
-            found = f"Dagster's own state can't be read or written ({error.orig})"
-            remedy = "If the disk is not full, delete this folder: results stay, the history of runs goes"
-            raise StorageError(located(folder, None, found, remedy)) from error
+            problem = f"Dagster's own state can't be read or written ({error.orig})"
+            remedy = "If the disk is not full, delete this folder: results stay, the history of runs is lost"
+            raise StorageError(located(folder, None, problem, remedy)) from error
 
 
 def _end_killed_runs(instance: dg.DagsterInstance, lock: TextIO) -> None:
-    """End the runs of killed processes: each keeps its place in a pool, and later runs wait for that for ever."""
+    """End the runs of killed processes: each still occupies its place in a pool, for which later runs would wait."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:  # another process is alive, and so may be its runs
+    except BlockingIOError:  # another process is alive, so its runs may be too
         return
     for run in instance.get_runs(dg.RunsFilter(tags=FACE, statuses=UNFINISHED)):
         instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
@@ -80,7 +80,7 @@ def _end_killed_runs(instance: dg.DagsterInstance, lock: TextIO) -> None:
 
 @dataclass(frozen=True)
 class Step:
-    """Assets that one run materialises, for one partition (None: they have none)."""
+    """The assets that one run materialises, for one partition (None if they have no partitions)."""
 
     keys: tuple[dg.AssetKey, ...]
     partition: str | None
@@ -91,15 +91,15 @@ class Step:
 
 
 def plan(definitions: dg.Definitions, selection: str | None, partition: str | None) -> list[Step]:
-    """Runs that materialise a selection, upstream first; assets that share their partitions share runs.
+    """The runs that materialise a selection, upstream first; assets with the same partitions share runs.
 
     Raises:
         ValueError: if the selection or the partition matches nothing.
     """
     graph = definitions.resolve_asset_graph()
     warnings.filterwarnings("ignore", category=dg.BetaWarning)
-    chosen = _select(graph, selection) if selection else graph.get_all_asset_keys()
-    left = [key for key in graph.toposorted_asset_keys if key in chosen and graph.get(key).is_materializable]
+    selected = _select(graph, selection) if selection else graph.get_all_asset_keys()
+    left = [key for key in graph.toposorted_asset_keys if key in selected and graph.get(key).is_materializable]
     if not left:
         raise ValueError(f"nothing to materialise in selection {selection!r}")
     steps: list[Step] = []
@@ -115,7 +115,7 @@ def plan(definitions: dg.Definitions, selection: str | None, partition: str | No
 
 
 def _select(graph: BaseAssetGraph, selection: str) -> set[dg.AssetKey]:
-    """Assets of a selection, and those that can only be made together with them."""
+    """The assets of a selection, and those that the same steps make."""
     try:
         return set(dg.AssetSelection.from_string(selection).required_multi_asset_neighbors().resolve(graph))
     except (DagsterInvalidAssetSelectionError, dg.DagsterInvalidSubsetError) as error:
@@ -123,10 +123,10 @@ def _select(graph: BaseAssetGraph, selection: str) -> set[dg.AssetKey]:
 
 
 def _wave(graph: BaseAssetGraph, left: Sequence[dg.AssetKey]) -> list[dg.AssetKey]:
-    """Assets of one kind of partition, from the first of those left, whose parents are done or in the wave."""
+    """The assets with the partitions of the first one left whose parents are done or in the same wave."""
     partitions = graph.get(left[0]).partitions_def
     wave: list[dg.AssetKey] = []
-    for key in left:  # topological, so parents come first
+    for key in left:  # in topological order, so parents come first
         waits_for = (graph.get(key).parent_keys & set(left)) - set(wave)
         if graph.get(key).partitions_def == partitions and not waits_for:
             wave.append(key)
@@ -141,7 +141,7 @@ def materialize(definitions: dg.Definitions, step: Step, instance: dg.DagsterIns
     """Run one step in this process.
 
     Raises:
-        RunError: with what went wrong; results of earlier steps stay as they are.
+        RunError: with the message of the step that failed; results of earlier steps stay as they are.
     """
     job = definitions.resolve_implicit_global_asset_job_def()
     result = job.execute_in_process(
@@ -168,7 +168,7 @@ def _reason(result: dg.ExecuteInProcessResult) -> str:
 
 
 def failure_text(failure: StepFailureData) -> str:
-    """What a step failed with: its own message, else that of the error under all others."""
+    """The message of a failed step: its description if there is one, else the message of the innermost error."""
     if failure.user_failure_data is not None and failure.user_failure_data.description:
         return failure.user_failure_data.description
     if failure.error is None:

@@ -1,7 +1,7 @@
-"""Partitions: languages, sentence pairs and training sets (what heads train on), as the configuration names them.
+"""Define the partitions (languages, sentence pairs, training sets of heads) and which of them depend on which.
 
-What belongs here: which partition depends on which. Encoders and methods are no partitions but part of the
-asset key, because each has dependencies of its own; seeds are rows.
+What does not belong here: encoders and methods, which are part of the asset key because each has its own
+dependencies, and seeds, which are rows.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from disent_core.experiment.scopes import scopes
 
 
 def languages(config: Config) -> dg.StaticPartitionsDefinition:
-    """One partition a language, of whatever corpus."""
+    """One partition a language of any corpus."""
     return dg.StaticPartitionsDefinition(list(config.languages))
 
 
@@ -31,7 +31,7 @@ def sentence_pairs(config: Config) -> dg.StaticPartitionsDefinition:
 def pairs(config: Config, method: MethodConfig | None = None) -> dg.StaticPartitionsDefinition:
     """One partition a training set: a language pair, a mixture of several, or one language.
 
-    With a method, one for each of those that it is trained and measured on.
+    With a method, only the training sets that the method is trained and evaluated on.
     """
     return dg.StaticPartitionsDefinition(list(_training_sets(config, method)))
 
@@ -40,7 +40,7 @@ def pairs(config: Config, method: MethodConfig | None = None) -> dg.StaticPartit
 
 
 def same_pair(config: Config, method: MethodConfig) -> dg.StaticPartitionMapping:
-    """Training set of a method -> the same training set of the whole configuration."""
+    """A training set of a method depends on the same training set of the whole configuration."""
     return dg.StaticPartitionMapping({pair: pair for pair in _training_sets(config, method)})
 
 
@@ -50,15 +50,15 @@ def same_language(config: Config) -> dg.StaticPartitionMapping:
 
 
 def pair_to_languages(config: Config) -> dg.StaticPartitionMapping:
-    """The texts of a language come from every pair that it is part of."""
-    pairs_of = {"-".join(pair): set(pair) for own in config.sentence_pairs.values() for pair in own}
+    """A language depends on every sentence pair that it is part of."""
+    pairs_of = {"-".join(pair): set(pair) for corpus_pairs in config.sentence_pairs.values() for pair in corpus_pairs}
     return dg.StaticPartitionMapping(pairs_of)
 
 
 def language_to_pairs(
     config: Config, method: MethodConfig | None = None, *, languages: Sequence[str] | None = None
 ) -> dg.StaticPartitionMapping:
-    """A training set depends on its languages, and on no other; with a method, for its training sets only."""
+    """A training set depends on its languages only; with a method, the mapping has only its training sets."""
     dependents = {
         language: {
             training_set
@@ -71,7 +71,7 @@ def language_to_pairs(
 
 
 def pair_to_training_sets(config: Config, method: MethodConfig | None = None) -> dg.StaticPartitionMapping:
-    """A training set depends on the sentence pairs that it trains on; with a method, for its training sets only."""
+    """A training set depends on its training sentence pairs; with a method, the mapping has only its training sets."""
     dependents: dict[str, set[str]] = {}
     for training_set in _training_sets(config, method):
         for left, right in config.pair_languages[training_set]:
@@ -81,9 +81,9 @@ def pair_to_training_sets(config: Config, method: MethodConfig | None = None) ->
 
 
 def evaluated(config: Config, method: MethodConfig, tasks: Sequence[Task]) -> dict[str, dg.StaticPartitionMapping]:
-    """Of every table that a method is measured on, which of its training sets depend on which partition.
+    """For every table that a method is evaluated on: partition -> training sets of the method that depend on it.
 
-    `languages` is the mapping of the embeddings.
+    The key `languages` has the mapping of the embeddings.
     """
     dependents: dict[str, dict[str, set[str]]] = {"languages": {}}
     for training_set in _training_sets(config, method):
@@ -93,11 +93,11 @@ def evaluated(config: Config, method: MethodConfig, tasks: Sequence[Task]) -> di
                 dependents.setdefault(table, {}).setdefault(part, set()).add(training_set)
             for language in scope.languages if parts else ():
                 dependents["languages"].setdefault(language, set()).add(training_set)
-    return {table: _mapping(own) for table, own in dependents.items() if own}
+    return {table: _mapping(of_table) for table, of_table in dependents.items() if of_table}
 
 
-def _mapping(of: dict[str, set[str]]) -> dg.StaticPartitionMapping:
-    return dg.StaticPartitionMapping({key: names for key, names in of.items() if names})
+def _mapping(dependents: dict[str, set[str]]) -> dg.StaticPartitionMapping:
+    return dg.StaticPartitionMapping({key: names for key, names in dependents.items() if names})
 
 
 def _training_sets(config: Config, method: MethodConfig | None) -> tuple[str, ...]:

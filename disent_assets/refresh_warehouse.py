@@ -1,6 +1,6 @@
-"""The warehouse of a workspace: built from the tables that are there, unless it is up to date.
+"""Build the warehouse of a workspace from the tables on disk, unless it is up to date.
 
-What belongs here: which files are loaded, and when. What does not: SQL, and how a file is built.
+What belongs here: which files are loaded, and when. What does not: SQL, and how the database is built.
 """
 
 import hashlib
@@ -22,7 +22,10 @@ CODE_VERSION = "1"
 
 
 def warehouse_checks() -> dict[str, Check]:
-    """The checks of `sql/checks` by name; one of severity `error` keeps the last warehouse, so none blocks here."""
+    """The checks of `sql/checks` by name.
+
+    None of them blocks the asset: if a check of severity `error` fails, the last warehouse stays in place anyway.
+    """
     paths = sorted((SQL / "checks").glob("*.sql"))
     return {path.stem: Check(path.stem, _first_line(path), blocking=False) for path in paths}
 
@@ -32,7 +35,7 @@ def _first_line(path: Path) -> str:
 
 
 def refresh_warehouse(workspace: Workspace) -> StepResult:
-    """Build the warehouse, unless it was built from equal tables and equal SQL.
+    """Build the warehouse, unless it was built from the same tables and the same SQL.
 
     Raises:
         TableError: if a table is damaged, or a check of severity `error` fails. The last warehouse stays.
@@ -42,15 +45,15 @@ def refresh_warehouse(workspace: Workspace) -> StepResult:
         stored = stored_tables(workspace)
         inputs = {name: stored[name] for name in INPUTS}
         contents = {name: [content_of(path) for path in paths] for name, paths in inputs.items()}
-        wanted = fingerprint(CODE_VERSION, contents, _sql_hash())
-        # Written after the swap: a run killed in between builds once more.
+        inputs_hash = fingerprint(CODE_VERSION, contents, _sql_hash())
+        # The record is written after the swap: a run that is killed in between builds the warehouse again.
         record = workspace.warehouse.with_suffix(".json")
-        is_whole, written = verified(workspace.warehouse) is not None, ignore_damaged(lambda: read_verified(record))
-        if is_whole and written is not None and (last := json.loads(written))["inputs"] == wanted:
+        is_intact, recorded = verified(workspace.warehouse) is not None, ignore_damaged(lambda: read_verified(record))
+        if is_intact and recorded is not None and (last := json.loads(recorded))["inputs"] == inputs_hash:
             return _result(last, is_reused=True)
         report = build_warehouse(inputs, SQL, workspace.warehouse)
         offending = {check.name: check.offending for check in report.checks}
-        last = {"inputs": wanted, "checks": offending, "rows": dict(report.rows), "build_seconds": report.seconds}
+        last = {"inputs": inputs_hash, "checks": offending, "rows": dict(report.rows), "build_seconds": report.seconds}
         write_checksummed_text(record, json.dumps(last, indent=2) + "\n")
         return _result(last, is_reused=False)
 

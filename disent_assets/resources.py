@@ -1,7 +1,7 @@
-"""What the environment names: the configuration, the folder of results, how a run is executed.
+"""Read from the environment which configuration and folder of results are used, and how a run is executed.
 
-The one place that reads `DISENT_CONFIG` (default `disent.toml` in the project), `DISENT_HOME` (default `data/` in the
-project), `DISENT_EXECUTOR` and `DISENT_UI`.
+This is the only module that reads `DISENT_CONFIG` (default `disent.toml` in the project), `DISENT_HOME` (default
+`data/` in the project), `DISENT_EXECUTOR` and `DISENT_UI`.
 """
 
 import os
@@ -17,15 +17,15 @@ SQL = PROJECT / "sql"
 
 
 def home_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Folder of results."""
+    """The folder of results."""
     return Path(environment.get("DISENT_HOME") or PROJECT / "data").expanduser().resolve()
 
 
 def run_settings(environment: Mapping[str, str] = os.environ, *, choices: tuple[str, ...]) -> tuple[str, str | None]:
-    """Which executor runs the steps of a run, the first choice if none is named, and the address of the UI.
+    """The executor of the steps of a run (by default the first choice), and the address of the UI, if any.
 
     Raises:
-        ConfigError: if there is no such executor.
+        ConfigError: if DISENT_EXECUTOR is not one of the choices.
     """
     executor = environment.get("DISENT_EXECUTOR") or choices[0]
     if executor not in choices:

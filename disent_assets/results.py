@@ -1,16 +1,16 @@
-"""The tables of results in README and docs: written from warehouses, each row with a fingerprint of the code behind it.
+"""Write the tables of results in README and docs from warehouses, each row with a fingerprint of the code behind it.
 
-A table stands between two comments, and what is outside of them is never changed:
+A table is between two comments, and nothing outside of them is changed:
 
     <!-- results CONFIG ENCODER TASKS: WHAT -->
     <!-- end -->
 
-CONFIG is a configuration of the project, ENCODER one of its encoders, TASKS the tasks that the figures are of, with
-commas between them, or `all`. WHAT is `DATASET METRIC` (the leaderboard of the one task), the path of a file of
-SQL, or a query. A query with a column `shown_as` gives a row a method, with a column for each value of `shown_as`.
+CONFIG is a configuration of the project, ENCODER one of its encoders, TASKS the tasks of the figures, separated by
+commas, or `all`. WHAT is `DATASET METRIC` (the leaderboard of the single task), the path of an SQL file, or a query.
+The answer of a query with a column `shown_as` is pivoted: one row a method, one column for each value of `shown_as`.
 
-The last column, `code`, is the fingerprint of the code and settings that made a row (`code_of`), or `earlier` where
-they are not those of today: `write_results` writes it so, and a test finds rows that say otherwise.
+The last column, `code`, is the fingerprint of the code and settings that produced a row (`code_of`), or `earlier` if
+the code or the settings have changed since. `write_results` writes it, and a test finds rows with another fingerprint.
 """
 
 import re
@@ -35,7 +35,7 @@ from disent_core.storage.atomic import write_text
 from disent_core.storage.tables import fingerprint
 
 EARLIER = "earlier"
-"""`code` of a row that other code or settings have made than those of today."""
+"""`code` of a row that was produced by other code or settings than the current ones."""
 FILES = ("README.md", "docs/*.md")
 _BLOCK = re.compile(
     r"<!-- results (?P<config>\S+) (?P<encoder>\S+) (?P<tasks>\S+): (?P<what>.*?) -->\n(?P<body>.*?)<!-- end -->",
@@ -43,7 +43,7 @@ _BLOCK = re.compile(
 )
 _FIGURE = ("shown_as", "value", "ci_low", "ci_high", "n", "seeds")
 _METHODS = ("method", "method_a", "method_b", "left_side", "right_side")
-"""Columns whose cells begin with the name of a method; a row without any of them is of all methods."""
+"""Columns whose cells begin with the name of a method; a row without such a column is about all methods."""
 _LEADERBOARD = """
 select method, embedding, evaluated_on as shown_as, value, ci_low, ci_high, n, seeds
 from leaderboard
@@ -55,7 +55,7 @@ qualify row_number() over (
 ) = 1
 order by list_sort(string_split(evaluated_on, '-')), evaluated_on not like 'en-%', rank, method
 """
-"""A language of several pairs is shown as the first of the pairs was measured on it; quality by its official score."""
+"""If several training sets were evaluated on a language, the first in `pairs` counts; `qe` has its official score."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Table:
 
     @classmethod
     def parse(cls, markdown: str) -> "Table":
-        """The first table of a text; without columns where there is none."""
+        """The first table of a text; a table without columns if there is none."""
         lines = [line.strip() for line in markdown.splitlines() if line.lstrip().startswith("|")]
         cells = [tuple(cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]) for line in lines]
         return cls(cells[0] if cells else (), tuple(cells[2:]))
@@ -94,21 +94,21 @@ class Table:
         return Table(before.columns, (*self.rows, *missing))
 
     def stamped(self, code: Callable[[Sequence[str], str], str]) -> "Table":
-        """With `code(methods, old)` as the last cell of each row; `old` is empty where there was none."""
+        """The table with `code(methods, old)` as the last cell of each row; `old` is empty if there was none."""
         if not self.columns:
             return self
         has_code = self.columns[-1] == "code"
         bare = [row[:-1] if has_code else row for row in self.rows]
         columns = self.columns[:-1] if has_code else self.columns
         table = replace(self, columns=columns)
-        old = [row[-1] if has_code else "" for row in self.rows]
-        rows = tuple((*row, code(table.methods(row), was)) for row, was in zip(bare, old, strict=True))
+        old_codes = [row[-1] if has_code else "" for row in self.rows]
+        rows = tuple((*row, code(table.methods(row), old)) for row, old in zip(bare, old_codes, strict=True))
         return Table((*columns, "code"), rows)
 
 
 @dataclass(frozen=True)
 class Block:
-    """What stands between two comments: where its figures come from, and the table."""
+    """The text between two comments: the source of the figures, and the table."""
 
     config: str
     encoder: str
@@ -118,12 +118,12 @@ class Block:
 
     @property
     def table(self) -> Table:
-        """The table as it stands."""
+        """The table as it is in the file."""
         return Table.parse(self.body)
 
     @property
     def command(self) -> str:
-        """The command that shows the figures, where DISENT_CONFIG and DISENT_HOME name the run."""
+        """The command that shows the figures, if DISENT_CONFIG and DISENT_HOME name the run."""
         if self._is_leaderboard:
             return f"disent leaderboard {self.tasks}"
         return (
@@ -139,7 +139,7 @@ class Block:
         return (project / self.what).read_text(encoding="utf-8") if self.what.endswith(".sql") else self.what
 
     def code(self, config: Config, methods: Sequence[str]) -> str:
-        """Fingerprint of what would make a row about these methods today; `earlier` where nothing would."""
+        """Fingerprint of the current code and settings of a row about these methods; `earlier` if a method is gone."""
         of_encoder = {method.name for method in config.methods_of(self.encoder)} if self.has_encoder(config) else set()
         if not of_encoder or not set(methods) <= of_encoder:
             return EARLIER
@@ -161,15 +161,15 @@ class Block:
 
 
 def blocks(text: str) -> list[Block]:
-    """The blocks of a Markdown text."""
+    """All blocks of a Markdown text."""
     return [Block(**match.groupdict()) for match in _BLOCK.finditer(text)]
 
 
 def code_of(config: Config, encoder: str, methods: Iterable[str], tasks: Iterable[str]) -> str:
-    """Eight digits for the code and settings behind figures: those of the encoder, of methods, and of the tasks.
+    """Fingerprint (eight digits) of the code and settings behind figures: those of encoder, methods and tasks.
 
-    They follow from the configuration and the code alone. What the figures also depend on, data and vectors, is in
-    the column `fingerprint` of `metrics`.
+    It depends on the configuration and the code alone. The column `fingerprint` of `metrics` covers the other inputs
+    of a figure: data and vectors.
     """
     of_methods = [
         (name, method.method.name, method.method.code_version, settings_fingerprint(method.settings))
@@ -184,19 +184,19 @@ def code_of(config: Config, encoder: str, methods: Iterable[str], tasks: Iterabl
 
 
 def write_results(project: Path, homes: Mapping[str, Path]) -> list[str]:
-    """Write every table whose configuration has a home with a warehouse; mark rows of earlier code in the others.
+    """Write every table whose configuration has a warehouse; mark rows of earlier code in the other tables.
 
     Args:
-        project: folder of README and docs.
-        homes: folder of results by the configuration's path as the comments name it.
+        project: the folder of README and docs.
+        homes: folder of results, by the path of the configuration as the comments name it.
 
     Returns:
-        One line for each table: where it stands, and where its figures come from.
+        One line for each table: its file, and the source of its figures.
 
     Raises:
         DisentError: if a query can't be run, or a configuration can't be read.
     """
-    said = []
+    lines = []
     for path in result_files(project):
         text = path.read_text(encoding="utf-8")
 
@@ -204,22 +204,22 @@ def write_results(project: Path, homes: Mapping[str, Path]) -> list[str]:
             block = Block(**match.groupdict())
             table, source = _table(block, project, homes.get(block.config))
             earlier = sum(row[-1] == EARLIER for row in table.rows)
-            said.append(f"{name}, {block.command}: {len(table.rows)} rows {source}, {earlier} of earlier code")
+            lines.append(f"{name}, {block.command}: {len(table.rows)} rows {source}, {earlier} of earlier code")
             return block.text(table)
 
         new = _BLOCK.sub(written, text)
         if new != text:
             write_text(path, new)
-    return said
+    return lines
 
 
 def result_files(project: Path) -> list[Path]:
-    """Markdown files that may have tables of results."""
+    """The Markdown files that may have tables of results."""
     return sorted(path for pattern in FILES for path in project.glob(pattern))
 
 
 def default_homes(project: Path) -> dict[str, Path]:
-    """Configuration -> folder of its results, as README names them: `data` for the demo, `data/NAME` for the others."""
+    """Configuration -> default folder of its results: `data` for the demo, `data/NAME` for `configs/NAME.toml`."""
     others = {f"configs/{path.name}": project / "data" / path.stem for path in (project / "configs").glob("*.toml")}
     return {"disent.toml": project / "data", **others}
 
@@ -230,34 +230,34 @@ def _table(block: Block, project: Path, home: Path | None) -> tuple[Table, str]:
         kept = block.table.stamped(lambda methods, old: old if old == block.code(config, methods) else EARLIER)
         return kept, f"kept ({block.config} has no warehouse here)"
     workspace = Workspace(config, home)
-    is_fresh = cache(lambda method: _is_of_this_code(workspace, block.encoder, method))
-    everything = [method.name for method in config.methods_of(block.encoder)]
+    is_fresh = cache(lambda method: _is_of_current_code(workspace, block.encoder, method))
+    all_methods = [method.name for method in config.methods_of(block.encoder)]
 
     def code(methods: Sequence[str], _: str) -> str:
-        today = block.code(config, methods)
-        return today if today != EARLIER and all(map(is_fresh, methods or everything)) else EARLIER
+        current = block.code(config, methods)
+        return current if current != EARLIER and all(map(is_fresh, methods or all_methods)) else EARLIER
 
     answer = shown(query(workspace.warehouse, block.sql(project, config))).stamped(code)
     return answer.with_missing(block.table), f"from {home}"
 
 
-def _is_of_this_code(workspace: Workspace, encoder: str, method: str) -> bool:
-    """Whether the code of today would train the method's heads, and measure them, with what the home has."""
+def _is_of_current_code(workspace: Workspace, encoder: str, method: str) -> bool:
+    """Whether the current code would train and evaluate the method's heads from the inputs that the home has."""
     sql = f"select distinct fingerprint from metrics where encoder = '{encoder}' and method = '{method}'"
-    made = set(query(workspace.warehouse, sql)["fingerprint"].to_pylist())
+    recorded = set(query(workspace.warehouse, sql)["fingerprint"].to_pylist())
     config = workspace.config.methods[method]
-    today = set()
+    current = set()
     try:
         for training_set in workspace.config.training_sets_of(config):
             require_trained(workspace, head_run(workspace, encoder, config, training_set))
-            today.add(metrics_inputs(workspace, encoder, config, training_set))
-    except (DisentError, OSError):  # a head is of other code, or a file is not there any more
+            current.add(metrics_inputs(workspace, encoder, config, training_set))
+    except (DisentError, OSError):  # a head is of other code, or a file does not exist any more
         return False
-    return made <= today
+    return recorded <= current
 
 
 def shown(answer: pa.Table) -> Table:
-    """An answer as a table: as it is, or, if it has a column `shown_as`, with a column for each value of that."""
+    """The answer of a query as a table, pivoted to a column for each value of `shown_as` if it has that column."""
     if "shown_as" not in answer.column_names:
         return Table.parse(render(answer, "markdown"))
     rows = answer.to_pylist()
@@ -266,7 +266,7 @@ def shown(answer: pa.Table) -> Table:
     grouped: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for row in rows:
         grouped.setdefault(tuple(str(row[key]) for key in keys), []).append(row)
-    lines = [_line(key, {row["shown_as"]: row for row in own}, columns) for key, own in grouped.items()]
+    lines = [_line(key, {row["shown_as"]: row for row in group}, columns) for key, group in grouped.items()]
     return Table((*keys, *columns, "n", "seeds"), tuple(lines))
 
 
@@ -282,7 +282,7 @@ def _line(key: tuple[str, ...], cells: Mapping[str, Mapping[str, Any]], columns:
 
 
 def _cell(row: Mapping[str, Any]) -> str:
-    """`0.807 [0.794, 0.820]`; with four digits where three would say 0."""
+    """`0.807 [0.794, 0.820]`; with four decimals if three would show 0."""
     digits = 4 if 0 < abs(row["value"]) < 0.001 else 3
     if row["ci_low"] is None or row["ci_high"] is None:
         return f"{row['value']:.{digits}f}"

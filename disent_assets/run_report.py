@@ -1,6 +1,6 @@
-"""The report of a run: rows of the warehouse and pictures of the heads -> one HTML file.
+"""Write the report of a run: rows of the warehouse and pictures of the heads -> one HTML file.
 
-What belongs here: which views are asked and where pictures lie. What does not: HTML, drawing.
+What belongs here: which views are queried, and where the pictures are. What does not: HTML, drawing.
 """
 
 from collections.abc import Iterator
@@ -34,15 +34,15 @@ _QUERIES = {
     "claim_verdicts": "select * from claim_verdicts",
     "disagreements": "select * from disagreements",
 }
-_READS = {"seed_values": "metrics"}
-"""Relations that stand in the warehouse under another name than the report's."""
+_RELATIONS = {"seed_values": "metrics"}
+"""The relation that a query reads, if it is not named like the query."""
 
 
 def write_report(workspace: Workspace, output: Path, title: str) -> None:
-    """Write the report of what the warehouse holds; sections whose view is missing or empty say so.
+    """Write the report of the warehouse; a section whose view is missing or empty says so.
 
     Raises:
-        TableError: if there is no warehouse, or a damaged one.
+        TableError: if the warehouse is missing or damaged.
     """
     page = document(
         RunReport(
@@ -59,25 +59,25 @@ def write_report(workspace: Workspace, output: Path, title: str) -> None:
 
 
 def _views(warehouse: Path) -> dict[str, Rows]:
-    known = {row["table_name"] for row in _ask(warehouse, "select table_name from information_schema.tables")}
-    queries = {name: sql for name, sql in _QUERIES.items() if _READS.get(name, name) in known}
-    queries |= {name: f"select * from {name}" for name in sorted(known) if TABLE_VIEW.fullmatch(name)}
-    return {name: _ask(warehouse, sql) for name, sql in queries.items()}
+    relations = {row["table_name"] for row in _rows(warehouse, "select table_name from information_schema.tables")}
+    queries = {name: sql for name, sql in _QUERIES.items() if _RELATIONS.get(name, name) in relations}
+    queries |= {name: f"select * from {name}" for name in sorted(relations) if TABLE_VIEW.fullmatch(name)}
+    return {name: _rows(warehouse, sql) for name, sql in queries.items()}
 
 
-def _ask(warehouse: Path, sql: str) -> Rows:
+def _rows(warehouse: Path, sql: str) -> Rows:
     return query(warehouse, sql).to_pylist()
 
 
 def _facts(workspace: Workspace) -> list[tuple[str, str]]:
-    """What the run is of. Times are those of the measurements: an unchanged run has an unchanged report."""
+    """Facts about the run. Dates are those of the measurements, so an unchanged run has an unchanged report."""
     config = workspace.config
     days = "select min(created_at)::date as first, max(created_at)::date as last from metrics"
-    when = _ask(workspace.warehouse, days)[0]
+    period = _rows(workspace.warehouse, days)[0]
     corpora = (f"{corpus.name} ({', '.join(corpus.pairs or corpus.languages)})" for corpus in config.corpora)
     return [
         ("configuration", config.path.name),
-        ("measured", " to ".join(dict.fromkeys(str(day) for day in when.values()))),
+        ("measured", " to ".join(dict.fromkeys(str(day) for day in period.values()))),
         ("corpora", ", ".join(corpora)),
         ("encoders", ", ".join(config.encoders)),
         ("trained on", ", ".join(config.training_sets)),
@@ -87,7 +87,7 @@ def _facts(workspace: Workspace) -> list[tuple[str, str]]:
 
 
 def _pictures(workspace: Workspace) -> Iterator[Picture]:
-    """Pictures of the heads that the configuration has, as far as they were drawn."""
+    """The pictures of the configured heads that exist."""
     config = workspace.config
     for encoder in config.encoders:
         for method in config.methods_of(encoder):

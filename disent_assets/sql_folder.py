@@ -1,9 +1,9 @@
-"""What the folder `sql` says: tables and views by their names, in the order in which they can be made.
+"""Read the folder `sql`: its tables and views by name, in the order in which they can be created.
 
-`tables` and `views` hold one relation a file (`tables/corpora/utterances.sql` is `corpora.utterances`). A CSV file of
-`published` is a table, those of `published/figures` are the papers' figures, and `templates/paper_table.sql` becomes
-a view for each table that `published/paper_tables.csv` lists. Tables read `inputs.NAME`; everything else is named
-`schema.relation`, and the order of making follows from these names.
+`tables` and `views` hold one relation a file (`tables/corpora/utterances.sql` is `corpora.utterances`). Each CSV file
+of `published` is a table, the files of `published/figures` are the papers' figures, and `templates/paper_table.sql`
+makes a view for each table that `published/paper_tables.csv` lists. Queries name what they read as `inputs.NAME` (in
+tables only) or `schema.relation`; the order of creation follows from these names.
 """
 
 import re
@@ -43,11 +43,12 @@ class Relation:
 
     @property
     def reads(self) -> frozenset[str]:
+        """Names of the relations that the query reads."""
         return references(self.sql)
 
 
 def references(sql: str) -> frozenset[str]:
-    """Relations that a query reads, as it names them: `schema.relation` after `from` or `join`."""
+    """The relations that a query reads, as it names them: `schema.relation` after `from` or `join`."""
     return frozenset(_REFERENCE.findall(COMMENT.sub("", sql)))
 
 
@@ -57,7 +58,7 @@ def published_tables(folder: Path) -> dict[str, pa.Table]:
     Figures come in the order of their files and lines. An empty field of another table is null.
 
     Raises:
-        TableError: if a file is no CSV, or one of figures has other columns, or text where a number must be.
+        TableError: if a file is not CSV, or a file of figures lacks a column or has text in place of a number.
     """
     figures = pc.ConvertOptions(column_types=_PUBLISHED, include_columns=_PUBLISHED.names, strings_can_be_null=False)
     values = pc.ConvertOptions(null_values=[""], strings_can_be_null=True)
@@ -74,19 +75,19 @@ def _read_csv(path: Path, options: pc.ConvertOptions) -> pa.Table:
 
 
 def relations(sql_root: Path, published: Mapping[str, pa.Table]) -> dict[str, Relation]:
-    """Every table and view by its name, `main.` where its file lies at the top.
+    """Every table and view by its name; the schema is `main` if its file is in no subfolder.
 
     Raises:
-        DisentError: if a name is defined twice, or there is nothing.
+        DisentError: if a name is defined twice, or no relation is defined.
     """
-    found: dict[str, Relation] = {}
+    by_name: dict[str, Relation] = {}
     for path, relation in (*_of_files(sql_root), *_of_values(sql_root, published), *_of_papers(sql_root, published)):
-        if relation.name in found:
+        if relation.name in by_name:
             raise DisentError(located(path, None, f"{relation.name} is defined twice", "Rename one of the files"))
-        found[relation.name] = relation
-    if not found:
+        by_name[relation.name] = relation
+    if not by_name:
         raise DisentError(located(sql_root, None, "no table or view is defined here", "Name the sql folder"))
-    return found
+    return by_name
 
 
 def _of_files(sql_root: Path) -> Iterator[tuple[Path, Relation]]:
@@ -99,20 +100,20 @@ def _of_files(sql_root: Path) -> Iterator[tuple[Path, Relation]]:
 
 
 def _of_values(sql_root: Path, published: Mapping[str, pa.Table]) -> Iterator[tuple[Path, Relation]]:
-    """A table for each CSV file of `sql/published`; the papers' figures have a query in `sql/tables`."""
+    """A table for each CSV file of `sql/published`, but not for the papers' figures: `sql/tables` has their query."""
     for name in published:
         if name != "published_metrics":
             yield sql_root / "published" / f"{name}.csv", Relation(f"main.{name}", "table", f"from inputs.{name}")
 
 
 def _of_papers(sql_root: Path, published: Mapping[str, pa.Table]) -> Iterator[tuple[Path, Relation]]:
-    """A view for each table of a paper that has labels, `fmda_table2`; the panels `T2a`, `T2b` of a table share one."""
-    path, listed = sql_root / "templates" / "paper_table.sql", sql_root / "published" / "paper_tables.csv"
+    """A view such as `fmda_table2` for each table of a paper with labels; the panels `T2a`, `T2b` share one view."""
+    path, listing = sql_root / "templates" / "paper_table.sql", sql_root / "published" / "paper_tables.csv"
     rows: list[dict[str, str]] = published["paper_tables"].to_pylist() if "paper_tables" in published else []
     for line, row in enumerate(rows, start=2):
         if row["labels"] is not None:
             if missing := [name for name, value in row.items() if value is None]:
-                raise TableError(located(listed, line, f"labels are given, but not {missing}", "Give these too"))
+                raise TableError(located(listing, line, f"labels are given, but not {missing}", "Give these too"))
             paper, number = row["paper"], re.sub(r"\D", "", row["table"])
             labels = ", ".join(f"'{label}'" for label in row["labels"].split())
             sql = _filled_in(path.read_text(encoding="utf-8"), {**row, "number": number, "labels": labels})
@@ -120,19 +121,19 @@ def _of_papers(sql_root: Path, published: Mapping[str, pa.Table]) -> Iterator[tu
 
 
 def _filled_in(template: str, values: Mapping[str, str]) -> str:
-    """The template with each `$name` or `"$name"` replaced; the quotes let linters read it as SQL."""
+    """The template with each `$name` or `"$name"` replaced; thanks to the quotes linters read the template as SQL."""
     return _PLACEHOLDER.sub(lambda match: values[match[1]], template)
 
 
 def in_order(named: Mapping[str, Relation]) -> list[Relation]:
-    """Tables, then views, each after whatever it reads.
+    """The tables, then the views, each after the relations that it reads.
 
     Raises:
-        DisentError: if relations read each other in a circle, or a view reads inputs, which are not kept.
+        DisentError: if relations read each other in a circle, or a view reads inputs, which the file does not keep.
     """
     for view in named.values():
-        if view.kind == "view" and (kept_out := [name for name in view.reads if name.startswith("inputs.")]):
-            raise DisentError(f"view {view.name} reads {kept_out}; only tables may. Read the table of that name")
+        if view.kind == "view" and (inputs := [name for name in view.reads if name.startswith("inputs.")]):
+            raise DisentError(f"view {view.name} reads {inputs}; only tables may. Read the table of that name")
     graph = {name: relation.reads & named.keys() for name, relation in named.items()}
     try:
         names = list(TopologicalSorter(graph).static_order())

@@ -1,4 +1,4 @@
-"""What is fresh, stale, missing or failed, and because of what: Dagster's data versions, read for every partition."""
+"""Report for every partition whether it is fresh, stale, missing or failed, and why, by Dagster's data versions."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +19,7 @@ from disent_core.experiment.workspace import Workspace
 
 @dataclass(frozen=True)
 class State:
-    """One partition of one asset; `is_settled` if it is fresh and so is all that it is made from."""
+    """The state of one partition of an asset; `is_settled` if it and everything upstream of it are fresh."""
 
     asset: str
     partition: str | None
@@ -29,7 +29,7 @@ class State:
 
 
 def observe(definitions: dg.Definitions, instance: dg.DagsterInstance) -> None:
-    """Record the present data versions of the published files."""
+    """Record the current data versions of the published files."""
     graph = definitions.resolve_asset_graph()
     for key in (FILES, PAIR_FILES):
         if key in graph.get_all_asset_keys():
@@ -37,7 +37,7 @@ def observe(definitions: dg.Definitions, instance: dg.DagsterInstance) -> None:
 
 
 def states(workspace: Workspace, definitions: dg.Definitions, instance: dg.DagsterInstance) -> Iterator[State]:
-    """State of every partition of every asset, upstream first."""
+    """The state of every partition of every asset, upstream first."""
     graph = definitions.resolve_asset_graph()
     unsettled: set[AssetKeyPartitionKey] = set()
     failures = Failures(instance, graph)
@@ -49,18 +49,18 @@ def states(workspace: Workspace, definitions: dg.Definitions, instance: dg.Dagst
         names = [None] if node.partitions_def is None else node.partitions_def.get_partition_keys()
         for name in names:
             causes = dict.fromkeys(_text(cause) for cause in resolver.get_stale_root_causes(key, name))
-            status, place = resolver.get_status(key, name).value.lower(), AssetKeyPartitionKey(key, name)
+            status, partition = resolver.get_status(key, name).value.lower(), AssetKeyPartitionKey(key, name)
             if status != "missing" and is_lost(workspace, key.path, name):
                 status, causes = "missing", {"its files are gone": None}
             if status != "fresh" and (reason := failures.of(key, name)) is not None:
                 status, causes = "failed", {reason: None}
-            if status != "fresh" or unsettled & set(resolver._get_partition_dependencies(key=place)):
-                unsettled.add(place)
-            yield State(key.to_user_string(), name, status, tuple(causes), place not in unsettled)
+            if status != "fresh" or unsettled & set(resolver._get_partition_dependencies(key=partition)):
+                unsettled.add(partition)
+            yield State(key.to_user_string(), name, status, tuple(causes), partition not in unsettled)
 
 
 class Failures:
-    """What the last runs of partitions have failed with."""
+    """The errors of the last runs of partitions."""
 
     def __init__(self, instance: dg.DagsterInstance, graph: BaseAssetGraph) -> None:
         self.instance, self.graph = instance, graph
@@ -68,7 +68,7 @@ class Failures:
         self.reasons: dict[str, dict[str | None, str]] = {}
 
     def of(self, key: dg.AssetKey, partition: str | None) -> str | None:
-        """First line of the error of the last run that should have made it; None if that did not fail."""
+        """First line of the error of the last run that should have made the partition; None if that did not fail."""
         run = self._planned(key).get(partition)
         if run is None:
             return None
@@ -78,22 +78,22 @@ class Failures:
         return reasons.get(self.graph.assets_def_for_key(key).node_def.name, reasons.get(None))
 
     def _planned(self, key: dg.AssetKey) -> dict[str | None, str]:
-        """Partition -> run that was to make it, but has not."""
+        """Partition -> id of the last run that should have made it but has not."""
         if key not in self.planned:
             log = self.instance.event_log_storage
             if self.graph.get(key).partitions_def is not None:
                 attempts = log.get_latest_asset_partition_materialization_attempts_without_materializations(key)
                 self.planned[key] = {partition: run for partition, (run, _) in attempts.items()}
             else:
-                last, made = log.get_latest_planned_materialization_info(key), log.get_asset_records([key])
-                ended = made[0].asset_entry.last_materialization if made else None
-                is_due = last is not None and (ended is None or ended.run_id != last.run_id)
-                self.planned[key] = {None: last.run_id} if last is not None and is_due else {}
+                planned, records = log.get_latest_planned_materialization_info(key), log.get_asset_records([key])
+                made = records[0].asset_entry.last_materialization if records else None
+                is_due = planned is not None and (made is None or made.run_id != planned.run_id)
+                self.planned[key] = {None: planned.run_id} if planned is not None and is_due else {}
         return self.planned[key]
 
 
 def failures_of(instance: dg.DagsterInstance, run: str) -> dict[str | None, str]:
-    """Step -> first line of its error, of a run that failed; where no step did, None -> that of the run."""
+    """Step -> first line of its error, for a run that failed; if no step failed, None -> the error of the run."""
     record = instance.get_run_by_id(run)
     if record is None or record.status not in (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED):
         return {}
@@ -101,8 +101,8 @@ def failures_of(instance: dg.DagsterInstance, run: str) -> dict[str | None, str]
     if events:
         return {event.step_key: _first_line(failure_text(event.step_failure_data)) for event in events}
     of_run = {dg.DagsterEventType.RUN_FAILURE, dg.DagsterEventType.RUN_CANCELED}
-    said = [entry.get_dagster_event().message or "" for entry in instance.all_logs(run, of_type=of_run)]
-    return {None: _first_line(said[-1]) if said else "its run was ended"}
+    messages = [entry.get_dagster_event().message or "" for entry in instance.all_logs(run, of_type=of_run)]
+    return {None: _first_line(messages[-1]) if messages else "its run was ended"}
 
 
 def _first_line(text: str) -> str:
@@ -110,7 +110,7 @@ def _first_line(text: str) -> str:
 
 
 def is_lost(workspace: Workspace, key: Sequence[str], partition: str | None) -> bool:
-    """Whether an asset's files are not where its run has put them."""
+    """Whether files of a partition that was made no longer exist."""
     return not all(path.exists() for path in _files(workspace, key, partition))
 
 
@@ -139,7 +139,7 @@ def _files(workspace: Workspace, key: Sequence[str], partition: str | None) -> l
             training = table not in ("utterances", "template_pairs")
             corpora = workspace.config.corpora_of(language, training=training)
             files = [workspace.table(stage, table, corpus.name, language) for corpus in corpora]
-        case _:  # downloads, which their readers look for themselves
+        case _:  # downloads: their readers check that they exist
             files = []
     return files
 
@@ -150,11 +150,11 @@ def _text(cause: StaleCause) -> str:
     return f"{name}{f' [{parent.partition_key}]' if parent.partition_key else ''}: {cause.reason}"
 
 
-def summary(found: Iterable[State], *, show_all: bool) -> str:
-    """A line for each partition that is not fresh (or for every one), then the counts."""
+def summary(states: Iterable[State], *, show_all: bool) -> str:
+    """One line for each partition that is not fresh (with `show_all`, for every partition), then the counts."""
     counts: Counter[str] = Counter()
     lines, waiting = [], 0
-    for state in found:
+    for state in states:
         counts[state.status] += 1
         waiting += state.status == "fresh" and not state.is_settled
         if show_all or state.status != "fresh":
@@ -163,8 +163,8 @@ def summary(found: Iterable[State], *, show_all: bool) -> str:
     shown = ("fresh", "stale", "missing", *(["failed"] if counts["failed"] else []))
     total = ", ".join(f"{counts[status]} {status}" for status in shown)
     if waiting:
-        total += f"\n{waiting} of the fresh ones depend on these and are made again where that changes what they read."
+        total += f"\n{waiting} of the fresh ones depend on these and are made again if what they read changes."
     if counts["failed"]:
-        total += "\nMend what the errors of the failed ones name; the page of a run in the UI shows its log."
+        total += "\nCorrect what the errors of the failed ones name; the page of a run in the UI shows its log."
     remedy = "" if counts["fresh"] == counts.total() else "\nRun 'disent materialize' to refresh what is not fresh."
     return "\n".join([*lines, total]) + remedy

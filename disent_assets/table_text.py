@@ -1,4 +1,4 @@
-"""Rows of a table as text: for a terminal, a document, or another program."""
+"""Render the rows of a table as text: for a terminal, a document, or another program."""
 
 import csv
 import io
@@ -44,7 +44,7 @@ def _fixed_width(schema: pa.Schema, rows: Sequence[Sequence[Any]]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What CSV can hold: lists and structs as JSON."""
+    """The value as CSV can hold it: lists and structs as JSON."""
     return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, list | dict) else value
 
 
@@ -55,7 +55,7 @@ def _cell(value: Any) -> str:
 
 
 def _width(text: str) -> int:
-    """Places that a terminal gives the text: two for a wide character, none for a combining one."""
+    """Columns that the text takes in a terminal: two for a wide character, none for a combining one."""
     wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
     return len(text) + wide - sum(unicodedata.combining(character) > 0 for character in text)
 

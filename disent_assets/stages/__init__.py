@@ -1,1 +1,1 @@
-"""One module for each stage of the lineage: its assets, and nothing that computes."""
+"""The assets of the lineage, one module a stage; nothing here computes."""

@@ -20,7 +20,7 @@ PAIR_FILES = dg.AssetKey(["corpora", "published_pairs"])
 
 
 def definitions(workspace: Workspace) -> list[dg.AssetsDefinition | dg.SourceAsset]:
-    """Assets of the stage."""
+    """The assets of the stage."""
     config = workspace.config
     assets: list[dg.AssetsDefinition | dg.SourceAsset] = []
     if corpora.remote_corpora(config):

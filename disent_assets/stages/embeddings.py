@@ -1,4 +1,4 @@
-"""Stage `embeddings`: every distinct text of a language x a frozen encoder -> vectors and token states."""
+"""Assets of the stage `embeddings`: distinct texts of a language x a frozen encoder -> vectors and token states."""
 
 from collections.abc import Iterator
 
@@ -12,13 +12,13 @@ from disent_core.experiment import embeddings
 from disent_core.experiment.workspace import SENTENCE_PAIRS, SWITCHED, UTTERANCES, Key, Workspace
 
 DESCRIPTIONS = {
-    VECTORS: "One vector for each distinct text. A text that is there already is never encoded again.",
-    STATES: "The last layer's state of every token, special tokens included. One row a distinct text.",
+    VECTORS: "One vector for each distinct text. A text that is stored is never encoded again.",
+    STATES: "The hidden state of the last layer for every token, special tokens included. One row a distinct text.",
 }
 
 
 def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
-    """Assets of the stage."""
+    """The assets of the stage."""
     assets = []
     for name in workspace.config.encoders:
         if embeddings.lazy_encoder(workspace, name).is_pretrained_here:
@@ -28,12 +28,12 @@ def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
 
 
 def pretrained_key(encoder: str) -> Key:
-    """Key of the model that the lineage pretrains."""
+    """Key of the encoder that the lineage pretrains."""
     return ("embeddings", encoder, "pretrained_encoder")
 
 
 def embedding_keys(workspace: Workspace, encoder: str) -> list[Key]:
-    """Keys of what the encoder gives: sentence vectors, and token states where a method needs them."""
+    """Keys of the encoder's outputs: sentence vectors, and token states if a method needs them."""
     return [("embeddings", encoder, table) for table in embeddings.tables_of(workspace.config, encoder)]
 
 

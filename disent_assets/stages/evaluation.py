@@ -1,5 +1,7 @@
-"""Stage `evaluation`: methods x tasks -> metric rows, rankings and outcomes, one file for each method, encoder and
-training set; then every two methods of an encoder are compared."""
+"""Assets of the stage `evaluation`: methods x tasks -> metric rows, rankings, outcomes, and comparisons of methods.
+
+Metrics have one file for each method, encoder and training set; comparisons have one for each encoder.
+"""
 
 from functools import cache, partial
 
@@ -21,7 +23,7 @@ from disent_core.training.needs import Need
 
 
 def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
-    """Assets of the stage: one for each encoder and method, and the comparisons of each encoder."""
+    """The assets of the stage: one for each encoder and method, and the comparisons of each encoder."""
     config = workspace.config
     measured = [
         _evaluation(workspace, encoder, method) for encoder in config.encoders for method in config.methods_of(encoder)
@@ -53,7 +55,7 @@ def _evaluation(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.
         lambda training_set: evaluation.refresh_metrics(workspace, encoder, method, training_set),
         partitions=partitions.pairs(config, method),
         checks=[evaluation.IN_INTERVAL],
-        pool=GPU_POOL if Need.ENCODER in method.needs else None,  # a tuned encoder is as large as one that is trained
+        pool=GPU_POOL if Need.ENCODER in method.needs else None,  # a fine-tuned encoder needs the device here too
         show=lambda training_set, measured: _pictures(
             partial(workspace.plot, encoder, method.name, training_set), measured
         ),
@@ -61,14 +63,14 @@ def _evaluation(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.
 
 
 def _dependencies(workspace: Workspace, encoder: str, method: MethodConfig) -> list[dg.AssetDep]:
-    """The tables of its tasks, the embeddings of their texts, and its head."""
+    """The tables of the method's tasks, the embeddings of their texts, and the head."""
     config = workspace.config
     mappings = partitions.evaluated(config, method, evaluation.tasks_of(config))
-    of_embeddings = mappings.pop("languages", None)
+    embeddings_mapping = mappings.pop("languages", None)
     tables = [table for table, _ in evaluation.made(config, [(table, "") for table in mappings])]
     deps = [dep((READABLE[table], table), mappings[table]) for table in tables]
-    if of_embeddings is not None:
-        deps += [dep(key, of_embeddings) for key in embedding_keys(workspace, encoder)]
+    if embeddings_mapping is not None:
+        deps += [dep(key, embeddings_mapping) for key in embedding_keys(workspace, encoder)]
     if method.method.is_trained:
         deps.append(dep(head_key(encoder, method.name)))
     return deps
@@ -90,7 +92,7 @@ def _comparisons(workspace: Workspace, encoder: str) -> dg.AssetsDefinition:
 
 
 def _pictures(place: partial, measured: evaluation.MeasuredMethod) -> dict[str, dg.MetadataValue]:
-    """Every number as a bar, by task and language, and how far the seeds lie apart."""
+    """A bar for every number, by task and language, and the spread of the seeds."""
     rows = measured.metrics.to_pylist()
     panels = cache(lambda: by_embedding([row for row in rows if row["seed"] is None], rows))
     drawings = {

@@ -1,4 +1,4 @@
-"""Stage `heads`: aligned pairs x embeddings x method -> weights of every seed, with their training curve."""
+"""Assets of the stage `heads`: aligned pairs x embeddings x method -> weights and training curve of every seed."""
 
 from collections.abc import Iterator
 from functools import cache, partial
@@ -22,7 +22,7 @@ from disent_core.training.needs import Need
 
 
 def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
-    """Assets of the stage: one for each encoder and trained method."""
+    """The assets of the stage: one for each encoder and trained method."""
     return [
         _head(workspace, encoder, method)
         for encoder in workspace.config.encoders
@@ -56,14 +56,14 @@ def _head(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.Assets
 
 
 def _dependencies(workspace: Workspace, encoder: str, method: MethodConfig) -> Iterator[dg.AssetDep]:
-    """The pairs and embeddings, and the texts and template pairs of methods that need them, where there are any."""
+    """The aligned pairs and the embeddings, and the tables of utterances if the method needs them and they exist."""
     config, needs = workspace.config, method.needs
     if not method.method.labels:
         yield dep(ALIGNED, partitions.same_pair(config, method))
-    of_embeddings = partitions.language_to_pairs(config, method)
+    by_language = partitions.language_to_pairs(config, method)
     for source in embedding_keys(workspace, encoder):
         if source[-1] != STATES or Need.TOKEN_STATES in needs:
-            yield dep(source, of_embeddings)
+            yield dep(source, by_language)
     if config.utterance_languages:
         of_utterances = partitions.language_to_pairs(config, method, languages=config.utterance_languages)
         for need, table in heads.TABLES.items():
@@ -76,18 +76,18 @@ def _dependencies(workspace: Workspace, encoder: str, method: MethodConfig) -> I
 def _shown(
     workspace: Workspace, method: MethodConfig, training_set: str, trained: heads.TrainedHead
 ) -> dict[str, dg.MetadataValue]:
-    """Where the weights lie; the course of the training; its embeddings by t-SNE and PCA, where a method has any."""
+    """The path of the weights, the training curve, and t-SNE and PCA of the embeddings if the method has any."""
     run = trained.run
     place = partial(workspace.plot, run.encoder, run.name, training_set)
     title = f"{run.name} on {run.encoder}\n{training_set}: dev utterances, seed {run.seeds[0]}"
-    clouds = cache(lambda: heads.dev_embeddings(workspace, run, method))  # embedded once, and only if they are drawn
+    clouds = cache(lambda: heads.dev_embeddings(workspace, run, method))  # computed once, if a picture is drawn
     drawings = {
         place(name="training_curve"): lambda: training_curve(trained.curve),
         place(name="t_sne"): lambda: tsne(clouds(), title),
         place(name="pca"): lambda: pca(clouds(), title),
     }
-    drawn = dict(list(drawings.items())[: 3 if method.method.embeddings else 1])
+    selected = dict(list(drawings.items())[: 3 if method.method.embeddings else 1])
     return {
-        **pictures(fingerprint(PICTURES_VERSION, run.inputs, trained.fingerprint), drawn),
+        **pictures(fingerprint(PICTURES_VERSION, run.inputs, trained.fingerprint), selected),
         "weights": dg.MetadataValue.path(str(heads.head_files(workspace, run).weights)),
     }

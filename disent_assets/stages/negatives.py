@@ -1,4 +1,4 @@
-"""Stage `negatives`: utterances of one language -> the pool of those that resemble no other."""
+"""Assets of the stage `negatives`: utterances of a language -> the pool of those that resemble no other one."""
 
 import dagster as dg
 
@@ -10,12 +10,12 @@ from disent_core.storage.tables import SCHEMAS
 
 
 def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
-    """Assets of the stage."""
+    """The assets of the stage."""
     pool = table_asset(
         spec(
             POOL,
             "Training utterances whose BLEU against every other one of their language is below the threshold, "
-            "with the witness of the largest. One row an utterance.",
+            "with the most similar utterance. One row an utterance.",
             code_version=negatives.version(workspace.config)[:12],
             deps=[dep(UTTERANCES)],
             schema=SCHEMAS["negative_pool"],

@@ -1,4 +1,4 @@
-"""Stage `targets`: utterances with slots -> masked texts, template pairs, and the pairs that heads train on."""
+"""Assets of the stage `targets`: utterances with slots -> masked texts, template pairs, and pairs to train heads on."""
 
 import dagster as dg
 
@@ -20,25 +20,24 @@ from disent_core.experiment.workspace import (
 )
 from disent_core.storage.tables import SCHEMAS
 
-OF_LANGUAGES = {
+LANGUAGE_TABLES = {
     MASKED: "Template text (slot words masked) and residual text (the other words masked). One row an utterance.",
     TEMPLATES: "Utterances with every slot value replaced by another of its type: same template. One row a target.",
-    TRAINING_TEMPLATES: "Template pairs of training utterances, for methods that train on them; values of training "
-    "only. One row a target.",
+    TRAINING_TEMPLATES: "Template pairs of training utterances, slot values from training data only. One row a target.",
 }
 
 
 def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
-    """Assets of the stage."""
+    """The assets of the stage."""
     config, assets = workspace.config, []
     if config.utterance_languages:
-        assets += [_of_languages(workspace, key, description) for key, description in OF_LANGUAGES.items()]
+        assets += [_language_table(workspace, key, description) for key, description in LANGUAGE_TABLES.items()]
     if config.pair_names and config.targets.code_switching.dictionaries:
         assets.append(_code_switched(workspace))
     return [*assets, _aligned_pairs(workspace)]
 
 
-def _of_languages(workspace: Workspace, key: Key, description: str) -> dg.AssetsDefinition:
+def _language_table(workspace: Workspace, key: Key, description: str) -> dg.AssetsDefinition:
     return table_asset(
         spec(
             key,
@@ -56,8 +55,8 @@ def _code_switched(workspace: Workspace) -> dg.AssetsDefinition:
     return table_asset(
         spec(
             SWITCHED,
-            "Sentences some of whose words are replaced by their translations, beside what they should find. "
-            "Pairs without a word list have none, and none are made of graded pairs. One row a sentence.",
+            "Sentences with some words replaced by their translations, beside the sentence that retrieval should "
+            "find. Pairs without a word list and graded pairs have none. One row a sentence.",
             code_version=targets.switching_version(workspace.config)[:12],
             deps=[dep(SENTENCE_PAIRS), dg.AssetDep(PAIR_FILES)],
             schema=SCHEMAS["code_switched_pairs"],

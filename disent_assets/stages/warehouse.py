@@ -1,4 +1,4 @@
-"""Stage `warehouse`: all metric rows and the published figures -> one DuckDB file."""
+"""Assets of the stage `warehouse`: all metric rows and the published figures -> one DuckDB file."""
 
 from functools import cache, partial
 
@@ -24,7 +24,7 @@ DATABASE: Key = ("warehouse", "database")
 
 
 def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
-    """Assets of the stage."""
+    """The assets of the stage."""
     database = table_asset(
         spec(
             DATABASE,
@@ -42,7 +42,7 @@ def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
 
 
 def _sources(config: Config) -> list[Key]:
-    """Everything that is loaded; heads for their curves."""
+    """Keys of everything that is loaded; heads are loaded for their training curves."""
     sources = list(OF_LANGUAGES) if config.utterance_languages else []
     sources += [SENTENCE_PAIRS] if config.pair_names else []
     sources += [SWITCHED] if config.pair_names and config.targets.code_switching.dictionaries else []
@@ -54,7 +54,7 @@ def _sources(config: Config) -> list[Key]:
 
 
 def _pictures(workspace: Workspace, result: StepResult) -> dict[str, dg.MetadataValue]:
-    """The first leaderboard, and what leaks of it."""
+    """The first leaderboard, and the leakage in it."""
     place, methods = partial(workspace.plot, "warehouse"), workspace.config.experiment.methods
     rows = cache(lambda: query(workspace.warehouse, "select * from leaderboard").to_pylist())
     board = cache(lambda: next((group for _, group in ordered_groups(rows(), task_names(workspace.config))), []))

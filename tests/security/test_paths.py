@@ -156,4 +156,4 @@ def test_a_report_replaces_no_device_and_no_folder(tmp_path, monkeypatch):
         assert not place.is_file()
     result = CliRunner().invoke(main, ["texts", str(tmp_path / "pipe"), "--encoder", "scratch"])
     assert result.exit_code == 2
-    assert "no file that can be replaced" in result.stderr
+    assert "not a regular file" in result.stderr

@@ -94,9 +94,11 @@ def test_questions_are_answered(warehouse, sql):
 
 
 def test_a_question_that_needs_too_much_memory_is_an_error_and_writes_nothing_to_disk(warehouse, monkeypatch):
-    assert "memory_limit = '4GB'" in duckdb_warehouse._ASKING
+    assert "memory_limit = '4GB'" in duckdb_warehouse._QUERY_OPTIONS
     monkeypatch.setattr(
-        duckdb_warehouse, "_ASKING", tuple(option.replace("4GB", "64MB") for option in duckdb_warehouse._ASKING)
+        duckdb_warehouse,
+        "_QUERY_OPTIONS",
+        tuple(option.replace("4GB", "64MB") for option in duckdb_warehouse._QUERY_OPTIONS),
     )
     with pytest.raises(DisentError, match="Out of Memory"):
         query(warehouse, "select list(range) from range(30_000_000)")

@@ -87,7 +87,7 @@ def test_an_input_of_another_schema_is_named(tmp_path):
 
 
 def test_an_unknown_input_is_refused(tmp_path):
-    with pytest.raises(TableError, match=r"\['metrix'\] are no inputs"):
+    with pytest.raises(TableError, match=r"\['metrix'\] are not inputs"):
         build_warehouse({"metrix": []}, SQL, tmp_path / "w.duckdb")
 
 
