@@ -1,9 +1,9 @@
-"""Write the sample corpora, one of every kind and each in the layout that such corpora are published in.
+"""Write the sample corpora, one of every kind, each in its published layout.
 
-    python data/corpora/generate.py            # writes every folder beside the grammar
-    python data/corpora/generate.py --check    # exits 1 if the files there differ from the grammar
+    python data/corpora/generate.py            # writes every folder
+    python data/corpora/generate.py --check    # exits 1 if the files differ from the grammar
 
-`sentences` tells how the grammar is read; `pair_corpora` and `tagged_corpora` make what is for evaluation only.
+`sentences` reads the grammar; `pair_corpora` and `tagged_corpora` make the corpora that are for evaluation only.
 """
 
 import argparse

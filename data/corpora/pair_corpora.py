@@ -1,4 +1,4 @@
-"""Sample corpora of sentence pairs: translations, bitext, graded similarity, judged translations; and word lists."""
+"""Make sample corpora of sentence pairs: translations, bitext, similarity and quality scores; and word lists."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -66,7 +66,7 @@ def translations(utterances: Sequence[Utterance]) -> dict[str, str]:
     for language, code in PUBLISHED_CODES.items():
         chosen = some(utterances, TRANSLATION_LINES, "tatoeba", language)
         for side, suffix in ((language, code), ("en", "eng")):
-            files[f"tatoeba/tatoeba.{code}-eng.{suffix}"] = lines([each.texts[side] for each in chosen])
+            files[f"tatoeba/tatoeba.{code}-eng.{suffix}"] = lines([utterance.texts[side] for utterance in chosen])
     return files
 
 
@@ -74,9 +74,9 @@ def bitext(utterances: Sequence[Utterance]) -> dict[str, str]:
     """Aligned lines in Moses format, of the same English sentences in every pair."""
     chosen = some(utterances, BITEXT_LINES, "bitext")
     return {
-        f"bitext/en-{other}.{side}": lines([each.texts[side] for each in chosen])
-        for other in PUBLISHED_CODES
-        for side in ("en", other)
+        f"bitext/en-{language}.{side}": lines([utterance.texts[side] for utterance in chosen])
+        for language in PUBLISHED_CODES
+        for side in ("en", language)
     }
 
 
@@ -120,54 +120,54 @@ def graded(
         waiting = [one for one in waiting if one.key not in used]
 
 
-def same_meaning(one: Utterance, grammar: Grammar, is_fit: IsFit) -> tuple[Utterance, float] | None:
+def same_meaning(utterance: Utterance, grammar: Grammar, is_fit: IsFit) -> tuple[Utterance, float] | None:
     """5: intent and values are the same, the template is another."""
     for template in grammar.templates:
-        is_other = template.intent == one.template.intent and template.name != one.template.name
-        if is_other and sorted(template.slots()) == sorted(one.template.slots()):
-            other = grammar.utter(template, one.chosen)
-            if is_fit(other):
-                return other, 5.0
+        is_other = template.intent == utterance.template.intent and template.name != utterance.template.name
+        if is_other and sorted(template.slots()) == sorted(utterance.template.slots()):
+            partner = grammar.utter(template, utterance.chosen)
+            if is_fit(partner):
+                return partner, 5.0
     return None
 
 
-def other_values(one: Utterance, grammar: Grammar, is_fit: IsFit) -> tuple[Utterance, float] | None:
+def other_values(utterance: Utterance, grammar: Grammar, is_fit: IsFit) -> tuple[Utterance, float] | None:
     """3 to 4: the template is the same; 3 and the share of values that are."""
-    slots = sorted(one.chosen, key=lambda slot: digest(one.key, slot))
-    changed = slots[: 1 + number(one.key) % len(slots)]
-    other = one
+    slots = sorted(utterance.chosen, key=lambda slot: digest(utterance.key, slot))
+    changed = slots[: 1 + number(utterance.key) % len(slots)]
+    partner = utterance
     for slot in changed:
-        for row in grammar.others(one.template, other.chosen, slot):
-            candidate = grammar.utter(one.template, {**other.chosen, slot: row})
+        for row in grammar.others(utterance.template, partner.chosen, slot):
+            candidate = grammar.utter(utterance.template, {**partner.chosen, slot: row})
             if slot != changed[-1] or is_fit(candidate):
-                other = candidate
+                partner = candidate
                 break
         else:
             return None
-    return other, 3 + 1 - len(changed) / len(slots)
+    return partner, 3 + 1 - len(changed) / len(slots)
 
 
-def related(one: Utterance, utterances: Sequence[Utterance], grade: int) -> tuple[Utterance, float] | None:
+def related(utterance: Utterance, utterances: Sequence[Utterance], grade: int) -> tuple[Utterance, float] | None:
     """2: another template of the intent, 1: another intent of the domain, 0: another domain; no value is shared."""
-    start = number("related", grade, one.key) % len(utterances)
-    for other in (*utterances[start:], *utterances[:start]):
-        if relation(one, other) == grade and not shared_values(one, other):
-            return other, float(grade)
+    start = number("related", grade, utterance.key) % len(utterances)
+    for partner in (*utterances[start:], *utterances[:start]):
+        if relation(utterance, partner) == grade and not shared_values(utterance, partner):
+            return partner, float(grade)
     return None
 
 
-def relation(one: Utterance, other: Utterance) -> int | None:
+def relation(utterance: Utterance, partner: Utterance) -> int | None:
     """The grade of two sentences without a common value; None for those of one template."""
-    if one.template.name == other.template.name:
+    if utterance.template.name == partner.template.name:
         return None
-    if one.template.intent == other.template.intent:
+    if utterance.template.intent == partner.template.intent:
         return 2
-    return int(DOMAINS[one.template.intent] == DOMAINS[other.template.intent])
+    return int(DOMAINS[utterance.template.intent] == DOMAINS[partner.template.intent])
 
 
-def shared_values(one: Utterance, other: Utterance) -> set[str]:
+def shared_values(utterance: Utterance, partner: Utterance) -> set[str]:
     """English values that both have."""
-    left, right = ({row["en"].text for row in each.chosen.values()} for each in (one, other))
+    left, right = ({row["en"].text for row in either.chosen.values()} for either in (utterance, partner))
     return left & right
 
 
@@ -179,7 +179,7 @@ def quality(utterances: Sequence[Utterance], grammar: Grammar) -> dict[str, str]
     files = {}
     for language in ("de", "ja"):
         chosen = some(utterances, sum(QUALITY_ROWS.values()), "mlqe", language)
-        damaged = [(each.texts["en"], *damage(each, language, grammar)) for each in chosen]
+        damaged = [(utterance.texts["en"], *damage(utterance, language, grammar)) for utterance in chosen]
         points = [score for *_, score in damaged]
         mean, deviation = fmean(points), pstdev(points)
         rows = [(*row, (row[-1] - mean) / deviation) for row in damaged]
@@ -198,36 +198,38 @@ def assessments(rows: Sequence[tuple[str, str, float, float]]) -> str:
     return lines([header, *(f"{place}\t{text}" for place, text in enumerate(texts))])
 
 
-def damage(one: Utterance, language: str, grammar: Grammar) -> tuple[str, float]:
+def damage(utterance: Utterance, language: str, grammar: Grammar) -> tuple[str, float]:
     """A translation with none to four kinds of damage, and 100 less what they take."""
-    kinds = sorted(DEDUCTIONS, key=lambda kind: digest("damage", kind, language, one.key))
-    kinds = kinds[: number("kinds", language, one.key) % (len(kinds) + 1)]
-    chosen, damaged_slots = damaged_values(one, kinds, language, grammar)
-    pieces = units(grammar.utter(one.template, chosen).annotated[language], language)
+    kinds = sorted(DEDUCTIONS, key=lambda kind: digest("damage", kind, language, utterance.key))
+    kinds = kinds[: number("kinds", language, utterance.key) % (len(kinds) + 1)]
+    chosen, damaged_slots = damaged_values(utterance, kinds, language, grammar)
+    pieces = units(grammar.utter(utterance.template, chosen).annotated[language], language)
     done, outside = list(damaged_slots), [place for place, (_, slot) in enumerate(pieces) if slot is None]
     if "dropped" in kinds and len(outside) > 1:
-        pieces.pop(outside[number("dropped", language, one.key) % len(outside)])
+        pieces.pop(outside[number("dropped", language, utterance.key) % len(outside)])
         done.append("dropped")
     texts = [text for text, _ in pieces]
     if "shuffled" in kinds and len(set(texts)) > 1:
-        order = sorted(range(len(texts)), key=lambda place: digest("shuffled", language, one.key, place))
+        order = sorted(range(len(texts)), key=lambda place: digest("shuffled", language, utterance.key, place))
         shuffled = [texts[place] for place in order]
         texts = texts[::-1] if shuffled == texts else shuffled
         done.append("shuffled")
     return joined(texts, language), 100.0 - sum(DEDUCTIONS[kind] for kind in done)
 
 
-def damaged_values(one: Utterance, kinds: Sequence[str], language: str, grammar: Grammar) -> tuple[Chosen, list[str]]:
+def damaged_values(
+    utterance: Utterance, kinds: Sequence[str], language: str, grammar: Grammar
+) -> tuple[Chosen, list[str]]:
     """Values with one of them swapped and another one left in English, and which of that there was a value for."""
-    slots = sorted(one.chosen, key=lambda slot: digest("damage", slot, language, one.key))
-    chosen, done = dict(one.chosen), []
+    slots = sorted(utterance.chosen, key=lambda slot: digest("damage", slot, language, utterance.key))
+    chosen, done = dict(utterance.chosen), []
     if "swapped" in kinds:
         slot = slots.pop()
-        chosen[slot] = grammar.others(one.template, one.chosen, slot)[0]
+        chosen[slot] = grammar.others(utterance.template, utterance.chosen, slot)[0]
         done.append("swapped")
-    foreign = [slot for slot in slots if one.chosen[slot]["en"].text != one.chosen[slot][language].text]
+    foreign = [slot for slot in slots if utterance.chosen[slot]["en"].text != utterance.chosen[slot][language].text]
     if "untranslated" in kinds and foreign:
-        row = one.chosen[foreign[-1]]
+        row = utterance.chosen[foreign[-1]]
         chosen[foreign[-1]] = {**row, language: replace(row[language], text=row["en"].text)}
         done.append("untranslated")
     return chosen, done

@@ -1,10 +1,10 @@
-"""Sentences from the grammar beside this file: the same command in four languages, with its slot values.
+"""Make sentences from the grammar in `grammar/`: the same command in four languages, with its slot values.
 
 `grammar/templates/<intent>.txt` holds blocks of one line per language; `grammar/lexicon/<slot>.txt` one value per
 line, `en | de | es | ja`, each with an optional `/class` such as a gender; `grammar/agreement.txt` the words that
 follow a class. In a template `{slot}` is an annotated value and `<word:slot>` an unannotated word that agrees with
 it. `{slot-kind}` draws from a narrower lexicon of the same slot, `{slot#2}` is a second, different value. Every
-choice is a hash, so a new template leaves others alone.
+choice is made by a hash, so a new template does not change the sentences of others.
 """
 
 import hashlib
@@ -194,10 +194,10 @@ def fill(template: Template, language: str, chosen: Chosen, words: Agreement) ->
 
 def units(annotated: str, language: str) -> list[tuple[str, str | None]]:
     """Slot values whole, each with its slot, and the words between them, with None."""
-    found: list[tuple[str, str | None]] = []
+    pieces: list[tuple[str, str | None]] = []
     for slot, value, between in UNIT.findall(annotated):
-        found += [(value, slot)] if slot else [(word, None) for word in words_of(between, language)]
-    return found
+        pieces += [(value, slot)] if slot else [(word, None) for word in words_of(between, language)]
+    return pieces
 
 
 def words_of(text: str, language: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Sample corpora of single sentences: slots and intents as xSID has them, named entities, a table of intents."""
+"""Make sample corpora of single sentences: slots and intents as in xSID, named entities, a table of intents."""
 
 import csv
 import io
@@ -54,8 +54,8 @@ def slots(utterances: Sequence[Utterance]) -> dict[str, str]:
     files = {}
     for language, (valid, test) in XSID_ROWS.items():
         rows = {"valid": chosen[:valid], "test": chosen[counts[0] : counts[0] + test]}
-        for split, own in rows.items():
-            blocks = [block(utterance, language, number) for number, utterance in enumerate(own, start=1)]
+        for split, split_rows in rows.items():
+            blocks = [block(utterance, language, number) for number, utterance in enumerate(split_rows, start=1)]
             files[f"xsid/{language}.{split}.conll"] = "\n".join(blocks)
     return files
 
@@ -114,8 +114,8 @@ def intents(utterances: Sequence[Utterance]) -> dict[str, str]:
     writer = csv.writer(table, lineterminator="\n")
     writer.writerow(["language", "intent", "text", "id"])
     writer.writerows(
-        (language, each.template.intent, each.texts[language], place)
+        (language, utterance.template.intent, utterance.texts[language], place)
         for language in INTENT_LANGUAGES
-        for place, each in enumerate(chosen)
+        for place, utterance in enumerate(chosen)
     )
     return {"intents.csv": table.getvalue()}

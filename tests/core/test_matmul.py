@@ -11,40 +11,40 @@ TOLERANCE = {"float32": 1e-5, "bfloat16": 3e-2}
 
 
 def pair(precision: str) -> tuple[Linear, torch.nn.Linear]:
-    own, plain = Linear(INNER, OUTER), torch.nn.Linear(INNER, OUTER)
-    plain.load_state_dict(own.state_dict())
-    set_precision(own, precision)
-    return own, plain
+    module, plain = Linear(INNER, OUTER), torch.nn.Linear(INNER, OUTER)
+    plain.load_state_dict(module.state_dict())
+    set_precision(module, precision)
+    return module, plain
 
 
 def with_gradients(module, rows):
     rows = rows.clone().requires_grad_()
-    found = module(rows)
-    weight = torch.linspace(-1, 1, found.numel()).view_as(found)
-    return found.detach(), *torch.autograd.grad((found * weight).sum(), [rows, module.weight, module.bias])
+    actual = module(rows)
+    weight = torch.linspace(-1, 1, actual.numel()).view_as(actual)
+    return actual.detach(), *torch.autograd.grad((actual * weight).sum(), [rows, module.weight, module.bias])
 
 
 @pytest.mark.parametrize("shape", [(ROWS, INNER), (2, ROWS, INNER), (INNER,), (0, INNER)])
 @pytest.mark.parametrize("precision", TOLERANCE)
 def test_it_equals_nn_linear(precision, shape):
-    own, plain = pair(precision)
+    module, plain = pair(precision)
     rows = torch.randn(shape, generator=torch.Generator().manual_seed(0))
-    for found, expected in zip(with_gradients(own, rows), with_gradients(plain, rows), strict=True):
+    for actual, expected in zip(with_gradients(module, rows), with_gradients(plain, rows), strict=True):
         scale = max(1.0, expected.abs().max().item() if expected.numel() else 0.0)
-        assert torch.allclose(found, expected, atol=TOLERANCE[precision] * scale)
-        assert found.dtype == torch.float32
+        assert torch.allclose(actual, expected, atol=TOLERANCE[precision] * scale)
+        assert actual.dtype == torch.float32
 
 
 @pytest.mark.parametrize("is_shared", [False, True])
 def test_a_stack_equals_its_seeds_one_by_one(is_shared):
-    own, _ = pair("float32")
+    module, _ = pair("float32")
     generator = torch.Generator().manual_seed(1)
-    stack = {name: torch.randn(SEEDS, *value.shape, generator=generator) for name, value in own.named_parameters()}
+    stack = {name: torch.randn(SEEDS, *value.shape, generator=generator) for name, value in module.named_parameters()}
     rows = torch.randn(SEEDS, 2, ROWS, INNER, generator=generator)[0 if is_shared else slice(None)].requires_grad_()
     leaves = {name: value.clone().requires_grad_() for name, value in stack.items()}
-    stacked = vmap(lambda part, x: functional_call(own, part, (x,)), in_dims=(0, None if is_shared else 0))
-    found = stacked(leaves, rows)
-    gradients = torch.autograd.grad(found.square().sum(), [rows, *leaves.values()])
+    stacked = vmap(lambda part, x: functional_call(module, part, (x,)), in_dims=(0, None if is_shared else 0))
+    actual = stacked(leaves, rows)
+    gradients = torch.autograd.grad(actual.square().sum(), [rows, *leaves.values()])
     apart = {name: value.clone().requires_grad_() for name, value in stack.items()}
     expected = torch.stack(
         [
@@ -52,13 +52,13 @@ def test_a_stack_equals_its_seeds_one_by_one(is_shared):
             for seed in range(SEEDS)
         ]
     )
-    assert torch.allclose(found, expected, atol=1e-5)
+    assert torch.allclose(actual, expected, atol=1e-5)
     one_by_one = torch.autograd.grad(expected.square().sum(), [rows, *apart.values()])
-    for one, other in zip(gradients, one_by_one, strict=True):
-        assert torch.allclose(one, other, atol=1e-5 * other.abs().max().item())
+    for gradient, expected_gradient in zip(gradients, one_by_one, strict=True):
+        assert torch.allclose(gradient, expected_gradient, atol=1e-5 * expected_gradient.abs().max().item())
 
 
 def test_float64_stays_float64():
-    own, plain = pair("float32")
+    module, plain = pair("float32")
     rows = torch.randn(ROWS, INNER, dtype=torch.float64)
-    assert torch.allclose(own.double()(rows), plain.double()(rows), atol=1e-12)
+    assert torch.allclose(module.double()(rows), plain.double()(rows), atol=1e-12)

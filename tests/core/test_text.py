@@ -34,8 +34,8 @@ def test_normalising_twice_changes_nothing_more(text):
 
 
 @given(texts, texts)
-def test_texts_share_a_key_only_if_they_are_equal_in_normal_form(one, other):
-    assert (text_key(one) == text_key(other)) == (normalise(one) == normalise(other))
+def test_texts_share_a_key_only_if_they_are_equal_in_normal_form(left, right):
+    assert (text_key(left) == text_key(right)) == (normalise(left) == normalise(right))
 
 
 def test_compatibility_forms_are_other_texts():

@@ -1,1 +1,1 @@
-"""Mutated files against every reader: `python -m tests.fuzz`, and a short version among the tests."""
+"""Fuzz every reader with mutated files: `python -m tests.fuzz`; the tests run a short version."""

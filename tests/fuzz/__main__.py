@@ -1,6 +1,6 @@
-"""The long version: `python -m tests.fuzz --inputs 7000 --seed 0 [TARGET ...]`.
+"""Run long fuzzing: `python -m tests.fuzz --inputs 7000 --seed 0 [TARGET ...]`.
 
-With `--only N` the files of input N are written to `build/fuzz` and read, and what comes out is shown.
+With `--only N` the files of input N are written to `build/fuzz` and read, and the result is shown.
 """
 
 import argparse
@@ -56,8 +56,10 @@ def _fuzz(name: str, seed: int, count: int) -> Result:
             if sys.stdout.isatty():
                 print(f"\r{name}: {min(start + CHUNK, count):,} of {count:,}", end="", flush=True)
     seconds, peak = time.monotonic() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    told = f"{result.accepted:>6,} accepted, {result.refused:>6,} refused, {count / seconds:>5,.0f}/s, {peak:,.0f} MB"
-    print(f"{CLEAR if sys.stdout.isatty() else ''}{name:16} {told}", flush=True)
+    summary = (
+        f"{result.accepted:>6,} accepted, {result.refused:>6,} refused, {count / seconds:>5,.0f}/s, {peak:,.0f} MB"
+    )
+    print(f"{CLEAR if sys.stdout.isatty() else ''}{name:16} {summary}", flush=True)
     for what, number in result.failures.items():
         print(f"  {what}: python -m tests.fuzz {name} --seed {seed} --only {number}", flush=True)
     return result
@@ -65,8 +67,8 @@ def _fuzz(name: str, seed: int, count: int) -> Result:
 
 def _show(name: str, seed: int, number: int) -> int:
     folder = Path("build/fuzz")
-    (found,) = inputs(TARGETS[name], seed, range(number, number + 1))
-    write(found[1], folder)
+    (chosen,) = inputs(TARGETS[name], seed, range(number, number + 1))
+    write(chosen[1], folder)
     for path in sorted(folder.rglob("*")):
         if path.is_file():
             print(f"{path}: {path.read_bytes()[:2_000]!r}")

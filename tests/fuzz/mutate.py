@@ -1,4 +1,4 @@
-"""Mutations of small files: of bytes, of lines, of fields, and of the files of a folder."""
+"""Mutate small files: their bytes, lines and fields, and the files of a folder."""
 
 import random
 import re
@@ -101,8 +101,8 @@ def _twice(lines: list[bytes], rng: random.Random) -> None:
 
 
 def _swap(lines: list[bytes], rng: random.Random) -> None:
-    one, other = rng.randrange(len(lines)), rng.randrange(len(lines))
-    lines[one], lines[other] = lines[other], lines[one]
+    first, second = rng.randrange(len(lines)), rng.randrange(len(lines))
+    lines[first], lines[second] = lines[second], lines[first]
 
 
 def _join(lines: list[bytes], rng: random.Random) -> None:
@@ -137,8 +137,8 @@ def _empty(files: Files, rng: random.Random) -> None:
 
 
 def _exchange(files: Files, rng: random.Random) -> None:
-    one, other = (rng.choice(sorted(files)) for _ in range(2))
-    files[one], files[other] = files[other], files[one]
+    first, second = (rng.choice(sorted(files)) for _ in range(2))
+    files[first], files[second] = files[second], files[first]
 
 
 def _rename(files: Files, rng: random.Random) -> None:

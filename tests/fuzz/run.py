@@ -1,4 +1,4 @@
-"""One input after the other: written to a folder, read, and judged by what comes out."""
+"""Run inputs one by one: write each to a folder, read it, and classify the result."""
 
 import random
 import resource
@@ -33,7 +33,7 @@ class Result:
     accepted: int = 0
     refused: int = 0
     failures: dict[str, str] = field(default_factory=dict)
-    """First input that failed in each way, by what came out and where."""
+    """First input of each failure, by error and place."""
 
 
 def inputs(target: Target, seed: int, numbers: range) -> Iterator[tuple[int, Files]]:

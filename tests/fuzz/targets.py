@@ -1,4 +1,4 @@
-"""What is fuzzed: small valid files, and what reads them. Only the project's own errors may come out."""
+"""Define fuzz targets: small valid files and their readers, which may raise only the project's own errors."""
 
 import io
 import json
@@ -201,7 +201,7 @@ def _tar(files: Files, rng: random.Random | None = None) -> bytes:
 
 
 def _of_archive(files: Files, rng: random.Random) -> Files:
-    """Other members in a whole archive, or other bytes of the archive."""
+    """Mutate the members of a valid archive, or the bytes of the archive."""
     del files
     if rng.random() < 0.2:
         return mutated({"massive.tar.gz": _tar(MASSIVE)}, rng)

@@ -1,4 +1,4 @@
-"""Whatever a file holds: it is read, or refused with an error of the project. `make fuzz` tries longer."""
+"""Any file is read or refused with an error of the project. `make fuzz` tries longer."""
 
 import contextlib
 import logging
@@ -44,7 +44,7 @@ def test_any_bytes_are_read_or_refused(tmp_path, name, content):
 
 
 FOUND = {
-    # What fuzzing has found: target and input of seed 0
+    # Failures that fuzzing found: target and input of seed 0
     "JSON nested without end": ("massive", 597),
     "half a character in JSON": ("massive", 1054),
     "half a character in a table": ("intents", 1198),
@@ -71,8 +71,10 @@ def test_what_was_found_stays_mended(tmp_path, what):
 
 
 def test_inputs_are_the_same_for_the_same_seed():
-    one, same, other = ([files for _, files in inputs(TARGETS["xsid"], seed, range(1, 20))] for seed in (3, 3, 4))
-    assert one == same != other
+    first, same, of_other_seed = (
+        [files for _, files in inputs(TARGETS["xsid"], seed, range(1, 20))] for seed in (3, 3, 4)
+    )
+    assert first == same != of_other_seed
 
 
 def test_a_failure_is_found_and_told_by_its_place(tmp_path):

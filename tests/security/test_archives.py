@@ -1,4 +1,4 @@
-"""An archive can neither leave its place nor fill the memory."""
+"""An archive can neither write outside its folder nor fill the memory."""
 
 import bz2
 import gzip

@@ -1,4 +1,4 @@
-"""No name of the configuration, of a corpus or of the command line leads out of its folder."""
+"""No name of the configuration, of a corpus or of the command line leads outside its folder."""
 
 import pytest
 from click.testing import CliRunner

@@ -1,4 +1,4 @@
-"""`disent sql` answers questions: it changes nothing, and reaches neither files nor the network."""
+"""`disent sql` is read-only: it changes nothing, and reaches neither files nor the network."""
 
 import signal
 import subprocess
@@ -123,6 +123,6 @@ def test_an_endless_question_ends_with_control_c(warehouse):
         time.sleep(1)
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=30)
-    assert "Interrupt" in said
+        _, output = process.communicate(timeout=30)
+    assert "Interrupt" in output
     assert process.returncode != 0

@@ -1,4 +1,4 @@
-"""What a corpus says can't speak to the terminal, nor to the SQL of the program."""
+"""Texts of a corpus can't inject terminal escapes or SQL."""
 
 import logging
 
@@ -37,7 +37,10 @@ def test_control_characters_are_shown_escaped(text):
 
 @given(st.text())
 def test_no_text_brings_a_control_character_to_the_terminal(text):
-    assert all(each in "\n\t" or not ("\x00" <= each < " " or "\x7f" <= each <= "\x9f") for each in printable(text))
+    assert all(
+        character in "\n\t" or not ("\x00" <= character < " " or "\x7f" <= character <= "\x9f")
+        for character in printable(text)
+    )
 
 
 @pytest.mark.parametrize("text", ["line\nline", "a\tb", "日本語", "می\u200cخواهم", "👩\u200d🔬", "é", "ไทย"])

@@ -137,11 +137,11 @@ def test_a_leftover_longer_than_the_file_is_dropped(site, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("expected", "found"),
+    ("expected", "message"),
     [({"sha256": "0" * 64}, "its SHA-256 is .*, expected 000"), ({"size": 7}, "1,024,000 bytes, expected 7")],
 )
-def test_another_file_than_expected_is_an_error_and_is_removed(site, tmp_path, expected, found):
-    with pytest.raises(CorpusError, match=f"not the expected file: .*{found}"):
+def test_another_file_than_expected_is_an_error_and_is_removed(site, tmp_path, expected, message):
+    with pytest.raises(CorpusError, match=f"not the expected file: .*{message}"):
         fetch(site.url, tmp_path / "f", **expected)
     assert "f" not in visible(tmp_path)
     assert "f.part" not in visible(tmp_path)

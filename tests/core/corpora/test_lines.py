@@ -86,8 +86,8 @@ def test_lines_that_are_blank_in_both_files_are_left_out(tmp_path):
     ("left", "right", "place"), [("a\nb\nc\n", "x\ny\n", "p.en:3"), ("a\n", "x\ny\nz\n", "p.de:2")]
 )
 def test_files_of_unequal_length_are_named_with_the_first_line_too_many(tmp_path, left, right, place):
-    found = rf"{place}: p.en has \d lines and p.de has \d; this one has no partner. Take both"
-    with pytest.raises(AlignmentError, match=found):
+    message = rf"{place}: p.en has \d lines and p.de has \d; this one has no partner. Take both"
+    with pytest.raises(AlignmentError, match=message):
         parallel_lines(*sides(tmp_path, left, right))
 
 

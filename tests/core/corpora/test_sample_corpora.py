@@ -56,8 +56,8 @@ def test_check_names_the_file_that_was_edited(tmp_path):
     (tmp_path / "intents.csv").unlink()
     done = generate("--check", script=copy)
     assert done.returncode == 1
-    told = [Path(line.partition(": ")[0]).name for line in done.stderr.splitlines()]
-    assert told == ["intents.csv", "extra.txt", "ja-JP.jsonl"]
+    reported = [Path(line.partition(": ")[0]).name for line in done.stderr.splitlines()]
+    assert reported == ["intents.csv", "extra.txt", "ja-JP.jsonl"]
 
 
 @each_locale
@@ -108,9 +108,9 @@ def test_utterances_are_lower_case_without_stray_marks(locale):
 
 @each_locale
 def test_every_slot_type_has_several_values_in_test(locale):
-    found = slot_values(locale, "test")
-    assert found.keys() == slot_values(locale, "train", "dev", "test").keys()
-    assert {slot: values for slot, values in found.items() if len(values) < 2} == {}
+    test_values = slot_values(locale, "test")
+    assert test_values.keys() == slot_values(locale, "train", "dev", "test").keys()
+    assert {slot: values for slot, values in test_values.items() if len(values) < 2} == {}
 
 
 def test_there_are_enough_utterances_intents_and_slot_types():
@@ -128,9 +128,9 @@ def test_the_partitions_have_their_shares():
 @pytest.mark.parametrize("locale", LOCALES[1:])
 def test_most_slot_values_are_translated(locale):
     pairs = set()
-    for english, other in zip(RECORDS["en-US"], RECORDS[locale], strict=True):
+    for english, translation in zip(RECORDS["en-US"], RECORDS[locale], strict=True):
         # The order of slots differs between languages, so values are compared as sets.
-        values = {value for _, value in SLOT.findall(other["annot_utt"])}
+        values = {value for _, value in SLOT.findall(translation["annot_utt"])}
         pairs |= {(value, value in values) for _, value in SLOT.findall(english["annot_utt"])}
     assert sum(shared for _, shared in pairs) < len(pairs) / 3
 

@@ -52,12 +52,12 @@ def sample_texts(language: str) -> frozenset[str]:
 def texts(corpus: str, language: str, *, sources_only: bool = False) -> set[str]:
     if corpus in TAGGED:
         return {row["text"] for row in utterance_rows(corpus, language)} if language in TAGGED[corpus][1] else set()
-    found = set()
+    collected = set()
     for pair in PAIRS[corpus][1]:
-        for side, own in zip(("source", "target"), pair.split("-"), strict=True):
-            if own == language and not (sources_only and side == "target"):
-                found |= {row[side] for row in pair_rows(corpus, pair)}
-    return found
+        for side, side_language in zip(("source", "target"), pair.split("-"), strict=True):
+            if side_language == language and not (sources_only and side == "target"):
+                collected |= {row[side] for row in pair_rows(corpus, pair)}
+    return collected
 
 
 @each_of_pairs
@@ -76,14 +76,17 @@ def test_corpora_have_their_sizes():
     def splits(rows):
         return dict(Counter(row["split"] for row in rows))
 
-    pairs = {corpus: [splits(pair_rows(corpus, pair)) for pair in own] for corpus, (_, own) in PAIRS.items()}
+    pairs = {corpus: [splits(pair_rows(corpus, pair)) for pair in names] for corpus, (_, names) in PAIRS.items()}
     assert pairs == {
         "tatoeba": [{"test": 150}] * 3,
         "bitext": [{"test": 400}] * 3,
         "sts": [{"test": 100}] * 3,
         "mlqe": [{"train": 60, "dev": 30, "test": 100}] * 2,
     }
-    tagged = {corpus: [splits(utterance_rows(corpus, one)) for one in own] for corpus, (_, own) in TAGGED.items()}
+    tagged = {
+        corpus: [splits(utterance_rows(corpus, language)) for language in languages]
+        for corpus, (_, languages) in TAGGED.items()
+    }
     assert tagged == {
         "xsid": [{"dev": 60, "test": 100}, {"dev": 60, "test": 100}, {"dev": 40, "test": 60}],
         "ner": [{"train": 250, "dev": 50, "test": 100}],
@@ -165,8 +168,8 @@ def test_a_word_list_is_sorted_and_is_read(language):
 @each_dictionary
 def test_words_of_a_list_occur_in_the_test_sentences(language):
     foreign = {word for _, word in read_dictionary(CORPORA / "dictionaries" / f"{language}.txt")}
-    known = [text for text in texts("tatoeba", language) if any(word in text for word in foreign)]
-    assert len(known) > 100
+    translatable = [text for text in texts("tatoeba", language) if any(word in text for word in foreign)]
+    assert len(translatable) > 100
 
 
 def test_slots_of_translations_agree():
@@ -176,7 +179,7 @@ def test_slots_of_translations_agree():
             types = sorted(slot.type for slot in tagged_slots(row["slot_tags"]))
             slots[row["utterance_id"]].append((row["intent"], types))
     assert max(map(len, slots.values())) == 3
-    assert all(own == others[0] for others in slots.values() for own in others)
+    assert all(sentence_slots == of_languages[0] for of_languages in slots.values() for sentence_slots in of_languages)
 
 
 def test_headers_of_slots_have_the_values_of_the_rows():
@@ -190,15 +193,15 @@ def test_headers_of_slots_have_the_values_of_the_rows():
 
 
 def test_all_kinds_of_entities_are_in_every_split():
-    found = defaultdict(set)
+    collected = defaultdict(set)
     for row in utterance_rows("ner", "de"):
-        found[row["split"]] |= {tag[2:] for tag in row["slot_tags"] if tag != "O"}
-    assert found == {split: {"PER", "LOC", "ORG"} for split in ("train", "dev", "test")}
+        collected[row["split"]] |= {tag[2:] for tag in row["slot_tags"] if tag != "O"}
+    assert collected == {split: {"PER", "LOC", "ORG"} for split in ("train", "dev", "test")}
 
 
 def test_intents_of_translations_agree():
-    english, german = ({row["utterance_id"]: row["intent"] for row in utterance_rows("intents.csv", one)}
-                       for one in ("en", "de"))  # fmt: skip
+    english, german = ({row["utterance_id"]: row["intent"] for row in utterance_rows("intents.csv", language)}
+                       for language in ("en", "de"))  # fmt: skip
     assert english == german
     assert min(Counter(english.values()).values()) > 1
 

@@ -43,7 +43,7 @@ def test_pairs_that_share_a_sentence_share_a_split(sentences, seed):
     for (source, target), split in zip(sentences, drawn(sentences, seed=seed), strict=True):
         splits["source", source].add(split)
         splits["target", target].add(split)
-    assert all(len(own) == 1 for own in splits.values())
+    assert all(len(group_splits) == 1 for group_splits in splits.values())
 
 
 def loop_components(sentences):
@@ -63,7 +63,7 @@ def test_rows_are_bound_as_a_loop_over_all_pairs_of_rows_binds_them(sentences):
         of_group = defaultdict(set)
         for group, split in zip(groups, drawn(sentences, seed=seed), strict=True):
             of_group[group].add(split)
-        assert all(len(own) == 1 for own in of_group.values())
+        assert all(len(group_splits) == 1 for group_splits in of_group.values())
     assert len({tuple(drawn([(i, i) for i in range(20)], seed=seed)) for seed in range(5)}) == 5
 
 
@@ -136,11 +136,11 @@ def test_an_empty_table_stays_empty():
 @settings(deadline=None)
 @given(st.sets(st.integers(0, 60)), st.sets(st.integers(0, 60)))
 def test_utterances_of_equal_id_share_a_split_in_every_language(left, right):
-    found = {}
+    split_of = {}
     for language, ids in (("en", left), ("de", right)):
         table = draw_splits(utterances(language, [str(i) for i in ids]), (0.4, 0.3, 0.3))
         for key, split in zip(table["utterance_id"].to_pylist(), table["split"].to_pylist(), strict=True):
-            assert found.setdefault(key, split) == split
+            assert split_of.setdefault(key, split) == split
 
 
 @settings(deadline=None)

@@ -51,7 +51,7 @@ class CountingEncoder:
 
 
 def by_key(*texts):
-    return {text_key(one): one for one in texts}
+    return {text_key(text): text for text in texts}
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_states_that_are_asked_for_later_leave_the_vector_as_it_is(store, encode
 
 def test_missing_keeps_the_order_and_names_a_key_once(store, encoder):
     store.encode_missing(encoder, by_key("b"))
-    keys = [text_key(one) for one in ("c", "b", "a", "c")]
+    keys = [text_key(text) for text in ("c", "b", "a", "c")]
     assert store.missing(keys, states=False) == [keys[0], keys[2]]
     assert store.missing(keys[1:2], states=True) == [keys[1]]
 
@@ -142,9 +142,9 @@ def test_languages_and_encoders_share_nothing(tmp_path, encoder):
     for language, fingerprint in (("en", "f" * 32), ("de", "f" * 32)):
         store = EmbeddingStore(tmp_path, encoder="counting", fingerprint=fingerprint, language=language)
         assert store.encode_missing(encoder, by_key("taxi")).encoded == 1
-    other = EmbeddingStore(tmp_path, encoder="counting", fingerprint="0" * 32, language="en")
+    other_store = EmbeddingStore(tmp_path, encoder="counting", fingerprint="0" * 32, language="en")
     with pytest.raises(ValueError, match="is not that of store"):
-        other.encode_missing(encoder, by_key("taxi"))
+        other_store.encode_missing(encoder, by_key("taxi"))
 
 
 def test_a_state_key_without_a_text_is_refused(store, encoder):
@@ -266,7 +266,7 @@ def test_damaged_arrays_are_made_again_from_the_parts(store, encoder, name):
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e6])
 def test_values_that_the_stored_type_does_not_hold_are_refused(store, value):
     encoder = CountingEncoder(vector_dtype="float16")
-    encoder.states_of = lambda one: np.full((len(one), DIM), value, np.float32)
+    encoder.states_of = lambda text: np.full((len(text), DIM), value, np.float32)
     with pytest.raises(EncoderError, match="a value is not finite in float16"):
         store.encode_missing(encoder, by_key("play"))
     assert store.parts(VECTORS) == []

@@ -34,15 +34,15 @@ def cosine(left, right):
     return dot(left, right) / math.sqrt(dot(left, left) * dot(right, right))
 
 
-def close(found, expected):
-    assert found.tolist() == pytest.approx(expected, abs=1e-6)
+def close(actual, expected):
+    assert actual.tolist() == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_scaled_row_has_the_length_alpha_and_its_own_direction():
     rows = vectors(1)
     expected = [[50 * value / math.sqrt(dot(row, row)) for value in row] for row in rows.tolist()]
-    for found, own in zip(contrastive.scaled_to(rows, norm=50.0), expected, strict=True):
-        close(found, own)
+    for actual, expected_row in zip(contrastive.scaled_to(rows, norm=50.0), expected, strict=True):
+        close(actual, expected_row)
 
 
 def test_center_distance_equals_a_loop():
@@ -55,32 +55,35 @@ def test_class_means_equal_a_loop_and_are_zero_without_rows():
     rows = vectors(1)
     means, counts = contrastive.class_means(rows, labels(), CLASSES + 1)
     for label in range(CLASSES):
-        own = [row for row, its in zip(rows.tolist(), LABELS, strict=True) if its == label]
-        close(means[label], [sum(column) / len(own) for column in zip(*own, strict=True)])
+        members = [row for row, its in zip(rows.tolist(), LABELS, strict=True) if its == label]
+        close(means[label], [sum(column) / len(members) for column in zip(*members, strict=True)])
     assert counts.tolist() == [2, 3, 1, 0]
     close(means[CLASSES], [0.0] * DIM)
 
 
 def test_moved_centers_equal_a_loop_over_classes_and_rows():
     rows, centers = vectors(1), vectors(2, CLASSES + 1, DIM)
-    found = contrastive.updated_centers(centers, rows, labels(), rate=0.5)
+    actual = contrastive.updated_centers(centers, rows, labels(), rate=0.5)
     for label, center in enumerate(centers.tolist()):
-        own = [row for row, its in zip(rows.tolist(), LABELS, strict=True) if its == label]
-        step = [sum(c - row[d] for row in own) / (1 + len(own)) for d, c in enumerate(center)]
-        close(found[label], [c - 0.5 * delta for c, delta in zip(center, step, strict=True)])
+        members = [row for row, its in zip(rows.tolist(), LABELS, strict=True) if its == label]
+        step = [sum(c - row[d] for row in members) / (1 + len(members)) for d, c in enumerate(center)]
+        close(actual[label], [c - 0.5 * delta for c, delta in zip(center, step, strict=True)])
 
 
 def test_discrimination_equals_two_cross_entropies():
-    own, other = vectors(1, ROWS), vectors(2, ROWS)
+    positive, negative = vectors(1, ROWS), vectors(2, ROWS)
     sigmoid = lambda x: 1 / (1 + math.exp(-x))  # noqa: E731
-    pairs = zip(own.tolist(), other.tolist(), strict=True)
+    pairs = zip(positive.tolist(), negative.tolist(), strict=True)
     expected = [-math.log(sigmoid(a)) - math.log(1 - sigmoid(b)) for a, b in pairs]
-    close(contrastive.binary_cross_entropy(own, other), expected)
+    close(contrastive.binary_cross_entropy(positive, negative), expected)
 
 
 def test_a_critics_difference_is_that_of_its_two_values():
-    own, other = vectors(1, ROWS), vectors(2, ROWS)
-    close(contrastive.critic_difference(own, other), [b - a for a, b in zip(own.tolist(), other.tolist(), strict=True)])
+    positive, negative = vectors(1, ROWS), vectors(2, ROWS)
+    close(
+        contrastive.critic_difference(positive, negative),
+        [b - a for a, b in zip(positive.tolist(), negative.tolist(), strict=True)],
+    )
 
 
 def test_siamese_equals_a_loop_over_pairs():
@@ -91,7 +94,7 @@ def test_siamese_equals_a_loop_over_pairs():
         distance = math.sqrt(squared(a, b))
         expected.append(distance**2 if is_same else max(0.0, 2.0 - distance) ** 2)
     assert 0.0 in expected
-    assert any(0 < one < 4 for one, own in zip(expected, same, strict=True) if not own)
+    assert any(0 < loss < 4 for loss, is_same in zip(expected, same, strict=True) if not is_same)
     close(contrastive.siamese(left, right, torch.tensor(same), margin=2.0), expected)
 
 
@@ -105,8 +108,8 @@ def test_siamese_has_a_finite_gradient_between_equal_rows(same):
 def test_n_pair_equals_a_loop_over_negatives():
     anchors, positives, negatives = vectors(1), vectors(2), vectors(3, ROWS, 4, DIM)
     expected = []
-    for anchor, positive, own in zip(anchors.tolist(), positives.tolist(), negatives.tolist(), strict=True):
-        gaps = [cosine(anchor, negative) - cosine(anchor, positive) for negative in own]
+    for anchor, positive, own_negatives in zip(anchors.tolist(), positives.tolist(), negatives.tolist(), strict=True):
+        gaps = [cosine(anchor, negative) - cosine(anchor, positive) for negative in own_negatives]
         expected.append(math.log(1 + sum(math.exp(gap) for gap in gaps)))
     close(contrastive.n_pair(anchors, positives, negatives), expected)
 
@@ -115,7 +118,7 @@ def test_excluded_candidates_have_no_part_in_the_in_batch_softmax():
     cosines = vectors(0, 3, 3)
     excluded = torch.tensor([[False, True, False], [True, False, False], [False, False, False]])
     changed = torch.where(excluded, 1e6, cosines)
-    before, after = (contrastive.in_batch_softmax(own, excluded, temperature=0.1) for own in (cosines, changed))
+    before, after = (contrastive.in_batch_softmax(values, excluded, temperature=0.1) for values in (cosines, changed))
     assert torch.equal(before, after)
     assert contrastive.in_batch_softmax(changed, torch.zeros_like(excluded), temperature=0.1)[0] > 1e6
 
@@ -144,16 +147,16 @@ def test_symmetric_softmax_equals_a_loop_that_skips_pairs_with_an_equal_text():
 @given(st.floats(0.01, 100), st.integers(0, 50))
 def test_symmetric_softmax_is_blind_to_row_norms_and_to_which_side_is_left(scale, seed):
     left, right = vectors(seed), vectors(seed + 100)
-    found = contrastive.symmetric_softmax(left, right, EQUAL, temperature=0.1)
+    actual = contrastive.symmetric_softmax(left, right, EQUAL, temperature=0.1)
     turned = contrastive.symmetric_softmax(scale * right, left, EQUAL, temperature=0.1)
-    assert torch.allclose(found, turned, atol=1e-9)
+    assert torch.allclose(actual, turned, atol=1e-9)
 
 
 @given(st.floats(0.01, 100))
 def test_n_pair_is_blind_to_row_norms(scale):
     anchors, positives, negatives = vectors(1), vectors(2), vectors(3, ROWS, 4, DIM)
-    found = contrastive.n_pair(scale * anchors, positives, negatives / scale)
-    assert torch.allclose(found, contrastive.n_pair(anchors, positives, negatives), atol=1e-9)
+    actual = contrastive.n_pair(scale * anchors, positives, negatives / scale)
+    assert torch.allclose(actual, contrastive.n_pair(anchors, positives, negatives), atol=1e-9)
 
 
 def test_losses_reject_batches_of_unequal_length():

@@ -55,27 +55,27 @@ def test_identification_equals_minus_log_of_the_labels_share(seed, size):
 
 @given(seeds, sizes)
 def test_contrasts_equal_a_loop_over_triples(seed, size):
-    one, two, n_one, n_two = (rows(*size, seed + offset) for offset in range(4))
+    left, right, to_left, to_right = (rows(*size, seed + offset) for offset in range(4))
     linear, hinged = [], []
-    for a, b, c, d in zip(one, two, n_one, n_two, strict=True):
+    for a, b, c, d in zip(left, right, to_left, to_right, strict=True):
         pulled, first, second = loop_cosine(a, b), loop_cosine(a, c), loop_cosine(b, d)
         linear.append(-pulled + first + second)
         hinged.append(1 - pulled + max(0.0, first) + max(0.0, second))
-    assert similarity.linear_contrast(one, two, n_one, n_two).tolist() == pytest.approx(linear)
-    assert similarity.hinged_contrast(one, two, n_one, n_two).tolist() == pytest.approx(hinged)
+    assert similarity.linear_contrast(left, right, to_left, to_right).tolist() == pytest.approx(linear)
+    assert similarity.hinged_contrast(left, right, to_left, to_right).tolist() == pytest.approx(hinged)
 
 
 @given(seeds, sizes, st.floats(0.05, 2.0))
 def test_info_nce_both_ways_equals_loops_over_candidates(seed, size, temperature):
     left, right, to_left, to_right = (rows(*size, seed + offset) for offset in range(4))
     expected = [0.0] * len(left)
-    for own, others, negatives in ((left, right, to_left), (right, left, to_right)):
-        for i, anchor in enumerate(own):
-            candidates = [loop_cosine(anchor, other) for other in others]
+    for anchors, others, negatives in ((left, right, to_left), (right, left, to_right)):
+        for i, anchor in enumerate(anchors):
+            candidates = [loop_cosine(anchor, candidate) for candidate in others]
             scores = [value / temperature for value in [*candidates, loop_cosine(anchor, negatives[i])]]
             expected[i] += math.log(sum(math.exp(score) for score in scores)) - scores[i]
-    found = similarity.info_nce_both_ways(left, right, to_left, to_right, temperature=temperature)
-    assert found.tolist() == pytest.approx(expected)
+    actual = similarity.info_nce_both_ways(left, right, to_left, to_right, temperature=temperature)
+    assert actual.tolist() == pytest.approx(expected)
 
 
 def test_info_nce_both_ways_is_blind_to_row_norms():
@@ -96,44 +96,47 @@ def test_hinged_cosine_has_no_gradient_once_rows_are_apart():
 @given(seeds, sizes)
 def test_cosines_of_several_pairs_are_those_of_each_and_so_are_gradients(seed, size):
     pairs = ((0, 1), (0, 2), (1, 3))
-    found, expected = [], []
+    actual, expected = [], []
     for results, of in (
-        (found, lambda own: similarity.cosines(own, pairs)),
-        (expected, lambda own: [torch.nn.functional.cosine_similarity(own[i], own[j]) for i, j in pairs]),
+        (actual, lambda matrices: similarity.cosines(matrices, pairs)),
+        (
+            expected,
+            lambda matrices: [torch.nn.functional.cosine_similarity(matrices[i], matrices[j]) for i, j in pairs],
+        ),
     ):
-        own = [rows(*size, seed + offset).requires_grad_(offset > 0) for offset in range(4)]
+        matrices = [rows(*size, seed + offset).requires_grad_(offset > 0) for offset in range(4)]
         weights = rows(len(pairs), size[0], seed + 4)
-        values = of(own)
+        values = of(matrices)
         loss = sum((value * weight).sum() for value, weight in zip(values, weights, strict=True))
-        results += [*values, *torch.autograd.grad(loss, own[1:])]
-    assert all(torch.allclose(one, other) for one, other in zip(found, expected, strict=True))
+        results += [*values, *torch.autograd.grad(loss, matrices[1:])]
+    assert all(torch.allclose(left, right) for left, right in zip(actual, expected, strict=True))
 
 
 def test_cosines_of_a_stack_are_those_of_each_of_its_parts():
     left, right = rows(12, 5, 0).view(3, 4, 5).requires_grad_(), rows(4, 5, 1).requires_grad_()
-    found = torch.func.vmap(similarity.cosine, in_dims=(0, None))(left, right)
+    actual = torch.func.vmap(similarity.cosine, in_dims=(0, None))(left, right)
     expected = torch.nn.functional.cosine_similarity(left, right, dim=-1)
-    assert torch.allclose(found, expected)
-    for one, other in zip(
-        torch.autograd.grad(found.square().sum(), [left, right]),
+    assert torch.allclose(actual, expected)
+    for left_value, right_value in zip(
+        torch.autograd.grad(actual.square().sum(), [left, right]),
         torch.autograd.grad(expected.square().sum(), [left, right]),
         strict=True,
     ):
-        assert torch.allclose(one, other)
+        assert torch.allclose(left_value, right_value)
 
 
 @pytest.mark.parametrize("diagonal", [False, True])
 @given(seeds, sizes, st.data())
 def test_mean_pairwise_cosine_equals_a_loop_over_pairs(diagonal, seed, size, data):
-    own = rows(*size, seed)
+    matrix = rows(*size, seed)
     groups = data.draw(st.lists(st.integers(0, 2), min_size=size[0], max_size=size[0]))
     expected = []
     for i, group in enumerate(groups):
-        others = [j for j, other in enumerate(groups) if other == group and (diagonal or j != i)]
-        expected.append(sum(loop_cosine(own[i], own[j]) for j in others) / len(others) if others else 1.0)
+        others = [j for j, row_group in enumerate(groups) if row_group == group and (diagonal or j != i)]
+        expected.append(sum(loop_cosine(matrix[i], matrix[j]) for j in others) / len(others) if others else 1.0)
     members = torch.nn.functional.one_hot(torch.tensor(groups), 3).double()
-    found = similarity.mean_pairwise_cosine(own, members, diagonal=diagonal)
-    assert found.tolist() == pytest.approx(expected, abs=1e-9)
+    actual = similarity.mean_pairwise_cosine(matrix, members, diagonal=diagonal)
+    assert actual.tolist() == pytest.approx(expected, abs=1e-9)
 
 
 def test_a_zero_row_has_a_finite_gradient():

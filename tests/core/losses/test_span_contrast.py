@@ -21,16 +21,20 @@ def tensors(pairs):
 
 def loop(pairs, *, margin, form, hard, lone_pair):
     """The same, pair by pair."""
-    same, other = [d for d, s in pairs if s], [d for d, s in pairs if not s]
+    same, different = [d for d, s in pairs if s], [d for d, s in pairs if not s]
     few = 2 if lone_pair == "mean" else 1
     values = []
     for d, is_same in pairs:
         if is_same:
             value, mean = d**2, sum(same) / len(same)
-            counts = {"none": True, "margin": d > margin, "sbert": d > (min(other) if len(other) >= few else mean)}
+            counts = {
+                "none": True,
+                "margin": d > margin,
+                "sbert": d > (min(different) if len(different) >= few else mean),
+            }
         else:
             value = max(0.0, margin - d) ** 2 if form == "sbert" else max(0.0, margin - d**2)
-            mean = sum(other) / len(other)
+            mean = sum(different) / len(different)
             counts = {"none": True, "margin": d < margin, "sbert": d < (max(same) if len(same) >= few else mean)}
         values.append(value if counts[hard] else 0.0)
     return values
@@ -43,25 +47,25 @@ def loop(pairs, *, margin, form, hard, lone_pair):
 @given(pairs=PAIRS)
 def test_the_loss_equals_a_loop_over_pairs(pairs, form, hard, lone_pair):
     switches = {"margin": 0.5, "form": form, "hard": hard, "lone_pair": lone_pair}
-    found = span_contrast(*tensors(pairs), **switches)
-    torch.testing.assert_close(found, torch.tensor(loop(pairs, **switches)), atol=1e-6, rtol=0)
+    actual = span_contrast(*tensors(pairs), **switches)
+    torch.testing.assert_close(actual, torch.tensor(loop(pairs, **switches)), atol=1e-6, rtol=0)
 
 
-def reference(one, other, labels):
+def reference(left, right, labels):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it has moved since
         losses = pytest.importorskip("sentence_transformers.losses", reason="sentence-transformers is not installed")
         loss = losses.OnlineContrastiveLoss(None, margin=0.5)
-    return loss.compute_loss_from_embeddings([one, other], labels)
+    return loss.compute_loss_from_embeddings([left, right], labels)
 
 
 @pytest.mark.parametrize("positives", [0, 1, 2, 7, 19, 20])
 def test_the_sum_equals_the_online_contrastive_loss_of_sentence_transformers(positives):
     torch.manual_seed(positives)
-    one, other = torch.randn(2, 20, 6).requires_grad_(True)
+    left, right = torch.randn(2, 20, 6).requires_grad_(True)
     is_same = torch.arange(20) < positives
-    ours = span_contrast(1 - F.cosine_similarity(one, other), is_same, **SBERT).sum()
-    theirs = reference(one, other, is_same.long())
+    ours = span_contrast(1 - F.cosine_similarity(left, right), is_same, **SBERT).sum()
+    theirs = reference(left, right, is_same.long())
     torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=1e-6)
 
 
@@ -71,8 +75,8 @@ def test_gradients_equal_those_of_sentence_transformers():
     is_same = torch.rand(32) < 0.3
     ours = span_contrast(1 - F.cosine_similarity(*pair), is_same, **SBERT).sum()
     theirs = reference(*pair, is_same.long())
-    expected, found = (torch.autograd.grad(loss, pair)[0] for loss in (theirs, ours))
-    torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-6)
+    expected, actual = (torch.autograd.grad(loss, pair)[0] for loss in (theirs, ours))
+    torch.testing.assert_close(actual, expected, atol=1e-6, rtol=1e-6)
 
 
 def test_a_lone_positive_is_compared_as_at_the_time_of_the_paper():

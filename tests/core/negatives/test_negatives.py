@@ -57,9 +57,9 @@ def pair_bleu(utterance, other, config):
         max_ngram_order=config.order,
         effective_order=config.effective_order,
     )
-    one, two = " ".join(utterance), " ".join(other)
-    ways = {"hypothesis": [(one, two)], "reference": [(two, one)], "max": [(one, two), (two, one)]}
-    return max(peer.sentence_score(h, [r]).score / 100 for h, r in ways[config.direction])
+    left, right = " ".join(utterance), " ".join(other)
+    directions = {"hypothesis": [(left, right)], "reference": [(right, left)], "max": [(left, right), (right, left)]}
+    return max(peer.sentence_score(h, [r]).score / 100 for h, r in directions[config.direction])
 
 
 def double_loop(tokens, config):
@@ -85,13 +85,13 @@ def massive():
     """Train utterances of three locales."""
     if not MASSIVE.is_file():
         pytest.skip(why_absent(MASSIVE))
-    found = {}
+    tables = {}
     with tarfile.open(MASSIVE) as archive:
         for locale in LOCALES:
             lines = archive.extractfile(f"1.1/data/{locale}.jsonl").read().decode().splitlines()
             rows = [row for row in map(json.loads, lines) if row["partition"] == "train"]
-            found[locale] = utterance_table([(row["id"], row["utt"]) for row in rows], language=locale[:2])
-    return found
+            tables[locale] = utterance_table([(row["id"], row["utt"]) for row in rows], language=locale[:2])
+    return tables
 
 
 # --- exactness --------------------------------------------------------------------------------------------
@@ -108,9 +108,9 @@ def test_max_bleu_equals_a_double_loop_over_sacrebleu(tokens, config):
 
 @settings(max_examples=100, deadline=None)
 @given(texts, texts, configs)
-def test_the_score_of_any_two_texts_is_that_of_sacrebleu(one, two, config):
-    scores, _ = max_bleu([one, two], config)
-    expected = [pair_bleu(one, two, config), pair_bleu(two, one, config)]
+def test_the_score_of_any_two_texts_is_that_of_sacrebleu(left, right, config):
+    scores, _ = max_bleu([left, right], config)
+    expected = [pair_bleu(left, right, config), pair_bleu(right, left, config)]
     np.testing.assert_allclose(scores, expected, atol=1e-9)
 
 
@@ -151,10 +151,10 @@ def test_scores_do_not_depend_on_the_order_of_rows(tokens, config, random):
 @settings(max_examples=40, deadline=None)
 @given(corpora, configs)
 def test_blocks_change_neither_scores_nor_witnesses(tokens, config):
-    for found, expected in zip(
+    for result, expected in zip(
         max_bleu(tokens, config), max_bleu(tokens, replace(config, block_pairs=10**6)), strict=True
     ):
-        assert found.tolist() == expected.tolist()
+        assert result.tolist() == expected.tolist()
 
 
 def test_memory_is_bounded_where_one_4_gram_is_in_every_text():
@@ -233,24 +233,24 @@ ROWS = [("b", "wake me up at five"), ("a", "wake me up at six"), ("d", "quiet"),
 
 
 def test_the_pool_has_the_rows_of_its_schema_below_the_threshold():
-    found = negative_pool(utterance_table(ROWS), UNSMOOTHED)
-    assert found.schema == SCHEMAS["negative_pool"]
-    assert found["utterance_id"].to_pylist() == ["c", "d"]
-    assert found["nearest_utterance_id"].to_pylist() == [None, None]
+    result = negative_pool(utterance_table(ROWS), UNSMOOTHED)
+    assert result.schema == SCHEMAS["negative_pool"]
+    assert result["utterance_id"].to_pylist() == ["c", "d"]
+    assert result["nearest_utterance_id"].to_pylist() == [None, None]
 
 
 def test_the_state_has_every_train_utterance_and_its_witness():
-    found = bleu_state(utterance_table(ROWS), UNSMOOTHED)
-    assert found.schema == BLEU_STATE_SCHEMA
-    assert found["nearest_utterance_id"].to_pylist() == ["b", "a", None, None]
-    assert found["max_bleu"].to_pylist() == pytest.approx([(4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25] * 2 + [0, 0])
+    result = bleu_state(utterance_table(ROWS), UNSMOOTHED)
+    assert result.schema == BLEU_STATE_SCHEMA
+    assert result["nearest_utterance_id"].to_pylist() == ["b", "a", None, None]
+    assert result["max_bleu"].to_pylist() == pytest.approx([(4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25] * 2 + [0, 0])
 
 
 def test_only_train_utterances_count():
     both = pa.concat_tables([utterance_table(ROWS[:1]), utterance_table(ROWS[1:], split="test")])
-    found = bleu_state(both, UNSMOOTHED)
-    assert found["utterance_id"].to_pylist() == ["b"]
-    assert found["max_bleu"].to_pylist() == [0]
+    result = bleu_state(both, UNSMOOTHED)
+    assert result["utterance_id"].to_pylist() == ["b"]
+    assert result["max_bleu"].to_pylist() == [0]
 
 
 @settings(max_examples=30, deadline=None)
@@ -262,10 +262,10 @@ def test_tables_do_not_depend_on_the_order_of_utterances(rows):
 
 @settings(max_examples=30, deadline=None)
 @given(corpora, configs, st.floats(0, 1), st.floats(0, 1))
-def test_a_lower_threshold_never_adds_to_the_pool(tokens, config, one, two):
+def test_a_lower_threshold_never_adds_to_the_pool(tokens, config, first, second):
     table = utterance_table((str(i), " ".join(text)) for i, text in enumerate(tokens))
     state = bleu_state(table, config)
-    low, high = (pool(state, replace(config, threshold=value)) for value in sorted((one, two)))
+    low, high = (pool(state, replace(config, threshold=value)) for value in sorted((first, second)))
     assert set(low["utterance_id"].to_pylist()) <= set(high["utterance_id"].to_pylist())
 
 
@@ -291,7 +291,7 @@ def test_repeated_ids_are_rejected():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         ({"order": 0}, "order must be positive, not 0"),
         ({"threshold": 1.5}, "threshold must be at least 0 and at most 1, not 1.5"),
@@ -301,8 +301,8 @@ def test_repeated_ids_are_rejected():
         ({"smoothing": "add-k", "smoothing_value": 0.0}, "out of range"),
     ],
 )
-def test_a_config_tells_what_is_wrong(wrong, told):
-    with pytest.raises(ValueError, match=told):
+def test_a_config_tells_what_is_wrong(wrong, message):
+    with pytest.raises(ValueError, match=message):
         BleuConfig(**wrong)
 
 

@@ -122,17 +122,17 @@ def test_equal_rows_have_one_fingerprint_however_they_are_laid_out(rows, data):
 def test_a_changed_value_or_null_changes_the_fingerprint(rows, data):
     index, name = data.draw(st.integers(0, len(rows) - 1)), data.draw(st.sampled_from(sorted(TYPES)))
     value = data.draw(st.none() | TYPES[name][1])
-    other = [dict(one) for one in rows]
-    other[index][name] = value
-    assume(table_of(other) != table_of(rows))
-    assert content_fingerprint(table_of(other)) != content_fingerprint(table_of(rows))
+    changed = [dict(row) for row in rows]
+    changed[index][name] = value
+    assume(table_of(changed) != table_of(rows))
+    assert content_fingerprint(table_of(changed)) != content_fingerprint(table_of(rows))
 
 
 @given(st.lists(row, min_size=2, max_size=4), st.randoms(use_true_random=False))
 def test_the_order_of_rows_is_content(rows, random):
-    other = list(rows)
-    random.shuffle(other)
-    assert (content_fingerprint(table_of(other)) == content_fingerprint(table_of(rows))) == (other == rows)
+    shuffled = list(rows)
+    random.shuffle(shuffled)
+    assert (content_fingerprint(table_of(shuffled)) == content_fingerprint(table_of(rows))) == (shuffled == rows)
 
 
 @given(st.lists(st.text(max_size=4), max_size=20))
@@ -162,8 +162,8 @@ def test_the_fingerprint_of_parts_is_the_same_in_every_process_and_version():
 
 
 @given(st.lists(st.text(max_size=3), min_size=1, max_size=3), st.lists(st.text(max_size=3), min_size=1, max_size=3))
-def test_parts_share_a_fingerprint_only_if_they_are_equal(one, other):
-    assert (fingerprint(*one) == fingerprint(*other)) == (one == other)
+def test_parts_share_a_fingerprint_only_if_they_are_equal(left, right):
+    assert (fingerprint(*left) == fingerprint(*right)) == (left == right)
 
 
 # --- places -----------------------------------------------------------------------------------------------
@@ -272,15 +272,15 @@ def test_a_table_that_somebody_else_has_put_there_is_set_aside(tmp_path):
 
 
 def test_a_table_of_equal_inputs_is_not_made_again(tmp_path):
-    path, made = tmp_path / "pool.parquet", []
+    path, calls = tmp_path / "pool.parquet", []
 
     def make():
-        made.append(1)
+        calls.append(1)
         return pool({})
 
     states = [refresh_table(path, POOL, inputs=inputs, make=make) for inputs in ("a", "a", "b", "a")]
     assert [state.is_reused for state in states] == [False, True, False, False]
-    assert len(made) == 3
+    assert len(calls) == 3
     assert len({state.info.content_hash for state in states}) == 1
 
 

@@ -33,14 +33,14 @@ def test_nothing_meets_nothing():
 
 
 @pytest.mark.parametrize(
-    ("left", "right", "found"),
+    ("left", "right", "message"),
     [
         ("abcd", "ab", r"2 of 4 ids of en have no partner among the 2 of de, e.g. \['c', 'd'\]"),
         ("a", "ax", r"1 of 2 ids of de have no partner among the 1 of en, e.g. \['x'\]"),
     ],
 )
-def test_ids_of_one_side_only_are_counted_and_shown(left, right, found):
-    with pytest.raises(AlignmentError, match=f"corpus toy, .*{found}"):
+def test_ids_of_one_side_only_are_counted_and_shown(left, right, message):
+    with pytest.raises(AlignmentError, match=f"corpus toy, .*{message}"):
         align(utterances("en", left), utterances("de", right))
 
 

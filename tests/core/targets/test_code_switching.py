@@ -113,16 +113,16 @@ def replaced(sentence, **settings):
 @settings(deadline=None)
 @given(SENTENCES, st.floats(0, 1), st.integers(1, 4), st.integers(0, 3))
 def test_at_least_the_minimum_of_known_words_is_replaced(sentence, probability, least, seed):
-    known = sum(word in ("der", "hund", "katze") for word in sentence.split())
-    found = replaced(sentence, probability=probability, min_replacements=least, seed=seed)
-    assert (found is None) == (known < least)
-    assert found is None or least <= len(found) <= known
+    translatable = sum(word in ("der", "hund", "katze") for word in sentence.split())
+    words = replaced(sentence, probability=probability, min_replacements=least, seed=seed)
+    assert (words is None) == (translatable < least)
+    assert words is None or least <= len(words) <= translatable
 
 
 @settings(deadline=None)
 @given(SENTENCES, st.floats(0, 1), st.floats(0, 1))
-def test_a_higher_probability_replaces_the_same_words_and_more(sentence, one, other):
-    low, high = (replaced(sentence, probability=probability) for probability in sorted((one, other)))
+def test_a_higher_probability_replaces_the_same_words_and_more(sentence, first, second):
+    low, high = (replaced(sentence, probability=probability) for probability in sorted((first, second)))
     assert (low or set()) <= (high or set())
 
 
@@ -224,8 +224,8 @@ def test_a_broken_line_is_named(tmp_path, bad):
 def test_missing_empty_and_useless_lists_are_errors(tmp_path):
     with pytest.raises(CorpusError, match="this file does not exist"):
         read_dictionary(tmp_path / "de.txt")
-    for content, found in (("", "this file is empty"), ("tom tom\n", "is its own translation")):
-        with pytest.raises(CorpusError, match=found):
+    for content, message in (("", "this file is empty"), ("tom tom\n", "is its own translation")):
+        with pytest.raises(CorpusError, match=message):
             read_dictionary(listed(tmp_path, content))
 
 

@@ -64,8 +64,8 @@ def test_deleting_leaves_one_gap_and_never_nothing(text, tags, template):
 
 def test_deleting_a_part_of_a_word_keeps_the_space_after_it():
     row = utterance("am kaltentag hier", "O O B-d O", tokens=["am", "kalten", "tag", "hier"])
-    (made,) = mask_utterances(table(row), MaskingConfig(mask="delete")).to_pylist()
-    assert made["template_text"] == "am kalten hier"
+    (masked,) = mask_utterances(table(row), MaskingConfig(mask="delete")).to_pylist()
+    assert masked["template_text"] == "am kalten hier"
 
 
 def test_without_slot_the_template_is_the_text_and_the_residual_is_none_or_all_masked():
@@ -79,11 +79,11 @@ def test_an_utterance_that_is_all_slot_is_masked_in_the_template_and_plain_in_th
 
 def test_keys_are_those_of_the_texts_and_rows_keep_their_order():
     rows = [utterance("red lamp", "B-c O", key="b"), utterance("good night", "O O", key="a")]
-    made = mask_utterances(table(*rows), MaskingConfig())
-    assert made.schema == SCHEMAS["masked_utterances"]
-    assert made["utterance_id"].to_pylist() == ["b", "a"]
-    assert made["template_key"].to_pylist() == [text_key(f"{MASK} lamp"), text_key("good night")]
-    assert made["residual_key"].to_pylist() == [text_key(f"red {MASK}"), None]
+    masked = mask_utterances(table(*rows), MaskingConfig())
+    assert masked.schema == SCHEMAS["masked_utterances"]
+    assert masked["utterance_id"].to_pylist() == ["b", "a"]
+    assert masked["template_key"].to_pylist() == [text_key(f"{MASK} lamp"), text_key("good night")]
+    assert masked["residual_key"].to_pylist() == [text_key(f"red {MASK}"), None]
 
 
 WORDS = st.lists(st.tuples(st.text("ab灯é", min_size=1, max_size=3), st.booleans()), min_size=1, max_size=7)
@@ -100,8 +100,8 @@ def test_template_and_residual_masks_partition_the_tokens(words, gaps):
     text, spans, hidden = spaced(words, gaps)
     template = write_masked(text, spans, hidden, "word").split()
     residual = write_masked(text, spans, [not flag for flag in hidden], "word").split()
-    for (word, _), one, other in zip(words, template, residual, strict=True):
-        assert sorted([one, other]) == sorted([word, MASK])
+    for (word, _), in_template, in_residual in zip(words, template, residual, strict=True):
+        assert sorted([in_template, in_residual]) == sorted([word, MASK])
 
 
 @given(WORDS, GAPS)
@@ -116,8 +116,8 @@ def test_masks_are_as_many_as_masked_words_or_runs(words, gaps):
 @given(WORDS, GAPS, st.sampled_from(["subword", "attention"]))
 def test_without_its_markers_a_marked_text_is_the_original(words, gaps, mask):
     text, spans, hidden = spaced(words, gaps)
-    made = write_masked(text, spans, hidden, mask)
-    assert "".join(character for character in made if character not in MARKERS) == text
+    masked = write_masked(text, spans, hidden, mask)
+    assert "".join(character for character in masked if character not in MARKERS) == text
 
 
 @given(WORDS, GAPS)
@@ -125,8 +125,8 @@ def test_markers_enclose_the_masked_words_and_no_other(words, gaps):
     text, spans, hidden = spaced(words, gaps)
     pieces = write_masked(text, spans, hidden, "attention").replace(HIDDEN_CLOSE, HIDDEN_OPEN).split(HIDDEN_OPEN)
     assert " ".join(pieces[1::2]).split() == [word for word, flag in words if flag]
-    made = write_masked(text, spans, hidden, "subword")
-    assert made.count(SUBWORD_MASK_OPEN) == made.count(SUBWORD_MASK_CLOSE)
+    masked = write_masked(text, spans, hidden, "subword")
+    assert masked.count(SUBWORD_MASK_OPEN) == masked.count(SUBWORD_MASK_CLOSE)
 
 
 @given(WORDS, GAPS)
@@ -147,8 +147,8 @@ def test_masking_rejects_unknown_choices(wrong):
 
 def test_published_utterances_are_masked_token_by_token(published):
     language, utterances = published
-    made = mask_utterances(utterances, MaskingConfig())
-    for row, out in zip(utterances.to_pylist(), made.to_pylist(), strict=True):
+    masked = mask_utterances(utterances, MaskingConfig())
+    for row, out in zip(utterances.to_pylist(), masked.to_pylist(), strict=True):
         masks = sum(tag != "O" for tag in row["slot_tags"])
         assert out["template_text"].count(MASK) == masks
         assert (out["residual_text"] is None) == (masks == 0)

@@ -65,8 +65,8 @@ def test_a_source_has_as_many_targets_as_asked_or_as_its_values_allow():
 
 
 def test_a_target_text_is_used_once_with_dedup():
-    made = pairs(lamps("red", "blue", "green", "pink"), n_targets=2)
-    texts = [row["target_text"] for row in made]
+    rows = pairs(lamps("red", "blue", "green", "pink"), n_targets=2)
+    texts = [row["target_text"] for row in rows]
     assert len(set(texts)) == len(texts) == 4
     assert len(pairs(lamps("red", "blue", "green", "pink"), n_targets=2, dedup=False)) == 8
 
@@ -158,9 +158,9 @@ def _values(rows):
     return {(tag[2:], w) for row in rows for w, tag in zip(row["tokens"], row["slot_tags"], strict=True) if tag != "O"}
 
 
-def _by_source(made):
+def _by_source(rows):
     by_source = {}
-    for row in made:
+    for row in rows:
         by_source.setdefault(row["source_utterance_id"], []).append(row)
     return by_source
 
@@ -176,8 +176,8 @@ def test_other_seeds_give_other_pairs():
 
 
 def test_draws_are_the_same_in_every_version():
-    made = pairs(lamps("red", "blue", "green", "pink", "grey"), n_targets=2)
-    assert [row["replaced_slots"][0]["new"] for row in made[:4]] == ["blue", "grey", "green", "pink"]
+    rows = pairs(lamps("red", "blue", "green", "pink", "grey"), n_targets=2)
+    assert [row["replaced_slots"][0]["new"] for row in rows[:4]] == ["blue", "grey", "green", "pink"]
 
 
 def test_draws_spread_over_the_values_evenly():
@@ -215,11 +215,11 @@ SOURCES = {"en": 1_979, "de": 1_978, "ja": 1_967}
 def test_published_template_pairs_are_complete_distinct_and_quick(published):
     language, utterances = published
     began = time.monotonic()
-    made = template_pairs(utterances, TemplatePairConfig())
+    rows = template_pairs(utterances, TemplatePairConfig())
     assert time.monotonic() - began < 6
-    texts = made["target_text"].to_pylist()
+    texts = rows["target_text"].to_pylist()
     assert len(set(texts)) == len(texts)
-    assert made["target_index"].to_pylist().count(0) == SOURCES[language]
+    assert rows["target_index"].to_pylist().count(0) == SOURCES[language]
     assert all(text == normalise(text) for text in texts)
 
 

@@ -143,7 +143,7 @@ def test_the_spans_survive_every_scheme(spans):
 
 
 @pytest.mark.parametrize(
-    ("bad", "line", "found"),
+    ("bad", "line", "message"),
     [
         ("Lag", 6, "expected a token and its tag, found 'Lag'"),
         (" B-LOC", 6, "expected a token and its tag"),
@@ -154,9 +154,9 @@ def test_the_spans_survive_every_scheme(spans):
         (b"caf\xe9 O", 6, "not UTF-8"),
     ],
 )
-def test_a_broken_line_is_named(tmp_path, bad, line, found):
+def test_a_broken_line_is_named(tmp_path, bad, line, message):
     content = SENTENCE.encode() + (bad if isinstance(bad, bytes) else bad.encode())
-    with pytest.raises(CorpusError, match=rf"train.txt:{line}: .*{found}.*Correct this line"):
+    with pytest.raises(CorpusError, match=rf"train.txt:{line}: .*{message}.*Correct this line"):
         read(written(tmp_path, content))
 
 
@@ -167,8 +167,8 @@ def test_missing_and_empty_files_are_named(tmp_path):
         locales(tmp_path)
     with pytest.raises(CorpusError, match=r"'hau' is not in it. It has yor"):
         read(written(tmp_path), "hau")
-    for content, found in (("", "this file is empty"), ("\n\n", "has no sentence")):
-        with pytest.raises(CorpusError, match=found):
+    for content, message in (("", "this file is empty"), ("\n\n", "has no sentence")):
+        with pytest.raises(CorpusError, match=message):
             read(written(tmp_path, content))
 
 
@@ -186,10 +186,10 @@ def test_published_sentences_and_tags_are_read_whole():
     rows = read(REAL)
     for split, name in (("train", "train.txt"), ("dev", "dev.txt"), ("test", "test.txt")):
         lines = (REAL / "yor" / name).read_text(encoding="utf-8").split("\n")
-        own = [row for row in rows if row["split"] == split]
+        split_rows = [row for row in rows if row["split"] == split]
         published = [line.split(" ")[-1] for line in lines if line]
-        tags = [tag for row in own for tag in row["slot_tags"]]
+        tags = [tag for row in split_rows for tag in row["slot_tags"]]
         assert [tag[2:] for tag in tags] == [tag[2:] for tag in published]
         assert sum(map(str.__ne__, tags, published)) <= 1  # two sentences begin with I-
-        assert len(own) == len("\n".join(lines).strip().split("\n\n"))
+        assert len(split_rows) == len("\n".join(lines).strip().split("\n\n"))
     assert {tag[2:] for row in rows for tag in row["slot_tags"]} == {"", "PER", "ORG", "LOC", "DATE"}

@@ -132,8 +132,8 @@ def test_tags_give_back_the_annotated_values(pieces, language):
     annotated = "".join(part if slot is None else f"[{slot} : {part}]" for slot, part in pieces)
     tokens, tags = tag_tokens(text, language, bracketed_slots(annotated, text))
     spans = token_spans(text, tokens)
-    found = [(slot.type, text[spans[slot.start][0] : spans[slot.end - 1][1]]) for slot in tagged_slots(tags)]
-    assert found == [(slot, part.strip()) for slot, part in pieces if slot]
+    slots = [(slot.type, text[spans[slot.start][0] : spans[slot.end - 1][1]]) for slot in tagged_slots(tags)]
+    assert slots == [(slot, part.strip()) for slot, part in pieces if slot]
     assert len(tags) == len(tokens)
 
 
@@ -171,11 +171,11 @@ def test_links_in_an_archive_are_not_followed(tmp_path):
 
 
 def test_the_hash_is_that_of_the_locale_alone(tmp_path):
-    one = packed(tmp_path / "1.tar.gz", {"data/en-US.jsonl": line().encode(), "data/de-DE.jsonl": b"x"})
-    two = packed(tmp_path / "2.tar", {"data/de-DE.jsonl": b"y", "data/en-US.jsonl": line().encode()}, "w")
-    assert content_hash(one, "en-US") == content_hash(two, "en-US")
-    assert content_hash(one, "de-DE") != content_hash(two, "de-DE")
-    assert content_hash(unpacked(tmp_path, line(), end=""), "en-US") == content_hash(one, "en-US")
+    archive = packed(tmp_path / "1.tar.gz", {"data/en-US.jsonl": line().encode(), "data/de-DE.jsonl": b"x"})
+    other_archive = packed(tmp_path / "2.tar", {"data/de-DE.jsonl": b"y", "data/en-US.jsonl": line().encode()}, "w")
+    assert content_hash(archive, "en-US") == content_hash(other_archive, "en-US")
+    assert content_hash(archive, "de-DE") != content_hash(other_archive, "de-DE")
+    assert content_hash(unpacked(tmp_path, line(), end=""), "en-US") == content_hash(archive, "en-US")
 
 
 # --- errors ---
@@ -252,10 +252,10 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize(("bad", "found"), BROKEN.values(), ids=BROKEN)
-def test_a_broken_line_is_named_with_file_number_and_remedy(tmp_path, bad, found):
+@pytest.mark.parametrize(("bad", "message"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_line_is_named_with_file_number_and_remedy(tmp_path, bad, message):
     folder = unpacked(tmp_path, line(), "", bad)
-    with pytest.raises(CorpusError, match=rf"data/en-US.jsonl:3: .*({found}).*Correct this line"):
+    with pytest.raises(CorpusError, match=rf"data/en-US.jsonl:3: .*({message}).*Correct this line"):
         read(folder)
     content = (folder / "1.1/data/en-US.jsonl").read_bytes()
     with pytest.raises(CorpusError, match=r"m.tar.gz:1.1/data/en-US.jsonl:3: "):
@@ -291,13 +291,13 @@ def test_published_locales_give_back_their_annotated_values(locale):
     assert len(published) == table.num_rows == 16_521
     for row, record in zip(table.to_pylist(), published, strict=True):
         spans = token_spans(row["text"], row["tokens"])
-        found = [
+        tagged = [
             (slot.type, row["text"][spans[slot.start][0] : spans[slot.end - 1][1]])
             for slot in tagged_slots(row["slot_tags"])
         ]
         pairs = re.findall(r"\[(\S+) : (.*?)\]", normalise(record["annot_utt"]))
         squeeze = (lambda value: "".join(value.split())) if is_unspaced(language) else str
-        assert [(name, squeeze(value)) for name, value in found] == [(n, squeeze(v)) for n, v in pairs]
+        assert [(name, squeeze(value)) for name, value in tagged] == [(n, squeeze(v)) for n, v in pairs]
 
 
 @needs_real

@@ -103,7 +103,7 @@ def test_the_hash_is_that_of_the_pair_alone(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("bad", "found"),
+    ("bad", "message"),
     [
         (line(1)[:30], "expected 8 columns, found"),
         (line(1) + "\tmore", "expected 8 columns, found 9"),
@@ -117,8 +117,8 @@ def test_the_hash_is_that_of_the_pair_alone(tmp_path):
         (b"1\tcaf\xe9", "not UTF-8"),
     ],
 )
-def test_a_broken_line_is_named_with_file_and_remedy(tmp_path, bad, found):
-    with pytest.raises(CorpusError, match=rf"test20.ende.df.short.tsv:3: .*{found}.*Correct this line"):
+def test_a_broken_line_is_named_with_file_and_remedy(tmp_path, bad, message):
+    with pytest.raises(CorpusError, match=rf"test20.ende.df.short.tsv:3: .*{message}.*Correct this line"):
         rows(corpus(tmp_path, line(), bad))
 
 

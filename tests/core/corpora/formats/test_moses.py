@@ -127,7 +127,7 @@ def test_two_corpora_of_one_pair_in_a_folder_are_an_error(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("german", "error", "found"),
+    ("german", "error", "message"),
     [
         ("eine Katze\n", AlignmentError, r"en-de.en:2: en-de.en has 2 lines and en-de.de has 1"),
         ("eine Katze\nein Hund\nein Ha", AlignmentError, r"en-de.de:3: "),
@@ -137,8 +137,8 @@ def test_two_corpora_of_one_pair_in_a_folder_are_an_error(tmp_path):
         ("eine <mask>\nein Hund\n", CorpusError, r"en-de.de:1: .*stand for masked words"),
     ],
 )
-def test_a_broken_file_is_named_with_its_line(tmp_path, german, error, found):
-    with pytest.raises(error, match=found):
+def test_a_broken_file_is_named_with_its_line(tmp_path, german, error, message):
+    with pytest.raises(error, match=message):
         read_pairs(two(tmp_path, german=german), "en-de", corpus="toy")
 
 

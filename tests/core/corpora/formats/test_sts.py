@@ -124,13 +124,13 @@ def test_a_similarity_that_is_none_is_named(tmp_path, odd):
 
 
 @pytest.mark.parametrize(
-    ("line", "found"),
+    ("line", "message"),
     [("A dog.", "found one column"), ("A dog.\t \t1", "the sentence is empty"), ("A <mask>\tb\t1", "masked words"),
      ("A dog.\tEin Hund.", "the similarity '' is not")],
 )  # fmt: skip
-def test_a_broken_line_is_named(tmp_path, line, found):
+def test_a_broken_line_is_named(tmp_path, line, message):
     (tmp_path / "STS.en-de.txt").write_text(f"A dog.\tEin Hund.\t4.8\n{line}\n")
-    with pytest.raises(CorpusError, match=rf"STS.en-de.txt:2: .*{found}.*Correct this line"):
+    with pytest.raises(CorpusError, match=rf"STS.en-de.txt:2: .*{message}.*Correct this line"):
         rows(tmp_path, "en-de")
 
 
@@ -159,9 +159,9 @@ def test_missing_files_and_pairs_are_named(tmp_path):
 
 @needs_real
 def test_every_published_track_has_its_250_pairs():
-    found = pairs(REAL)
-    assert {"ar-ar", "en-ar", "en-en", "es-es"} <= set(found)
-    for pair in set(found) & set(PUBLISHED_PAIRS):
+    published = pairs(REAL)
+    assert {"ar-ar", "en-ar", "en-en", "es-es"} <= set(published)
+    for pair in set(published) & set(PUBLISHED_PAIRS):
         table = read_pairs(REAL, pair, corpus="sts2017")
         assert table.num_rows == 250
         assert 0 <= min(table["score"].to_pylist()) < max(table["score"].to_pylist()) <= 5

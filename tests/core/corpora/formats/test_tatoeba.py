@@ -66,7 +66,7 @@ def test_two_codes_of_one_language_are_an_error(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("texts", "error", "found"),
+    ("texts", "error", "message"),
     [
         ("Hallo!\n", AlignmentError, r"tatoeba.deu-eng.eng:2: .*has no partner"),
         ("Hallo!\n\n", AlignmentError, r"tatoeba.deu-eng.deu:2: this line is blank"),
@@ -74,8 +74,8 @@ def test_two_codes_of_one_language_are_an_error(tmp_path):
         ("", CorpusError, r"tatoeba.deu-eng.deu: this file is empty"),
     ],
 )
-def test_a_broken_file_is_named_with_its_line(tmp_path, texts, error, found):
-    with pytest.raises(error, match=found):
+def test_a_broken_file_is_named_with_its_line(tmp_path, texts, error, message):
+    with pytest.raises(error, match=message):
         read_pairs(written(tmp_path, texts=texts), "de-en", corpus="toy")
 
 

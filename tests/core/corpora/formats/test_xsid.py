@@ -26,7 +26,7 @@ def block(*, number="1", text="weck mich um 7", intent="alarm/set_alarm", rows=R
 
 def written(tmp_path, *blocks, name="de.test.conll", end="\n\n"):
     tmp_path.mkdir(exist_ok=True)
-    content = b"".join((own if isinstance(own, bytes) else own.encode()) + end.encode() for own in blocks)
+    content = b"".join((block if isinstance(block, bytes) else block.encode()) + end.encode() for block in blocks)
     (tmp_path / name).write_bytes(content)
     return tmp_path
 
@@ -112,9 +112,9 @@ def test_the_hash_is_that_of_the_language_alone(tmp_path):
     assert content_hash(written(tmp_path, block(), name="de.valid.conll"), "de") != before
 
 
-# --- what is mended, and told ---
+# --- repairs, which are logged ---
 
-MENDED = {
+REPAIRED = {
     "I- alone": (ROWS.replace("B-datetime", "O"), "weck mich um 7", ["O", "O", "O", "B-datetime"], "read as B-"),
     "white space": (
         ROWS.replace("um\t", "um \t").replace("I-datetime", "I-datetime "), "weck mich um 7 ",
@@ -133,14 +133,14 @@ MENDED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("rows", "text", "tags", "told"), MENDED.values(), ids=MENDED)
-def test_what_published_files_have_is_read_and_told(tmp_path, caplog, rows, text, tags, told):
+@pytest.mark.parametrize(("rows", "text", "tags", "repair"), REPAIRED.values(), ids=REPAIRED)
+def test_faults_of_published_files_are_repaired_and_logged(tmp_path, caplog, rows, text, tags, repair):
     with caplog.at_level(logging.WARNING):
         (row,) = read(written(tmp_path, block(rows=rows, text=text)))
     assert row["slot_tags"] == tags
     assert token_spans(row["text"], row["tokens"])
     assert row["intent"] == "alarm/set_alarm"
-    assert [told in message for message in caplog.messages] == [True] * bool(told)
+    assert [repair in message for message in caplog.messages] == [True] * bool(repair)
     assert all("de.test.conll: 1 utterances, the first on line 1" in message for message in caplog.messages)
 
 
@@ -161,9 +161,9 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize(("bad", "line", "found"), BROKEN.values(), ids=BROKEN)
-def test_a_broken_file_is_named_with_line_and_remedy(tmp_path, bad, line, found):
-    with pytest.raises(CorpusError, match=rf"de.test.conll:{line}: .*{found}.*Correct this line"):
+@pytest.mark.parametrize(("bad", "line", "message"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_file_is_named_with_line_and_remedy(tmp_path, bad, line, message):
+    with pytest.raises(CorpusError, match=rf"de.test.conll:{line}: .*{message}.*Correct this line"):
         read(written(tmp_path, block(), bad))
 
 
