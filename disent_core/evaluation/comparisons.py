@@ -1,7 +1,8 @@
-"""Paired tests between the methods of every problem, from the items that `evaluate` keeps: rows of `comparisons`.
+"""Test every pair of methods on every problem, from the items that `evaluate` keeps: rows of `comparisons`.
 
-Hits and misses are tested by McNemar's test, everything else by a paired bootstrap. Both ask whether the difference
-would hold on other items from the same source, given these heads: seeds are averaged, not sampled.
+McNemar's test is used for hits and misses, a paired bootstrap for everything else. Both ask whether the difference
+would hold on other items from the same source, given these heads: seeds are averaged, not sampled. A *system* is a
+method with its training set.
 """
 
 import logging
@@ -26,7 +27,7 @@ from disent_core.progress import Progress
 from disent_core.storage.tables import SCHEMAS, conform
 
 CODE_VERSION = "1"
-"""Changes with every change that changes rows of `comparisons`."""
+"""Raise it with every change that changes rows of `comparisons`."""
 
 _BLOCK_DIFFERENCES = 1 << 22  # resampled differences held at once: 32 MB
 _log = logging.getLogger(__name__)
@@ -46,8 +47,8 @@ class _Problem(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Entry:
-    """A method on a problem, with the embedding by which it is ranked."""
+class _System:
+    """A trained method on a problem, with the embedding by which it is ranked."""
 
     method: str
     trained_on: str
@@ -57,11 +58,11 @@ class _Entry:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Tested:
-    """Value of each entry; of every pair `first`, `second` (places among the entries) interval, p and test."""
+    """The value of each system; for each pair of systems `first` and `second` (indices) its interval, p and test."""
 
     first: Int[np.ndarray, " pairs"]
     second: Int[np.ndarray, " pairs"]
-    values: Float[np.ndarray, " entries"]
+    values: Float[np.ndarray, " systems"]
     low: Float[np.ndarray, " pairs"]
     high: Float[np.ndarray, " pairs"]
     p: Float[np.ndarray, " pairs"]
@@ -77,39 +78,39 @@ def compare(
     fingerprint: str,
     created_at: datetime,
 ) -> pa.Table:
-    """Table `comparisons`: every two methods on every problem, once, in the order of their names.
+    """Return table `comparisons`: every pair of methods on every problem, once, in the order of their names.
 
-    A problem is a data set, languages, metric and settings; a method enters it once for each `trained_on`, with
-    the first embedding of `Task.ranked` that it has. Two are compared if they were trained on the same, or one
-    on nothing. Values are means over seeds. Tests, by name:
+    A problem is a data set, languages, metric and settings. A method takes part once for each `trained_on`, with the
+    first embedding of `Task.ranked` that it has. Two systems are compared if they have the same training set, or if
+    one is untrained. Values are means over seeds. Tests, by name:
 
-    * `mcnemar_exact`: hits and misses, one run of each method; `mcnemar`: their means over seeds, by the score
-      statistic. Intervals of both are Wald's.
-    * `paired_bootstrap`: any other statistic, on resamplings that all methods share, with the percentile
-      interval; `paired_bootstrap_normal` where p is too small to be counted (`significance.bootstrap_p`).
+    * `mcnemar_exact`: hits and misses, one run per method; `mcnemar`: their means over seeds, by the score statistic.
+      Both have Wald intervals.
+    * `paired_bootstrap`: any other statistic, on resamplings that all methods share, with the percentile interval;
+      `paired_bootstrap_normal` if p is too small to be counted (`significance.bootstrap_p`).
 
-    `p_holm` is corrected over a family: all pairs on all problems of a task, data set, encoder and metric.
-    Settings tell no families apart, since they hold facts of each language (the size of its pool). What can't be
-    compared is left out, and logged: a metric of several columns without statistic, methods of unequal items.
+    `p_holm` is corrected over a family: all pairs on all problems of a task, data set, encoder and metric. Settings
+    do not separate families, because they hold facts of each language (the size of its pool). What can't be compared
+    is left out and logged: a metric of several columns without a statistic, methods with different numbers of items.
 
     Args:
-        outcomes: tables of that schema, of at least whole families; of each only the ranked embeddings are kept.
-        ranked: of each task, `Task.ranked`; the outcomes of other tasks are left out.
+        outcomes: tables of that schema, which hold whole families; only ranked embeddings are kept.
+        ranked: `Task.ranked` by task; the outcomes of other tasks are left out.
         samples: resamplings of a bootstrap.
         seed: of the resamplings.
         fingerprint: of all inputs.
         created_at: time of the run, with its zone.
 
     Raises:
-        TableError: if a method has a seed twice, or seeds of unequal numbers of items.
+        TableError: if a method has a seed twice, or its seeds have different numbers of items.
     """
-    found = _found(outcomes, ranked)
-    progress = Progress(_log, len(found), "problems compared")
+    problems = _items_by_problem(outcomes, ranked)
+    progress = Progress(_log, len(problems), "problems compared")
     tables, families, p = [], [], []
-    for done, (problem, methods) in enumerate(sorted(found.items()), start=1):
-        for entries in _comparable(problem, methods, ranked[problem.task]):
-            tested = _tested(problem, entries, samples=samples, seed=seed)
-            tables.append(_table(problem, entries, tested))
+    for done, (problem, methods) in enumerate(sorted(problems.items()), start=1):
+        for systems in _comparable(problem, methods, ranked[problem.task]):
+            tested = _tested(problem, systems, samples=samples, seed=seed)
+            tables.append(_table(problem, systems, tested))
             families += [problem.family] * len(tested.p)
             p.append(tested.p)
         progress.advance(done)
@@ -125,87 +126,92 @@ def compare(
 # --- what is compared -------------------------------------------------------------------------------------
 
 _Runs = dict[int | None, Float[np.ndarray, "n columns"]]
-_Found = dict[_Problem, dict[tuple[str, str], dict[str, _Runs]]]
+_Outcomes = dict[_Problem, dict[tuple[str, str], dict[str, _Runs]]]
 """Items by problem, then method and `trained_on`, then embedding, then seed."""
 
 
-def _found(outcomes: Iterable[pa.Table], ranked: Mapping[str, Sequence[str]]) -> _Found:
-    found: _Found = {}
-    for row, items in (each for table in outcomes for each in _rows(table)):
+def _items_by_problem(outcomes: Iterable[pa.Table], ranked: Mapping[str, Sequence[str]]) -> _Outcomes:
+    by_problem: _Outcomes = {}
+    for row, items in (row_and_items for table in outcomes for row_and_items in _rows(table)):
         if row["embedding"] not in ranked.get(row["task"], ()):
             continue
         problem = _Problem(*(row[name] for name in _Problem._fields))
-        embeddings = found.setdefault(problem, {}).setdefault((row["method"], row["trained_on"]), {})
+        embeddings = by_problem.setdefault(problem, {}).setdefault((row["method"], row["trained_on"]), {})
         runs = embeddings.setdefault(row["embedding"], {})
         if row["seed"] in runs:
             raise TableError(f"outcomes of {row['method']} on {problem}: seed {row['seed']} is there twice")
-        runs[row["seed"]] = items.reshape(-1, row["columns"]).copy()  # so that the table can go
-    return found
+        runs[row["seed"]] = items.reshape(-1, row["columns"]).copy()  # releases the table
+    return by_problem
 
 
 def _rows(table: pa.Table) -> Iterator[tuple[dict[str, Any], np.ndarray]]:
-    """Each row without its items, and they."""
+    """Each row without its items, and its items."""
     rows = table.drop_columns(["items"]).to_pylist()
-    items = (each for chunk in table["items"].chunks for each in _lists(chunk))
+    items = (values for chunk in table["items"].chunks for values in _lists(chunk))
     return zip(rows, items, strict=True)
 
 
 def _lists(chunk: pa.ListArray) -> Iterator[np.ndarray]:
+    """Views of the lists of an Arrow array, without a copy."""
     values, ends = chunk.values.to_numpy(), chunk.offsets.to_numpy()
     return (values[start:end] for start, end in pairwise(ends))
 
 
-def _entry(problem: _Problem, name: tuple[str, str], embeddings: Mapping[str, _Runs], ranked: Sequence[str]) -> _Entry:
+def _system(
+    problem: _Problem, name: tuple[str, str], embeddings: Mapping[str, _Runs], ranked: Sequence[str]
+) -> _System:
     embedding = min(embeddings, key=list(ranked).index)
     runs = embeddings[embedding]
     if len(shapes := {items.shape for items in runs.values()}) > 1:
         raise TableError(f"outcomes of {name[0]} on {problem}: seeds have items of different shapes {sorted(shapes)}")
     items = np.stack(list(runs.values())).astype(float)
-    return _Entry(method=name[0], trained_on=name[1], embedding=embedding, items=items)
+    return _System(method=name[0], trained_on=name[1], embedding=embedding, items=items)
 
 
 def _comparable(
     problem: _Problem, methods: Mapping[tuple[str, str], Mapping[str, _Runs]], ranked: Sequence[str]
-) -> Iterator[list[_Entry]]:
-    """The entries of a problem, by name, in groups whose items are as many; none where there is no statistic."""
-    groups: dict[tuple[int, ...], list[_Entry]] = {}
+) -> Iterator[list[_System]]:
+    """Yield groups of systems, by name, with the same shape of items; none if the metric has no statistic."""
+    groups: dict[tuple[int, ...], list[_System]] = {}
     for name, embeddings in sorted(methods.items()):
-        entry = _entry(problem, name, embeddings, ranked)
-        groups.setdefault(entry.items.shape[1:], []).append(entry)
+        system = _system(problem, name, embeddings, ranked)
+        groups.setdefault(system.items.shape[1:], []).append(system)
     if len(groups) > 1:
-        sizes = {shape: [entry.method for entry in group] for shape, group in groups.items()}
-        _log.warning("%s: methods of unequal items (their number, columns) are not compared: %s", problem, sizes)
+        sizes = {shape: [system.method for system in group] for shape, group in groups.items()}
+        _log.warning("%s: methods with unequal items (number, columns) are not compared: %s", problem, sizes)
     for (_, columns), group in groups.items():
         if statistic_of(problem.metric, columns) is None:
-            _log.warning("%s: not compared, for statistics.STATISTICS does not name this metric", problem)
+            _log.warning("%s: not compared, because statistics.STATISTICS does not name this metric", problem)
         elif len(group) > 1:
             yield group
 
 
-def _pairs(entries: Sequence[_Entry]) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
-    """Places of every two that were trained on the same, or of which one was trained on nothing."""
-    trained_on = np.array([entry.trained_on for entry in entries])
+def _pairs(systems: Sequence[_System]) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
+    """Indices of every two systems with the same training set, or of which one is untrained."""
+    trained_on = np.array([system.trained_on for system in systems])
+    # systems x systems; the upper triangle has each pair once.
     is_fair = (trained_on[:, None] == trained_on) | (trained_on[:, None] == "") | (trained_on == "")
     first, second = np.nonzero(np.triu(is_fair, 1))
     return first, second
 
 
 # --- tests ------------------------------------------------------------------------------------------------
-def _tested(problem: _Problem, entries: Sequence[_Entry], *, samples: int, seed: int) -> _Tested:
-    first, second = _pairs(entries)
-    if all(entry.items.shape[2] == 1 and np.isin(entry.items, (0.0, 1.0)).all() for entry in entries):
-        return _hits_tested(entries, first, second)
-    statistic = statistic_of(problem.metric, entries[0].items.shape[2])
+def _tested(problem: _Problem, systems: Sequence[_System], *, samples: int, seed: int) -> _Tested:
+    first, second = _pairs(systems)
+    if all(system.items.shape[2] == 1 and np.isin(system.items, (0.0, 1.0)).all() for system in systems):
+        return _hits_tested(systems, first, second)
+    statistic = statistic_of(problem.metric, systems[0].items.shape[2])
     assert statistic is not None
-    return _bootstrapped(entries, first, second, statistic, samples=samples, seed=seed)
+    return _bootstrapped(systems, first, second, statistic, samples=samples, seed=seed)
 
 
 def _hits_tested(
-    entries: Sequence[_Entry], first: Int[np.ndarray, " pairs"], second: Int[np.ndarray, " pairs"]
+    systems: Sequence[_System], first: Int[np.ndarray, " pairs"], second: Int[np.ndarray, " pairs"]
 ) -> _Tested:
-    runs = np.array([len(entry.items) for entry in entries])
-    scale = math.lcm(*runs.tolist())  # whole numbers, so that sums of their squares and products are exact
-    hits = np.stack([entry.items.sum(axis=(0, 2)) * (scale // len(entry.items)) for entry in entries])
+    """McNemar's tests on the hits of each system, summed over its runs."""
+    runs = np.array([len(system.items) for system in systems])
+    scale = math.lcm(*runs.tolist())  # hits in units of 1 / scale are whole numbers, whose sums of squares are exact
+    hits = np.stack([system.items.sum(axis=(0, 2)) * (scale // len(system.items)) for system in systems])
     p, once = mcnemar(hits), np.flatnonzero(runs == 1)
     p[np.ix_(once, once)] = mcnemar_exact(hits[once] / scale)
     low, high = mean_intervals(hits, z=float(ndtri(0.5 + CONFIDENCE / 2)))
@@ -222,7 +228,7 @@ def _hits_tested(
 
 
 def _bootstrapped(
-    entries: Sequence[_Entry],
+    systems: Sequence[_System],
     first: Int[np.ndarray, " pairs"],
     second: Int[np.ndarray, " pairs"],
     statistic: Statistic,
@@ -230,12 +236,14 @@ def _bootstrapped(
     samples: int,
     seed: int,
 ) -> _Tested:
-    items = [entry.items[..., 0] if statistic is mean_of_items else entry.items for entry in entries]
+    """Paired bootstrap: all runs of all systems are resampled at once, then averaged over the runs of a system."""
+    items = [system.items[..., 0] if statistic is mean_of_items else system.items for system in systems]
     counts = np.array([len(runs) for runs in items])
     drawn = resampled(np.concatenate(items), samples=samples, seed=seed, statistic=statistic)
+    # runs x samples -> systems x samples: each system owns a block of consecutive rows.
     means = np.add.reduceat(drawn, np.cumsum(counts) - counts, axis=0) / counts[:, None]
     ends, p, is_normal = np.empty((2, len(first))), np.empty(len(first)), np.empty(len(first), dtype=bool)
-    step = max(1, _BLOCK_DIFFERENCES // samples)
+    step = max(1, _BLOCK_DIFFERENCES // samples)  # pairs per block
     for start in range(0, len(first), step):
         block = slice(start, start + step)
         differences = means[first[block]] - means[second[block]]
@@ -255,12 +263,12 @@ def _bootstrapped(
 # --- rows -------------------------------------------------------------------------------------------------
 
 
-def _table(problem: _Problem, entries: Sequence[_Entry], tested: _Tested) -> pa.Table:
-    """One row a pair; columns of the whole table are not here yet."""
+def _table(problem: _Problem, systems: Sequence[_System], tested: _Tested) -> pa.Table:
+    """One row per pair, without the columns that are the same for the whole table."""
     columns = {name: pa.repeat(pa.scalar(value), len(tested.p)) for name, value in problem._asdict().items()}
     for side, places in (("a", tested.first), ("b", tested.second)):
         for name in ("method", "trained_on", "embedding"):
-            columns[f"{name}_{side}"] = pa.array([getattr(entry, name) for entry in entries]).take(pa.array(places))
+            columns[f"{name}_{side}"] = pa.array([getattr(system, name) for system in systems]).take(pa.array(places))
         columns[f"value_{side}"] = pa.array(tested.values[places])
     return pa.table(
         {
@@ -268,7 +276,7 @@ def _table(problem: _Problem, entries: Sequence[_Entry], tested: _Tested) -> pa.
             "difference": pa.array(tested.values[tested.first] - tested.values[tested.second]),
             "ci_low": pa.array(tested.low),
             "ci_high": pa.array(tested.high),
-            "n": pa.array(np.full(len(tested.p), entries[0].items.shape[1])),
+            "n": pa.array(np.full(len(tested.p), systems[0].items.shape[1])),
             "test": pa.array(tested.test.tolist(), pa.string()),
             "p_value": pa.array(tested.p),
         }

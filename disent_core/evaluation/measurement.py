@@ -1,4 +1,4 @@
-"""What a task gives: one number, with the items that it is made of, from which its interval and its tests follow."""
+"""Define what a task returns: a number with its items, from which intervals and paired tests are computed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,17 +8,17 @@ import pyarrow as pa
 from jaxtyping import Bool, Float, Int
 
 Statistic = Callable[[np.ndarray], np.ndarray]
-"""Samples of items, `samples n ...`, to the value of the metric in each sample, `samples`."""
+"""Function from samples of items, `samples n ...`, to the value of the metric in each sample, `samples`."""
 
 
 def mean_of_items(samples: Float[np.ndarray, "samples n"]) -> Float[np.ndarray, " samples"]:
-    """The statistic of accuracy, MAP and whatever else is a mean over items."""
+    """The statistic of accuracy, MAP and every other mean over items."""
     return samples.mean(axis=1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Ranking:
-    """Best candidates of each query, best first: places in `candidate_ids`, scores, which are gold."""
+    """Best candidates of each query, best first: `indices` into `candidate_ids`, scores, and whether they are gold."""
 
     query_ids: pa.Array
     candidate_ids: pa.Array
@@ -29,18 +29,18 @@ class Ranking:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Measurement:
-    """One number, and what its interval is made from.
+    """One number, and the items from which its interval is computed.
 
     Attributes:
         metric: `accuracy_at_1`, `map`, ...
         value: the number.
-        n: items it is made of.
-        items: per item what `statistic` needs (one score, or columns such as prediction and gold); None where
-            the metric is no function of independent items, which then has no interval.
+        n: number of items.
+        items: what `statistic` needs of each item (one score, or columns such as prediction and gold); None if the
+            metric is not a function of independent items, and so has no interval.
         statistic: from samples of items to the metric.
-        ci_low: lower end of the 95 % interval; `intervals.aggregate` fills it in.
-        ci_high: its upper end.
-        ranking: of a retrieval, for case studies.
+        ci_low: lower end of the 95 % interval; `intervals.aggregate` sets it.
+        ci_high: upper end of the interval.
+        ranking: of a retrieval task, for case studies.
     """
 
     metric: str
@@ -60,6 +60,6 @@ def measured(
     statistic: Statistic = mean_of_items,
     ranking: Ranking | None = None,
 ) -> Measurement:
-    """The measurement whose value is the statistic of its items."""
+    """Return the measurement whose value is the statistic of its items."""
     value = float(statistic(items[None])[0])
     return Measurement(metric=metric, value=value, n=len(items), items=items, statistic=statistic, ranking=ranking)

@@ -1,4 +1,4 @@
-"""Embeddings in two dimensions: by t-SNE, which keeps neighbours, and by PCA, which keeps distances."""
+"""Draw embeddings in two dimensions: by t-SNE, which keeps neighbours, and by PCA, which keeps distances."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 POINTS_PER_CLOUD = 800
 FEWEST_POINTS = 8
-"""Of a panel: fewer show nothing."""
+"""A panel with fewer points is not drawn."""
 
 _Rows = Float[np.ndarray, "points dim"]
 _Flat = Float[np.ndarray, "points 2"]
@@ -23,19 +23,19 @@ _Flat = Float[np.ndarray, "points 2"]
 class _Projection(NamedTuple):
     places: _Flat
     labels: tuple[str, str]
-    """Of the axes; empty where they mean nothing."""
+    """Labels of the axes; empty if the axes have no meaning."""
 
 
 def tsne(points: Mapping[str, Float[np.ndarray, "_ _"]], title: str, *, seed: int = 0) -> "Figure | None":
-    """Clouds of embeddings in two dimensions, by t-SNE of unit vectors (so by cosine); None of fewer than 8 points.
+    """Draw clouds of embeddings by t-SNE of unit vectors (so by cosine); None if a panel has fewer than 8 points.
 
-    van der Maaten and Hinton 2008, https://jmlr.org/papers/v9/vandermaaten08a.html. A cloud's label is a
-    language and an embedding, `en meaning`: each embedding is a panel, each language a colour. Clouds of a panel
-    share one projection. Of larger clouds 800 rows are drawn, the same ones of clouds of equal length, so that
-    translations stay together.
+    van der Maaten and Hinton 2008, https://jmlr.org/papers/v9/vandermaaten08a.html. The label of a cloud is a language
+    and an embedding, `en meaning`: each embedding is a panel, each language a colour. Clouds of a panel share one
+    projection. Larger clouds are sampled to 800 rows. Clouds of equal length keep the same rows, so that translations
+    stay together.
 
     Args:
-        points: matrix by label; those of one panel have the same dimensions.
+        points: matrix by label; matrices of one panel have the same dimension.
         title: of the figure.
         seed: of the sample and the projection.
     """
@@ -43,7 +43,7 @@ def tsne(points: Mapping[str, Float[np.ndarray, "_ _"]], title: str, *, seed: in
 
 
 def pca(points: Mapping[str, Float[np.ndarray, "_ _"]], title: str, *, seed: int = 0) -> "Figure | None":
-    """The same clouds as `tsne` draws, by the two directions in which their unit vectors vary most."""
+    """Draw the same clouds as `tsne` by the first two principal components of their unit vectors."""
     return _panels(points, title, seed, lambda rows, _: _pca(rows))
 
 
@@ -91,7 +91,7 @@ def _draw(
     places, labels = projection
     owner = np.repeat([languages.index(language) for language in members], [len(m) for m in members.values()])
     colours = np.array(style.COLOURS)[owner % len(style.COLOURS)]
-    # In random order: no cloud lies on top of another as a whole.
+    # In random order, so that no cloud covers another one.
     order = np.random.default_rng(seed).permutation(len(places))
     axes.scatter(*places[order].T, s=7, c=colours[order].tolist(), alpha=0.65, linewidths=0)
     for language in members:
@@ -106,7 +106,7 @@ def _draw(
 
 
 def _components(rows: _Rows, most: int) -> tuple[Float[np.ndarray, "points kept"], Float[np.ndarray, " rank"]]:
-    """Unit rows along their principal components, at most `most`, and the share of variance of each component."""
+    """Coordinates of unit rows along the first `most` principal components, and all components' shares of variance."""
     from disent_core.evaluation.metrics.ranking import unit_rows
 
     centred = unit_rows(rows, "points of a picture")
@@ -119,7 +119,7 @@ def _pca(rows: _Rows) -> _Projection:
     components, share = _components(rows, 2)
     places = np.zeros((len(rows), 2))
     places[:, : components.shape[1]] = components
-    # The sign of a component is arbitrary: its largest entry is made positive, so that pictures are reproducible.
+    # The sign of a component is arbitrary. Its largest value is made positive, so that pictures are reproducible.
     places *= np.where(places[np.abs(places).argmax(axis=0), [0, 1]] < 0, -1, 1)
     first, second = (*share[:2], 0.0)[:2]
     return _Projection(places, (f"PC 1, {first:.0%} of variance", f"PC 2, {second:.0%} of variance"))
@@ -129,13 +129,13 @@ def _tsne(rows: _Rows, seed: int) -> _Projection:
     from sklearn.manifold import TSNE
 
     components, _ = _components(rows, 50)
-    # Started by principal components; collapsed embeddings have none, and stay the one point that they are.
+    # Initialised with principal components; collapsed embeddings have none and start in one point.
     start = np.zeros((len(rows), 2), dtype=np.float32)
     width = min(2, components.shape[1])
     start[:, :width] = components[:, :width] / max(float(components[:, 0].std()), 1e-6) * 1e-4
     model = TSNE(
         perplexity=min(30.0, (len(rows) - 1) / 3),
-        init=start,  # pyright: ignore[reportArgumentType] - an array is documented
+        init=start,  # pyright: ignore[reportArgumentType] - scikit-learn documents an array
         random_state=seed,
         max_iter=500,
     )

@@ -1,4 +1,4 @@
-"""Learning curves: of one head in full, and of many heads as small multiples."""
+"""Draw learning curves: of one head in full, and of many heads as small multiples."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TOTAL, RETRIEVAL = "total", "dev_accuracy_at_1"
-"""Terms of a training curve that have a panel of their own."""
+"""Terms of a training curve that have their own panel."""
 
 POINTS = 60
-"""Epochs of a line in a small panel."""
+"""Largest number of epochs of a line in a small panel."""
 _DASHES = {"train": "-", "dev": (0, (4, 1.5))}
 _COLUMNS = ("term", "split", "seed", "epoch", "value", "is_best")
 
-_Points = Float[np.ndarray, "_ 3"]  # epoch, value, whether it is the best epoch
+_Points = Float[np.ndarray, "_ 3"]  # epoch, value, whether the epoch is the best so far
 _Lines = Mapping[tuple[str, str], Mapping[int, _Points]]  # by term and split, then by seed
 
 
 def training_curve(curve: pa.Table) -> "Figure":
-    """The course of a training: total loss, its terms, and dev retrieval where it was measured.
+    """Draw the total loss of a training, its terms, and dev retrieval if it was measured.
 
-    Thick lines are means over seeds, thin lines single seeds, dots the epoch that each seed keeps: the last of those
-    that were the best so far.
+    Thick lines are means over seeds, thin lines are single seeds. Dots mark the epoch that each seed keeps: the last
+    one that was the best so far.
 
     Args:
         curve: rows of `training_curve`, of one method, encoder and `trained_on`.
@@ -57,20 +57,20 @@ def training_curve(curve: pa.Table) -> "Figure":
 
 
 def learning_curves(rows: Sequence[Mapping[str, Any]], term: str = TOTAL) -> "Figure | None":
-    """One term of every head as small multiples, thinned to 60 epochs a line; None if no head has it.
+    """Draw one term of every head as small multiples of at most 60 epochs per line; None if no head has the term.
 
     Args:
         rows: of `training_curve`, of any heads.
         term: `total`, or `dev_accuracy_at_1`.
     """
     wanted = sorted((row for row in rows if row["term"] == term), key=_head)
-    heads = {head: list(own) for head, own in groupby(wanted, key=_head)}
-    heads = {head: own for head, own in heads.items() if len({row["epoch"] for row in own}) > 1}
+    heads = {head: list(head_rows) for head, head_rows in groupby(wanted, key=_head)}
+    heads = {head: head_rows for head, head_rows in heads.items() if len({row["epoch"] for row in head_rows}) > 1}
     if not heads:
         return None
     figure, panels = style.grid_of_panels(len(heads), 5, 2.4, 1.9, fixed=True)
-    for axes, (head, own) in zip(panels, heads.items(), strict=True):
-        _draw(axes, f"{head[1]}\n{head[2]}", _thinned(_lines(own)), small=True)
+    for axes, (head, head_rows) in zip(panels, heads.items(), strict=True):
+        _draw(axes, f"{head[1]}\n{head[2]}", _thinned(_lines(head_rows)), small=True)
     style.legend(panels[0])
     return figure
 
@@ -81,23 +81,23 @@ def _head(row: Mapping[str, Any]) -> tuple[str, str, str]:
 
 def _lines(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], dict[int, _Points]]:
     """Points of each seed by (term, split), terms in order of first appearance."""
-    found = [tuple(row[name] for name in _COLUMNS) for row in rows]
-    order = {term: place for place, term in enumerate(dict.fromkeys(row[0] for row in found))}
-    found.sort(key=lambda row: (order[row[0]], row[1] != "train", row[1], row[2], row[3]))
+    values = [tuple(row[name] for name in _COLUMNS) for row in rows]
+    order = {term: place for place, term in enumerate(dict.fromkeys(row[0] for row in values))}
+    values.sort(key=lambda row: (order[row[0]], row[1] != "train", row[1], row[2], row[3]))
     lines: dict[tuple[str, str], dict[int, _Points]] = {}
-    for (term, split, seed), points in groupby(found, key=lambda row: row[:3]):
+    for (term, split, seed), points in groupby(values, key=lambda row: row[:3]):
         lines.setdefault((term, split), {})[seed] = np.array([row[3:] for row in points], dtype=float)
     return lines
 
 
 def _thinned(lines: _Lines) -> dict[tuple[str, str], dict[int, _Points]]:
-    """At most 60 epochs of each line, spread evenly, and the one that is kept."""
+    """At most 60 evenly spaced epochs of each line, plus the epoch that is kept."""
 
-    def kept(points: _Points) -> _Points:
+    def thinned(points: _Points) -> _Points:
         chosen = np.linspace(0, len(points) - 1, min(POINTS, len(points))).round().astype(int)
         return points[np.union1d(chosen, np.flatnonzero(points[:, 2])[-1:])]
 
-    return {key: {seed: kept(points) for seed, points in seeds.items()} for key, seeds in lines.items()}
+    return {key: {seed: thinned(points) for seed, points in seeds.items()} for key, seeds in lines.items()}
 
 
 def _draw(axes: "Axes", title: str, lines: _Lines, *, small: bool = False) -> None:
@@ -132,7 +132,7 @@ def _log_scale_if_wide(axes: "Axes", lines: _Lines) -> None:
 
 
 def _mean(seeds: Sequence[_Points]) -> tuple[np.ndarray, np.ndarray]:
-    """Epochs, and the mean value over the seeds that reached them."""
+    """Epochs, and the mean value over the seeds that reached each of them."""
     points = np.concatenate(seeds)
     epochs, place = np.unique(points[:, 0], return_inverse=True)
     return epochs, np.bincount(place, points[:, 1]) / np.bincount(place)

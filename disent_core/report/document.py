@@ -1,6 +1,6 @@
-"""The report of a run as one HTML file: what was measured, pictures, the papers, claims and case studies.
+"""Write the report of a run as one HTML file: scores, pictures, tables of the papers, claims and case studies.
 
-What is shown is chosen and ordered here; `page.html.j2` has the markup, and escapes every text.
+This module chooses and orders what the report shows; `page.html.j2` has the markup and escapes every text.
 """
 
 import base64
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PICTURES = {"t_sne": "t-SNE", "pca": "PCA"}
-"""Pictures of a head that the report shows, by the names of their files."""
+"""Titles of the pictures of a head that the report shows, by file name."""
 
 Drawings = list[tuple[Markup, str]]
 """SVG elements with their captions."""
@@ -31,7 +31,7 @@ Drawings = list[tuple[Markup, str]]
 
 @dataclass(frozen=True)
 class Picture:
-    """A PNG of one head, by the name of its file."""
+    """A PNG of one head; `name` is its file name."""
 
     encoder: str
     method: str
@@ -41,12 +41,12 @@ class Picture:
 
     @property
     def alternative(self) -> str:
-        """What the picture shows, in words."""
+        """Alternative text of the picture."""
         return f"{PICTURES[self.name]} of {self.method} on {self.encoder}, trained on {self.trained_on}"
 
     @property
     def base64(self) -> str:
-        """The file as a data URL has it."""
+        """The file in base64, for a data URL."""
         return base64.b64encode(self.png).decode()
 
 
@@ -56,10 +56,10 @@ class RunReport:
 
     Attributes:
         title: of the page.
-        facts: what a newcomer should know first, as pairs of name and value.
-        tasks: in the order in which they are shown.
-        methods: in the order that gives them their colours, as in the pictures of the UI.
-        views: rows of the warehouse's views by their names, and `seed_values`; a missing one is noted on the page.
+        facts: what a reader should know first, as pairs of name and value.
+        tasks: in display order.
+        methods: in the order that decides their colours, as in the pictures of the UI.
+        views: rows of the views of the warehouse by name, and `seed_values`; the page notes a missing view.
         pictures: of the heads.
     """
 
@@ -71,12 +71,12 @@ class RunReport:
     pictures: Sequence[Picture] = ()
 
     def rows(self, view: str) -> Sequence[Row]:
-        """Rows of a view, none where it is missing."""
+        """Rows of a view; none if it is missing."""
         return self.views.get(view, ())
 
 
 def document(report: RunReport) -> str:
-    """The whole page, without any request to elsewhere. Equal runs give equal pages."""
+    """Return the whole page, which loads nothing from elsewhere. Equal reports give equal pages."""
     return _template().render(
         title=report.title,
         facts=report.facts,
@@ -105,7 +105,7 @@ def _template() -> Any:
 
 
 def _as_text(value: Any) -> Any:
-    """What the page shows of a value: numbers with three decimals, nothing for None and for what is not finite."""
+    """Format a value: numbers with three decimals, None and numbers that are not finite as the empty text."""
     if isinstance(value, float):
         return f"{value:.3f}" if math.isfinite(value) else ""
     return "" if value is None else value
@@ -115,7 +115,7 @@ def _as_text(value: Any) -> Any:
 
 
 def _score_pictures(report: RunReport) -> Iterator[tuple[Group, Drawings, bool]]:
-    """Drawings of each group that has some, and whether it is the first of all groups."""
+    """Yield each group that has drawings, its drawings, and whether it is the first of all groups."""
     board = report.rows("leaderboard")
     marks = style.method_marks((*report.methods, *sorted({row["method"] for row in board})))
     seeds = scores.groups(report.rows("seed_values"))
@@ -155,15 +155,15 @@ def _drawing(drawn: "Figure | None", name: str, caption: str) -> Iterator[tuple[
 def _curve_pictures(rows: Sequence[Row]) -> Iterator[tuple[str, Drawings]]:
     for encoder in sorted({row["encoder"] for row in rows}):
         drawn = curves.learning_curves([row for row in rows if row["encoder"] == encoder])
-        caption = f"Heads on {encoder}: the name, and what it is trained on."
+        caption = f"Heads on {encoder}: method and training set."
         if drawings := list(_drawing(drawn, f"Learning curves, {encoder}", caption)):
             yield encoder, drawings
 
 
 def _clouds(pictures: Sequence[Picture]) -> dict[str, dict[str, list[Picture]]]:
     """Pictures by encoder and method."""
-    found: dict[str, dict[str, list[Picture]]] = {}
+    by_method: dict[str, dict[str, list[Picture]]] = {}
     for picture in pictures:
         if picture.name in PICTURES:
-            found.setdefault(picture.encoder, {}).setdefault(picture.method, []).append(picture)
-    return found
+            by_method.setdefault(picture.encoder, {}).setdefault(picture.method, []).append(picture)
+    return by_method

@@ -1,4 +1,4 @@
-"""The leaderboard as tables: one for each task, data set, encoder and metric, the best method first."""
+"""Make tables of the leaderboard: one per task, data set, encoder and metric, with the best method first."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,45 +9,48 @@ from disent_core.report.scores import Group, Row, ordered_groups, ranked
 
 _PROBLEM = ("task", "dataset", "encoder", "evaluated_on", "metric", "settings")
 _SIDE = ("method", "trained_on", "embedding")
-Entry = tuple[str, ...]
-"""A method on a problem: the values of `_PROBLEM` and `_SIDE`."""
+System = tuple[str, ...]
+"""A trained method on a problem: the values of `_PROBLEM` and `_SIDE`."""
 
 
 @dataclass
 class Standing:
-    """How an entry compares: how many it is significantly above, and whom it can't be told apart from."""
+    """How many systems a system was compared with, how many it beats significantly, and which ones it ties with."""
 
     compared: int = 0
     above: int = 0
-    level: set[Entry] = field(default_factory=set)
+    level: set[System] = field(default_factory=set)
 
 
-def standings(comparisons: Iterable[Row]) -> dict[Entry, Standing]:
-    """Of every entry, from the rows of the view `significance`."""
-    found: dict[Entry, Standing] = {}
+def standings(comparisons: Iterable[Row]) -> dict[System, Standing]:
+    """The standing of every system, from the rows of the view `significance`."""
+    by_system: dict[System, Standing] = {}
     for row in comparisons:
         problem = tuple(row[name] for name in _PROBLEM)
         first, second = (problem + tuple(row[f"{name}_{side}"] for name in _SIDE) for side in "ab")
-        for own, other, is_higher in ((first, second, row["difference"] > 0), (second, first, row["difference"] < 0)):
-            standing = found.setdefault(own, Standing())
+        for system, other, is_higher in (
+            (first, second, row["difference"] > 0),
+            (second, first, row["difference"] < 0),
+        ):
+            standing = by_system.setdefault(system, Standing())
             standing.compared += 1
             standing.above += row["stands"] and is_higher
             if not row["stands"]:
                 standing.level.add(other)
-    return found
+    return by_system
 
 
 def boards(rows: Iterable[Row], comparisons: Iterable[Row], tasks: Sequence[str]) -> list[dict[str, Any]]:
-    """A board for each group, in the order of the tasks; those with most numbers first.
+    """Return a board for each group, in the order of the tasks; larger groups come first.
 
     A board has its `group`, the number of `methods`, as `columns` the best row of each language or direction, as
-    `lines` the methods that are ranked, the best of the first column first, and all its `rows`.
+    `lines` the ranked methods with the best of the first column first, and all its `rows`.
     """
-    found = standings(comparisons)
-    return [_board(group, numbers, found) for group, numbers in ordered_groups(rows, tasks)]
+    by_system = standings(comparisons)
+    return [_board(group, numbers, by_system) for group, numbers in ordered_groups(rows, tasks)]
 
 
-def _board(group: Group, rows: Sequence[Row], found: Mapping[Entry, Standing]) -> dict[str, Any]:
+def _board(group: Group, rows: Sequence[Row], by_system: Mapping[System, Standing]) -> dict[str, Any]:
     cells = {(row["method"], row["evaluated_on"]): row for row in ranked(rows)}
     names = sorted({name for _, name in cells})
     best = {name: min((row for (_, column), row in cells.items() if column == name), key=_rank) for name in names}
@@ -56,19 +59,19 @@ def _board(group: Group, rows: Sequence[Row], found: Mapping[Entry, Standing]) -
     lines = []
     for method in sorted(ranks, key=lambda method: (ranks[method], method)):
         numbers = [cells.get((method, name)) for name in names]
-        shown = [row and {**row, "emphasis": _emphasis(row, best[row["evaluated_on"]], found)} for row in numbers]
+        shown = [row and {**row, "emphasis": _emphasis(row, best[row["evaluated_on"]], by_system)} for row in numbers]
         lines.append({"first": next(filter(None, shown)), "cells": shown})
     return {
         "group": group,
         "methods": len({row["method"] for row in rows}),
         "columns": list(best.values()),
         "lines": lines,
-        "rows": [_shown(row, found.get(_entry(row))) for row in rows],
+        "rows": [_shown(row, by_system.get(_system(row))) for row in rows],
     }
 
 
 def _shown(row: Row, standing: Standing | None) -> Row:
-    """A row as the table of every number has it."""
+    """A row of the table of all numbers, as it is shown."""
     return {
         **row,
         "n": f"{row['n']:,}",
@@ -80,12 +83,12 @@ def _shown(row: Row, standing: Standing | None) -> Row:
 
 
 def interval(row: Row) -> str:
-    """The ends of the row's interval, if it has one."""
+    """Format the interval of the row; empty if it has none."""
     low, high = row["ci_low"], row["ci_high"]
     return "" if low is None or high is None else f"[{low:.3f}, {high:.3f}]"
 
 
-def _entry(row: Row) -> Entry:
+def _system(row: Row) -> System:
     return tuple(row[name] for name in (*_PROBLEM, *_SIDE))
 
 
@@ -93,9 +96,9 @@ def _rank(row: Row) -> tuple[int, str]:
     return row["rank"], row["method"]
 
 
-def _emphasis(row: Row, best: Row, found: Mapping[Entry, Standing]) -> str:
-    """`best`, `tied` where a test can't tell the row from the best, or nothing."""
+def _emphasis(row: Row, best: Row, by_system: Mapping[System, Standing]) -> str:
+    """`best`, `tied` if no test finds a difference from the best row, or empty."""
     if row["rank"] == 1:
         return "best"
-    standing = found.get(_entry(row))
-    return "tied" if standing is not None and _entry(best) in standing.level else ""
+    standing = by_system.get(_system(row))
+    return "tied" if standing is not None and _system(best) in standing.level else ""

@@ -1,4 +1,4 @@
-"""The papers' tables: what they published beside what was measured, and how much of it is covered."""
+"""Show the tables of the papers: published numbers beside measured ones, and how many cells are measured."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -8,19 +8,19 @@ from typing import Any
 from disent_core.report.scores import Row
 
 TABLE_VIEW = re.compile(r"([a-z]+)_table(\d+)")
-"""Names of the views that are a paper's table."""
+"""Names of the views that are tables of a paper."""
 
 _KINDS = {"published": "number", "measured": "number", "difference": "signed"}
 _PROSE = ("why_missing", "trained_on", "note")
 _ASIDE = ("published_encoder", "dataset", "trained_on", "training", "note", "why_missing")
-"""Columns that stand after the figures, which would otherwise be out of sight."""
+"""Columns that come after the numbers, so that the numbers stay in sight."""
 
 
 def paper_tables(views: Mapping[str, Sequence[Row]], coverage: Sequence[Row]) -> list[dict[str, Any]]:
-    """Every view of a paper's table, in the order of papers and tables.
+    """Return every view that is a table of a paper, ordered by paper and table.
 
-    A table has its `title`, its row of `coverage` or None, its `columns` as (name, title, kind), without those that
-    have no value, the headings above them as `spans` of (label, columns), and `rows`.
+    A table has its `title`, its row of `coverage` or None, its `columns` that have a value as (name, title, kind), the
+    headings above them as `spans` of (label, number of columns), and `rows`.
     """
     covered = {(row["paper"], row["table"]): row for row in coverage}
     names = sorted((match[1], int(match[2]), name) for name in views if (match := TABLE_VIEW.fullmatch(name)))
@@ -36,10 +36,10 @@ def paper_tables(views: Mapping[str, Sequence[Row]], coverage: Sequence[Row]) ->
 
 
 def _columns(rows: Sequence[Row]) -> dict[str, Any]:
-    """Columns `x_published`, `x_measured`, `x_difference` stand together under the heading x."""
+    """Group columns `x_published`, `x_measured` and `x_difference` under the heading x."""
     kept = [name for name in (rows[0] if rows else ()) if any(row[name] is not None for row in rows)]
     names = sorted(kept, key=lambda name: 2 if name in _ASIDE else bool(_parts(name)[2]))
-    spans = [(label, len(list(each))) for label, each in groupby(names, key=lambda name: _parts(name)[0])]
+    spans = [(label, len(list(columns))) for label, columns in groupby(names, key=lambda name: _parts(name)[0])]
     return {"columns": [(name, *_parts(name)[1:]) for name in names], "spans": spans}
 
 

@@ -1,4 +1,4 @@
-"""Scores as pictures: bars by language, spread over seeds, and what leaks through the language embedding.
+"""Draw scores: bars by language, spread over seeds, and leakage of meaning into the language embedding.
 
 Rows are those of the view `leaderboard`: numbers of methods over their seeds, with intervals.
 """
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 Group = tuple[str, str, str, str]
-"""Task, data set, encoder, metric: numbers that compare."""
+"""Task, data set, encoder, metric: numbers of one group are comparable."""
 
 PANELS, ITEMS = 12, 40
-"""Most panels of a picture and items of a panel; a table has the rest."""
+"""Largest number of panels in a picture and of items in a panel; tables show the rest."""
 
 UNITS = {
     "accuracy_at_1": "accuracy at 1, fraction of queries",
@@ -61,27 +61,27 @@ Panels = Mapping[str, Sequence[Item]]
 
 
 def unit(metric: str) -> str:
-    """What an axis of the metric says."""
+    """Axis label of the metric."""
     return UNITS.get(metric, metric.replace("_", " "))
 
 
 def groups(rows: Iterable[Row]) -> dict[Group, list[Row]]:
-    """Rows that compare, in the order in which each group is first met."""
-    found: dict[Group, list[Row]] = {}
+    """Comparable rows by group, in order of first appearance."""
+    by_group: dict[Group, list[Row]] = {}
     for row in rows:
-        found.setdefault((row["task"], row["dataset"], row["encoder"], row["metric"]), []).append(row)
-    return found
+        by_group.setdefault((row["task"], row["dataset"], row["encoder"], row["metric"]), []).append(row)
+    return by_group
 
 
 def ordered_groups(rows: Iterable[Row], tasks: Iterable[str]) -> list[tuple[Group, list[Row]]]:
-    """Groups in the order of the tasks, those with most numbers first; unknown tasks last."""
+    """Groups in the order of the tasks, larger groups first; unknown tasks last."""
     order = {name: place for place, name in enumerate(tasks)}
-    found = groups(rows).items()
-    return sorted(found, key=lambda each: (order.get(each[0][0], len(order)), -len(each[1])))
+    by_group = groups(rows).items()
+    return sorted(by_group, key=lambda group: (order.get(group[0][0], len(order)), -len(group[1])))
 
 
 def ranked(rows: Iterable[Row]) -> list[Row]:
-    """The best row of each method on each language or direction, by the embedding that the task is scored on."""
+    """The best row of each method on each language or direction, by the embedding that the task ranks."""
     best: dict[tuple[str, ...], Row] = {}
     for row in rows:
         if row["rank"] is None or row["value"] is None:
@@ -97,8 +97,8 @@ def by_method(rows: Sequence[Row], seed_rows: Iterable[Row], marks: Mapping[str,
     seeds = _seeds(seed_rows)
     kept = sorted(ranked(rows), key=lambda row: (row["evaluated_on"], row["rank"], row["method"]))
     return {
-        title: [_item(row["method"], marks[row["method"]], row, seeds) for row in own]
-        for title, own in groupby(kept, key=lambda row: row["evaluated_on"])
+        title: [_item(row["method"], marks[row["method"]], row, seeds) for row in panel_rows]
+        for title, panel_rows in groupby(kept, key=lambda row: row["evaluated_on"])
     }
 
 
@@ -112,18 +112,19 @@ def by_embedding(rows: Sequence[Row], seed_rows: Iterable[Row]) -> Panels:
     )
     return {
         f"{title[0]}, {title[1]}\n{unit(title[2])}": [
-            _item(f"{row['evaluated_on']} {row['embedding']}", colours[row["embedding"]], row, seeds) for row in own
+            _item(f"{row['evaluated_on']} {row['embedding']}", colours[row["embedding"]], row, seeds)
+            for row in panel_rows
         ]
-        for title, own in groupby(kept, key=lambda row: (row["task"], row["dataset"], row["metric"]))
+        for title, panel_rows in groupby(kept, key=lambda row: (row["task"], row["dataset"], row["metric"]))
     }
 
 
 def _seeds(rows: Iterable[Row]) -> dict[tuple[str, ...], list[float]]:
-    found: dict[tuple[str, ...], list[float]] = {}
+    values: dict[tuple[str, ...], list[float]] = {}
     for row in rows:
         if row["seed"] is not None and row["value"] is not None:
-            found.setdefault(_identity(row), []).append(row["value"])
-    return found
+            values.setdefault(_identity(row), []).append(row["value"])
+    return values
 
 
 def _identity(row: Row) -> tuple[str, ...]:
@@ -179,7 +180,7 @@ def _draw(panels: Panels, x: str, most: int, draw: "Callable[[Axes, Sequence[Ite
         style.decorate(axes, title, grid="x")
         style.label_axes(axes, x)
         axes.set_yticks(range(len(items)), [style.plain(item.label) for item in items], color=style.INK)
-        axes.set_ylim(max(len(items), 4) - 0.4, -0.6)  # a lone bar is no block
+        axes.set_ylim(max(len(items), 4) - 0.4, -0.6)  # so that a single bar does not fill the panel
         axes.tick_params(axis="y", length=0)
     return figure
 
@@ -213,22 +214,22 @@ def _spread_panel(axes: "Axes", items: Sequence[Item]) -> None:
 
 
 def leakage(rows: Iterable[Row], marks: Mapping[str, Mark], *, most: int = PANELS) -> "Figure | None":
-    """What the meaning embedding finds against what the language embedding finds, a point for each method.
+    """Draw the score of the meaning embedding against that of the language embedding, one point per method.
 
-    A method that disentangles is at the upper left: its meaning embedding finds translations, its language
-    embedding does not. Crosses are 95 % intervals. None if no method has both embeddings.
+    A method that disentangles is at the upper left: its meaning embedding retrieves translations, its language
+    embedding does not. Crosses are 95 % intervals. Return None if no method has both embeddings.
 
     Args:
         rows: of one group; panels are its directions.
         marks: of the methods.
-        most: panels that are drawn, the first ones.
+        most: largest number of panels.
     """
-    found = dict(list(_both(rows).items())[:most])
-    if not found:
+    by_direction = dict(list(_both(rows).items())[:most])
+    if not by_direction:
         return None
-    metric = next(iter(next(iter(found.values()))))[1]["metric"]
-    figure, grid = style.grid_of_panels(len(found), 2, 6.0, 3.9)
-    for axes, (title, points) in zip(grid, found.items(), strict=True):
+    metric = next(iter(next(iter(by_direction.values()))))[1]["metric"]
+    figure, grid = style.grid_of_panels(len(by_direction), 2, 6.0, 3.9)
+    for axes, (title, points) in zip(grid, by_direction.items(), strict=True):
         _leakage_panel(axes, points, marks)
         style.decorate(axes, title, grid="both")
         style.label_axes(axes, f"language embedding: {unit(metric)}", f"meaning embedding: {unit(metric)}")
@@ -236,17 +237,17 @@ def leakage(rows: Iterable[Row], marks: Mapping[str, Mark], *, most: int = PANEL
 
 
 def _both(rows: Iterable[Row]) -> dict[str, list[tuple[Row, Row]]]:
-    """Language and meaning row of every method that has both, by direction; the best training of each."""
+    """Language and meaning row of every method that has both, by direction; the best training set of each method."""
     sides: dict[tuple[str, str, str], dict[str, Row]] = {}
     for row in rows:
-        leaks = row["reads_as"].startswith("leakage")  # not where a language embedding should know the language
+        leaks = row["reads_as"].startswith("leakage")  # a task may want the language embedding to know the language
         if row["value"] is not None and (row["embedding"], leaks) in (("meaning", False), ("language", True)):
             sides.setdefault((row["evaluated_on"], row["method"], row["trained_on"]), {})[row["embedding"]] = row
-    complete = {key: own for key, own in sides.items() if len(own) == 2}
-    found: dict[str, dict[str, tuple[Row, Row]]] = {}
-    for (direction, method, _), own in sorted(complete.items(), key=lambda each: -each[1]["meaning"]["value"]):
-        found.setdefault(direction, {}).setdefault(method, (own["language"], own["meaning"]))
-    return {direction: list(found[direction].values()) for direction in sorted(found)}
+    complete = {key: row_of for key, row_of in sides.items() if len(row_of) == 2}
+    by_direction: dict[str, dict[str, tuple[Row, Row]]] = {}
+    for (direction, method, _), row_of in sorted(complete.items(), key=lambda side: -side[1]["meaning"]["value"]):
+        by_direction.setdefault(direction, {}).setdefault(method, (row_of["language"], row_of["meaning"]))
+    return {direction: list(by_direction[direction].values()) for direction in sorted(by_direction)}
 
 
 def _leakage_panel(axes: "Axes", points: Sequence[tuple[Row, Row]], marks: Mapping[str, Mark]) -> None:
@@ -276,17 +277,17 @@ def _leakage_panel(axes: "Axes", points: Sequence[tuple[Row, Row]], marks: Mappi
 
 
 def _limits(rows: Sequence[Row]) -> tuple[float, float]:
-    """An axis with room for every interval, and for zero."""
+    """Limits of an axis that leave room for every interval and for zero."""
     low = min(0.0, *(row["value"] if row["ci_low"] is None else row["ci_low"] for row in rows))
     high = max(1e-3, *(row["value"] if row["ci_high"] is None else row["ci_high"] for row in rows))
     return low - 0.03 * (high - low), high + 0.06 * (high - low)
 
 
 def _apart(heights: Sequence[float], gap: float) -> Float[np.ndarray, " labels"]:
-    """Heights from high to low, moved as little as makes them `gap` apart (less without room) within 0 and 1."""
+    """Move heights, sorted from high to low, as little as possible to be `gap` apart (less without room) in 0 to 1."""
     from scipy.optimize import isotonic_regression
 
-    # With the gaps taken out, the labels need only stay in their order.
+    # With the gaps subtracted, labels only have to keep their order: an isotonic regression.
     shift = min(gap, 1 / max(len(heights) - 1, 1)) * np.arange(len(heights))
     closed = isotonic_regression(np.array(heights) + shift, increasing=False).x
     return np.clip(closed, shift[-1], 1.0) - shift

@@ -1,4 +1,4 @@
-"""The look that all pictures share, and their two formats: PNG for the UI, SVG for the report."""
+"""Style all pictures alike, and write their two formats: PNG for the UI, SVG for the report."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
 
 INK, GREY, RULE, PAPER = "#22262b", "#5f6670", "#dde0e4", "#ffffff"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#c05a94", "#b07a00", "#3a8fc0", "#8468b8", "#9c5c3b")
-"""Okabe and Ito's colours, which the colour-blind tell apart, moved to 3 : 1 on white and on black paper."""
+"""Okabe and Ito's colour-blind safe palette, adjusted to a contrast of 3 : 1 on white and on black paper."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _THEME = {INK: "var(--ink)", GREY: "var(--muted)", RULE: "var(--rule)", PAPER: "var(--paper)"}
 MOST_BYTES = 74_000
-"""Of a PNG; as base64, which the UI is given, that makes 99 kB."""
+"""Largest PNG; the UI gets it as base64, 99 kB."""
 _MADE_OF = "disent.inputs"
 
 
 @dataclass(frozen=True)
 class Mark:
-    """How one method is drawn, in every picture."""
+    """Colour and marker of one method, the same in every picture."""
 
     colour: str
     marker: str
 
 
 def method_marks(methods: Iterable[str]) -> dict[str, Mark]:
-    """A mark for each method by its place; the first 56 differ, and neighbours differ in colour."""
+    """A mark for each method by its place: the first 56 marks differ, and neighbours differ in colour."""
     return {
         name: Mark(COLOURS[place % len(COLOURS)], MARKERS[place // len(COLOURS) % len(MARKERS)])
         for place, name in enumerate(dict.fromkeys(methods))
@@ -41,47 +41,47 @@ def method_marks(methods: Iterable[str]) -> dict[str, Mark]:
 
 
 def plain(text: str) -> str:
-    """Text that matplotlib shows as it is: no dollar begins a formula."""
+    """Escape dollars, so that matplotlib shows the text as it is and not as a formula."""
     return text.replace("$", r"\$")
 
 
 def figure(title: str, width: float, height: float, *, fixed: bool = False) -> "Figure":
-    """An empty figure without pyplot, so that nothing is shared between calls; sizes in inches."""
+    """Return an empty figure, made without pyplot so that calls share no state; sizes in inches."""
     from matplotlib.figure import Figure
 
-    made = Figure(figsize=(width, height), dpi=110, layout=None if fixed else "constrained", facecolor=PAPER)
+    empty_figure = Figure(figsize=(width, height), dpi=110, layout=None if fixed else "constrained", facecolor=PAPER)
     if title:
-        made.suptitle(plain(title), fontsize=10, color=INK, x=0.01, ha="left")
-    return made
+        empty_figure.suptitle(plain(title), fontsize=10, color=INK, x=0.01, ha="left")
+    return empty_figure
 
 
 def row_of_panels(title: str, panels: int) -> "tuple[Figure, list[Axes]]":
-    """A figure with panels side by side."""
-    made = figure(title, max(3.6 * panels, 4.8), 3.6)
-    return made, list(made.subplots(1, panels, squeeze=False)[0])
+    """Return a figure with panels side by side."""
+    empty_figure = figure(title, max(3.6 * panels, 4.8), 3.6)
+    return empty_figure, list(empty_figure.subplots(1, panels, squeeze=False)[0])
 
 
 def grid_of_panels(
     panels: int, columns: int, width: float, height: float, *, fixed: bool = False
 ) -> "tuple[Figure, list[Axes]]":
-    """A figure without title, with panels in rows of `columns`, each of that many inches; the rest is left empty.
+    """Return a figure without title, with panels of `width` by `height` inches in rows of `columns`.
 
-    With `fixed`, panels don't move to make room for long labels, which takes long where there are many.
+    With `fixed`, panels do not move to make room for long labels, which is slow for many panels.
     """
     columns = min(columns, panels)
     rows = -(-panels // columns)
-    made = figure("", width * columns, height * rows, fixed=fixed)
+    empty_figure = figure("", width * columns, height * rows, fixed=fixed)
     if fixed:
         sides = {"left": 0.35 / (width * columns), "right": 1.0, "wspace": 0.25, "hspace": 1.1 / (height - 0.9)}
-        made.subplots_adjust(**sides, bottom=0.42 / (height * rows), top=1 - 0.35 / (height * rows))
-    axes = list(made.subplots(rows, columns, squeeze=False).flat)
+        empty_figure.subplots_adjust(**sides, bottom=0.42 / (height * rows), top=1 - 0.35 / (height * rows))
+    axes = list(empty_figure.subplots(rows, columns, squeeze=False).flat)
     for unused in axes[panels:]:
         unused.remove()
-    return made, axes[:panels]
+    return empty_figure, axes[:panels]
 
 
 def decorate(axes: "Axes", title: str, *, grid: str = "y", size: float = 9.5) -> None:
-    """Title, quiet ticks and grid lines along one axis, two spines."""
+    """Set title, ticks, grid lines along one axis, and two spines."""
     axes.set_facecolor("none")
     axes.set_title(plain(title), fontsize=size, color=INK, loc="left")
     axes.tick_params(labelsize=8.5, colors=GREY, length=2.5)
@@ -92,13 +92,13 @@ def decorate(axes: "Axes", title: str, *, grid: str = "y", size: float = 9.5) ->
 
 
 def label_axes(axes: "Axes", x: str = "", y: str = "") -> None:
-    """What the axes measure, with the unit."""
+    """Label the axes with quantity and unit."""
     axes.set_xlabel(plain(x), color=GREY, fontsize=8.5)
     axes.set_ylabel(plain(y), color=GREY, fontsize=8.5)
 
 
 def legend(axes: "Axes", columns: int = 1) -> None:
-    """A legend of what has a label, without a frame."""
+    """Add a legend without a frame."""
     axes.legend(fontsize=8, frameon=False, labelcolor=INK, ncols=columns, handletextpad=0.4)
 
 
@@ -106,17 +106,17 @@ def legend(axes: "Axes", columns: int = 1) -> None:
 
 
 def png(drawn: "Figure", made_of: str = "") -> bytes:
-    """The figure as PNG of few colours; drawn smaller where it would be too large for the UI.
+    """Encode the figure as PNG of few colours, at a lower resolution if it is too large for the UI.
 
     Args:
         drawn: the figure.
-        made_of: fingerprint of what it shows, kept in the file; `png_made_of` reads it.
+        made_of: fingerprint of what it shows; it is stored in the file, and `png_made_of` reads it.
     """
     for dots_per_inch in (110, 90, 70):
-        made = _png(drawn, made_of, dots_per_inch)
-        if len(made) <= MOST_BYTES:
+        encoded = _png(drawn, made_of, dots_per_inch)
+        if len(encoded) <= MOST_BYTES:
             break
-    return made
+    return encoded
 
 
 def _png(drawn: "Figure", made_of: str, dots_per_inch: int) -> bytes:
@@ -131,7 +131,7 @@ def _png(drawn: "Figure", made_of: str, dots_per_inch: int) -> bytes:
     notes = PngInfo()
     if made_of:
         notes.add_text(_MADE_OF, made_of)
-    # A fixed palette: one made for the picture would drop the colour of a method that has a single dot.
+    # A fixed palette: an adaptive one would drop the colour of a method that has a single dot.
     palette = Image.new("P", (1, 1))
     palette.putpalette(_tints())
     buffer = BytesIO()
@@ -148,7 +148,7 @@ def _tints() -> list[int]:
 
 
 def png_made_of(path: Path) -> str | None:
-    """Fingerprint of what a picture shows, None where there is no picture, a damaged one, or one without."""
+    """Fingerprint of what a picture shows; None if the picture is missing, damaged or has no fingerprint."""
     from PIL import Image
 
     if not path.is_file():
@@ -157,16 +157,16 @@ def png_made_of(path: Path) -> str | None:
         with Image.open(path) as image:
             image.load()
             return image.info.get(_MADE_OF)
-    except (OSError, SyntaxError):  # what PIL raises for a file cut short
+    except (OSError, SyntaxError):  # PIL raises these for a truncated file
         return None
 
 
 def svg(drawn: "Figure", name: str) -> str:
-    """The figure as an SVG element for an HTML page, in the page's own font and its variables of colour.
+    """Encode the figure as an SVG element for an HTML page, with the font and the colour variables of the page.
 
     Args:
-        drawn: the figure; its faces are left out, so that the page shines through.
-        name: of the figure, unlike that of any other on the page; it goes into the ids of its parts, as a hash.
+        drawn: the figure; its background becomes transparent.
+        name: of the figure, unique on the page; its hash is part of the ids of the elements.
     """
     import matplotlib as mpl
 
