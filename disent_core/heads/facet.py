@@ -1,9 +1,10 @@
-"""Facet, disent's own method: what an utterance says is the template it fills, and what it fills it with.
+"""Facet, disent's own method: embed the template of an utterance and the slot values that fill it separately.
 
-Units ask every token of a text one linear question each and keep the strongest answer. Half of them are the
-template, half the residual, and both of unit norm side by side the meaning: the cosine of two meanings is the
-mean of the cosines of their facets. Template pairs teach the template what slot values must not change; as
-hard negatives among translations they leave the values to the residual. Reasons and failures: docs/own-method.md.
+Each unit applies one linear map to every token of a text and keeps the maximum. Half of the units are the template,
+half the residual; both, at unit norm and side by side, are the meaning, so the cosine of two meanings is the mean of
+the cosines of their templates and residuals. Pairs of slot swaps (utterances that differ in slot values only) teach
+the template what slot values must not change; as hard negatives among translations they leave the values to the
+residual. Reasons and failures: docs/own-method.md.
 """
 
 import math
@@ -26,9 +27,10 @@ from disent_core.training.needs import Need
 from disent_core.training.sampling import Draw
 from disent_core.training.stacked import Head, TrainConfig
 
-SOURCE, TARGET, SOURCE_MATE, TARGET_MATE = range(4)
-ROLES = (*SIDES, *(f"{side}_mate" for side in SIDES))
-MATES = ((SOURCE, SOURCE_MATE), (TARGET, TARGET_MATE))
+SOURCE, TARGET, SOURCE_SWAP, TARGET_SWAP = range(4)
+"""Rows of a batch's texts in `ROLES`. A slot swap is the same utterance with other slot values."""
+ROLES = (*SIDES, *(f"{side}_slot_swap" for side in SIDES))
+SWAPS = ((SOURCE, SOURCE_SWAP), (TARGET, TARGET_SWAP))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +66,7 @@ class FacetConfig(TrainConfig):
         self.check_positive("template_units", "residual_units", "temperature", "template_temperature")
 
     def in_epoch(self, epoch: int) -> "FacetConfig":
-        """The same with the epoch's learning rate."""
+        """The settings with the learning rate of the epoch."""
         if self.schedule == "constant":
             return self
         factor = (1 + math.cos(math.pi * epoch / self.max_epochs)) / 2
@@ -72,7 +74,7 @@ class FacetConfig(TrainConfig):
 
 
 class FacetHead(Head):
-    """`units`: states -> template and residual units; `language`: sentence vector -> logits of the languages."""
+    """`units`: token states -> template and residual units; `language`: sentence vector -> logits of the languages."""
 
     def __init__(self, dim: int, n_languages: int, config: FacetConfig) -> None:
         super().__init__()
@@ -81,63 +83,63 @@ class FacetHead(Head):
         self.language = nn.Linear(dim, n_languages)
 
     def embed(self, batch: Batch) -> Batch:
-        """`meaning`, `template` and `residual`, of unit norm, and `language`: 1 for the likeliest one, else 0.
+        """Return `meaning`, `template` and `residual`, of unit norm, and `language`, one-hot of the likeliest language.
 
-        So the language embedding carries log2 of the number of languages, in bits, and nothing else can leak.
+        The one-hot vector carries at most log2(languages) bits, so nothing else can leak into it.
         """
         logits = self.language(batch["vectors"])
         language = F.one_hot(logits.argmax(dim=-1), logits.shape[-1]).to(logits.dtype)
         return self._facets(batch) | {"language": language}
 
     def encode(self, batch: Batch) -> Batch:
-        """Facets of all texts of the step: [roles, pairs, units]."""
-        roles = ROLES if "mate" in draws(self.config) else SIDES
-        found = [self._facets(of_role(batch, role)) for role in roles]
-        return batch | {name: torch.stack([facets[name] for facets in found]) for name in found[0]}
+        """Return the embeddings of all texts of the step: [roles, pairs, units]."""
+        roles = ROLES if "slot_swap" in draws(self.config) else SIDES
+        by_role = [self._facets(of_role(batch, role)) for role in roles]
+        return batch | {name: torch.stack([embeddings[name] for embeddings in by_role]) for name in by_role[0]}
 
     def _facets(self, text: Batch) -> Batch:
         maxima = torch.cat([self.units(states, mask) for states, mask in state_groups(text)])[text["place"]]
         template, residual = (
-            F.normalize(part, dim=-1)
-            for part in maxima.split([self.config.template_units, self.config.residual_units], dim=-1)
+            F.normalize(units, dim=-1)
+            for units in maxima.split([self.config.template_units, self.config.residual_units], dim=-1)
         )
         meaning = torch.cat([template, residual], dim=-1) * 0.5**0.5
         return {"meaning": meaning, "template": template, "residual": residual}
 
     def terms(self, encoded: Batch) -> Batch:
-        """Each term is a mean over both directions, and the template's over both sides too."""
+        """Each term is a mean over both directions; `template_contrast` also over both sides."""
         labels = torch.cat([encoded[f"{side}_language"] for side in SIDES])
         logits = self.language(encoded["role_vectors"][: len(SIDES)].flatten(0, 1))
-        found = {
+        terms = {
             "meaning_contrast": self.meaning_contrast(encoded),
             "language_identification": similarity.cross_entropy(logits, labels).mean(),
         }
         if "template_contrast" not in self.config.without:
-            found["template_contrast"] = self.template_contrast(encoded)
-        return found
+            terms["template_contrast"] = self.template_contrast(encoded)
+        return terms
 
     def meaning_contrast(self, encoded: Batch) -> Float[Tensor, ""]:
-        """Among the batch's targets, and all of them with other slot values, find the own one; and back."""
+        """InfoNCE in both directions: find the translation among the other side's texts and their slot swaps."""
         meaning, texts = encoded["meaning"], encoded["role_texts"]
         copies = copies_of_pairs(texts[SOURCE], texts[TARGET])
-        found = []
-        for own, other, others_mate in ((SOURCE, TARGET, TARGET_MATE), (TARGET, SOURCE, SOURCE_MATE)):
-            candidates, excluded = meaning[other], copies
+        losses = []
+        for query, answer, answer_swap in ((SOURCE, TARGET, TARGET_SWAP), (TARGET, SOURCE, SOURCE_SWAP)):
+            candidates, excluded = meaning[answer], copies
             if "mate_negatives" not in self.config.without:
-                candidates = torch.cat([candidates, meaning[others_mate]])
-                excluded = torch.cat([excluded, equal_texts(texts[other], texts[others_mate])], dim=1)
-            found.append(self._retrieval(meaning[own], candidates, excluded, self.config.temperature))
-        return torch.stack(found).mean()
+                candidates = torch.cat([candidates, meaning[answer_swap]])
+                excluded = torch.cat([excluded, equal_texts(texts[answer], texts[answer_swap])], dim=1)
+            losses.append(self._retrieval(meaning[query], candidates, excluded, self.config.temperature))
+        return torch.stack(losses).mean()
 
     def template_contrast(self, encoded: Batch) -> Float[Tensor, ""]:
-        """Among the batch's utterances with other slot values, find that of the own template; and back."""
+        """InfoNCE in both directions: find the utterance's slot swap among the slot swaps of the batch."""
         template, texts, temperature = encoded["template"], encoded["role_texts"], self.config.template_temperature
-        found = []
-        for own, mate in MATES:
-            copies = copies_of_pairs(texts[own], texts[mate])
-            for a, b in ((own, mate), (mate, own)):
-                found.append(self._retrieval(template[a], template[b], copies, temperature))
-        return torch.stack(found).mean()
+        losses = []
+        for side, swap in SWAPS:
+            copies = copies_of_pairs(texts[side], texts[swap])
+            for query, answer in ((side, swap), (swap, side)):
+                losses.append(self._retrieval(template[query], template[answer], copies, temperature))
+        return torch.stack(losses).mean()
 
     def _retrieval(
         self, queries: Tensor, candidates: Tensor, excluded: Tensor, temperature: float
@@ -147,19 +149,19 @@ class FacetHead(Head):
 
 
 def equal_texts(left: Int[Tensor, " left"], right: Int[Tensor, " right"]) -> Bool[Tensor, "left right"]:
-    """Which texts of the left are texts of the right."""
+    """Which texts of the left are equal to which of the right."""
     return left.unsqueeze(1) == right
 
 
 def copies_of_pairs(left: Int[Tensor, " pairs"], right: Int[Tensor, " pairs"]) -> Bool[Tensor, "pairs pairs"]:
-    """Which other pairs share either text: their other sides are right answers too, not negatives."""
-    own = torch.eye(len(left), dtype=torch.bool, device=left.device)
-    return (equal_texts(left, left) | equal_texts(right, right)) & ~own
+    """Which other pairs share a text with a pair: their other sides are correct too, so they are no negatives."""
+    same_pair = torch.eye(len(left), dtype=torch.bool, device=left.device)
+    return (equal_texts(left, left) | equal_texts(right, right)) & ~same_pair
 
 
 def draws(config: FacetConfig) -> tuple[Draw, ...]:
-    """Mates, unless nothing asks for them."""
-    return () if {"template_contrast", "mate_negatives"} <= set(config.without) else ("mate",)
+    """Slot swaps, unless no loss term uses them."""
+    return () if {"template_contrast", "mate_negatives"} <= set(config.without) else ("slot_swap",)
 
 
 METHOD = FrozenHeadMethod(

@@ -1,1 +1,3 @@
-"""How a module is trained step by step: the loop, its optimiser, seeds and state on disk; no data and no method."""
+"""Step-by-step training of a module: the loop, its optimiser, random seeds and state on disk. What belongs here:
+nothing that knows data or methods.
+"""

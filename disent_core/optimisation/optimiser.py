@@ -1,4 +1,4 @@
-"""Adam as every loop takes it: weight decay, schedule and clipping in one place."""
+"""Configure and run Adam: weight decay, learning-rate schedule and gradient clipping in one place."""
 
 import math
 from collections.abc import Iterable
@@ -11,13 +11,13 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True, kw_only=True)
 class OptimiserConfig:
-    """How weights are moved.
+    """How an optimiser updates weights.
 
     Attributes:
-        learning_rate: of Adam.
-        betas: of Adam's two moments.
-        weight_decay: strength; what it does is `decay`.
-        decay: `decoupled` as in AdamW; `decoupled_matrices` too, but biases and norms are exempt, as in
+        learning_rate: learning rate of Adam.
+        betas: decay rates of Adam's two moments.
+        weight_decay: strength of the weight decay, whose form is `decay`.
+        decay: `decoupled` as in AdamW; `decoupled_matrices` the same, but biases and norms are exempt, as in
             sentence-transformers; `l2` is added to the gradient.
         warmup: the learning rate rises from 0 during this fraction of all steps if it is below 1, else during
             this number of steps.
@@ -25,7 +25,7 @@ class OptimiserConfig:
             `get_linear_schedule_with_warmup` of transformers; `linear_from_one` is one step ahead, so that no step
             has rate 0.
         clip: largest norm of all gradients together; None does not clip.
-        fused: one kernel for all parameters, which rounds otherwise than a kernel for each.
+        fused: use one kernel for all parameters. It rounds differently from a kernel for each.
     """
 
     learning_rate: float
@@ -49,13 +49,15 @@ class OptimiserConfig:
 
 
 class Optimiser:
-    """Adam over some parameters; those that need no gradient are left out."""
+    """Adam over some parameters; parameters that need no gradient are left out."""
 
     def __init__(self, parameters: Iterable[nn.Parameter], config: OptimiserConfig) -> None:
         self.config = config
         self.parameters = [parameter for parameter in parameters if parameter.requires_grad]
-        exempt = [one for one in self.parameters if config.decay == "decoupled_matrices" and one.ndim < 2]
-        decayed = [one for one in self.parameters if not (config.decay == "decoupled_matrices" and one.ndim < 2)]
+        # Biases and the weights of norms are vectors, all other weights matrices.
+        only_matrices = config.decay == "decoupled_matrices"
+        exempt = [parameter for parameter in self.parameters if only_matrices and parameter.ndim < 2]
+        decayed = [parameter for parameter in self.parameters if not (only_matrices and parameter.ndim < 2)]
         groups = [{"params": decayed, "weight_decay": config.weight_decay}, {"params": exempt, "weight_decay": 0.0}]
         self.adam = torch.optim.Adam(
             [group for group in groups if group["params"]],
@@ -66,12 +68,12 @@ class Optimiser:
         )
 
     def set_rate(self, step: int, steps: int) -> None:
-        """The learning rate of a step, counted from 0, out of `steps`."""
+        """Set the learning rate of a step, counted from 0, out of `steps`."""
         for group in self.adam.param_groups:
             group["lr"] = self.config.learning_rate * self.config.factor(step, steps)
 
     def minimise(self, loss: Tensor) -> None:
-        """Take a step down the loss; no other parameter gets a gradient."""
+        """Take one step that lowers the loss; no other parameter gets a gradient."""
         self.adam.zero_grad(set_to_none=True)
         loss.backward(inputs=self.parameters)
         if self.config.clip is not None:

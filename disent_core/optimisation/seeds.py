@@ -1,4 +1,4 @@
-"""Random numbers from a seed and a purpose alone: draws for one purpose do not shift those for another."""
+"""Derive random numbers from a seed and a purpose, so that draws for one purpose do not shift those for another."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,18 +9,18 @@ from disent_core.storage.tables import fingerprint
 
 
 def derived_seed(seed: int, *purpose: object) -> int:
-    """A seed of 60 bits for each purpose, of plain values."""
+    """Return a seed of 60 bits for each purpose, which is given as plain values."""
     return int(fingerprint(seed, *purpose)[:15], 16)
 
 
 def generator(seed: int, *purpose: object) -> torch.Generator:
-    """A generator with the derived seed, on the CPU."""
+    """Return a generator with the derived seed, on the CPU."""
     return torch.Generator().manual_seed(derived_seed(seed, *purpose))
 
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """The global generators (first weights, dropout) with this seed; afterwards they are as they were."""
+    """Set the global generators (initial weights, dropout) to this seed; afterwards restore their state."""
     with torch.random.fork_rng(range(torch.cuda.device_count())):
         torch.manual_seed(seed)
         yield

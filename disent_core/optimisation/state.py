@@ -1,4 +1,4 @@
-"""What a loop goes on from after it was cut off: its progress, and everything that its next step reads."""
+"""Save and restore everything that an interrupted training loop needs: its progress, and what its next step reads."""
 
 import math
 from collections.abc import Mapping
@@ -19,7 +19,8 @@ Tensors = dict[str, Tensor]
 class RunState:
     """Progress of a run: the epochs that are done, and `step` steps of the next one.
 
-    `sums` of the loss terms, `examples` and `seconds` are those of the epoch so far.
+    `sums` of the loss terms, `examples` and `seconds` cover the current epoch so far. `waited` counts the epochs since
+    the best one.
     """
 
     steps: int = 0
@@ -34,7 +35,7 @@ class RunState:
 
 
 def snapshot(module: nn.Module, optimisers: Mapping[str, Optimiser]) -> Tensors:
-    """Everything that the next step reads: trained parameters, buffers and the optimisers' moments."""
+    """Return everything that the next step reads: trained parameters, buffers and the optimisers' moments."""
     tensors = {f"module.{name}": value for name, value in module.named_parameters() if value.requires_grad}
     tensors |= {f"module.{name}": value for name, value in module.named_buffers()}
     for name, optimiser in optimisers.items():
@@ -45,10 +46,10 @@ def snapshot(module: nn.Module, optimisers: Mapping[str, Optimiser]) -> Tensors:
 
 @torch.no_grad()
 def restore(module: nn.Module, optimisers: Mapping[str, Optimiser], saved: Mapping[str, Tensor]) -> None:
-    """Put what `snapshot` returned back in its place."""
-    places = dict(module.named_parameters()) | dict(module.named_buffers())
+    """Copy what `snapshot` returned back into the module and the optimisers."""
+    tensors = dict(module.named_parameters()) | dict(module.named_buffers())
     for key in (key for key in saved if key.startswith("module.")):
-        places[key.removeprefix("module.")].copy_(saved[key])
+        tensors[key.removeprefix("module.")].copy_(saved[key])
     for name, optimiser in optimisers.items():
         moments: dict[int, Tensors] = {}
         for key in (key for key in saved if key.startswith(f"{name}.")):
@@ -65,12 +66,12 @@ def save(checkpoint: Path, identity: str, state: RunState, now: Tensors, best: T
 
 
 def resume(checkpoint: Path, identity: str) -> tuple[RunState, Tensors, Tensors] | None:
-    """What `save` wrote; None if there is nothing of this run, or the file is damaged."""
+    """Read what `save` wrote; None if there is no checkpoint of this run, or it is damaged."""
     saved = read_checkpoint(checkpoint, identity)
     if saved is None:
         return None
-    parts: dict[str, Tensors] = {"now": {}, "best": {}}
+    groups: dict[str, Tensors] = {"now": {}, "best": {}}
     for key, tensor in saved[1].items():
-        part, name = key.split(".", 1)
-        parts[part][name] = tensor
-    return RunState(**saved[0]), parts["now"], parts["best"]
+        group, name = key.split(".", 1)
+        groups[group][name] = tensor
+    return RunState(**saved[0]), groups["now"], groups["best"]

@@ -1,7 +1,7 @@
-"""The loop of everything that trains one module at a time: a task says what a step is, the loop does the rest.
+"""Train one module at a time: a task defines a step, the loop runs it, validates, stops early and saves checkpoints.
 
-Everything random in a step is drawn from seed, stage and step alone, so a run that was cut off, even in the middle
-of an epoch, goes on from its checkpoint and ends in the same weights, to the bit on a CPU.
+Everything random in a step is drawn from seed, stage and step alone. An interrupted run, even in the middle of an
+epoch, therefore resumes from its checkpoint and ends with the same weights, to the bit on a CPU.
 """
 
 import logging
@@ -26,43 +26,43 @@ from disent_core.storage.tables import fingerprint
 log = logging.getLogger(__name__)
 
 SAVE_SHARE = 0.1
-"""Checkpoints take at most this share of the time: those of a large encoder are gigabytes."""
+"""Largest share of the time that checkpoints may take: those of a large encoder are gigabytes."""
 
 Batch = TypeVar("Batch")
 Terms = Mapping[str, Tensor]
-"""Scalars by name; `total` is what is minimised."""
+"""Scalar loss terms by name; `total` is minimised."""
 Monitor = Literal["last", "loss", "dev_accuracy"]
 
 
 class TrainingTask(nn.Module, Generic[Batch]):
-    """What is trained. It holds everything that a step changes: parameters, buffers, and the moments of `optimisers`.
+    """A module and how to train it. It holds everything that a step changes: parameters, buffers and optimiser moments.
 
-    A subclass sets `optimisers`, of which `main` minimises the loss, and overrides `batches` and `loss`; where there
-    is dev data, `validate`.
+    A subclass sets `optimisers`, of which `main` minimises the loss, and overrides `batches` and `loss`, and `validate`
+    if there is dev data.
     """
 
     optimisers: dict[str, Optimiser]
 
     def batches(self, epoch: int) -> Sequence[Batch]:
-        """The steps of an epoch, counted from 0: as many in every epoch, and the same at every call."""
+        """Batches of an epoch, counted from 0: as many in every epoch, and the same at every call."""
         raise NotImplementedError
 
     def loss(self, batch: Batch) -> tuple[Terms, int]:
-        """Means of the loss terms, `total` among them, and the number of examples that they are over."""
+        """Means of the loss terms, `total` among them, and the number of examples that they average."""
         raise NotImplementedError
 
     def step(self, batch: Batch) -> tuple[Terms, int]:
-        """Take a step; returns what `loss` does."""
+        """Take a step and return what `loss` returns."""
         terms, examples = self.loss(batch)
         self.optimisers["main"].minimise(terms["total"])
         return terms, examples
 
     def validate(self) -> Mapping[str, float]:
-        """Terms on dev, `total` and `accuracy_at_1` among them; none without dev data."""
+        """Loss terms on dev, with `total` and `accuracy_at_1`; empty without dev data."""
         return {}
 
     def kept(self) -> Tensors:
-        """What is kept of the best epoch: parameters that are trained, and buffers, by name."""
+        """Tensors to keep of the best epoch: trained parameters and buffers, by name."""
         trained = {name: value for name, value in self.named_parameters() if value.requires_grad}
         return trained | dict(self.named_buffers())
 
@@ -74,12 +74,13 @@ class TrainingRun:
     Attributes:
         stage: name in messages and random numbers, for trainings that have several.
         identity: fingerprint of data, settings and everything that was trained before.
-        seed: of batches and dropout.
-        epochs: passes over the data; `max_steps`, if set, ends training earlier or later.
+        seed: random seed of batches and dropout.
+        epochs: passes over the data.
+        max_steps: training steps, in place of `epochs`.
         monitor: the epoch that is kept: the `last`, that of the lowest dev `loss`, or of the highest `dev_accuracy`.
-        patience: epochs without a better one that end training, unless `monitor` is `last`.
+        patience: epochs without improvement after which training stops, unless `monitor` is `last`.
         checkpoint: file of the state.
-        checkpoint_seconds: between checkpoints.
+        checkpoint_seconds: seconds between two checkpoints.
     """
 
     stage: str = ""
@@ -94,15 +95,15 @@ class TrainingRun:
 
     @property
     def title(self) -> str:
-        """Name in messages."""
+        """Name of the run in messages."""
         return ", ".join(part for part in (self.stage, f"seed {self.seed}") if part)
 
 
 @dataclass(frozen=True)
 class EpochReport:
-    """One pass over the data: means of the terms by split (`train`, `dev`), and the run's steps up to its end.
+    """One pass over the data: means of the loss terms by split (`train`, `dev`), and the run's steps up to its end.
 
-    `is_best` says that dev, if there is any, was never better; `is_replayed` that an earlier call computed it.
+    `is_best`: there is dev data, and its score is the best so far. `is_replayed`: an earlier call computed the epoch.
     """
 
     stage: str
@@ -115,10 +116,10 @@ class EpochReport:
 
 
 def train(task: TrainingTask, run: TrainingRun) -> Iterator[EpochReport]:
-    """Train a task in place; after the last epoch it holds the weights of the one that is kept.
+    """Train a task in place; after the last epoch it holds the weights of the epoch that `monitor` selects.
 
-    Epochs that an earlier call has computed are reported again from the checkpoint. That of a finished run stays:
-    the next call with an equal run loads its weights and computes nothing.
+    Epochs that an earlier call has computed are reported again from the checkpoint. The checkpoint of a finished run
+    stays: the next call with an equal run loads its weights and computes nothing.
 
     Raises:
         TrainingError: if there is nothing to train on, or a loss is not finite.
@@ -130,7 +131,7 @@ def train(task: TrainingTask, run: TrainingRun) -> Iterator[EpochReport]:
 
 
 class _Loop:
-    """One call of `train`: the task, the run's state, and when it was saved."""
+    """One call of `train`: the task, the state of the run, and the time of the last checkpoint."""
 
     def __init__(self, task: TrainingTask, run: TrainingRun) -> None:
         self.task, self.run = task, run
@@ -157,7 +158,7 @@ class _Loop:
         log.info("%s: resuming after step %d of %d", self.run.title, self.state.steps, self.total)
 
     def epoch(self) -> EpochReport:
-        """Take the steps that are left of an epoch, and validate."""
+        """Take the remaining steps of an epoch, and validate."""
         state, task = self.state, self.task
         batches = task.batches(len(state.history))
         end = min(self.per_epoch, self.total - state.steps + state.step)
@@ -182,10 +183,10 @@ class _Loop:
             optimiser.set_rate(state.steps, self.total)
         with seeded(derived_seed(self.run.seed, self.run.stage, "step", state.steps)):
             terms, examples = task.step(batch)
-        for name, value in terms.items():  # on the task's device: to read them there would wait for each step
+        for name, value in terms.items():  # sums stay on the device: reading a value would wait for the step
             state.sums[name] = state.sums.get(name, 0.0) + value.detach().double() * examples
         state.step, state.steps, state.examples = state.step + 1, state.steps + 1, state.examples + examples
-        if self.progress is None:  # after the first step, which prepares what all read: it says nothing of their rate
+        if self.progress is None:  # the first step is slower than the others, so the rate is measured without it
             self.progress = Progress(log, self.total, "steps", what=self.run.title, first=state.steps)
         self.progress.advance(state.steps, lambda: f"loss {float(state.sums['total']) / max(state.examples, 1):.4g}")
 
@@ -213,18 +214,18 @@ class _Loop:
 
     @torch.no_grad()
     def _restore_best(self) -> None:
-        for name, place in self.task.kept().items():
-            place.copy_(self.best[name])
+        for name, tensor in self.task.kept().items():
+            tensor.copy_(self.best[name])
 
     def _check_finite(self, terms: Mapping[str, float]) -> None:
         for name, value in terms.items():
             if not math.isfinite(value):
                 remedy = "Lower the learning rate, or look for degenerate vectors in the embeddings"
-                place = f"{self.run.title}, step {self.state.steps}"
-                raise TrainingError(f"{place}: the loss term {name!r} is not finite ({value}). {remedy}")
+                step = f"{self.run.title}, step {self.state.steps}"
+                raise TrainingError(f"{step}: the loss term {name!r} is not finite ({value}). {remedy}")
 
     def _save(self) -> None:
-        """Write the state: the best weights of a finished run, else everything that the next step reads too."""
+        """Write the state: only the best weights of a finished run, else also everything that the next step reads."""
         began, is_finished = time.monotonic(), self.state.is_finished
         now = {} if is_finished else snapshot(self.task, self.task.optimisers)
         self.state.sums = {name: float(value) for name, value in self.state.sums.items()}
@@ -236,20 +237,20 @@ class _Loop:
 # --- tasks over examples ----------------------------------------------------------------------------------
 
 Loss = Callable[[Int[Tensor, " rows"]], Float[Tensor, " values"]]
-"""Loss of these rows of the examples: one value for each thing that it is about (a pair, a span, a word)."""
+"""From row numbers of examples to loss values: one value a pair, span or word, whichever the loss compares."""
 
 
 class ExamplesTask(TrainingTask[Tensor]):
-    """Trains all weights of a network on shuffled batches of examples, which are known by their row.
+    """A task that trains all weights of a network on shuffled batches of examples, which are addressed by row.
 
     Args:
-        network: what is trained; `loss_of_rows` calls it.
+        network: the network to train; `loss_of_rows` calls it.
         loss_of_rows: see `Loss`.
         examples: number of examples.
-        optimiser: how weights are moved.
-        batch_size: examples a step.
+        optimiser: how weights are updated.
+        batch_size: examples in a step.
         run: seed and stage.
-        is_summed: a step minimises the sum of its values, not their mean.
+        is_summed: minimise the sum of a batch's values, not their mean.
     """
 
     def __init__(
@@ -276,12 +277,12 @@ class ExamplesTask(TrainingTask[Tensor]):
         return torch.randperm(self.examples, generator=random).split(self.batch_size)
 
     def loss(self, batch: Tensor) -> tuple[Terms, int]:
-        """The mean over the batch's values."""
+        """The mean of the batch's values."""
         values = self.loss_of_rows(batch)
         return {"total": values.sum() / max(len(values), 1)}, len(values)
 
     def step(self, batch: Tensor) -> tuple[Terms, int]:
-        """A step on the mean of the values, or on their sum."""
+        """Take a step on the mean of the values, or on their sum."""
         terms, count = self.loss(batch)
         self.optimisers["main"].minimise(terms["total"] * count if self.is_summed else terms["total"])
         return terms, count

@@ -1,4 +1,4 @@
-"""From tables to `TrainingData`: the texts that tables address by key become rows of the frozen embeddings."""
+"""Build `TrainingData` from tables: texts that tables address by key become rows of the frozen embeddings."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -48,16 +48,16 @@ def training_data(
         vectors: sentence vectors by language.
         states: token states by language, for methods that attend over tokens.
         masked: look up the masked texts, for methods that have them as targets; otherwise there are none.
-        paired: two languages without training pairs are an error: False for methods that tag, which read none.
+        paired: whether two languages without training pairs are an error; False for taggers, which read no pairs.
         templates: `training_template_pairs` of every corpus and language, for methods that train on them.
         utterances: `utterances` of every corpus and language, for methods that read texts and annotations; there
             may be none.
         sentences: `sentence_pairs` of every corpus and pair, for the same methods.
-        encoder: for methods that tune it.
+        encoder: encoder of methods that fine-tune it.
 
     Raises:
         TableError: if a text has not been encoded.
-        TrainingError: if there is no training pair, unless it is for annotated utterances of one language.
+        TrainingError: if there is no training pair, unless a method trains on annotated utterances of one language.
     """
     languages = tuple(vectors)
     pairs = training_rows(pa.concat_tables(aligned), masked=masked)
@@ -87,15 +87,15 @@ def training_data(
 def _check_states(data: TrainingData) -> None:
     if data.state_rows is None:
         return
-    every = [*data.splits.values(), *data.template_pairs.values()]
-    read = torch.cat([rows for pairs in every for rows in pairs.text.values()]).unique()
-    if count := int((data.state_rows[read] < 0).sum()):
+    all_pairs = [*data.splits.values(), *data.template_pairs.values()]
+    rows_in_use = torch.cat([rows for pairs in all_pairs for rows in pairs.text.values()]).unique()
+    if count := int((data.state_rows[rows_in_use] < 0).sum()):
         remedy = "Materialise the embeddings of this encoder again"
-        raise TableError(f"the token states of {count} of {len(read)} texts are missing. {remedy}")
+        raise TableError(f"the token states of {count} of {len(rows_in_use)} texts are missing. {remedy}")
 
 
 class _Rows:
-    """Bank rows of the texts that tables address by key."""
+    """Looks up the bank rows of the texts that tables address by key; -1 stands for no text."""
 
     def __init__(
         self,
@@ -108,65 +108,68 @@ class _Rows:
     ) -> None:
         self.pairs_table, self.languages = pairs, languages
         self.vectors, self.starts = vectors, starts.numpy()
-        known = pa.array(languages)
-        self.language = {side: pc.index_in(pairs[f"{side}_language"], value_set=known).to_numpy() for side in SIDES}
+        language_names = pa.array(languages)
+        self.language = {
+            side: pc.index_in(pairs[f"{side}_language"], value_set=language_names).to_numpy() for side in SIDES
+        }
         self.text = {side: self._rows(f"{side}_key", side) for side in SIDES}
-        none = {side: np.full(len(pairs), -1) for side in SIDES}
-        self.template = {side: self._rows(f"{side}_template_key", side) for side in SIDES} if masked else none
-        self.residual = {side: self._rows(f"{side}_residual_key", side) for side in SIDES} if masked else none
+        no_rows = {side: np.full(len(pairs), -1) for side in SIDES}
+        self.template = {side: self._rows(f"{side}_template_key", side) for side in SIDES} if masked else no_rows
+        self.residual = {side: self._rows(f"{side}_residual_key", side) for side in SIDES} if masked else no_rows
 
     def _rows(self, column: str, side: str) -> np.ndarray:
         keys = self.pairs_table[column]
         present = keys.is_valid().to_numpy()
         rows = np.full(len(keys), -1, dtype=np.int64)
         for label in range(len(self.languages)):
-            here = present & (self.language[side] == label)
-            if here.any():
-                rows[here] = self.of_language(keys.filter(pa.array(here)).to_pylist(), label)
+            is_language = present & (self.language[side] == label)
+            if is_language.any():
+                rows[is_language] = self.of_language(keys.filter(pa.array(is_language)).to_pylist(), label)
         return rows
 
     def of_language(self, keys: Sequence[str], label: int) -> np.ndarray:
-        """Bank rows of texts of one language, by key."""
+        """Return the bank rows of texts of one language, by key."""
         return self.vectors[self.languages[label]].rows(keys) + self.starts[label]
 
-    def pairs(self, where: np.ndarray) -> PairRows:
-        """The pairs of one split."""
+    def pairs(self, is_chosen: np.ndarray) -> PairRows:
+        """Return the chosen pairs, those of one split."""
 
-        def part(rows: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
-            return {side: _tensor(rows[side][where]) for side in SIDES}
+        def of_sides(rows: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
+            return {side: _tensor(rows[side][is_chosen]) for side in SIDES}
 
-        return PairRows(part(self.text), part(self.language), part(self.template), part(self.residual))
+        return PairRows(of_sides(self.text), of_sides(self.language), of_sides(self.template), of_sides(self.residual))
 
-    def by_language(self, where: np.ndarray, *, only_negatives: bool) -> list[Tensor]:
-        """Distinct texts of each language, sorted."""
-        found: list[list[np.ndarray]] = [[] for _ in self.languages]
+    def by_language(self, is_in_split: np.ndarray, *, only_negatives: bool) -> list[Tensor]:
+        """Return the distinct texts of each language, sorted."""
+        rows_by_label: list[list[np.ndarray]] = [[] for _ in self.languages]
         for side in SIDES:
-            chosen = where.copy()
+            is_chosen = is_in_split.copy()
             if only_negatives:
-                chosen &= self.pairs_table[f"{side}_is_negative"].to_numpy()
+                is_chosen &= self.pairs_table[f"{side}_is_negative"].to_numpy()
             for label in range(len(self.languages)):
-                found[label].append(self.text[side][chosen & (self.language[side] == label)])
-        return [torch.from_numpy(np.unique(np.concatenate(rows))) for rows in found]
+                rows_by_label[label].append(self.text[side][is_chosen & (self.language[side] == label)])
+        return [torch.from_numpy(np.unique(np.concatenate(rows))) for rows in rows_by_label]
 
     def template_pairs(self, tables: Sequence[pa.Table], split: str) -> PairRows:
-        """Pairs of one language of one split; those whose source is in no language pair are left out."""
+        """Return the template pairs of one split; pairs whose source is in no language pair are left out."""
         template = self._templates()
         text: dict[str, list[np.ndarray]] = {side: [] for side in SIDES}
-        own_template, labels = [], []
+        template_rows, labels = [], []
         for table in tables:
             rows = table.filter(pc.equal(table["split"], split))
-            place = pc.index_in(_sources(rows, "source_utterance_id"), value_set=template["source"]).to_numpy(False)
-            rows, place = rows.filter(pa.array(~np.isnan(place))), place[~np.isnan(place)].astype(np.int64)
+            # `position` of each source among the utterances of the language pairs; NaN where it is none of them.
+            position = pc.index_in(_sources(rows, "source_utterance_id"), value_set=template["source"]).to_numpy(False)
+            rows, position = rows.filter(pa.array(~np.isnan(position))), position[~np.isnan(position)].astype(np.int64)
             if not len(rows):
                 continue
             label = self.languages.index(rows["language"][0].as_py())
             for side in SIDES:
                 text[side].append(self.of_language(text_keys(rows[f"{side}_text"].to_pylist()), label))
-            own_template.append(template["row"][place])
+            template_rows.append(template["row"][position])
             labels.append(np.full(len(rows), label))
         if not labels:
             raise TrainingError(f"there is no template pair in {split}. Slots need another value of their type")
-        language, rows_of_template = _tensor(np.concatenate(labels)), _tensor(np.concatenate(own_template))
+        language, rows_of_template = _tensor(np.concatenate(labels)), _tensor(np.concatenate(template_rows))
         return PairRows(
             {side: _tensor(np.concatenate(text[side])) for side in SIDES},
             dict.fromkeys(SIDES, language),
@@ -175,21 +178,21 @@ class _Rows:
         )
 
     def _templates(self) -> dict[str, Any]:
-        """Template row of each utterance of the pairs, by corpus, language and id."""
+        """Return the template row of each utterance of the pairs, by corpus, language and id."""
         sources = [_sources(self.pairs_table, "utterance_id", f"{side}_language") for side in SIDES]
         rows = np.concatenate([self.template[side] for side in SIDES])
         return {"source": pa.concat_arrays(sources), "row": rows}
 
     def utterances(self, tables: Sequence[pa.Table], split: str) -> dict[str, Utterances]:
-        """Utterances of one split, by language."""
-        found = {}
+        """Return the utterances of one split, by language."""
+        by_language = {}
         for label, language in enumerate(self.languages):
-            own = [
+            tables_of_language = [
                 SCHEMAS["utterances"].empty_table(),
                 *(table for table in tables if len(table) and table["language"][0].as_py() == language),
             ]
-            rows = pa.concat_tables([table.filter(pc.equal(table["split"], split)) for table in own])
-            found[language] = Utterances(
+            rows = pa.concat_tables([table.filter(pc.equal(table["split"], split)) for table in tables_of_language])
+            by_language[language] = Utterances(
                 **{
                     field: rows[column].to_pylist()
                     for field, column in (
@@ -199,19 +202,19 @@ class _Rows:
                 },
                 rows=_tensor(self.of_language(rows["text_key"].to_pylist(), label)),
             )  # fmt: skip
-        return found
+        return by_language
 
     def texts(self, tables: Sequence[pa.Table]) -> dict[int, str]:
-        """Texts of sentence pairs of the training splits, by bank row."""
-        found: dict[int, str] = {}
+        """Return the texts of sentence pairs of the training splits, by bank row."""
+        texts: dict[int, str] = {}
         for table in tables:
             trained = table.filter(pc.is_in(table["split"], value_set=pa.array(TRAINING_SPLITS)))
             if not len(trained):
                 continue
             for side, language in zip(SIDES, split_pair(trained["pair"][0].as_py(), self.languages), strict=True):
                 rows = self.of_language(trained[f"{side}_key"].to_pylist(), self.languages.index(language))
-                found |= dict(zip(rows.tolist(), trained[side].to_pylist(), strict=True))
-        return found
+                texts |= dict(zip(rows.tolist(), trained[side].to_pylist(), strict=True))
+        return texts
 
 
 def _sources(table: pa.Table, utterance: str, language: str = "language") -> pa.Array:
@@ -226,12 +229,13 @@ def _tensor(rows: np.ndarray) -> Tensor:
 def _state_rows(
     languages: Sequence[str], vectors: Mapping[str, VectorTable], states: Mapping[str, StateTable]
 ) -> Int[Tensor, " texts"]:
+    # Both tables are sorted by key: look each key of the vectors up among those of the states.
     start, rows = 0, []
     for language in languages:
         table = states[language]
         position = np.searchsorted(table.keys, vectors[language].keys)
         position = np.minimum(position, len(table.keys) - 1)
-        found = table.keys[position] == vectors[language].keys
-        rows.append(np.where(found, position + start, -1))
+        has_states = table.keys[position] == vectors[language].keys
+        rows.append(np.where(has_states, position + start, -1))
         start += len(table.keys)
     return torch.from_numpy(np.concatenate(rows).astype(np.int64))

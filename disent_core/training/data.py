@@ -1,6 +1,6 @@
-"""What methods train on: memory-mapped matrices, addressed by row.
+"""The data that methods train on: memory-mapped matrices, addressed by row.
 
-A text's row counts through the vector tables of all languages, one after the other, so a batch of a mixture
+Rows are numbered through the vector tables of all languages, one table after another, so that a batch of a mixture
 of language pairs is one gather. Nothing here makes a Python object per text.
 """
 
@@ -18,14 +18,14 @@ from disent_core.encoders.contract import EncoderFiles
 from disent_core.errors import TrainingError
 
 Batch = dict[str, Tensor]
-"""Tensors by name, `source_vectors`, `target_states`, ...: every one has a row per pair (or per text)."""
+"""Tensors by name (`source_vectors`, `target_states`, ...), each with one row per pair (or per text)."""
 
 SIDES = ("source", "target")
 TRAINING_SPLITS = ("train", "dev")
 
 
 def no_pairs(languages: Sequence[str]) -> TrainingError:
-    """What is wrong where a method that trains on pairs of languages finds none."""
+    """The error of a method that trains on pairs of languages and has none."""
     if len(languages) == 1:
         remedy = "Give the method pairs of its own, without this one"
         return TrainingError(f"{languages[0]} is one language, and the method trains on pairs of two. {remedy}")
@@ -33,7 +33,7 @@ def no_pairs(languages: Sequence[str]) -> TrainingError:
 
 
 class VectorBank:
-    """Matrices under one another, without copying them together unless they move to another device."""
+    """Matrices stacked row-wise, without a copy unless they move to another device."""
 
     def __init__(self, parts: Sequence[Float[Tensor, "_ dim"]]) -> None:
         self.parts = list(parts)
@@ -41,44 +41,45 @@ class VectorBank:
 
     @property
     def dim(self) -> int:
-        """Columns."""
+        """Number of columns."""
         return self.parts[0].shape[1]
 
     def to(self, device: str) -> "VectorBank":
-        """The same rows on a device, where one matrix is faster than several."""
+        """Return the same rows on a device; on a GPU they become one matrix, which gathers faster than several."""
         if device == "cpu":
             return self
         return VectorBank([torch.cat([part.to(device) for part in self.parts])])
 
     def take(self, rows: Int[Tensor, " rows"]) -> Float[Tensor, "rows dim"]:
-        """Rows as float32."""
+        """Return these rows as float32."""
         if len(self.parts) == 1:
             return self.parts[0].index_select(0, rows).float()
-        taken = torch.empty(len(rows), self.dim)
+        gathered = torch.empty(len(rows), self.dim)
+        # Gather matrix by matrix: `part_of[i]` is the matrix that holds row i.
         part_of = torch.bucketize(rows, self.starts[1:], right=True)
-        for index, part in enumerate(self.parts):
-            where = (part_of == index).nonzero().squeeze(1)
-            if len(where):
-                taken[where] = part.index_select(0, rows[where] - self.starts[index]).float()
-        return taken
+        for index, matrix in enumerate(self.parts):
+            positions = (part_of == index).nonzero().squeeze(1)
+            if len(positions):
+                gathered[positions] = matrix.index_select(0, rows[positions] - self.starts[index]).float()
+        return gathered
 
 
 @dataclass(frozen=True)
 class StateBank:
-    """Token states of texts, ragged: text i has the rows `begin[i]` to `begin[i] + length[i]` of `values`."""
+    """Ragged token states of texts: text i has the rows `begin[i]` to `begin[i] + length[i]` of `values`."""
 
     values: VectorBank
     begin: Int[Tensor, " texts"]
     length: Int[Tensor, " texts"]
 
     def to(self, device: str) -> "StateBank":
-        """The same states on a device."""
+        """Return the same states on a device."""
         return StateBank(self.values.to(device), self.begin.to(device), self.length.to(device))
 
     def take(self, rows: Int[Tensor, " rows"]) -> tuple[Float[Tensor, "rows length dim"], Bool[Tensor, "rows length"]]:
-        """States padded to the longest of these texts, and where they are real.
+        """Return states padded to the longest of these texts, and a mask of the real ones.
 
-        Padding repeats a text's first state, which costs nothing: whoever attends must mask.
+        Padding repeats a text's first state, so it reads no other memory; attention has to mask it.
         """
         length = self.length[rows]
         steps = torch.arange(int(length.max()) if len(rows) else 0, device=length.device)
@@ -88,17 +89,18 @@ class StateBank:
 
 
 LENGTH_GROUPS = 4
-"""Groups of about equal length into which the texts of a batch are padded: a batch has a few long texts."""
+"""Groups of similar length in which the texts of a batch are padded, because only a few of its texts are long."""
 
 
 def grouped_states(bank: StateBank, rows: Int[Tensor, "seeds texts"]) -> Batch:
-    """Token states of a batch, padded in groups of similar length.
+    """Gather the token states of a batch, padded in groups of similar length.
 
     Returns:
-        `order`: texts from the shortest to the longest; `place`: where each text is in that order; and for each
+        `order`: texts from the shortest to the longest; `place`: the position of each text in that order; and for each
         group g of that order `states_g` [seeds, group, length, dim] with `mask_g`.
     """
     order = bank.length[rows].argsort(dim=1, stable=True)
+    # The argsort of a permutation is its inverse.
     batch = {"order": order, "place": order.argsort(dim=1)}
     for group, chosen in enumerate(rows.gather(1, order).chunk(LENGTH_GROUPS, dim=1)):
         states, mask = bank.take(chosen.flatten())
@@ -108,14 +110,14 @@ def grouped_states(bank: StateBank, rows: Int[Tensor, "seeds texts"]) -> Batch:
 
 
 def vector_bank(tables: Sequence[VectorTable]) -> VectorBank:
-    """Bank over the tables' memory maps."""
+    """Return a bank over the tables' memory maps."""
     return VectorBank([torch.from_numpy(table.matrix) for table in tables])
 
 
 def state_bank(tables: Sequence[StateTable]) -> StateBank:
-    """Bank over the tables' memory maps; only the offsets are read."""
-    tokens = [0, *accumulate(len(table.values) for table in tables)]
-    begin = [table.offsets[:-1] + start for table, start in zip(tables, tokens, strict=False)]
+    """Return a bank over the tables' memory maps; only the offsets are read."""
+    token_starts = [0, *accumulate(len(table.values) for table in tables)]
+    begin = [table.offsets[:-1] + start for table, start in zip(tables, token_starts, strict=False)]
     length = [np.diff(table.offsets) for table in tables]
     return StateBank(
         VectorBank([torch.from_numpy(table.values) for table in tables]),
@@ -126,7 +128,7 @@ def state_bank(tables: Sequence[StateTable]) -> StateBank:
 
 @dataclass(frozen=True)
 class TextFeatures:
-    """Texts of one language with what the frozen encoder gives for each; `texts` for methods that tune it."""
+    """Texts of one language with the frozen encoder's output for each; `texts` is for methods that fine-tune it."""
 
     vectors: VectorBank
     rows: Int[Tensor, " texts"]
@@ -139,7 +141,7 @@ class TextFeatures:
         return len(self.rows)
 
     def batches(self, size: int, device: str) -> Iterator[Batch]:
-        """Blocks of at most `size` texts, in order: `vectors`, and their `grouped_states` where there are any."""
+        """Yield blocks of at most `size` texts, in order: `vectors` and, if there are states, `grouped_states`."""
         for start in range(0, len(self), size):
             block = slice(start, start + size)
             batch = {"vectors": self.vectors.take(self.rows[block])}
@@ -157,7 +159,7 @@ def text_features(
     language: str = "",
     texts: Sequence[str] | None = None,
 ) -> TextFeatures:
-    """Features of the texts with these keys, in order.
+    """Return the features of the texts with these keys, in order.
 
     Raises:
         TableError: if a text has not been encoded.
@@ -174,9 +176,9 @@ def text_features(
 
 @dataclass(frozen=True)
 class PairRows:
-    """Parallel utterances of one split. A text's row is -1 where there is no such text (no slot, no residual).
+    """Parallel utterances of one split. The row of a text that does not exist (no slot, no residual) is -1.
 
-    `text`, `language`, `template` and `residual` are by side, `source` and `target`, one entry a pair.
+    `text`, `language`, `template` and `residual` are by side, `source` and `target`, with one value a pair.
     """
 
     text: Mapping[str, Int[Tensor, " pairs"]]
@@ -188,17 +190,17 @@ class PairRows:
         return len(self.text["source"])
 
     def select(self, index: Int[Tensor, " chosen"]) -> "PairRows":
-        """Some of the pairs, in the order of `index`."""
+        """Return some of the pairs, in the order of `index`."""
 
-        def part(rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        def of_sides(rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
             return {side: rows[side][index] for side in SIDES}
 
-        return PairRows(part(self.text), part(self.language), part(self.template), part(self.residual))
+        return PairRows(of_sides(self.text), of_sides(self.language), of_sides(self.template), of_sides(self.residual))
 
 
 @dataclass(frozen=True)
 class Utterances:
-    """Utterances of one language and split: annotations as the corpus has them, `rows` of their texts in the bank."""
+    """Utterances of one language and split with the corpus's annotations; `rows` are their texts' rows in the bank."""
 
     ids: Sequence[str]
     texts: Sequence[str]
@@ -215,11 +217,11 @@ class Utterances:
 class TrainingData:
     """Everything that a method trains on: a language pair, or a mixture of several.
 
-    `state_rows[text]` is the row of a text in `states`, -1 where its states are not stored. `negatives` has,
-    per language, the distinct texts of the negative pool; `sentences` those of all training utterances.
-    The rest is there for methods that need it: `template_pairs` by split, pairs of one language whose target
-    has other slot values (both sides have the source's template target, and no residual); `utterances` by
-    split and language; `texts` of sentence pairs by their rows; the `encoder` to tune.
+    `state_rows[text]` is the row of a text in `states`, -1 if its states are not stored. `negatives` has, per language,
+    the distinct texts of the negative pool; `sentences` those of all training utterances. Only some methods need the
+    rest: `template_pairs` by split, pairs of one language whose target has other slot values (both sides have the
+    source's template target, and no residual); `utterances` by split and language; `texts` of sentence pairs by row;
+    the `encoder` to fine-tune.
     """
 
     languages: tuple[str, ...]

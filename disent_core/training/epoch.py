@@ -1,4 +1,4 @@
-"""What training reports: an epoch's loss terms, and the table of all of them."""
+"""Report what training computes: the loss terms of each epoch, and the table of them (the training curve)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,9 +11,10 @@ from disent_core.storage.tables import rows_table
 
 @dataclass(frozen=True)
 class Epoch:
-    """What one pass over the training pairs gave: `terms[split][name]` has one value for each of `seeds`.
+    """Results of one pass over the training pairs: `terms[split][name]` has one value for each of `seeds`.
 
-    `steps` and `is_best` are as of its end; `is_replayed` where it comes from a checkpoint and was not computed.
+    `steps` counts all steps up to its end. `is_best`: the seed's dev score is its best so far. `is_replayed`: the epoch
+    was read from a checkpoint and not computed.
     """
 
     number: int
@@ -26,7 +27,7 @@ class Epoch:
 
 
 def curve_table(epochs: Sequence[Epoch], *, method: str, encoder: str, trained_on: str) -> pa.Table:
-    """The `training_curve` table: one term of one epoch of one seed a row."""
+    """Make the `training_curve` table: one loss term of one epoch of one seed a row."""
     rows = [
         {
             "method": method,
@@ -48,17 +49,17 @@ def curve_table(epochs: Sequence[Epoch], *, method: str, encoder: str, trained_o
 
 
 def epochs_of_seed(reports: Iterable[EpochReport], seed: int, steps: int) -> Iterator[Epoch]:
-    """What the stages of a seed's training report, numbered through; `steps` were taken before.
+    """Convert the reports of a seed's training stages to epochs, numbered across stages.
 
-    The loss of a stage that has a name is a term of that name, too.
+    `steps` is the number of steps that were taken before. The loss of a named stage also becomes a term of that name.
     """
-    stage, before = "", steps
+    stage, steps_before = "", steps
     for number, report in enumerate(reports, start=1):
         if report.stage != stage:
-            stage, before = report.stage, steps
-        steps = before + report.steps
+            stage, steps_before = report.stage, steps
+        steps = steps_before + report.steps
         terms = {split: {name: (value,) for name, value in means.items()} for split, means in report.terms.items()}
         if stage:
             terms["train"] = {stage: terms["train"]["total"], **terms["train"]}
-        replayed = report.is_replayed
-        yield Epoch(number, (seed,), terms, (report.is_best,), steps, report.seconds, is_replayed=replayed)
+        is_replayed = report.is_replayed
+        yield Epoch(number, (seed,), terms, (report.is_best,), steps, report.seconds, is_replayed=is_replayed)

@@ -1,4 +1,4 @@
-"""What methods may need, and what follows from it: the rows that a head trains on, and the texts to encode for it."""
+"""List what methods may need, and derive from it the rows that a head trains on and the texts to encode for it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from disent_core.training.data import SIDES, TRAINING_SPLITS
 
 
 class Need(StrEnum):
-    """What a method reads beyond the sentence vectors of the utterances; stages make only what is needed."""
+    """Data that a method reads beyond the sentence vectors of utterances; stages make only what some method needs."""
 
     TOKEN_STATES = "token_states"
     MASKED_TARGETS = "masked_targets"
@@ -22,9 +22,9 @@ class Need(StrEnum):
     TEMPLATE_PAIRS = "template_pairs"
     """Training utterances with other slot values: `TrainingData.template_pairs`."""
     UTTERANCES = "utterances"
-    """Texts, tokens, slot tags and intents: `TrainingData.utterances`; texts of sentence pairs: `texts`."""
+    """Texts, tokens, slot tags and intents: `TrainingData.utterances`; and texts of sentence pairs: `.texts`."""
     ENCODER = "encoder"
-    """The encoder itself, to tune it or to run it on texts of the method's own; `TextFeatures.texts` then."""
+    """The encoder itself, to fine-tune it or to encode other texts; `TextFeatures.texts` is set then."""
 
 
 _ALWAYS = ("corpus", "pair", "utterance_id", "split", "language", "key")
@@ -32,9 +32,9 @@ _NEEDED = {Need.MASKED_TARGETS: ("template_key", "residual_key"), Need.NEGATIVE_
 
 
 def training_rows(aligned: pa.Table, *, masked: bool) -> pa.Table:
-    """Rows of `aligned_pairs` that heads train on; if `masked`, those that have template targets.
+    """Select the rows of `aligned_pairs` that heads train on; if `masked`, only those that have template targets.
 
-    Sentence pairs have none: their slots are not known.
+    Sentence pairs have no template targets, because their slots are unknown.
 
     Raises:
         TrainingError: if there are rows to train on, but none with template targets.
@@ -58,21 +58,21 @@ def training_fingerprint(
     templates: Sequence[pa.Table] = (),
     utterances: Sequence[pa.Table] = (),
 ) -> str:
-    """Fingerprint of what a method with these needs trains on: other splits and columns don't matter to it.
+    """Fingerprint of the data that a method with these needs trains on; other splits and columns do not change it.
 
-    `templates` and `utterances` are the tables that it is given besides, see `build_data.training_data`.
+    `templates` and `utterances` are the further tables that the method reads, see `build_data.training_data`.
     """
     rows = training_rows(aligned, masked=Need.MASKED_TARGETS in needs)
-    wanted = {*_ALWAYS, *(column for need in needs for column in _NEEDED.get(need, ()))}
-    names = [name for name in rows.column_names if name.removeprefix("source_").removeprefix("target_") in wanted]
+    columns = {*_ALWAYS, *(column for need in needs for column in _NEEDED.get(need, ()))}
+    names = [name for name in rows.column_names if name.removeprefix("source_").removeprefix("target_") in columns]
     pairs = content_fingerprint(rows.select(names))
-    besides = [content_fingerprint(_training_rows(table)) for table in (*templates, *utterances)]
-    return fingerprint(pairs, besides) if besides else pairs
+    table_hashes = [content_fingerprint(_training_rows(table)) for table in (*templates, *utterances)]
+    return fingerprint(pairs, table_hashes) if table_hashes else pairs
 
 
 @dataclass(frozen=True)
 class TextPlan:
-    """Texts by key that need a sentence vector, and the keys of those that need token states as well."""
+    """Texts by key that need a sentence vector, and the keys of those that also need token states."""
 
     texts: Mapping[str, str]
     state_keys: frozenset[str]
@@ -84,7 +84,7 @@ def texts_to_encode(
     template_pairs: Sequence[pa.Table],
     training_template_pairs: Sequence[pa.Table],
     needs: frozenset[Need],
-    others: Sequence[tuple[pa.ChunkedArray, pa.ChunkedArray]] = (),
+    sentence_pairs: Sequence[tuple[pa.ChunkedArray, pa.ChunkedArray]] = (),
 ) -> TextPlan:
     """Distinct texts of one language that methods with these needs read, in training and in every task.
 
@@ -94,18 +94,18 @@ def texts_to_encode(
         template_pairs: their `template_pairs`, of which tasks read the texts.
         training_template_pairs: those that some methods train on.
         needs: of the methods that share the encoder.
-        others: keys and texts of sentence pairs.
+        sentence_pairs: keys and texts of sentence pairs.
     """
     texts: dict[str, str] = {}
-    for keys, own in others:
-        texts |= _by_key(keys, own)
+    for keys, pair_texts in sentence_pairs:
+        texts |= _by_key(keys, pair_texts)
     for table in utterances:
         texts |= _by_key(table["text_key"], table["text"])
     trained_templates = training_template_pairs if Need.TEMPLATE_PAIRS in needs else ()
     for table in (*template_pairs, *trained_templates):
         for column in ("source_text", "target_text"):
-            own = table[column].unique().to_pylist()
-            texts |= dict(zip(text_keys(own), own, strict=True))
+            column_texts = table[column].unique().to_pylist()
+            texts |= dict(zip(text_keys(column_texts), column_texts, strict=True))
     states = frozenset(texts) if Need.TOKEN_STATES in needs else frozenset()
     if Need.MASKED_TARGETS in needs:
         for table in masked:
@@ -120,9 +120,11 @@ def _training_rows(table: pa.Table) -> pa.Table:
 
 
 def _of_training(masked: pa.Table, utterances: Sequence[pa.Table]) -> pa.Table:
-    """Rows of one corpus's `masked_utterances` whose utterance is for training."""
-    own = (table for table in utterances if len(masked) and len(table) and table["corpus"][0] == masked["corpus"][0])
-    ids = [_training_rows(table)["utterance_id"].combine_chunks() for table in own]
+    """Rows of one corpus's `masked_utterances` whose utterance is in a training split."""
+    tables_of_corpus = (
+        table for table in utterances if len(masked) and len(table) and table["corpus"][0] == masked["corpus"][0]
+    )
+    ids = [_training_rows(table)["utterance_id"].combine_chunks() for table in tables_of_corpus]
     return masked.filter(pc.is_in(masked["utterance_id"], value_set=ids[0])) if ids else masked
 
 

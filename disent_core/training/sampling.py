@@ -1,6 +1,6 @@
-"""Which texts meet in a step: shuffled pairs, random partners, negatives of the pool.
+"""Build training batches: shuffled pairs, random partners and negatives.
 
-Every draw depends on a seed and an epoch alone. Rows are drawn for a whole epoch at once; a step only gathers.
+Every draw depends on a seed and an epoch alone. The rows of a whole epoch are drawn at once; a step only gathers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,33 +15,34 @@ from disent_core.errors import TrainingError
 from disent_core.storage.tables import fingerprint
 from disent_core.training.data import SIDES, Batch, PairRows, TrainingData, grouped_states
 
-Draw = Literal["partner", "negative", "mate", "other_pair", "second_half", "next_in_batch"]
+Draw = Literal["partner", "negative", "slot_swap", "other_pair", "second_half", "next_in_batch"]
 Rows = dict[str, Tensor]
-"""For each text of a pair, by role (`source`, `target_partner`, ...), its row in the bank; and their languages."""
+"""Bank rows of the texts of pairs, by role (`source`, `target_partner`, ...), and the languages of both sides."""
 
 _REDRAWS = 64
+"""Attempts to draw a text other than the anchor, before the language counts as having no other text."""
 
 
 @dataclass(frozen=True)
 class PairSampler:
-    """Batches of what a head asks for.
+    """Gathers the batches that a head trains on.
 
     A batch has `source_vectors`, `source_language` and the same of the target, and on demand the `grouped_states`
     of both (`states`); `source_template_vectors`, `source_residual_vectors` and `source_has_residual` (`masked`);
     and for each of `draws`, with states likewise:
 
     - `source_partner_vectors`: a random training sentence of the same language, never the anchor's own text;
-    - `source_negative_vectors`: the same, of the negative pool;
-    - `source_mate_vectors`: the same utterance with other slot values, of the template pairs of training; where
+    - `source_negative_vectors`: the same, from the negative pool;
+    - `source_slot_swap_vectors`: the same utterance with other slot values, from the template pairs of training; if
       there is none, as without slots, the anchor itself;
-    - `source_other_pair_vectors`, `target_...`: both sides of another training pair, whatever its languages;
-    - `source_second_half_vectors`, `target_...`, with `..._language`: the pairs of the batch's second half, and
-      only those of its first half are pairs then;
-    - `source_next_in_batch`, `target_...`: no vectors, but which pair of the batch is the next of the language on
-      that side, in a circle. Batches are shuffled, so that is a random other one; a lone one is its own.
+    - `source_other_pair_vectors`, `target_...`: both sides of another training pair, of any languages;
+    - `source_second_half_vectors`, `target_...`, with `..._language`: the pairs of the batch's second half; the batch's
+      pairs are then those of its first half only;
+    - `source_next_in_batch`, `target_...`: no vectors, but the position in the batch of the next pair with the same
+      language on that side, in a circle. Batches are shuffled, so it is a random other pair; a single one is its own.
 
     `role_vectors` has them all, [roles, pairs, dim], in the order of `roles`: the others are views of it.
-    `role_texts` tells which texts they are, [roles, pairs]: those of equal number are equal.
+    `role_texts` [roles, pairs] numbers the texts: equal numbers are equal texts.
     """
 
     data: TrainingData
@@ -51,7 +52,7 @@ class PairSampler:
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The texts that a pair comes with: both sides, then each draw's."""
+        """Roles of the texts of a pair: both sides, then those of each draw."""
         return (*SIDES, *(f"{side}_{draw}" for draw in self.draws if draw != "next_in_batch" for side in SIDES))
 
     def plan(
@@ -79,18 +80,18 @@ class PairSampler:
         return BatchPlan(_on_device(self, device), train, dev, split_seed, device)
 
     def rows(self, pairs: PairRows, generator: torch.Generator) -> Rows:
-        """What is gathered for some pairs, in order, with what is drawn for them."""
+        """Return the rows to gather for some pairs, in order, with those that are drawn for them."""
         rows: Rows = dict(pairs.text) | {f"{side}_language": pairs.language[side] for side in SIDES}
         if self.masked:
             rows |= {f"{side}_template": pairs.template[side] for side in SIDES}
             rows |= {f"{side}_residual": pairs.residual[side] for side in SIDES}
         for draw in self.draws:
             if draw == "other_pair":
-                other = _others(len(pairs), generator)
-                rows |= {f"{side}_other_pair": pairs.text[side][other] for side in SIDES}
-            elif draw == "mate":
+                other_pairs = _others(len(pairs), generator)
+                rows |= {f"{side}_other_pair": pairs.text[side][other_pairs] for side in SIDES}
+            elif draw == "slot_swap":
                 templates = list(self.data.template_pairs.values())
-                rows |= {f"{side}_mate": draw_mates(templates, pairs.text[side], generator) for side in SIDES}
+                rows |= {f"{side}_slot_swap": draw_slot_swaps(templates, pairs.text[side], generator) for side in SIDES}
             elif draw in ("partner", "negative"):
                 pools = self.data.sentences if draw == "partner" else self.data.negatives
                 for side in SIDES:
@@ -100,7 +101,8 @@ class PairSampler:
         return rows
 
     def gather(self, rows: Rows) -> Batch:
-        """The tensors of some rows, which are seeds x pairs."""
+        """Gather the tensors of some rows, which are [seeds, pairs]."""
+        # One gather for all roles: [seeds, roles, pairs], then [seeds, roles, pairs, dim].
         roles = torch.stack([rows[role] for role in self.roles], dim=1)
         vectors = self.data.vectors.take(roles.flatten()).view(*roles.shape, self.data.dim)
         batch: Batch = {name: value for name, value in rows.items() if name.endswith("_language")}
@@ -116,7 +118,7 @@ class PairSampler:
         return batch
 
     def text(self, rows: Int[Tensor, " texts"]) -> Batch:
-        """`vectors` of some texts and, if asked for, their `grouped_states`."""
+        """Gather the `vectors` of some texts and, on demand, their `grouped_states`."""
         states = {name: value.squeeze(0) for name, value in self._states("", rows.unsqueeze(0)).items()}
         return {"vectors": self.data.vectors.take(rows)} | states
 
@@ -149,7 +151,7 @@ class BatchPlan:
     def training_batches(
         self, seeds: Sequence[int], epoch: int, batch_size: int, *, drop_last: bool = False
     ) -> Iterator[tuple[int, Batch]]:
-        """Pairs and stacked tensors (seeds first) of each step of an epoch, shuffled for each seed by itself.
+        """Yield the number of pairs and the stacked tensors (seeds first) of each step of an epoch, shuffled per seed.
 
         `drop_last` leaves out a last batch that is smaller than the others.
         """
@@ -158,20 +160,20 @@ class BatchPlan:
             generator = _generator("epoch", seed, epoch)
             order = torch.randperm(len(self.train), generator=generator)
             drawn.append(self.sampler.rows(self.train.select(order), generator))
-        rows = {name: torch.stack([own[name] for own in drawn]) for name in drawn[0]}
+        rows = {name: torch.stack([rows_of_seed[name] for rows_of_seed in drawn]) for name in drawn[0]}
         yield from self._batches(rows, batch_size, drop_last=drop_last)
 
     def validation_batches(self, batch_size: int, epoch: int | None = None) -> Iterator[tuple[int, Batch]]:
-        """Pairs and tensors of the validation pairs, the same for every seed; what is drawn may depend on the epoch."""
+        """Yield the same of the validation pairs, equal for every seed; what is drawn may depend on the epoch."""
         key = ("validation", self.split_seed) if epoch is None else ("validation", self.split_seed, epoch)
         order = torch.randperm(len(self.dev), generator=_generator("validation order", self.split_seed))
         drawn = self.sampler.rows(self.dev.select(order), _generator(*key))
-        rows = {name: own.unsqueeze(0) for name, own in drawn.items()}
+        rows = {name: row.unsqueeze(0) for name, row in drawn.items()}
         for count, batch in self._batches(rows, batch_size, drop_last=False):
             yield count, {name: value.squeeze(0) for name, value in batch.items()}
 
     def validation_texts(self, side: str, batch_size: int = 1024) -> Iterator[Batch]:
-        """`vectors` (and `grouped_states`) of one side of the validation pairs, in order."""
+        """Yield `vectors` (and `grouped_states`) of one side of the validation pairs, in order."""
         for rows in self.dev.text[side].split(batch_size):
             yield self.sampler.text(rows.to(self.device))
 
@@ -180,15 +182,15 @@ class BatchPlan:
         total = rows["source"].shape[1]
         end = total - total % batch_size if drop_last and total > batch_size else total
         for start in range(0, end, batch_size):
-            own = {name: value[:, start : start + batch_size] for name, value in rows.items()}
+            step_rows = {name: value[:, start : start + batch_size] for name, value in rows.items()}
             if "second_half" in self.sampler.draws:
-                own = _halved(own)
-            if count := own["source"].shape[1]:
-                yield count, self.sampler.gather(own)
+                step_rows = _halved(step_rows)
+            if count := step_rows["source"].shape[1]:
+                yield count, self.sampler.gather(step_rows)
 
 
 def _halved(rows: Rows) -> Rows:
-    """The first half of the pairs, which meet the second; of an odd number the last is left out."""
+    """Return the first half of the pairs with the second as their partners; an odd last pair is left out."""
     half = rows["source"].shape[1] // 2
     second = {side: rows[side][:, half : 2 * half] for side in SIDES}
     languages = {side: rows[f"{side}_language"][:, half : 2 * half] for side in SIDES}
@@ -200,7 +202,8 @@ def _halved(rows: Rows) -> Rows:
 
 
 def next_of_its_language(language: Int[Tensor, "seeds pairs"]) -> Int[Tensor, "seeds pairs"]:
-    """Where in its row the next equal label is, in a circle."""
+    """Position in its row of the next equal label, in a circle."""
+    # Sorted by label, each label is a run from `first` to `end`: the next position, or the first after the last.
     order = language.argsort(dim=1, stable=True)
     sorted_ = language.gather(1, order)
     first, end = (torch.searchsorted(sorted_, sorted_, right=right) for right in (False, True))
@@ -209,9 +212,10 @@ def next_of_its_language(language: Int[Tensor, "seeds pairs"]) -> Int[Tensor, "s
 
 
 def _others(count: int, generator: torch.Generator) -> Int[Tensor, " count"]:
-    """For each of some things a uniform other one."""
+    """Draw for each of `count` pairs a uniform other one."""
     if count == 1:
         raise TrainingError("there is just one pair, and another one is to be drawn for it. Add pairs to the corpus")
+    # A shift by 1 to count - 1 in a circle never meets the pair itself.
     return (torch.arange(count) + torch.randint(1, count, (count,), generator=generator)) % count
 
 
@@ -224,15 +228,15 @@ def draw_texts(
     what: str,
     names: Sequence[str],
 ) -> Int[Tensor, " rows"]:
-    """For each row a uniform text of its language's pool, other than the anchor itself.
+    """Draw for each row a uniform text of its language's pool, other than the anchor itself.
 
     Args:
         pools: texts of each language.
-        language: of each row, its number among the pools.
+        language: number of each row's language among the pools.
         anchors: a text for each row.
-        generator: of the draws.
-        what: what is drawn, for errors.
-        names: of the languages, for errors.
+        generator: generator of the draws.
+        what: name of such a text in errors.
+        names: names of the languages in errors.
 
     Raises:
         TrainingError: if a language has nothing else to draw.
@@ -242,26 +246,29 @@ def draw_texts(
         counts = ", ".join(f"{name} {size}" for name, size in zip(names, sizes.tolist(), strict=True))
         remedy = "For negatives, raise negatives.threshold or choose smoothing = 'none'"
         raise TrainingError(f"a language has no {what} to draw. Texts to draw from: {counts}. {remedy}")
-    flat = torch.cat(list(pools))
+    all_texts = torch.cat(list(pools))
     starts = torch.cumsum(sizes, dim=0) - sizes
+    # Rejection sampling: draw again where the anchor itself was drawn. float64 reaches every row of a large pool.
     drawn = anchors.clone()
     for _ in range(_REDRAWS):
         again = (drawn == anchors).nonzero().squeeze(1)
         if not len(again):
             return drawn
-        own = language[again]
-        offset = (torch.rand(len(again), generator=generator, dtype=torch.float64) * sizes[own]).long()
-        drawn[again] = flat[starts[own] + offset]
+        row_language = language[again]
+        offset = (torch.rand(len(again), generator=generator, dtype=torch.float64) * sizes[row_language]).long()
+        drawn[again] = all_texts[starts[row_language] + offset]
     if not (drawn == anchors).any():
         return drawn
     alone = ", ".join(names[int(label)] for label in torch.unique(language[drawn == anchors]))
     raise TrainingError(f"{alone} has just one {what}, the anchor itself. Add sentences to the corpus")
 
 
-def draw_mates(
+def draw_slot_swaps(
     templates: Sequence[PairRows], anchors: Int[Tensor, " rows"], generator: torch.Generator
 ) -> Int[Tensor, " rows"]:
-    """For each row a uniform one of the template pairs that its text is the source of, or the text itself.
+    """Draw for each row one of its slot swaps: targets of the template pairs whose source is the row's text.
+
+    A text without template pairs stands for itself.
 
     Raises:
         TrainingError: if there are no template pairs.
@@ -270,6 +277,7 @@ def draw_mates(
         raise TrainingError("there are no template pairs to draw from. Slots need another value of their type")
     sources, order = torch.cat([pairs.text["source"] for pairs in templates]).sort(stable=True)
     targets = torch.cat([pairs.text["target"] for pairs in templates])[order]
+    # Sources are sorted, so the pairs of an anchor are the `count` ones from `first` on.
     first = torch.searchsorted(sources, anchors)
     count = torch.searchsorted(sources, anchors, right=True) - first
     offset = (torch.rand(len(anchors), generator=generator, dtype=torch.float64) * count).long()

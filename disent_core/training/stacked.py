@@ -1,8 +1,8 @@
-"""Training on frozen embeddings: `fit` yields epochs, the caller decides what to do with them.
+"""Train heads on frozen embeddings, all seeds at once: `fit` yields an epoch at a time.
 
-All seeds of a configuration train at once, as one stack of parameters, and each stops by itself. What a step
-draws depends on seed and epoch alone, so a run that was cut off and goes on from its checkpoint takes the
-same steps, to the bit on CPU.
+The seeds of a configuration train as one stack of parameters, and each seed stops early by itself. The random draws
+of a step depend on seed and epoch alone, so an interrupted run resumes from its checkpoint with the same steps, to
+the bit on a CPU.
 """
 
 import time
@@ -28,10 +28,10 @@ from disent_core.training.stacked_state import Parameters, TrainingState, best_p
 __all__ = ["Head", "TrainConfig", "accuracy_at_1", "best_parameters", "fit"]
 
 ADVERSARIAL = "adversarial"
-"""The loss term that a head owes its adversary: it moves with the adversary, not only with the head."""
+"""The loss term by which a head hides the language from its adversary; it also changes with the adversary."""
 
 _CACHED = 1_000_000
-"""Numbers in a batch that a step on the CPU goes through at once: with more of them it waits for memory."""
+"""Largest number of values in a batch that a step on the CPU processes at once; more do not fit in the cache."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,43 +85,43 @@ class TrainConfig(Settings):
         self.check_range("validation_fraction", above=0, below=1)
 
     def in_epoch(self, epoch: int) -> "TrainConfig":
-        """What holds in one epoch, of which the first is 0: the same, unless a method has a schedule."""
+        """Return the settings of one epoch, counted from 0: the same, unless a method has a schedule."""
         return self
 
 
 class Head(nn.Module):
-    """A trainable head: `forward` gives its loss terms on a batch of pairs, `embed` its embeddings of texts.
+    """A trainable head: `forward` returns its loss terms on a batch of pairs, `embed` its embeddings of texts.
 
     Every loss term is a scalar, a mean over the rows, and their weighted sum is minimised. All methods are
     written for one seed; `fit` stacks seeds with `torch.vmap`, so none may draw random numbers or change state.
 
-    A head with an `adversary` names the submodule that each step trains first, on `adversary_terms`, with all
-    else frozen; the other parameters follow on `terms`, with the adversary frozen. Both read what `encode` makes
-    of the batch without the adversary, once. Parameters that require no gradient are left as they are.
-    `monitored` names the embedding whose dev retrieval is measured.
+    A head with an adversary names that submodule in `adversary`. Each step first trains the adversary on
+    `adversary_terms` with everything else frozen, then the other parameters on `terms` with the adversary frozen. Both
+    read what `encode` returns, which is computed once, without the adversary. Parameters that require no gradient
+    are not trained. `monitored` names the embedding whose dev retrieval is measured.
     """
 
     adversary: str = ""
     monitored: str = "meaning"
 
     def embed(self, batch: Batch) -> Batch:
-        """One matrix per embedding name, from `vectors` (and `grouped_states`)."""
+        """Return one matrix per embedding name, from `vectors` (and `grouped_states`)."""
         raise NotImplementedError
 
     def encode(self, batch: Batch) -> Batch:
-        """The batch, with everything that its loss terms share."""
+        """Return the batch with the tensors that its loss terms share."""
         return batch
 
     def terms(self, encoded: Batch) -> Batch:
-        """Loss terms on an encoded batch."""
+        """Return the loss terms on an encoded batch."""
         raise NotImplementedError
 
     def adversary_terms(self, encoded: Batch) -> Batch:
-        """What the adversary minimises."""
+        """Return the loss terms that the adversary minimises."""
         raise NotImplementedError
 
     def forward(self, batch: Batch) -> Batch:
-        """Loss terms on a batch."""
+        """Return the loss terms on a batch."""
         return self.terms(self.encode(batch))
 
 
@@ -138,17 +138,17 @@ def fit(
 ) -> Iterator[Epoch]:
     """Train one head per seed, all at once, with Adam and early stopping; yields every epoch's terms.
 
-    Epochs that an earlier, cut-off call has done are yielded again from the checkpoint, not computed.
+    Epochs that an interrupted call has computed are yielded again from the checkpoint.
 
     Args:
         build: makes a head with fresh random parameters.
         sampler: draws batches from the training data.
         config: optimisation and stopping.
-        seeds: of initialisation and batches.
-        checkpoint: safetensors file that holds the run's state; it outlives the run, `best_parameters` reads it.
+        seeds: random seeds of initialisation and batches.
+        checkpoint: safetensors file of the run's state. It is kept after the run; `best_parameters` reads it.
         device: `cpu` or `cuda`.
         run: fingerprint of data, method and configuration: a checkpoint of another run is not used.
-        initial: parameters to begin with, by seed, instead of random ones.
+        initial: parameters to start with, by seed, instead of random ones.
 
     Raises:
         TrainingError: if a loss is not finite, or there is nothing to validate on.
@@ -158,17 +158,17 @@ def fit(
     head = build().to(device)
     set_precision(head, config.precision)
     state = resume(checkpoint, run, device) or start(build, seeds, device, initial)
-    yield from (replace(_epoch(entry), is_replayed=True) for entry in state.history)
+    yield from (replace(_epoch(record), is_replayed=True) for record in state.history)
     plan = sampler.plan(config.validation, config.validation_fraction, config.split_seed, device)
     saved = time.monotonic()
     while state.active and state.epoch < config.max_epochs:
-        entry = _one_epoch(head, state, plan, config)
-        state.history.append(entry)
+        record = _one_epoch(head, state, plan, config)
+        state.history.append(record)
         finished = not state.active or state.epoch == config.max_epochs
         if finished or time.monotonic() - saved >= config.checkpoint_seconds:
             save(checkpoint, run, state)
             saved = time.monotonic()
-        yield _epoch(entry)
+        yield _epoch(record)
 
 
 # --- one epoch --------------------------------------------------------------------------------------------
@@ -178,11 +178,11 @@ def _one_epoch(head: Head, state: TrainingState, plan: BatchPlan, config: TrainC
     started = time.monotonic()
     seeds = [state.seeds[index] for index in state.active]
     batches = plan.training_batches(seeds, state.epoch, config.batch_size, drop_last=config.drop_last)
-    paced = config.in_epoch(state.epoch)
-    terms = {"train": _means([(rows, _steps(head, state, batch, paced)) for rows, batch in batches])}
+    epoch_config = config.in_epoch(state.epoch)
+    terms = {"train": _means([(rows, _steps(head, state, batch, epoch_config)) for rows, batch in batches])}
     with torch.inference_mode():
-        redrawn = state.epoch if config.validation_draws == "each_epoch" else None
-        batches = plan.validation_batches(config.batch_size, redrawn)
+        draws_of_epoch = state.epoch if config.validation_draws == "each_epoch" else None
+        batches = plan.validation_batches(config.batch_size, draws_of_epoch)
         terms["dev"] = _means([(rows, _dev_terms(head, state.parameters, batch, config)) for rows, batch in batches])
         if config.monitor == "dev_retrieval":
             terms["dev"]["accuracy_at_1"] = _dev_retrieval(head, state.parameters, plan, len(seeds))
@@ -198,32 +198,32 @@ def _one_epoch(head: Head, state: TrainingState, plan: BatchPlan, config: TrainC
 
 
 def _steps(head: Head, state: TrainingState, batch: Batch, config: TrainConfig) -> Batch:
-    """One step of every seed: of as many at a time as keep the processor's cache, on a GPU of all at once."""
+    """Take one step of every seed: on a GPU of all at once, on a CPU of as many at a time as fit in the cache."""
     seeds = len(state.active)
-    a_seed = sum(value[0].numel() for value in batch.values())
-    together = seeds if state.is_on_gpu else max(1, _CACHED // max(1, a_seed))
-    found = [
+    values_per_seed = sum(value[0].numel() for value in batch.values())
+    group_size = seeds if state.is_on_gpu else max(1, _CACHED // max(1, values_per_seed))
+    group_terms = [
         _step(
             head,
-            state.part(seed, seed + together),
-            {name: value[seed : seed + together] for name, value in batch.items()},
+            state.part(seed, seed + group_size),
+            {name: value[seed : seed + group_size] for name, value in batch.items()},
             config,
         )
-        for seed in range(0, seeds, together)
+        for seed in range(0, seeds, group_size)
     ]
     state.steps += 1
-    return {name: torch.cat([terms[name] for terms in found]) for name in found[0]}
+    return {name: torch.cat([terms[name] for terms in group_terms]) for name in group_terms[0]}
 
 
 def _step(head: Head, state: TrainingState, batch: Batch, config: TrainConfig) -> Batch:
-    """The adversary's update, if there is one, then that of everything else; returns all loss terms."""
-    trained = {name for name, own in head.named_parameters() if own.requires_grad}
-    theirs = {name for name in trained if head.adversary and name.startswith(f"{head.adversary}.")}
-    leaves = _leaves(state, trained - theirs)
+    """Update the adversary, if there is one, then everything else; returns all loss terms."""
+    trained = {name for name, parameter in head.named_parameters() if parameter.requires_grad}
+    of_adversary = {name for name in trained if head.adversary and name.startswith(f"{head.adversary}.")}
+    leaves = _leaves(state, trained - of_adversary)
     logged: Batch = {}
-    if theirs:
+    if of_adversary:
         encoded = _stacked(head, head.encode, leaves, batch)
-        logged = _adversary_step(head, state, theirs, encoded, config)
+        logged = _adversary_step(head, state, of_adversary, encoded, config)
         terms = _stacked(head, head.terms, leaves, encoded)
     else:
         terms = _stacked(head, head.forward, leaves, batch)
@@ -232,8 +232,10 @@ def _step(head: Head, state: TrainingState, batch: Batch, config: TrainConfig) -
     return {name: value.detach() for name, value in (terms | logged | {"total": total}).items()}
 
 
-def _adversary_step(head: Head, state: TrainingState, theirs: Set[str], encoded: Batch, config: TrainConfig) -> Batch:
-    leaves = _leaves(state, theirs)
+def _adversary_step(
+    head: Head, state: TrainingState, of_adversary: Set[str], encoded: Batch, config: TrainConfig
+) -> Batch:
+    leaves = _leaves(state, of_adversary)
     terms = _stacked(head, head.adversary_terms, leaves, {name: value.detach() for name, value in encoded.items()})
     gradients = _gradients(torch.stack(list(terms.values())).sum(dim=0), leaves)
     rate = config.adversary_learning_rate or config.learning_rate
@@ -242,7 +244,7 @@ def _adversary_step(head: Head, state: TrainingState, theirs: Set[str], encoded:
 
 
 def _leaves(state: TrainingState, trained: Set[str]) -> Parameters:
-    """The parameters, which share their memory with the state's, and of which some are trained."""
+    """Return the parameters as leaves that share the state's memory; only the `trained` ones get gradients."""
     return {name: stack.detach().requires_grad_(name in trained) for name, stack in state.parameters.items()}
 
 
@@ -253,7 +255,7 @@ def _gradients(losses: Float[Tensor, " seeds"], leaves: Parameters) -> dict[str,
 
 
 def _dev_terms(head: Head, parameters: Parameters, batch: Batch, config: TrainConfig) -> Batch:
-    """All terms on pairs that are the same for every seed."""
+    """Return all loss terms on pairs that are the same for every seed."""
     if not head.adversary:
         terms = _stacked(head, head.forward, parameters, batch, seeds=None)
         return terms | {"total": _total(terms, config)}
@@ -265,21 +267,22 @@ def _dev_terms(head: Head, parameters: Parameters, batch: Batch, config: TrainCo
 def _stacked(
     head: Head, call: Callable[[Batch], Batch], parameters: Parameters, batch: Batch, *, seeds: int | None = 0
 ) -> Batch:
-    """A method of the head for every seed at once; `seeds` is the batch's dimension that counts them, if it has one."""
+    """Call a method of the head for every seed at once; `seeds` is the batch's dimension of seeds, None if shared."""
     bound = _Bound(head, call)
 
-    def of_one_seed(own: Parameters, rows: Batch) -> Batch:
-        return functional_call(bound, {f"head.{name}": value for name, value in own.items()}, (rows,))
+    def of_one_seed(values: Parameters, rows: Batch) -> Batch:
+        return functional_call(bound, {f"head.{name}": value for name, value in values.items()}, (rows,))
 
+    # A single seed runs without vmap.
     if all(len(stack) == 1 for stack in parameters.values()):
-        alone = batch if seeds is None else {name: value.squeeze(0) for name, value in batch.items()}
-        found = of_one_seed({name: stack.squeeze(0) for name, stack in parameters.items()}, alone)
-        return {name: value.unsqueeze(0) for name, value in found.items()}
+        single = batch if seeds is None else {name: value.squeeze(0) for name, value in batch.items()}
+        results = of_one_seed({name: stack.squeeze(0) for name, stack in parameters.items()}, single)
+        return {name: value.unsqueeze(0) for name, value in results.items()}
     return vmap(of_one_seed, in_dims=(0, seeds))(parameters, batch)
 
 
 class _Bound(nn.Module):
-    """`functional_call` calls `forward` only: this one's is any method of the head."""
+    """A module whose `forward` is any method of the head, because `functional_call` only calls `forward`."""
 
     def __init__(self, head: Head, call: Callable[[Batch], Batch]) -> None:
         super().__init__()
@@ -298,17 +301,18 @@ def _total(terms: Batch, config: TrainConfig) -> Float[Tensor, " seeds"]:
 
 
 def _scores(dev: Mapping[str, list[float]], config: TrainConfig) -> list[float]:
-    """What each active seed is judged by, larger is better."""
+    """Return the score of each active seed, larger is better."""
     if config.monitor == "dev_retrieval":
         return dev["accuracy_at_1"]
     if config.monitor == "loss" or ADVERSARIAL not in dev:
         return [-loss for loss in dev["total"]]
+    # The score is -(total - weight * adversarial), the loss without its adversarial term.
     weight = config.weights.get(ADVERSARIAL, 1.0)
-    return [weight * own - loss for own, loss in zip(dev[ADVERSARIAL], dev["total"], strict=True)]
+    return [weight * adversarial - loss for adversarial, loss in zip(dev[ADVERSARIAL], dev["total"], strict=True)]
 
 
 def _means(terms: Sequence[tuple[int, Mapping[str, Tensor]]]) -> dict[str, list[float]]:
-    """Mean over the rows of an epoch, of each term and seed."""
+    """Return the mean of each term and seed over the rows of an epoch."""
     total = sum(rows for rows, _ in terms)
     names = terms[0][1] if terms else ()
     means = {
@@ -327,22 +331,24 @@ def _means(terms: Sequence[tuple[int, Mapping[str, Tensor]]]) -> dict[str, list[
 def _dev_retrieval(head: Head, parameters: Parameters, plan: BatchPlan, seeds: int) -> list[float]:
     accuracies = []
     for index in range(seeds):
-        own = {name: stack[index] for name, stack in parameters.items()}
+        values = {name: stack[index] for name, stack in parameters.items()}
         source, target = (
-            torch.cat([_monitored(head, own, batch) for batch in plan.validation_texts(side)])
+            torch.cat([_monitored(head, values, batch) for batch in plan.validation_texts(side)])
             for side in ("source", "target")
         )
         accuracies.append((accuracy_at_1(source, target) + accuracy_at_1(target, source)) / 2)
     return accuracies
 
 
-def _monitored(head: Head, own: Parameters, batch: Batch) -> Tensor:
-    embedded = functional_call(_Bound(head, head.embed), {f"head.{name}": value for name, value in own.items()}, batch)
+def _monitored(head: Head, values: Parameters, batch: Batch) -> Tensor:
+    embedded = functional_call(
+        _Bound(head, head.embed), {f"head.{name}": value for name, value in values.items()}, batch
+    )
     return nn.functional.normalize(embedded[head.monitored], dim=-1)
 
 
 def accuracy_at_1(queries: Float[Tensor, "n dim"], pool: Float[Tensor, "n dim"]) -> float:
-    """Share of the queries whose nearest candidate is the one of their row; rows have unit norm."""
+    """Share of the queries whose nearest candidate is that of their row; rows have unit norm."""
     hits = [
         (block @ pool.T).argmax(dim=1).eq(torch.arange(start, start + len(block), device=pool.device)).sum()
         for start, block in zip(range(0, len(queries), 4096), queries.split(4096), strict=True)
@@ -350,14 +356,14 @@ def accuracy_at_1(queries: Float[Tensor, "n dim"], pool: Float[Tensor, "n dim"])
     return int(sum(hits)) / len(queries)
 
 
-def _epoch(entry: Mapping[str, Any]) -> Epoch:
+def _epoch(record: Mapping[str, Any]) -> Epoch:
     return Epoch(
-        number=entry["number"],
-        seeds=tuple(entry["seeds"]),
+        number=record["number"],
+        seeds=tuple(record["seeds"]),
         terms={
-            split: {name: tuple(values) for name, values in terms.items()} for split, terms in entry["terms"].items()
+            split: {name: tuple(values) for name, values in terms.items()} for split, terms in record["terms"].items()
         },
-        is_best=tuple(entry["is_best"]),
-        steps=entry["steps"],
-        seconds=entry["seconds"],
+        is_best=tuple(record["is_best"]),
+        steps=record["steps"],
+        seconds=record["seconds"],
     )

@@ -1,4 +1,4 @@
-"""The state of a training run: every seed's parameters and moments, and the checkpoint that holds them."""
+"""Hold the state of a stacked training run, every seed's parameters and moments, and save it in a checkpoint."""
 
 import json
 import logging
@@ -17,12 +17,12 @@ from disent_core.storage.checkpoints import read_checkpoint, write_checkpoint
 log = logging.getLogger(__name__)
 
 Parameters = dict[str, Tensor]
-"""Parameters of all active seeds: one more dimension, in front."""
+"""Parameters of all active seeds by name, stacked along the first dimension: [seeds, ...]."""
 
 
 @dataclass
 class TrainingState:
-    """Everything that a checkpoint holds. Lists have an entry for each seed, stacks one for each active seed."""
+    """Everything that a checkpoint holds. Lists have one item per seed, stacks one row per active seed."""
 
     seeds: list[int]
     active: list[int]
@@ -37,16 +37,16 @@ class TrainingState:
     history: list[dict[str, Any]] = field(default_factory=list)
 
     def update(self, gradients: Mapping[str, Tensor | None], *, learning_rate: float, weight_decay: float) -> None:
-        """One step of Adam (Kingma and Ba 2015), weight decay decoupled (Loshchilov and Hutter 2019), in place.
+        """Take one step of Adam (Kingma and Ba 2015), weight decay decoupled (Loshchilov and Hutter 2019), in place.
 
-        Parameters without a gradient stay. `steps` counts the steps before this one.
+        Parameters without a gradient keep their values. `steps` counts the steps before this one.
         """
         names = [name for name, gradient in gradients.items() if gradient is not None]
         steps = torch.full((len(names),), float(self.steps), device=self.parameters[names[0]].device)
         with torch.no_grad():
             adam(
                 [self.parameters[name] for name in names],
-                # The fused kernel goes through memory in order, whatever the strides.
+                # The fused kernel ignores strides and reads memory in order.
                 [gradient.contiguous() for gradient in gradients.values() if gradient is not None],
                 [self.first_moment[name] for name in names],
                 [self.second_moment[name] for name in names],
@@ -65,11 +65,11 @@ class TrainingState:
 
     @property
     def is_on_gpu(self) -> bool:
-        """Where the parameters are."""
+        """Whether the parameters are on a GPU."""
         return any(stack.is_cuda for stack in self.parameters.values())
 
     def part(self, begin: int, end: int) -> "TrainingState":
-        """Some of the active seeds, whose stacks are views of these."""
+        """Return the state of some active seeds; its stacks are views of this state's."""
 
         def views(stacks: Parameters) -> Parameters:
             return {name: stack[begin:end] for name, stack in stacks.items()}
@@ -83,28 +83,28 @@ class TrainingState:
         )
 
     def keep(self, scores: Sequence[float], patience: int) -> list[bool]:
-        """Keep what is best so far, and take seeds that have waited long enough out of the stack.
+        """Keep the best parameters of each seed, and remove seeds from the stack that stop early.
 
         Args:
-            scores: of the active seeds, larger is better.
+            scores: scores of the active seeds, larger is better.
             patience: epochs without a better score after which a seed stops.
 
         Returns:
-            Whether each was better than ever before.
+            For each active seed, whether this score is its best so far.
         """
-        is_best, stay = [], []
+        is_best, remaining_rows = [], []
         for row, (seed, score) in enumerate(zip(self.active, scores, strict=True)):
-            better = score > self.best_score[seed]
-            is_best.append(better)
-            self.waited[seed] = 0 if better else self.waited[seed] + 1
-            if better:
+            is_better = score > self.best_score[seed]
+            is_best.append(is_better)
+            self.waited[seed] = 0 if is_better else self.waited[seed] + 1
+            if is_better:
                 self.best_score[seed] = score
                 for name, stack in self.parameters.items():
                     self.best[name][seed] = stack[row]
             if self.waited[seed] < patience:
-                stay.append(row)
-        if len(stay) < len(self.active):
-            self._select(stay)
+                remaining_rows.append(row)
+        if len(remaining_rows) < len(self.active):
+            self._select(remaining_rows)
         return is_best
 
     def _select(self, rows: Sequence[int]) -> None:
@@ -120,7 +120,7 @@ def start(
     device: str,
     initial: Mapping[int, Parameters] | None = None,
 ) -> TrainingState:
-    """Parameters drawn from each seed, or the `initial` ones of each seed."""
+    """Return a new state with parameters initialised from each seed, or with the `initial` ones of each seed."""
     modules = []
     for seed in seeds:
         with torch.random.fork_rng():
@@ -129,7 +129,9 @@ def start(
         if initial is not None:
             modules[-1].load_state_dict(initial[seed])
     names = [name for name, _ in modules[0].named_parameters()]
-    parameters = {name: torch.stack([one.get_parameter(name).detach() for one in modules]).to(device) for name in names}
+    parameters = {
+        name: torch.stack([module.get_parameter(name).detach() for module in modules]).to(device) for name in names
+    }
     return TrainingState(
         seeds=list(seeds),
         active=list(range(len(seeds))),
@@ -157,23 +159,23 @@ def save(checkpoint: Path, run: str, state: TrainingState) -> None:
 
 
 def resume(checkpoint: Path, run: str, device: str) -> TrainingState | None:
-    """The state that `save` wrote, or None where there is none of this run."""
-    found = read_checkpoint(checkpoint, run, device)
-    if found is None:
+    """Read the state that `save` wrote; None if there is none of this run."""
+    saved = read_checkpoint(checkpoint, run, device)
+    if saved is None:
         return None
-    plain, tensors = found
+    values, tensors = saved
     stacks: dict[str, Parameters] = {attribute: {} for attribute in _STACKS.values()}
     for key, tensor in tensors.items():
         prefix, name = key.split(".", 1)
         stacks[_STACKS[prefix]][name] = tensor
-    state = TrainingState(**plain, **stacks)  # pyright: ignore[reportArgumentType] - the names of both are its own
+    state = TrainingState(**values, **stacks)  # pyright: ignore[reportArgumentType] - both have its fields
     training = [state.seeds[index] for index in state.active]
-    log.info("resuming after epoch %d, seeds %s still train", state.epoch, training)
+    log.info("resuming after epoch %d; seeds still training: %s", state.epoch, training)
     return state
 
 
 def best_parameters(checkpoint: Path) -> dict[int, Parameters]:
-    """Parameters of each seed's best epoch, by seed, on the CPU."""
+    """Read the parameters of each seed's best epoch, by seed, on the CPU."""
     with safe_open(checkpoint, framework="pt") as file:
         seeds = json.loads(file.metadata()["state"])["seeds"]
         stacks = {key.removeprefix("best."): file.get_tensor(key) for key in file.keys() if key.startswith("best.")}

@@ -13,9 +13,14 @@ from disent_core.heads.modules.attention import of_role
 from disent_core.training.stacked import best_parameters
 
 DIM, UNITS = 5, {"template_units": 4, "residual_units": 3}
-LENGTHS = {"source": (4, 6, 3, 5), "target": (6, 3, 5, 4), "source_mate": (3, 6, 4, 5), "target_mate": (5, 3, 6, 4)}
+LENGTHS = {
+    "source": (4, 6, 3, 5),
+    "target": (6, 3, 5, 4),
+    "source_slot_swap": (3, 6, 4, 5),
+    "target_slot_swap": (5, 3, 6, 4),
+}
 TEXTS = torch.tensor([[0, 1, 2, 3], [10, 11, 12, 13], [20, 1, 22, 23], [30, 11, 32, 33]])
-"""Numbers of the texts by role: the second pair has no slot, so both of its mates are itself."""
+"""Numbers of the texts by role: the second pair has no slot, so both of its slot_swaps are itself."""
 
 
 def head(**changes):
@@ -67,16 +72,16 @@ def picked(query, candidates, allowed, gold, temperature):
     return cross_entropy([logits[place] for place in kept], kept.index(gold))
 
 
-def loop_meaning(own, batch, *, mates=True):
+def loop_meaning(own, batch, *, slot_swaps=True):
     texts = batch["role_texts"].tolist()
     meaning = {role: [one["meaning"] for one in facets(own, batch, role)] for role in ROLES}
     found, count = [], len(texts[0])
     for side, other in (("source", "target"), ("target", "source")):
-        mine, theirs, mate = (texts[ROLES.index(role)] for role in (side, other, f"{other}_mate"))
+        mine, theirs, slot_swap = (texts[ROLES.index(role)] for role in (side, other, f"{other}_slot_swap"))
         for i in range(count):
             allowed = {j for j in range(count) if j == i or (mine[j] != mine[i] and theirs[j] != theirs[i])}
-            allowed |= {count + j for j in range(count) if mates and mate[j] != theirs[i]}
-            candidates = meaning[other] + meaning[f"{other}_mate"]
+            allowed |= {count + j for j in range(count) if slot_swaps and slot_swap[j] != theirs[i]}
+            candidates = meaning[other] + meaning[f"{other}_slot_swap"]
             found.append(picked(meaning[side][i], candidates, allowed, i, own.config.temperature))
     return mean(found)
 
@@ -86,7 +91,7 @@ def loop_template(own, batch):
     template = {role: [one["template"] for one in facets(own, batch, role)] for role in ROLES}
     found, count = [], len(texts[0])
     for side in ("source", "target"):
-        for query, pool in ((side, f"{side}_mate"), (f"{side}_mate", side)):
+        for query, pool in ((side, f"{side}_slot_swap"), (f"{side}_slot_swap", side)):
             mine, theirs = texts[ROLES.index(query)], texts[ROLES.index(pool)]
             for i in range(count):
                 allowed = {j for j in range(count) if j == i or (mine[j] != mine[i] and theirs[j] != theirs[i])}
@@ -113,10 +118,10 @@ def test_both_contrasts_equal_loops_over_pairs_and_candidates(texts):
     assert found["template_contrast"] == pytest.approx(loop_template(own, batch), abs=1e-9)
 
 
-def test_without_mates_only_translations_are_candidates():
+def test_without_slot_swaps_only_translations_are_candidates():
     batch = batch_of_pairs()
     own = head(without=("mate_negatives",))
-    assert terms(own, batch)["meaning_contrast"] == pytest.approx(loop_meaning(own, batch, mates=False), abs=1e-9)
+    assert terms(own, batch)["meaning_contrast"] == pytest.approx(loop_meaning(own, batch, slot_swaps=False), abs=1e-9)
     assert terms(head(), batch)["meaning_contrast"] > terms(own, batch)["meaning_contrast"]
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from synthetic import world
 
 from disent_core.errors import TrainingError
-from disent_core.training.sampling import PairSampler, draw_mates, draw_texts, next_of_its_language
+from disent_core.training.sampling import PairSampler, draw_slot_swaps, draw_texts, next_of_its_language
 
 SIDES = ("source", "target")
 
@@ -289,29 +289,31 @@ def test_an_empty_pool_of_a_language_that_no_row_has_does_not_matter():
     assert draw([[1, 2], []], [0], [1]) == [2]
 
 
-def test_mates_are_targets_of_the_anchors_template_pairs_or_the_anchor_itself():
+def test_slot_swaps_are_targets_of_the_anchors_template_pairs_or_the_anchor_itself():
     data = world().data
-    own = plan(data, draws=("mate",))
+    own = plan(data, draws=("slot_swap",))
     pairs = [(pairs.text["source"].tolist(), pairs.text["target"].tolist()) for pairs in data.template_pairs.values()]
     target = {source: target for sources, targets in pairs for source, target in zip(sources, targets, strict=True)}
     for batches in (own.training_batches([0], 0, 5), own.validation_batches(5)):
         for _, batch in batches:
-            source, target_side, *mates = batch["role_texts"].view(-1, 4, batch["role_texts"].shape[-1])[0].tolist()
-            for anchors, drawn in zip((source, target_side), mates, strict=True):
+            source, target_side, *slot_swaps = (
+                batch["role_texts"].view(-1, 4, batch["role_texts"].shape[-1])[0].tolist()
+            )
+            for anchors, drawn in zip((source, target_side), slot_swaps, strict=True):
                 assert drawn == [target.get(anchor, anchor) for anchor in anchors]
 
 
-def test_every_mate_of_a_text_is_drawn():
+def test_every_slot_swap_of_a_text_is_drawn():
     pairs = plan().train.select(torch.arange(4))
     text = {"source": torch.tensor([7, 3, 7, 7]), "target": torch.tensor([70, 30, 71, 72])}
-    drawn = draw_mates(
+    drawn = draw_slot_swaps(
         [replace(pairs, text=text)], torch.tensor([7] * 200 + [3, 5, 9]), torch.Generator().manual_seed(0)
     ).tolist()
     assert set(drawn[:200]) == {70, 71, 72}
     assert drawn[200:] == [30, 5, 9]
 
 
-def test_mates_without_template_pairs_are_an_error():
+def test_slot_swaps_without_template_pairs_are_an_error():
     data = replace(world().data, template_pairs={})
     with pytest.raises(TrainingError, match="there are no template pairs"):
-        next(plan(data, draws=("mate",)).training_batches([0], 0, 5))
+        next(plan(data, draws=("slot_swap",)).training_batches([0], 0, 5))
