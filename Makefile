@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 DISENT_HOME ?= $(CURDIR)/data
 export DISENT_HOME
-# Threads that wait by spinning slow small steps down many times over when the cores are shared.
+# Threads that spin while they wait make small training steps many times slower when other processes use the cores.
 export OMP_WAIT_POLICY ?= PASSIVE
 
 .PHONY: setup demo results test faults settings dev dev-test ui-read-only fuzz audit lint bench clean
@@ -16,17 +16,17 @@ setup: .venv/.stamp ## make the environment in .venv
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[test]'
 	touch $@
 
-demo: setup ## the whole lineage on the sample corpora, then the leaderboard
+demo: setup ## run the whole lineage on the sample corpora, then show the leaderboard
 	$(BIN)/disent materialize
 	$(BIN)/disent leaderboard crosslingual_retrieval
 
-results: setup ## the tables in README and docs, from data/NAME of configs/NAME.toml; HOMES="configs/a.toml=/folder" for others
+results: setup ## write the tables of README and docs, from data/NAME of configs/NAME.toml; HOMES="configs/a.toml=/folder" for others
 	$(BIN)/disent results $(foreach home,$(HOMES),--home $(home))
 
-test: setup ## all tests, a file at a time on each of two cores
+test: setup ## run all tests on two cores
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist loadfile
 
-faults: setup ## kills, full disks, damaged files, odd clocks, random edits, readers beside rebuilds; an hour or more
+faults: setup ## test kills, full disks, damaged files, wrong clocks, random edits, readers during rebuilds; takes an hour or more
 	$(BIN)/python tests/end_to_end/faults.py --kills 200 --writes 60 --disks 10 --damages 60 --clocks 6
 	DISENT_TEST_REBUILDS=100 $(BIN)/pytest -s tests/sql/test_readers_and_rebuilds.py
 	$(BIN)/pytest -s -m slow tests/end_to_end/test_rebuild.py
@@ -35,26 +35,26 @@ settings: setup
 	mkdir -p $(DISENT_HOME)/dagster
 	cp disent_assets/dagster.yaml $(DISENT_HOME)/dagster/
 
-dev: settings ## the Dagster UI on http://127.0.0.1:3000
+dev: settings ## start the Dagster UI on http://127.0.0.1:3000
 	DAGSTER_HOME=$(DISENT_HOME)/dagster DISENT_UI=http://127.0.0.1:$(or $(PORT),3000) \
 		$(BIN)/dagster dev --workspace workspace.yaml --host 127.0.0.1 --port $(or $(PORT),3000)
 
-dev-test: setup ## what make dev starts, for real: edits are picked up; minutes
+dev-test: setup ## test that a running make dev notices edits; takes minutes
 	$(BIN)/pytest -m daemon -s tests/end_to_end/test_refresh.py
 
-ui-read-only: settings ## the UI on http://127.0.0.1:3000, to look but not to touch
+ui-read-only: settings ## start a read-only UI on http://127.0.0.1:3000
 	DAGSTER_HOME=$(DISENT_HOME)/dagster $(BIN)/dagster-webserver --read-only --workspace workspace.yaml --host 127.0.0.1 --port $(or $(PORT),3000)
 
-fuzz: setup ## 112,000 mutated files against every reader; SEED=1 for others
+fuzz: setup ## give 112,000 mutated files to the readers; SEED=1 for other files
 	$(BIN)/python -m tests.fuzz --inputs $(or $(INPUTS),7000) --seed $(or $(SEED),0)
 
-audit: setup ## known vulnerabilities of what is installed; needs the network
+audit: setup ## list known vulnerabilities of the installed packages; needs the network
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[audit]'
 	mkdir -p build
 	$(BIN)/pip freeze --exclude-editable | sed 's/+[a-z0-9.]*$$//' > build/installed.txt
 	$(BIN)/pip-audit --strict --disable-pip --no-deps --requirement build/installed.txt
 
-lint: setup ## ruff, pyright, sqlfluff
+lint: setup ## run ruff, basedpyright and sqlfluff
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[lint]'
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -62,9 +62,9 @@ lint: setup ## ruff, pyright, sqlfluff
 	$(BIN)/sqlfluff lint sql
 	$(BIN)/sqlfluff lint --config sql/.sqlfluff docs
 
-bench: setup ## benchmarks against the peers; writes docs/benchmarks.md
+bench: setup ## run the benchmarks beside other libraries and write docs/benchmarks.md
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/python -m tests.benchmarks
 
-clean: ## remove the environment and everything that runs have made, but not the sample corpora
+clean: ## remove the environment and all results, but not the sample corpora
 	rm -rf .venv data/tables data/heads data/plots data/encoders data/checkpoints data/cache data/dagster data/warehouse.*

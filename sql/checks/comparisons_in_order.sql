@@ -1,8 +1,8 @@
--- grain: one comparison whose numbers contradict each other, or that is there twice
+-- grain: one comparison that is duplicated, or whose numbers contradict each other
 -- reads: main.comparisons
 -- units: as main.comparisons
 -- severity: error
--- excludes: whether the interval holds the difference, which a bootstrap's need not; 1e-9 is for rounding
+-- excludes: intervals without the difference, which a bootstrap may give; 1e-9 allows for rounding
 with
 
 counted as (

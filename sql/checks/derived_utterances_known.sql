@@ -1,8 +1,8 @@
--- grain: one utterance of a derived table that its corpus does not have
+-- grain: one utterance of a derived table that its corpus lacks
 -- reads: corpora.utterances, negatives.negative_pool, targets.masked_utterances, targets.template_pairs
 -- units: none
 -- severity: warning
--- excludes: corpora and languages of which no utterance is loaded
+-- excludes: corpora and languages without a loaded utterance
 with
 
 derived as (

@@ -1,8 +1,8 @@
--- grain: one task and evaluated_on with a language that its data set does not have
+-- grain: one task and evaluated_on with a language that its data set lacks
 -- reads: main.metrics, corpora.utterances
 -- units: none
 -- severity: warning
--- excludes: averages, and data sets that are not among the utterances (sentence pairs), or not loaded
+-- excludes: averages, and data sets without loaded utterances (such as sentence pairs)
 with
 
 languages as (
@@ -43,6 +43,6 @@ select
     named.part
 from named
 anti join languages on named.dataset = languages.corpus and named.part = languages.language
--- `de-st` is one language with a hyphen of its own, not a pair
+-- `de-st` is one language whose code has a hyphen, not a pair
 anti join languages as whole
     on named.dataset = whole.corpus and named.evaluated_on = whole.language

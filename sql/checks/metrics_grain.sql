@@ -1,8 +1,8 @@
--- grain: one key that more than one row of main.metrics has
+-- grain: one key of several rows of main.metrics
 -- reads: main.metrics
 -- units: copies counts rows
 -- severity: error
--- excludes: nothing; the same measurement under other settings is another key
+-- excludes: nothing; the same measurement with other settings has another key
 select
     task,
     dataset,

@@ -1,8 +1,8 @@
--- grain: one row of main.metrics made from no item
+-- grain: one row of main.metrics that was measured on no item
 -- reads: main.metrics
 -- units: n counts items (queries, pairs, tokens)
 -- severity: error
--- excludes: nothing; a figure of no item is no measurement
+-- excludes: nothing; a measurement needs an item
 select *
 from main.metrics
 where n <= 0

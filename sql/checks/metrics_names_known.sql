@@ -1,8 +1,8 @@
--- grain: one row of main.metrics whose embedding has no meaning in the vocabulary
+-- grain: one row of main.metrics with an unknown embedding
 -- reads: main.metrics
 -- units: none
 -- severity: error
--- excludes: names of tasks, methods and metrics: users name variants, and a new task needs no line of SQL
+-- excludes: names of tasks, methods and metrics: users name variants, and a new task needs no change of SQL
 select
     task,
     embedding,

@@ -1,8 +1,8 @@
--- grain: one row of main.metrics whose interval is half there, or does not hold its value
+-- grain: one row of main.metrics whose interval lacks one end, or does not contain the value
 -- reads: main.metrics
 -- units: as main.metrics
 -- severity: error
--- excludes: rows without interval: not every metric has one; 1e-9 is left to rounding
+-- excludes: rows without interval, because not every metric has one; 1e-9 allows for rounding
 select *
 from main.metrics
 where

@@ -1,8 +1,8 @@
--- grain: one row of main.metrics whose value is outside of what its metric can be
+-- grain: one row of main.metrics whose value is out of the range of its metric
 -- reads: main.metrics
 -- units: as main.metrics
 -- severity: error
--- excludes: metrics with no bound of their own (seconds, counts, losses), which need only be numbers
+-- excludes: metrics without a range (seconds, counts, losses), whose values need only be numbers
 select *
 from main.metrics
 where

@@ -1,8 +1,8 @@
--- grain: one printed cell that stands in no table, or stands empty without a reason
+-- grain: one printed cell that is in no table, or is empty without a reason
 -- reads: main.published_metrics, main.paper_cells
 -- units: printed counts the cells of main.published_metrics, placed those of main.paper_cells
 -- severity: error
--- excludes: nothing; a reason is a row of main.missing_reasons, for the data set at least
+-- excludes: nothing; a reason is a row of main.missing_reasons, at least for the data set
 with
 
 printed as (

@@ -1,4 +1,4 @@
--- grain: one published cell that lacks a name, an explanation of its missing value, or a possible value
+-- grain: one published cell that lacks a name or the reason of a missing value, or has an impossible value
 -- reads: main.published_metrics, main.scored_embeddings
 -- units: as main.published_metrics
 -- severity: error

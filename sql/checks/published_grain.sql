@@ -1,4 +1,4 @@
--- grain: one published cell that is there twice
+-- grain: one duplicated published cell
 -- reads: main.published_metrics
 -- units: copies counts rows
 -- severity: error

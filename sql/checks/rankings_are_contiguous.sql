@@ -1,8 +1,8 @@
--- grain: one ranking with a rank missing, repeated, or out of the order of its scores
+-- grain: one ranking with a missing or repeated rank, or with scores in another order
 -- reads: evaluation.rankings
 -- units: ranks count from 1
 -- severity: error
--- excludes: nothing; ties share a score and not a rank, and 1e-6 is left to float32
+-- excludes: nothing; ties share a score but not a rank, and 1e-6 allows for the rounding of float32
 with
 
 candidates as (

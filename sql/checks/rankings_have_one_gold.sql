@@ -2,7 +2,7 @@
 -- reads: evaluation.rankings
 -- units: golds counts candidates
 -- severity: error
--- excludes: rankings without gold (it was ranked below what is kept), and tasks with many gold candidates
+-- excludes: rankings without gold (its rank is not stored), and tasks with many gold candidates
 select
     task,
     dataset,

@@ -1,8 +1,8 @@
--- grain: one number that was measured for seeds and never aggregated
+-- grain: one number that was measured for seeds but not aggregated
 -- reads: main.seed_variance, main.metrics
 -- units: seeds counts rows
 -- severity: error
--- excludes: aggregates without seeds: an untrained method has none
+-- excludes: aggregates without seeds, because an untrained method has none
 with
 
 aggregates as (

@@ -1,8 +1,8 @@
--- grain: one row whose settings can't be read as a JSON object
+-- grain: one row whose settings are not a JSON object
 -- reads: main.metrics, main.published_metrics, main.configured_methods
 -- units: none
 -- severity: error
--- excludes: nothing; readers take settings apart with ->>
+-- excludes: nothing; queries read settings with ->>
 with
 
 rows as (

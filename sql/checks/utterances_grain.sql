@@ -1,4 +1,4 @@
--- grain: one utterance that is there twice
+-- grain: one duplicated utterance
 -- reads: corpora.utterances
 -- units: copies counts rows
 -- severity: error

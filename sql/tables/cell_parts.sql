@@ -1,6 +1,6 @@
--- grain: one figure that a cell is made of: itself, a part of an average, or what a change is against
+-- grain: one figure that a cell is computed from: itself, a part of an average, or the baseline of a change
 -- reads: main.table_cells, main.averaged_over
--- units: place is evaluated_on; trained_pair null: any training will do; side is value or baseline
+-- units: place is evaluated_on; trained_pair is null if any training set fits; side is value or baseline
 with
 
 named as (
@@ -87,6 +87,6 @@ select
     side,
     part_method,
     trained_pair,
-    -- published under the code of three letters
+    -- the paper prints the code of three letters
     if(place = 'yor', 'yo', place) as place
 from sides

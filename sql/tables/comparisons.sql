@@ -1,6 +1,6 @@
 -- grain: one pair of methods on one problem
 -- reads: inputs.comparisons, a file per task, data set and encoder
--- units: difference is value_a minus value_b, its interval of 95 %; p_holm is p_value after Holm's correction
+-- units: difference is value_a minus value_b, with a 95 % interval; p_holm is p_value after Holm's correction
 select
     task,
     dataset,

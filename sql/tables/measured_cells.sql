@@ -1,6 +1,6 @@
--- grain: one cell as measured with one data set and encoder; where methods are rows, with one method
+-- grain: one cell as measured with one data set and encoder and, if methods are rows, with one method
 -- reads: main.table_cells, main.cell_parts, main.measured_figures
--- units: measured is null unless all parts are there; measured_mean is over those that are
+-- units: measured is null unless all parts were measured; measured_mean is over those that were
 with
 
 parts as (
@@ -26,7 +26,7 @@ figures as (
 
 ),
 
--- The paper's methods, trained as in the paper's rows.
+-- Figures of the paper's methods, trained as in the paper's rows.
 printed as (
 
     select
@@ -58,7 +58,7 @@ printed as (
 
 ),
 
--- Whatever else was measured on the same.
+-- Figures of all other methods on the same data.
 others as (
 
     select
@@ -126,7 +126,8 @@ candidates as (
 
 ),
 
--- Untrained, or trained on this pair; then the largest mixture, then by name: never by when it was measured.
+-- Of several figures for a cell: first those of the same method, then those trained as in the paper, then
+-- those that have seen the evaluated languages, then the largest mixture, then by name; never by time.
 best as (
 
     select *
@@ -152,7 +153,7 @@ sides as (
         row_method,
         own_embedding,
         training,
-        -- sums round by their order
+        -- sorted, because the rounding of a sum depends on the order
         list_avg(list_sort(list(if(statistic = 'std', std, value)))) as measured_mean,
         count(if(statistic = 'std', std, value)) as n_parts,
         string_agg(distinct nullif(trained_on, ''), ', ' order by nullif(trained_on, '')) as trained_on,

@@ -1,6 +1,6 @@
 -- grain: one measured aggregate under the published vocabulary
 -- reads: main.metrics, main.configured_methods
--- units: as main.metrics; std is over seeds (n - 1); place is evaluated_on, `en` for `en-en`
+-- units: as main.metrics; std is the sample deviation over seeds; place is evaluated_on, `en` for `en-en`
 with
 
 deviations as (
@@ -15,7 +15,7 @@ deviations as (
         embedding,
         metric,
         settings,
-        list_stddev_samp(list_sort(list(value))) as std  -- sums round by their order
+        list_stddev_samp(list_sort(list(value))) as std  -- sorted: rounding depends on the order
     from main.metrics
     where seed is not null
     group by all
@@ -36,15 +36,15 @@ aggregates as (
         on metrics.method = configured.method
     where
         metrics.seed is null
-        -- a check tells of what is no JSON
+        -- settings that are not JSON are reported by a check
         and if(json_valid(metrics.settings), coalesce(metrics.settings ->> 'split', 'test'), 'test') = 'test'
-        -- what the papers correlate with
+        -- the gold score of the papers' correlations
         and if(json_valid(metrics.settings), coalesce(metrics.settings ->> 'gold', 'z_mean'), 'z_mean')
         = 'z_mean'
 
 ),
 
--- A variant goes by what it leaves out, whatever it is called.
+-- A variant gets the published name of what it leaves out, whatever its user calls it.
 varied as (
 
     select

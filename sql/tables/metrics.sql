@@ -1,6 +1,6 @@
 -- grain: one number, of one seed or (seed null) aggregated over seeds
 -- reads: inputs.metrics, the rows that evaluation wrote, a file per method, encoder and trained_on
--- units: accuracies, F1 and MAP are fractions, 0 to 1; correlations -1 to 1; the interval is of 95 %
+-- units: accuracies, F1 and MAP are fractions, 0 to 1; correlations -1 to 1; intervals are 95 %
 select
     task,
     dataset,

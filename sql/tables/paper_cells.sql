@@ -1,4 +1,4 @@
--- grain: one cell of a paper's table beside one data set, encoder and method of ours, or beside nothing
+-- grain: one cell of a paper's table with one data set, encoder and method of ours, or with none
 -- reads: main.table_cells, main.measured_cells, main.missing_reasons
 -- units: as main.published_metrics; difference is measured minus published; comparable: same data, encoder
 with
@@ -34,7 +34,7 @@ verdicts as (
 
 ),
 
--- What was measured anywhere in a row stands in the whole row.
+-- If one cell of a row was measured, the whole row shows the data set, encoder and method.
 row_runs as (
 
     select distinct

@@ -1,6 +1,6 @@
 -- grain: one cell of main.paper_cells
 -- reads: main.paper_cells, main.paper_tables
--- units: trained_on and why_missing are of the whole row of the table: one text each
+-- units: trained_on and why_missing are texts for the whole row of the table
 with
 
 cells as (

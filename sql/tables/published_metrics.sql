@@ -1,6 +1,6 @@
--- grain: one printed cell of a paper's table; its value is null where the paper prints none
+-- grain: one printed cell of a paper's table; its value is null if the paper prints none
 -- reads: inputs.published_metrics, the CSV files of sql/published
--- units: as main.metrics; the figure as printed is in settings where the paper prints percent
+-- units: as main.metrics; settings has the figure as printed if the paper prints percent
 select
     task,
     dataset,

@@ -1,6 +1,6 @@
 -- grain: one embedding by which a task ranks methods
--- reads: inputs.scored_embeddings, a file of the run that the tasks themselves write
--- units: preference counts from 1; a method enters with the embedding of lowest preference that it has
+-- reads: inputs.scored_embeddings, a file of the run, written from the tasks
+-- units: preference counts from 1; a method is ranked by its embedding of lowest preference
 select
     task,
     embedding,

@@ -1,4 +1,4 @@
--- grain: one printed cell, or (is_open) one place in a layout for methods that the paper does not have
+-- grain: one printed cell, or (is_open) one place of the table for methods that the paper lacks
 -- reads: main.published_metrics, main.paper_tables
 -- units: as main.published_metrics; cell_id counts from 1, printed ones first; paper_row is a row's first
 with
@@ -10,11 +10,11 @@ named as (
         settings ->> 'model' as printed_as,
         settings ->> 'average_over' as average_over,
         (settings ->> 'train_examples')::bigint as examples,
-        -- Elsewhere the paper counts negatives of each side of a positive, which no switch changes.
+        -- In the tables the paper counts negatives of each side of a positive, which no setting changes.
         if("table" = 'text §5.1', (settings ->> 'negatives_per_positive')::bigint, null) as negatives,
         if(settings ->> 'transfer' is null, 'none', 'sequential') as transfer,
         row_number() over () as cell_id,
-        -- Encoders that a paper calls systems.
+        -- Encoders that a paper lists as systems.
         if(method in ('laser', 'multilingual_sbert'), 'raw', method) as base_method,
         regexp_replace(metric, '_(relative_change|drop|difference|std)$', '') as base_metric,
         coalesce(
@@ -67,7 +67,7 @@ labelled as (
 
 ),
 
--- One for each column; of averages over more and fewer parts, the one over more.
+-- One cell for each column; of several averages, the one over the most parts.
 open_cells as (
 
     select *

@@ -1,9 +1,9 @@
 -- grain: one query and the candidate that one embedding of one method and seed ranks first
 -- reads: evaluation.rankings, corpora.utterances, targets.template_pairs
--- units: score is a cosine, -1 to 1; texts are null for tasks whose sentences the warehouse does not hold
+-- units: score is a cosine, -1 to 1; texts are null for tasks whose sentences the warehouse lacks
 with
 
--- `en-de` reads query en, pool de; `de` is both.
+-- `en-de` has queries in en and candidates in de; in `de`, both are in de.
 best as (
 
     select
@@ -15,7 +15,7 @@ best as (
 
 ),
 
--- Names a text as rankings do: an utterance by its id, a template target by `id#index`.
+-- Texts by their ids in rankings: the id of an utterance, `id#index` of a template target.
 texts as (
 
     select

@@ -1,6 +1,6 @@
 -- grain: one claim on one encoder, training pair and evaluated pair, where both sides were measured
 -- reads: main.claims, main.metrics
--- units: values as main.metrics, means over seeds; found is the statistic that main.claims names
+-- units: values as main.metrics, means over seeds; found is the measured statistic of main.claims
 with
 
 aggregates as (
@@ -10,7 +10,7 @@ aggregates as (
 
 ),
 
--- A method without training is the same for every training pair.
+-- An untrained method is the same for every training pair.
 sides as (
 
     select
@@ -45,7 +45,7 @@ sides as (
             and measured.evaluated_on = other.evaluated_on
             and measured.settings = other.settings
             and other.trained_on in (measured.trained_on, '')
-    -- What is claimed of similarity is claimed across languages, and of quality by its official gold score.
+    -- Claims on similarity are about two languages, and claims on quality about the official gold score.
     where
         (
             claims.task <> 'sts'

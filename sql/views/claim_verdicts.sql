@@ -1,6 +1,6 @@
--- grain: one claim on one data set and encoder; a claim that nothing measured yet has one row, without them
+-- grain: one claim on one data set and encoder; a claim without measurement has one row without them
 -- reads: main.claims, main.claim_cells
--- units: values are means over the cells; statistic is that of the means; cells_held counts single cells
+-- units: values are means over the cells; statistic is computed from them; cells_held counts single cells
 with
 
 means as (

@@ -1,9 +1,9 @@
 -- grain: one printed table of a paper
 -- reads: main.paper_cells, main.paper_tables
--- units: counts; cells = measured + published_only + impossible; comparable is a part of measured
+-- units: counts; cells = measured + published_only + impossible; measured includes comparable
 with
 
--- A cell counts as measured if one data set and encoder of ours stands beside it.
+-- A cell counts as measured if it was measured with at least one data set and encoder.
 printed as (
 
     select

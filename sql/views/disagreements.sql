@@ -1,6 +1,6 @@
--- grain: one method's first candidate for one of the ten queries of a task on which methods disagree most
+-- grain: the first candidate of one method for one of the ten queries of a task with the most disagreement
 -- reads: evaluation.rankings, main.scored_embeddings, main.case_studies
--- units: place counts queries from 1, taken from all languages in turn; score is a cosine, -1 to 1
+-- units: place counts queries from 1, drawn from all languages in turn; score is a cosine, -1 to 1
 with
 
 entered as (
@@ -28,7 +28,7 @@ entered as (
 
 ),
 
--- Most telling: queries that half of the methods get right; of those, the ones with most different answers.
+-- Queries that about half of the methods answer correctly come first, and among them those with most answers.
 queries as (
 
     select

@@ -1,6 +1,6 @@
 -- grain: one number of one method, aggregated over its seeds
 -- reads: main.metrics, main.seed_variance, main.scored_embeddings
--- units: as main.metrics; rank 1 is the best, null where the task is not scored on the embedding or metric
+-- units: as main.metrics; rank 1 is the best, null if the task is not scored on the embedding or metric
 with
 
 aggregates as (
@@ -10,7 +10,8 @@ aggregates as (
 
 ),
 
--- What asks for the language (a probe, clusters by language) asks what a meaning embedding should have lost.
+-- Some tasks measure how well the language is recognised (a probe, clusters by language). A high value is
+-- good for a language embedding, but is leakage in a meaning embedding.
 asked as (
 
     select

@@ -1,4 +1,4 @@
--- grain: one published figure beside one of ours with one data set, encoder and method, or beside nothing
+-- grain: one published figure with one of ours for a data set, encoder and method, or with none
 -- reads: main.paper_cells
 -- units: as main.metrics; difference is measured minus published; comparable: same data set and encoder
 select

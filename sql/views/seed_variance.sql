@@ -1,6 +1,6 @@
 -- grain: one number of one method over its seeds
--- reads: main.metrics, its rows of single seeds
--- units: as value of main.metrics; std is of the sample (n - 1), null for one seed
+-- reads: main.metrics, the rows of single seeds
+-- units: as value of main.metrics; std is the sample deviation (n - 1), null for one seed
 with
 
 seed_rows as (

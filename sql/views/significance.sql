@@ -1,6 +1,6 @@
 -- grain: one pair of methods on one problem
 -- reads: main.comparisons
--- units: difference is value_a minus value_b; stands: p_holm below 0.05; best_beats: where that stands
+-- units: difference is value_a minus value_b; stands: p_holm < 0.05; best_beats: the sides below best
 with
 
 sides as (
@@ -44,7 +44,7 @@ entries as (
 
 ),
 
--- Of equals the first by name: the order in which rows come is not to matter.
+-- Of equal values the first by name, so that the order of the rows has no effect.
 best as (
 
     select

@@ -1,6 +1,6 @@
--- grain: one embedding of one method on one of the lists of languages that ORACLE averages over, by direction
+-- grain: one embedding of one method on one set of languages that ORACLE averages over, in one direction
 -- reads: main.measured_figures, main.averaged_over
--- units: accuracy at 1, a fraction, mean over the languages that are measured, which languages counts
+-- units: accuracy at 1 is a fraction, the mean over the measured languages; languages is their number
 with
 
 lists as (

@@ -1,4 +1,4 @@
--- grain: one sentence of a pair of which some words were replaced by their translations
+-- grain: one sentence of a pair with some words replaced by their translations
 -- reads: inputs.code_switched_pairs, a file per corpus and language pair
 -- units: words counts the words of the sentence, replaced_words lists those replaced
 select

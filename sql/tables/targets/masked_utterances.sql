@@ -1,6 +1,6 @@
 -- grain: one utterance
 -- reads: inputs.masked_utterances, a file per corpus and language
--- units: none; residual_text is null where the utterance has no slot
+-- units: none; residual_text is null if the utterance has no slot
 select
     corpus,
     language,
