@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 if TYPE_CHECKING:
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
 os.environ |= {"OMP_WAIT_POLICY": "PASSIVE", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 for name in ("DISENT_CONFIG", "DISENT_HOME", "DAGSTER_HOME"):
     os.environ.pop(name, None)
+
+
+# A busy machine is no defect: pytest's own timeout ends what hangs.
+hypothesis.settings.register_profile("disent", deadline=None)
+hypothesis.settings.load_profile("disent")
 
 
 @pytest.fixture(autouse=True, scope="session")
