@@ -1,4 +1,4 @@
-"""Ask a run of disent from Python: its heads, its tables, its metrics.
+"""Read the results of a run from Python: its heads, tables and metrics.
 
     import disent
 
@@ -8,9 +8,9 @@
     run.table("metrics")                                          # a polars frame
     run.sql("from leaderboard")
 
-Results are made by `disent materialize`; nothing here trains or changes them. Heavy libraries are loaded when they
-are first needed. Errors about data or configuration are `disent_core.errors.DisentError`; a name that does not exist
-is a `ValueError` that lists those that do.
+`disent materialize` makes the results; nothing here trains or changes them. Heavy libraries are imported when they
+are first needed. Errors about data or configuration are `disent_core.errors.DisentError`; an unknown name is a
+`ValueError` that lists the known names.
 """
 
 from disent.run import Head, HeadName, Run, open

@@ -1,4 +1,4 @@
-"""A run that is there: a configuration and its folder of results, opened to be read."""
+"""Open a configuration and its folder of results for reading."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def open(config: str | Path = "disent.toml", *, home: str | Path | None = None) -> "Run":
-    """Open the results of a configuration. Nothing is computed, and nothing has to be there yet.
+    """Open the results of a configuration. Nothing is computed, and no result has to exist yet.
 
     Args:
         config: the TOML file.
-        home: folder of results. None: that of the command line, which is `DISENT_HOME`, or `data` in the project.
+        home: folder of results. None: the one of the command line, `DISENT_HOME` or `data` in the project.
 
     Raises:
-        ConfigError: if the configuration can't be read; it names file, line and key.
+        ConfigError: if the configuration can't be read; the message names file, line and key.
     """
     from disent_assets.resources import home_folder
     from disent_core.config.load import load_config
@@ -31,7 +31,7 @@ def open(config: str | Path = "disent.toml", *, home: str | Path | None = None) 
 
 
 class HeadName(NamedTuple):
-    """What a head is called: `run.head(*name)` opens it."""
+    """Name of a head: `run.head(*name)` opens it."""
 
     method: str
     encoder: str
@@ -39,7 +39,7 @@ class HeadName(NamedTuple):
 
 
 class Run:
-    """The results of a configuration; made by `open`."""
+    """The results of a configuration; `open` returns one."""
 
     def __init__(self, workspace: "Workspace") -> None:
         self._workspace = workspace
@@ -60,7 +60,7 @@ class Run:
     # --- heads ---
 
     def heads(self) -> list[HeadName]:
-        """Every head that can be opened: trained ones, and methods that need no training."""
+        """Every head that can be opened: trained heads, and methods that need no training."""
         return [
             HeadName(method.name, encoder, pair)
             for encoder in self.config.encoders
@@ -73,13 +73,13 @@ class Run:
         """Open a head.
 
         Args:
-            method: its name in the configuration.
-            encoder: name of the encoder beneath it; may be left out where the method has only one.
-            pair: what it was trained on, `en-de`; may be left out where there is only one, or nothing is trained.
+            method: name of the method in the configuration.
+            encoder: name of its encoder; may be left out if the method has only one.
+            pair: its training set, `en-de`; may be left out if there is only one, or if the method is untrained.
 
         Raises:
             ValueError: if the configuration has no such method, encoder or pair.
-            TrainingError: if the head has not been trained, or with other settings; it says how to train it.
+            TrainingError: if the head has not been trained, or with other settings; the message says how to train it.
         """
         from disent_core.experiment.heads import head_run, require_trained
 
@@ -95,15 +95,15 @@ class Run:
     # --- tables ---
 
     def table(self, *name: str) -> "pl.DataFrame":
-        """A table of the run, all partitions one under the other.
+        """Read a table of the run, with all partitions concatenated.
 
         Args:
-            name: of the table, `"metrics"`; its stage may stand before it, and behind it as much of a partition as
-                is wanted: `"corpora", "utterances", "massive", "en"` is one file.
+            name: of the table, `"metrics"`; its stage may come before it, and the first parts of a partition after it:
+                `"corpora", "utterances", "massive", "en"` is one file.
 
         Raises:
             ValueError: if there is no such table or partition.
-            TableError: if nothing of it has been made yet, or a file is damaged.
+            TableError: if no part of it exists yet, or a file is damaged.
         """
         import polars as pl
 
@@ -112,7 +112,7 @@ class Run:
         return pl.DataFrame(read_stored(self._workspace, name))
 
     def metrics(self, *, task: str | None = None, method: str | None = None) -> "pl.DataFrame":
-        """Rows of the table `metrics`: every number of every method with its 95 % interval.
+        """Read the table `metrics`: every number of every method with its 95 % interval.
 
         The row whose `seed` is null is the mean over seeds.
 
@@ -130,14 +130,14 @@ class Run:
         return self.table("metrics").filter(*filters)
 
     def sql(self, query: str) -> "pl.DataFrame":
-        """Answer of a query to the warehouse, as `disent sql`: it can change nothing, and reach no other file.
+        """Query the warehouse, as `disent sql` does. A query can neither change data nor read other files.
 
         Args:
-            query: a `select` (or `from ...`) in DuckDB's SQL; `show tables` names what may be asked.
+            query: a `select` (or `from ...`) in DuckDB's SQL; `show tables` lists tables and views.
 
         Raises:
             TableError: if the warehouse has not been built.
-            DisentError: if the query can't be run, or is no query.
+            DisentError: if the query fails, or is not a query.
         """
         import polars as pl
 
@@ -151,8 +151,8 @@ class Head:
 
     Attributes:
         name: method, encoder and pair.
-        seeds: those that it was trained with; empty where nothing in the method is random.
-        embeddings: names of what `embed` gives; empty where the method tags instead.
+        seeds: training seeds; empty if the method is deterministic.
+        embeddings: names of the matrices that `embed` returns; empty if the method tags instead.
     """
 
     def __init__(self, workspace: "Workspace", method: "MethodConfig", encoder: str, pair: str) -> None:
@@ -172,17 +172,16 @@ class Head:
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """Languages that it takes texts of: those of its training where it can take no others, else all configured."""
-        known = self._trained.languages
-        return tuple(self._languages if known is None else known)
+        """Languages of the texts it accepts: those of its training if it needs to know them, else all configured."""
+        trained_languages = self._trained.languages
+        return tuple(self._languages if trained_languages is None else trained_languages)
 
     def embed(self, texts: Sequence[str], *, language: str, seed: int | None = None) -> "dict[str, np.ndarray]":
         """Embed texts of one language.
 
-        For the texts of a task these are the very vectors that evaluation measures, to the bit with one thread. A text
-        that the run has never encoded is encoded now, by the encoder of the head, and is kept nowhere. Heads that
-        multiply matrices round by their shape: one text asked for alone may differ from the same text among others by
-        about 1e-6.
+        For the texts of a task these are the vectors that evaluation measures, to the bit with one thread. A text that
+        the run has not encoded is encoded on demand by the encoder of the head and not stored. Rounding in matrix
+        products depends on their shape: a text embedded alone may differ from the same text in a batch by about 1e-6.
 
         Args:
             texts: at least one.
@@ -190,10 +189,10 @@ class Head:
             seed: of the training, one of `seeds`; None: the first.
 
         Returns:
-            By name of `embeddings` a matrix, float32 [texts, dim], a row per text in order.
+            For each name of `embeddings` a matrix, float32 [texts, dim], with one row per text in order.
 
         Raises:
-            ValueError: if the head does not know the language or the seed, gives no vectors, or there are no texts.
+            ValueError: if the head does not have the language or seed, gives no vectors, or there are no texts.
             EncoderError: if a text can't be encoded.
         """
         import numpy as np
@@ -201,17 +200,17 @@ class Head:
         from disent_core.heads.contract import TrainedMethod
 
         if not isinstance(self._trained, TrainedMethod):
-            raise ValueError(f"{self.name.method} tags the slots of sentences, and embeds nothing; ask label()")
+            raise ValueError(f"{self.name.method} tags the slots of sentences and does not embed; call label()")
         if isinstance(texts, str) or not texts:
             raise ValueError("texts must be a list of at least one text")
         features = self._encoder.features(texts, self._language(language))
         embedded = self._trained.embed(features, self._seed(seed))
         if late := [name for name, value in embedded.items() if not isinstance(value, np.ndarray)]:
-            raise ValueError(f"{self.name.method} compares texts by their tokens: there is no vector of {late}")
+            raise ValueError(f"{self.name.method} compares texts by their tokens: it has no vectors for {late}")
         return {name: np.asarray(value, dtype=np.float32) for name, value in embedded.items()}
 
     def label(self, sentences: Sequence[Sequence[str]], *, language: str, seed: int | None = None) -> list[list[str]]:
-        """Tag the slots of sentences of one language, where the method does so.
+        """Tag the slots of sentences of one language, if the method tags.
 
         Args:
             sentences: the words of each.
@@ -222,12 +221,12 @@ class Head:
             A BIO tag for every word of every sentence.
 
         Raises:
-            ValueError: if the head does not know the language or the seed, or the method embeds and does not tag.
+            ValueError: if the head does not have the language or seed, or the method embeds and does not tag.
         """
         from disent_core.heads.contract import TrainedLabeller
 
         if not isinstance(self._trained, TrainedLabeller):
-            raise ValueError(f"{self.name.method} embeds texts, and tags nothing; ask embed()")
+            raise ValueError(f"{self.name.method} embeds texts and does not tag; call embed()")
         return self._trained.label(sentences, self._language(language), self._seed(seed))
 
     def _language(self, language: str) -> str:
@@ -240,13 +239,13 @@ class Head:
 
 
 def _choice(what: str, name: str | None, known: Iterable[str]) -> str:
-    """The name if it is known, or the only one that is."""
+    """Return the name if it is known, or the only known name if none is given."""
     from disent_core.config.toml_lines import nearest
 
     names = list(known)
     if name is None and len(names) == 1:
         return names[0]
     if name not in names:
-        said = f"name the {what}" if name is None else f"unknown {what} {name!r}{nearest(name, names)}"
-        raise ValueError(f"{said}; choose one of {', '.join(names)}")
+        problem = f"name the {what}" if name is None else f"unknown {what} {name!r}{nearest(name, names)}"
+        raise ValueError(f"{problem}; choose one of {', '.join(names)}")
     return name

@@ -1,7 +1,7 @@
-"""The contract between methods and tasks: a task asks for texts by role and scores the matrices it gets.
+"""Define the contract between methods and tasks: a task asks for texts by role and scores the matrices it gets.
 
-A task never sees a method and a method never sees a task. Whatever has an embedding of a problem's texts can
-be scored on it, so methods x tasks is a loop (`runner.evaluate`) and never a list.
+A task never sees a method, and a method never sees a task. Any method that embeds the texts of a problem can be
+scored on it. So methods x tasks is a loop (`runner.evaluate`) and not a list of combinations.
 """
 
 from abc import ABC, abstractmethod
@@ -52,7 +52,7 @@ READABLE: Mapping[str, str] = {
 """Tables that a task may read, with the stage that makes them."""
 
 PAIRED = frozenset({"sentence_pairs", "code_switched_pairs"})
-"""Those that have a partition for every language pair; the others have one for every language."""
+"""Tables with a partition for every language pair; the others have one for every language."""
 
 Ties = Literal["lowest", "worst"]
 Setting = str | int | float | bool | None
@@ -125,21 +125,21 @@ class Texts:
 
     @classmethod
     def of(cls, language: str, texts: Sequence[str]) -> "Texts":
-        """With the address of each."""
+        """Make `Texts` from texts, with the key of each."""
         return cls(language, text_keys(texts), texts)
 
     @cached_property
     def address(self) -> str:
-        """Of all of them, in order."""
+        """Fingerprint of all texts, in order."""
         return fingerprint(self.language, self.keys)
 
     def take(self, places: Sequence[int]) -> "Texts":
-        """Some of them, in that order."""
+        """Select texts by place, in that order."""
         texts = None if self.texts is None else [self.texts[place] for place in places]
         return Texts(self.language, [self.keys[place] for place in places], texts)
 
     def then(self, other: "Texts") -> "Texts":
-        """These and then those, of the same language."""
+        """Append other texts of the same language."""
         texts = None if self.texts is None or other.texts is None else [*self.texts, *other.texts]
         return Texts(self.language, [*self.keys, *other.keys], texts)
 
@@ -149,7 +149,7 @@ class Texts:
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """What one corpus offers a task: `tables[table, partition]`, the partition a language or a pair.
+    """What one corpus offers a task: `tables[table, partition]`, where the partition is a language or a pair.
 
     Of a corpus of sentence pairs `languages` are those of source and target, twice the same where it is one. Of
     utterances `parallel` tells whether equal ids are translations: of every utterance, of some, or never.
@@ -172,34 +172,34 @@ class Inputs:
 
 @runtime_checkable
 class LateInteraction(Protocol):
-    """An embedding that is no matrix: how near two texts are is a function of its own, not a cosine.
+    """An embedding that is not a matrix and has its own similarity of two texts instead of the cosine.
 
-    Both sides of a comparison are of the same class.
+    Both sides of a comparison have the same class.
     """
 
     def __len__(self) -> int:
-        """Texts."""
+        """Number of texts."""
         ...
 
     def take(self, rows: Int[np.ndarray, " rows"]) -> "LateInteraction":
-        """Some of the texts, in that order."""
+        """Select texts by row, in that order."""
         ...
 
     def identities(self) -> np.ndarray:
-        """One value a text, equal for texts whose embeddings are equal to the bit."""
+        """Return one value per text; it is equal for texts whose embeddings are equal to the bit."""
         ...
 
     def similarity(self, pool: Any) -> Float32[np.ndarray, "queries pool"]:
-        """Score of every text with every text of the pool, higher is nearer."""
+        """Return the similarity of every text with every text of the pool."""
         ...
 
     def paired(self, other: Any) -> Float32[np.ndarray, " texts"]:
-        """Score of each text with that of the same row."""
+        """Return the similarity of each text with the other text of the same row."""
         ...
 
 
 Embedded = np.ndarray | LateInteraction
-"""What a method makes of texts: one row, or one entry, for each."""
+"""Embedding of texts: a matrix with one row per text, or a late interaction."""
 
 
 # --- what a task gives ------------------------------------------------------------------------------------
@@ -212,11 +212,11 @@ class Problem(ABC):
     Attributes:
         task: name of the task.
         dataset: name of the corpus.
-        evaluated_on: `en-de` reads query en, pool de; `de` is one language.
+        evaluated_on: `en-de` has queries in en and the pool in de; `de` is one language.
         texts: by role, for instance `query` and `pool`, or `train` and `test`.
         settings: what else tells this problem from another of its task; goes into the metric rows.
-        embeddings: names of the embeddings it applies to; None: all that a method has.
-        takes_late_interaction: of the class: `score` takes embeddings that are no matrices as well.
+        embeddings: names of the embeddings it applies to; None: all embeddings of a method.
+        takes_late_interaction: whether `score` takes a `LateInteraction` as well; a class attribute.
     """
 
     takes_late_interaction: ClassVar[bool] = False
@@ -230,7 +230,7 @@ class Problem(ABC):
 
     @abstractmethod
     def score(self, matrices: Mapping[str, Any]) -> list[Measurement]:
-        """Measurements from one matrix per role, whose rows are the role's texts in order."""
+        """Return measurements from one matrix per role, whose rows are the texts of the role in order."""
 
     def applies_to(self, embedding: str) -> bool:
         """Whether this embedding is to be scored."""
@@ -257,7 +257,7 @@ class LabelProblem(ABC):
 
     @abstractmethod
     def score(self, tags: Sequence[Sequence[str]]) -> list[Measurement]:
-        """Measurements from a BIO tag for every word of every sentence."""
+        """Return measurements from a BIO tag for every word of every sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -301,10 +301,10 @@ def task(name: str) -> Task:
     Raises:
         ConfigError: if there is none, or it is no task, or it has the name of one of the library's.
     """
-    found = find("task", name, TASKS, "TASK")
-    if not isinstance(found, Task):
+    loaded = find("task", name, TASKS, "TASK")
+    if not isinstance(loaded, Task):
         remedy = "export an instance of disent_core.evaluation.Task"
-        raise ConfigError(f"task {name!r}: this is no task but a {type(found).__name__}; {remedy}")
-    if is_import(name) and found.name in TASKS and found is not task(found.name):
-        raise ConfigError(f"task {name!r}: its name {found.name!r} is that of a task of disent; rename it")
-    return found
+        raise ConfigError(f"task {name!r}: this is no task but a {type(loaded).__name__}; {remedy}")
+    if is_import(name) and loaded.name in TASKS and loaded is not task(loaded.name):
+        raise ConfigError(f"task {name!r}: its name {loaded.name!r} is that of a task of disent; rename it")
+    return loaded

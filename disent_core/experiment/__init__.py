@@ -1,5 +1,5 @@
-"""A configuration and its folder of results: one module a stage opens the inputs, does the work and says what it made.
+"""Run the stages of an experiment: each module opens the inputs of a stage, does the work and reports what it made.
 
-Nothing here knows what runs the stages. `disent_assets` makes Dagster's assets of these functions, and `disent` asks
-their results from Python.
+The modules do not depend on an orchestrator. `disent_assets` makes Dagster assets of these functions, and `disent`
+reads their results from Python.
 """

@@ -1,4 +1,4 @@
-"""Stage `corpora`: files as published -> `utterances` and `sentence_pairs`."""
+"""Stage `corpora`: read published files into the tables `utterances` and `sentence_pairs`."""
 
 from collections.abc import Sequence
 from hashlib import sha256
@@ -23,30 +23,30 @@ CODE_VERSION = "1"
 
 UNIQUE_UTTERANCES = Check("ids_are_unique", "No utterance id occurs twice in a corpus and language.", True)
 TAGGED_TOKENS = Check("tags_match_tokens", "Every token has one slot tag.", True)
-ALL_SPLITS = Check("every_split_has_rows", "Train, dev and test are all there.", False)
-UNIQUE_PAIRS = Check("ids_are_unique", "No id of a pair occurs twice in a corpus.", True)
-SPLITS_APART = Check("no_sentence_is_in_two_splits", "No sentence of training is in dev or test too.", False)
+ALL_SPLITS = Check("every_split_has_rows", "Each of train, dev and test has rows.", False)
+UNIQUE_PAIRS = Check("ids_are_unique", "No pair id occurs twice in a corpus.", True)
+SPLITS_APART = Check("no_sentence_is_in_two_splits", "No training sentence is also in dev or test.", False)
 
 
 # --- downloads --------------------------------------------------------------------------------------------
 
 
 def remote_corpora(config: Config) -> list[CorpusConfig]:
-    """Corpora that the configuration names by URL."""
+    """Corpora that the configuration gives by URL."""
     return [corpus for corpus in config.corpora if corpus.url]
 
 
 def download(workspace: Workspace) -> dict[str, int]:
-    """Fetch the archives that are named by URL and are not on disk yet; bytes by corpus.
+    """Download the archives that are given by URL and are not on disk yet; return their bytes by corpus.
 
     Raises:
-        CorpusError: if an archive can't be fetched, or is not the one that the configuration names.
+        CorpusError: if a download fails, or its size or hash is not that of the configuration.
     """
     sizes = {}
     for corpus in remote_corpora(workspace.config):
-        assert corpus.url is not None  # that is what makes it remote
+        assert corpus.url is not None  # remote corpora have a URL
         path = workspace.corpus_path(corpus.name)
-        if corpus.path is None or not path.exists():  # a file that the user has put at `path` is used as it is
+        if corpus.path is None or not path.exists():  # a file that the user has put at `path` is not replaced
             fetch(corpus.url, path, sha256=corpus.sha256, size=corpus.size)
         sizes[corpus.name] = path.stat().st_size
     return sizes
@@ -56,7 +56,7 @@ def download(workspace: Workspace) -> dict[str, int]:
 
 
 def utterances_version(config: Config) -> str:
-    """Fingerprint of the code and settings that make `utterances`."""
+    """Fingerprint of the code and settings that determine `utterances`."""
     corpora = [
         (corpus.name, corpus.format, config.locales[corpus.name]) for corpus in config.corpora if not corpus.is_of_pairs
     ]
@@ -64,7 +64,7 @@ def utterances_version(config: Config) -> str:
 
 
 def refresh_utterances(workspace: Workspace, language: str) -> StepResult:
-    """Make `utterances` of a language: one file a corpus.
+    """Make `utterances` of a language: one file per corpus.
 
     Raises:
         CorpusError: if a corpus can't be read.
@@ -90,7 +90,7 @@ def _refresh(workspace: Workspace, corpus: CorpusConfig, language: str) -> Refre
 
 
 def _selection(corpus: CorpusConfig) -> tuple[object, ...]:
-    """The part of a corpus that the configuration selects; empty where that is everything as published."""
+    """Settings that select a part of a corpus; empty if all rows and the published splits are used."""
     return (corpus.limit, corpus.shares) if corpus.limit or corpus.shares else ()
 
 
@@ -105,11 +105,11 @@ def _check_utterances(paths: Sequence[Path]) -> list[CheckResult]:
     rows = pa.concat_tables([read_table(path, SCHEMAS["utterances"], names) for path in paths])
     repeated = len(rows) - len(rows.group_by(["corpus", "utterance_id"]).aggregate([]))
     lengths = (pc.list_value_length(rows[name]) for name in ("tokens", "slot_tags"))
-    odd = pc.sum(pc.not_equal(*lengths)).as_py() or 0
+    mistagged = pc.sum(pc.not_equal(*lengths)).as_py() or 0
     missing = sorted({"train", "dev", "test"} - set(rows["split"].unique().to_pylist()))
     return [
         UNIQUE_UTTERANCES.result(repeated == 0, repeated=repeated),
-        TAGGED_TOKENS.result(odd == 0, rows=odd),
+        TAGGED_TOKENS.result(mistagged == 0, rows=mistagged),
         ALL_SPLITS.result(not missing, missing=missing),
     ]
 
@@ -118,13 +118,13 @@ def _check_utterances(paths: Sequence[Path]) -> list[CheckResult]:
 
 
 def sentence_pairs_version(config: Config) -> str:
-    """Fingerprint of the code and settings that make `sentence_pairs`."""
+    """Fingerprint of the code and settings that determine `sentence_pairs`."""
     corpora = [(corpus.name, corpus.format, *_selection(corpus)) for corpus in config.corpora if corpus.is_of_pairs]
     return fingerprint(CODE_VERSION, corpora)
 
 
 def refresh_sentence_pairs(workspace: Workspace, pair: str) -> StepResult:
-    """Make `sentence_pairs` of a language pair: one file a corpus.
+    """Make `sentence_pairs` of a language pair: one file per corpus.
 
     Raises:
         CorpusError: if a corpus can't be read.
@@ -157,7 +157,7 @@ def _check_pairs(paths: Sequence[Path]) -> list[CheckResult]:
 
 
 def _in_two_splits(rows: pl.DataFrame, side: str) -> int:
-    """Sentences of training that another split of the same corpus has."""
+    """Number of training sentences that another split of the same corpus has."""
     is_train = pl.col("split") == "train"
     counts = rows.group_by("corpus", side).agg(is_shared=is_train.any() & ~is_train.all())
     return int(counts["is_shared"].sum())
@@ -167,32 +167,32 @@ def _in_two_splits(rows: pl.DataFrame, side: str) -> int:
 
 
 def content_hash(workspace: Workspace, corpus: CorpusConfig, language: str) -> str:
-    """Hash of the lines that a language of a corpus is read from.
+    """Hash of the lines from which a language of a corpus is read.
 
     Raises:
-        CorpusError: if they can't be read.
+        CorpusError: if the lines can't be read.
     """
     locale = workspace.config.locales[corpus.name][language]
     return reader(corpus.format).content_hash(workspace.corpus_path(corpus.name), locale)
 
 
 def pair_hash(workspace: Workspace, corpus: CorpusConfig, pair: str) -> str:
-    """Hash of the lines that a pair of a corpus is read from.
+    """Hash of the lines from which a pair of a corpus is read.
 
     Raises:
-        CorpusError: if they can't be read.
+        CorpusError: if the lines can't be read.
     """
     return pair_reader(corpus.format).content_hash(workspace.corpus_path(corpus.name), pair)
 
 
 def word_list_hash(workspace: Workspace, pair: str) -> str | None:
-    """Hash of the word list of a pair, None where there is none."""
+    """Hash of the word list of a pair; None if it has none."""
     path = word_list(workspace, pair)
     return None if path is None else sha256(path.read_bytes()).hexdigest()
 
 
 def word_list(workspace: Workspace, pair: str) -> Path | None:
-    """The word list with which sentences of a pair are code-switched, None where there is none."""
+    """Path of the word list that code-switches the sentences of a pair; None if it has none."""
     folder = workspace.config.targets.code_switching.dictionaries
     left, right = split_codes(pair)
     if folder is None or (left == "en") == (right == "en"):

@@ -1,4 +1,4 @@
-"""Stage `embeddings`: every distinct text of a language x a frozen encoder -> vectors and token states."""
+"""Stage `embeddings`: encode every distinct text of a language with a frozen encoder to vectors and token states."""
 
 import json
 from collections.abc import Iterator
@@ -36,55 +36,55 @@ from disent_core.training.needs import Need, TextPlan, texts_to_encode
 CODE_VERSION = "1"
 SOURCES = (UTTERANCES, MASKED, TEMPLATES, TRAINING_TEMPLATES)
 """Tables of a language whose texts are encoded."""
-ALL_ENCODED = Check("every_text_is_encoded", "Every text that a later stage reads is there.", True)
+ALL_ENCODED = Check("every_text_is_encoded", "Every text that a later stage reads is encoded.", True)
 
 
 def version(config: Config, encoder: str) -> str:
-    """Fingerprint of the code and settings that make the embeddings of an encoder."""
+    """Fingerprint of the code and settings that determine the embeddings of an encoder."""
     return fingerprint(CODE_VERSION, config.encoders[encoder], sorted(config.needs(encoder)))
 
 
 def lazy_encoder(workspace: Workspace, name: str) -> LazyEncoder:
-    """The encoder of that name, not loaded yet."""
+    """Return the encoder of that name; its model is not loaded yet."""
     device = workspace.config.experiment.device
     return LazyEncoder(workspace.config.encoders[name], workspace.pretrained(name), device)
 
 
 def store(workspace: Workspace, encoder: str, language: str) -> EmbeddingStore:
-    """Where the embeddings of one encoder and language lie.
+    """Return the store of the embeddings of one encoder and language.
 
     Raises:
-        EncoderError: if the model of the encoder, or its vectors, are not there.
+        EncoderError: if the model of the encoder, or its vectors, do not exist.
     """
-    fingerprint_of_model = lazy_encoder(workspace, encoder).fingerprint
-    return EmbeddingStore(workspace.home, encoder=encoder, fingerprint=fingerprint_of_model, language=language)
+    model_fingerprint = lazy_encoder(workspace, encoder).fingerprint
+    return EmbeddingStore(workspace.home, encoder=encoder, fingerprint=model_fingerprint, language=language)
 
 
 def open_embeddings(
     workspace: Workspace, encoder: str, language: str, needs: frozenset[Need]
 ) -> tuple[VectorTable, StateTable | None]:
-    """Memory-mapped vectors, and token states where they are needed.
+    """Open memory-mapped vectors, and token states if they are needed.
 
     Raises:
         TableError: if no text of the language has been encoded.
     """
-    place = store(workspace, encoder, language)
-    return place.open_vectors(), place.open_states() if Need.TOKEN_STATES in needs else None
+    embedding_store = store(workspace, encoder, language)
+    return embedding_store.open_vectors(), embedding_store.open_states() if Need.TOKEN_STATES in needs else None
 
 
 # --- pretraining ------------------------------------------------------------------------------------------
 
 
 def pretraining_version(config: Config, encoder: str) -> str:
-    """Fingerprint of the code and settings that pretrain an encoder."""
+    """Fingerprint of the code and settings that determine a pretrained encoder."""
     return fingerprint(CODE_VERSION, config.encoders[encoder])
 
 
 def pretrain(workspace: Workspace, name: str) -> StepResult:
-    """Pretrain an encoder on the training texts of all corpora, unless it is there already.
+    """Pretrain an encoder on the training texts of all corpora, unless it exists already.
 
     Raises:
-        TableError: if a table of the corpora is not there.
+        TableError: if a table of the corpora does not exist.
     """
     lazy = lazy_encoder(workspace, name)
     report = lazy.pretrain(lambda: _training_texts(workspace), lambda: _training_pairs(workspace))
@@ -128,7 +128,7 @@ _TEXTS = {UTTERANCES: ["utterance_id", "text"], SENTENCE_PAIRS: ["source", "targ
 
 
 def _training_rows(workspace: Workspace, table: Key, corpus: str, part: str) -> pl.DataFrame:
-    """The texts of a table's rows that are for training."""
+    """Texts of the training rows of a table."""
     rows = read_table(workspace.table(*table, corpus, part), SCHEMAS[table[1]], [*_TEXTS[table], "split"])
     return pl.DataFrame(rows).filter(pl.col("split") == "train").select(_TEXTS[table])
 
@@ -137,33 +137,36 @@ def _training_rows(workspace: Workspace, table: Key, corpus: str, part: str) -> 
 
 
 def tables_of(config: Config, encoder: str) -> list[str]:
-    """What the encoder gives: sentence vectors, and token states where a method needs them."""
+    """Tables of the encoder: sentence vectors, and token states if a method needs them."""
     return [VECTORS, STATES] if Need.TOKEN_STATES in config.needs(encoder) else [VECTORS]
 
 
 def encode(workspace: Workspace, name: str, language: str) -> dict[str, StepResult]:
-    """Encode every text of a language that is not stored yet; a result for each of `tables_of`.
+    """Encode every text of a language that is not stored yet; return a result for each of `tables_of`.
 
     Raises:
-        TableError: if a table that texts come from is not there.
+        TableError: if a table that texts come from does not exist.
         EncoderError: if the encoder can't be loaded, or a text can't be encoded.
     """
     plan, lazy = text_plan(workspace, name, language), lazy_encoder(workspace, name)
-    place = store(workspace, name, language)
-    place.quarantine_damaged()
-    figures = _encode(lazy, language, place, plan)
+    embedding_store = store(workspace, name, language)
+    embedding_store.quarantine_damaged()
+    figures = _encode(lazy, language, embedding_store, plan)
     results = {
-        table: _result(place, table, plan, lazy.fingerprint, figures) for table in tables_of(workspace.config, name)
+        table: _result(embedding_store, table, plan, lazy.fingerprint, figures)
+        for table in tables_of(workspace.config, name)
     }
     summary = f"{name}, {language}: {figures['encoded']} texts encoded"
     return results | {VECTORS: replace(results[VECTORS], summary=summary)}
 
 
-def _encode(lazy: LazyEncoder, language: str, place: EmbeddingStore, plan: TextPlan) -> dict[str, Any]:
-    """Encode what is missing; the model is loaded only if something is."""
-    if not place.missing(plan.texts, states=False) and not place.missing(plan.state_keys, states=True):
+def _encode(lazy: LazyEncoder, language: str, embedding_store: EmbeddingStore, plan: TextPlan) -> dict[str, Any]:
+    """Encode missing texts; the model is loaded only if there are any."""
+    if not embedding_store.missing(plan.texts, states=False) and not embedding_store.missing(
+        plan.state_keys, states=True
+    ):
         return {"encoded": 0, "reused": len(plan.texts)}
-    report = place.encode_missing(lazy.load(language), plan.texts, state_keys=plan.state_keys)
+    report = embedding_store.encode_missing(lazy.load(language), plan.texts, state_keys=plan.state_keys)
     return {
         "encoded": report.encoded,
         "reused": report.reused,
@@ -173,10 +176,12 @@ def _encode(lazy: LazyEncoder, language: str, place: EmbeddingStore, plan: TextP
     }
 
 
-def _result(place: EmbeddingStore, table: str, plan: TextPlan, encoder: str, figures: dict[str, Any]) -> StepResult:
+def _result(
+    embedding_store: EmbeddingStore, table: str, plan: TextPlan, encoder: str, figures: dict[str, Any]
+) -> StepResult:
     is_states = table == STATES
     wanted = plan.state_keys if is_states else plan.texts
-    missing = place.missing(wanted, states=is_states)
+    missing = embedding_store.missing(wanted, states=is_states)
     return StepResult(
         rows=len(wanted),
         content=fingerprint(fingerprint(encoder, sorted(wanted))),
@@ -190,7 +195,7 @@ def _result(place: EmbeddingStore, table: str, plan: TextPlan, encoder: str, fig
 
 
 def text_plan(workspace: Workspace, encoder: str, language: str) -> TextPlan:
-    """Texts of the language that the encoder's methods and tasks read."""
+    """Texts of the language that the methods and tasks of the encoder read."""
     config = workspace.config
     utterances, masked, templates, training_templates = (
         [
@@ -199,17 +204,17 @@ def text_plan(workspace: Workspace, encoder: str, language: str) -> TextPlan:
         ]
         for key in SOURCES
     )
-    others = list(_texts_of_pairs(workspace, language))
-    return texts_to_encode(utterances, masked, templates, training_templates, config.needs(encoder), others)
+    texts_of_pairs = list(_texts_of_pairs(workspace, language))
+    return texts_to_encode(utterances, masked, templates, training_templates, config.needs(encoder), texts_of_pairs)
 
 
 def _texts_of_pairs(workspace: Workspace, language: str) -> Iterator[tuple[pa.ChunkedArray, pa.ChunkedArray]]:
-    """Keys and texts of the language in every sentence pair and code-switched sentence.
+    """Keys and texts of the language in all sentence pairs and code-switched sentences.
 
-    The training split of a corpus that no head trains on is left out: nothing reads it.
+    The training split of a corpus that no head trains on is left out, because nothing reads it.
     """
     config = workspace.config
-    for corpus in (each for each in config.corpora if each.is_of_pairs):
+    for corpus in (corpus for corpus in config.corpora if corpus.is_of_pairs):
         for pair in config.sentence_pairs[corpus.name]:
             if language not in pair:
                 continue
@@ -235,13 +240,13 @@ def texts_of(workspace: Workspace, encoder: str, *, only_missing: bool) -> pa.Ta
     """Distinct texts that an encoder has to embed: `text_key`, `language`, `text`.
 
     Args:
-        workspace: its tables up to the targets must be there.
+        workspace: its tables up to the targets must exist.
         encoder: name of the encoder.
         only_missing: leave out texts that the files of imported vectors have.
 
     Raises:
-        ValueError: if there is no such encoder, or `only_missing` is asked of one that is no imported vectors.
-        TableError: if a table is not there yet.
+        ValueError: if there is no such encoder, or with `only_missing` an encoder without imported vectors.
+        TableError: if a table does not exist yet.
     """
     if encoder not in workspace.config.encoders:
         raise ValueError(f"unknown encoder {encoder!r}; choose one of {', '.join(workspace.config.encoders)}")
@@ -251,15 +256,15 @@ def texts_of(workspace: Workspace, encoder: str, *, only_missing: bool) -> pa.Ta
     rows: list[tuple[str, str, str]] = []
     for language in workspace.config.languages:
         _check_made(workspace, language)
-        known = known_keys(settings, language) if isinstance(settings, VectorsConfig) and only_missing else ()
+        imported = known_keys(settings, language) if isinstance(settings, VectorsConfig) and only_missing else ()
         plan = text_plan(workspace, encoder, language)
-        rows += [(key, language, text) for key, text in plan.texts.items() if key not in known]
+        rows += [(key, language, text) for key, text in plan.texts.items() if key not in imported]
     columns = zip(*rows, strict=True) if rows else ((), (), ())
     return pa.table([pa.array(column, pa.string()) for column in columns], names=["text_key", "language", "text"])
 
 
 def _check_made(workspace: Workspace, language: str) -> None:
-    """The tables that texts come from are there."""
+    """Raise TableError if a table that texts come from does not exist."""
     config = workspace.config
     paths = [
         workspace.table(*key, corpus.name, language)
@@ -279,10 +284,10 @@ def _check_made(workspace: Workspace, language: str) -> None:
 
 
 def write_texts(texts: pa.Table, path: Path) -> None:
-    """Write them as Parquet or, if the file is named so, as JSON lines.
+    """Write texts as Parquet (`.parquet`) or as JSON lines (`.jsonl`).
 
     Raises:
-        ValueError: if it is named otherwise.
+        ValueError: if the file name ends otherwise.
     """
     if path.suffix not in (".parquet", ".jsonl"):
         raise ValueError(f"{path} must end in .parquet or .jsonl")

@@ -1,5 +1,7 @@
-"""Stage `evaluation`: methods x tasks -> metric rows, rankings and outcomes, one file for each method, encoder and
-training set; then every two methods of an encoder are compared."""
+"""Stage `evaluation`: measure methods on tasks and compare every two methods of an encoder.
+
+Metric rows, rankings and outcomes have one file for each method, encoder and training set.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +32,7 @@ from disent_core.training.data import text_features
 
 CODE_VERSION = "1"
 TABLES = ("outcomes", "rankings", "metrics")
-"""What a method's step writes; the metrics last: while they are old the step is not done."""
+"""Tables that the step of a method writes. Metrics come last: while they are old, the step is not done."""
 IN_INTERVAL = Check("values_lie_in_their_interval", "ci_low <= value <= ci_high.", True)
 
 
@@ -40,17 +42,17 @@ def tasks_of(config: Config) -> list[Task]:
 
 
 def task_names(config: Config) -> tuple[str, ...]:
-    """Names of all tasks, in the order in which they are shown: the library's, then those from outside it."""
-    return tuple(dict.fromkeys((*TASKS, *(each.name for each in tasks_of(config)))))
+    """Names of all tasks in display order: those of the library, then the others."""
+    return tuple(dict.fromkeys((*TASKS, *(configured.name for configured in tasks_of(config)))))
 
 
 def version(config: Config) -> str:
-    """Fingerprint of the code and settings that measure a method."""
+    """Fingerprint of the code and settings that determine the measurement of a method."""
     return fingerprint(*_measure_version(config))
 
 
 def _measure_version(config: Config) -> tuple[object, ...]:
-    return CODE_VERSION, config.evaluation, [each.code_version for each in tasks_of(config)]
+    return CODE_VERSION, config.evaluation, [configured.code_version for configured in tasks_of(config)]
 
 
 # --- measuring --------------------------------------------------------------------------------------------
@@ -58,7 +60,7 @@ def _measure_version(config: Config) -> tuple[object, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredMethod(StepResult):
-    """A method on disk that is measured; `metrics` are rows of that table, `metrics_content` their fingerprint."""
+    """The result of measuring a method: rows of `metrics`, and their fingerprint `metrics_content`."""
 
     metrics: pa.Table
     metrics_content: str
@@ -68,19 +70,19 @@ def refresh_metrics(workspace: Workspace, encoder: str, method: MethodConfig, tr
     """Measure a method on everything that belongs to a training set (see `scopes`), unless that is up to date.
 
     Args:
-        workspace: its tables up to the head must be there.
+        workspace: its tables up to the head must exist.
         encoder: name of the encoder.
         method: the method with its settings.
         training_set: what it was trained on.
 
     Raises:
-        TableError: if the head, or a table that a task reads, is not there.
+        TableError: if the head, or a table that a task reads, does not exist.
         EncoderError: if an embedding is not finite.
     """
     paths = {name: workspace.table("evaluation", name, encoder, method.name, training_set) for name in TABLES}
     inputs = metrics_inputs(workspace, encoder, method, training_set)
     measured = cache(lambda: measure(workspace, encoder, method, training_set, inputs))
-    with locked(paths["metrics"].with_suffix("")):  # all three: one measurement gives them
+    with locked(paths["metrics"].with_suffix("")):  # one lock for all three: one measurement makes them
         refreshed = {
             name: refresh_table(
                 paths[name], SCHEMAS[name], inputs=inputs, make=partial(lambda name: getattr(measured(), name), name)
@@ -97,10 +99,10 @@ def refresh_metrics(workspace: Workspace, encoder: str, method: MethodConfig, tr
 
 
 def metrics_inputs(workspace: Workspace, encoder: str, method: MethodConfig, training_set: str) -> str:
-    """Fingerprint of everything that a method's metrics depend on, from the files that there are now.
+    """Fingerprint of everything that the metrics of a method depend on, from the current files.
 
     Raises:
-        TableError: if the head, or a table that a task reads, is not there.
+        TableError: if the head, or a table that a task reads, does not exist.
     """
     config = workspace.config
     return fingerprint(
@@ -124,7 +126,7 @@ def _content_of_method(workspace: Workspace, encoder: str, method: MethodConfig,
 
 
 def _headline(metrics: pa.Table) -> dict[str, float]:
-    """The means over seeds, under keys that stay the same from run to run, so that the UI plots them."""
+    """Means over seeds, under keys that are the same in every run, so that the UI can plot them."""
     return {
         f"{row['task']}/{row['evaluated_on']}/{row['embedding']}/{row['metric']}": row["value"]
         for row in metrics.to_pylist()
@@ -136,12 +138,12 @@ def _check_intervals(metrics: pa.Table) -> CheckResult:
     inside = pc.and_kleene(
         pc.less_equal(metrics["ci_low"], metrics["value"]), pc.less_equal(metrics["value"], metrics["ci_high"])
     )
-    odd = len(metrics) - (pc.sum(pc.fill_null(inside, True)).as_py() or 0)
-    return IN_INTERVAL.result(odd == 0, rows=odd)
+    outside = len(metrics) - (pc.sum(pc.fill_null(inside, True)).as_py() or 0)
+    return IN_INTERVAL.result(outside == 0, rows=outside)
 
 
 def measure(workspace: Workspace, encoder: str, method: MethodConfig, training_set: str, inputs: str) -> Evaluated:
-    """Metrics, rankings and outcomes of one method on one training set; `inputs` is written into every row."""
+    """Measure one method with one training set; `inputs` becomes the fingerprint in every row."""
     config = workspace.config
     trained = load_head(workspace, encoder, method, training_set, resolve_device(config.experiment.device))
     return evaluate(
@@ -159,11 +161,11 @@ def measure(workspace: Workspace, encoder: str, method: MethodConfig, training_s
 
 
 class Embedder:
-    """Embeds stored texts with one method; gives nothing of a language that the method can't embed."""
+    """Embeds stored texts with one method; returns nothing for a language that the method can't embed."""
 
     def __init__(self, workspace: Workspace, encoder: str, method: MethodConfig, trained: TrainedMethod) -> None:
         self.trained = trained
-        # Once a language: files are checked whole when they are opened, and a step asks hundreds of times.
+        # Cached by language: opening a file verifies all of it, and a step asks hundreds of times.
         self.tables = cache(lambda language: open_embeddings(workspace, encoder, language, method.needs))
 
     def __call__(self, texts: Texts, seed: int | None) -> Mapping[str, np.ndarray]:
@@ -174,7 +176,7 @@ class Embedder:
 
 
 def _labeller(workspace: Workspace, method: MethodConfig, trained: TrainedLabeller) -> Label:
-    """Tags sentences of the languages and corpora that it was trained on: another corpus has tags of its own."""
+    """Return a labeller for the languages and corpora of its training: other corpora have other tags."""
 
     def label(problem: LabelProblem, seed: int | None) -> list[list[str]] | None:
         language = problem.evaluated_on
@@ -192,23 +194,23 @@ def _labeller(workspace: Workspace, method: MethodConfig, trained: TrainedLabell
 def problems(
     workspace: Workspace, tasks: Sequence[Task], training_set: str, method: MethodConfig
 ) -> list[Problem | LabelProblem]:
-    """Everything that the tasks measure with a training set of a method: see `scopes`."""
+    """Return all problems of the tasks for a method with a training set (see `scopes`)."""
     config, all_problems = workspace.config, []
     for scope in scopes(config, method, training_set):
-        for each in tasks:
-            if scope.has(each):
+        for configured in tasks:
+            if scope.has(configured):
                 tables = {
                     (table, part): read_table(
                         workspace.table(READABLE[table], table, scope.corpus, part), SCHEMAS[table]
                     )
-                    for table, part in made(config, scope.partitions([each]))
+                    for table, part in made(config, scope.partitions([configured]))
                 }
-                all_problems += each.problems(scope.inputs(tables), config.evaluation)
+                all_problems += configured.problems(scope.inputs(tables), config.evaluation)
     return all_problems
 
 
 def made(config: Config, parts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Those of the tables that the configuration makes: without word lists nothing is code-switched."""
+    """Keep the tables that the configuration makes: without word lists nothing is code-switched."""
     has_words = config.targets.code_switching.dictionaries is not None
     return [part for part in parts if has_words or part[0] != "code_switched_pairs"]
 
@@ -229,14 +231,14 @@ def _sources(workspace: Workspace, training_set: str, method: MethodConfig) -> l
 
 
 def comparisons_version(config: Config) -> str:
-    """Fingerprint of the code and settings that compare methods."""
+    """Fingerprint of the code and settings that determine comparisons."""
     return fingerprint(
         COMPARISONS_VERSION, _ranked(config), config.evaluation.bootstrap_samples, config.evaluation.bootstrap_seed
     )
 
 
 def _ranked(config: Config) -> dict[str, tuple[str, ...]]:
-    return {each.name: each.ranked for each in tasks_of(config)}
+    return {configured.name: configured.ranked for configured in tasks_of(config)}
 
 
 def refresh_comparisons(workspace: Workspace, encoder: str) -> StepResult:

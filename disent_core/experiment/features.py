@@ -1,4 +1,4 @@
-"""Texts -> what a frozen encoder gives for each: stored by the run, or encoded now."""
+"""Look up or compute the features that a frozen encoder gives for texts."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -19,25 +19,25 @@ from disent_core.training.needs import Need
 
 
 class TextEncoder:
-    """One encoder of a run, asked for any texts.
+    """Encodes any texts with one encoder of a run.
 
-    A text that the run has encoded is looked up. Any other is encoded now, and is not kept. The model is loaded with
-    the first such text.
+    A text that the run has encoded is looked up. Any other text is encoded on demand and not stored. The model is
+    loaded with the first such text.
 
     Args:
-        workspace: where the run has its embeddings.
+        workspace: of the run.
         encoder: name of the encoder.
-        needs: whether token states are wanted too.
+        needs: what the method needs; token states are returned if it needs them.
     """
 
     def __init__(self, workspace: Workspace, encoder: str, needs: frozenset[Need]) -> None:
         self._workspace, self._name, self._states = workspace, encoder, Need.TOKEN_STATES in needs
-        # Once each: files are checked whole when they are opened, and a model takes seconds to load.
+        # Cached: opening a file verifies all of it, and a model takes seconds to load.
         self._stored = cache(self._open)
         self._encoder = cache(self._load)
 
     def features(self, texts: Sequence[str], language: str) -> TextFeatures:
-        """What the encoder gives for each text, in order; texts may repeat.
+        """Return the features of each text, in order; texts may repeat.
 
         Args:
             texts: at least one.
@@ -48,9 +48,9 @@ class TextEncoder:
             TableError: if a stored embedding is damaged.
         """
         keys = np.asarray(text_keys(texts))
-        known, tables = self._stored(language)
-        is_stored = np.asarray([key in known for key in keys])
-        parts = [(tables, is_stored)] if tables is not None and is_stored.any() else []
+        stored_keys, stored_tables = self._stored(language)
+        is_stored = np.asarray([key in stored_keys for key in keys])
+        parts = [(stored_tables, is_stored)] if stored_tables is not None and is_stored.any() else []
         if not is_stored.all():
             missing = {str(key): text for key, text, stored in zip(keys, texts, is_stored, strict=True) if not stored}
             parts.append((encoded_tables(self._encoder_of(language), missing, states=self._states), ~is_stored))
@@ -58,23 +58,23 @@ class TextEncoder:
         states = [part[1] for part, _ in parts if part[1] is not None]
         return TextFeatures(
             vector_bank(vectors),
-            _rows(vectors, [where for _, where in parts], keys),
+            _rows(vectors, [has for _, has in parts], keys),
             state_bank(states) if self._states else None,
-            _rows(states, [where for _, where in parts], keys) if self._states else None,
+            _rows(states, [has for _, has in parts], keys) if self._states else None,
             language,
             list(texts),
         )
 
     def _open(self, language: str) -> tuple[frozenset[str], tuple[VectorTable, StateTable | None] | None]:
-        """Keys of the texts of which everything is stored, and the tables; None where nothing is."""
-        place = store(self._workspace, self._name, language)
-        keys = _keys(place, states=self._states)
+        """Keys of the texts whose features are all stored, and the tables that have them; None if there are none."""
+        embedding_store = store(self._workspace, self._name, language)
+        keys = _keys(embedding_store, states=self._states)
         if not keys:
             return keys, None
-        return keys, (place.open_vectors(), place.open_states() if self._states else None)
+        return keys, (embedding_store.open_vectors(), embedding_store.open_states() if self._states else None)
 
     def _encoder_of(self, language: str) -> Encoder:
-        """A model is the same for all languages; imported vectors have files of each."""
+        """The encoder of a language: a model serves all languages, imported vectors have files for each."""
         is_imported = isinstance(self._workspace.config.encoders[self._name], VectorsConfig)
         return self._encoder(language if is_imported else "")
 
@@ -82,17 +82,17 @@ class TextEncoder:
         return lazy_encoder(self._workspace, self._name).load(language)
 
 
-def _keys(place: EmbeddingStore, *, states: bool) -> frozenset[str]:
-    keys = place.keys(VECTORS)
-    return frozenset(keys & place.keys(STATES) if states else keys)
+def _keys(embedding_store: EmbeddingStore, *, states: bool) -> frozenset[str]:
+    keys = embedding_store.keys(VECTORS)
+    return frozenset(keys & embedding_store.keys(STATES) if states else keys)
 
 
 def _rows(
-    tables: Sequence[VectorTable] | Sequence[StateTable], where: Sequence[np.ndarray], keys: np.ndarray
+    tables: Sequence[VectorTable] | Sequence[StateTable], has_key: Sequence[np.ndarray], keys: np.ndarray
 ) -> torch.Tensor:
-    """Row of each key in the tables, one after the other; `where` says which keys a table has."""
+    """Row of each key in the concatenated tables; `has_key` says, for each table, which keys it has."""
     rows, start = np.empty(len(keys), dtype=np.int64), 0
-    for table, has in zip(tables, where, strict=True):
-        rows[has] = start + table.rows(keys[has].tolist())
+    for table, is_in_table in zip(tables, has_key, strict=True):
+        rows[is_in_table] = start + table.rows(keys[is_in_table].tolist())
         start += len(table.keys)
     return torch.from_numpy(rows)

@@ -1,4 +1,4 @@
-"""Stage `heads`: aligned pairs x embeddings x method -> weights of every seed, with their training curve."""
+"""Stage `heads`: train a method on aligned pairs and embeddings to weights of every seed and a training curve."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ from disent_core.training.data import SIDES, TrainingData, text_features
 from disent_core.training.needs import Need, training_fingerprint
 
 TABLES: dict[Need, Key] = {Need.TEMPLATE_PAIRS: TRAINING_TEMPLATES, Need.UTTERANCES: UTTERANCES}
-"""What some methods read of every language that has utterances."""
+"""Tables of a language that only some methods read, by need."""
 CONVERGED = Check("training_has_converged", "No seed's best epoch is its last one: training was not cut short.", False)
 SHOWN_TEXTS = 400
 """Texts of each language in the pictures of embeddings."""
@@ -40,7 +40,7 @@ SHOWN_EMBEDDINGS = ("sentence", "meaning", "language")
 
 
 def version(method: MethodConfig) -> str:
-    """Of the code and the settings of a method."""
+    """Version of the code and settings of a method."""
     return f"{method.method.code_version}-{settings_fingerprint(method.settings)[:8]}"
 
 
@@ -53,7 +53,7 @@ class TrainedHead(StepResult):
 
     Attributes:
         run: what was trained.
-        curve: its losses: rows of `training_curve`.
+        curve: rows of `training_curve`, its losses.
         fingerprint: of its weights.
     """
 
@@ -63,17 +63,17 @@ class TrainedHead(StepResult):
 
 
 def train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: str) -> TrainedHead:
-    """Train one head for every seed, unless it is there already.
+    """Train one head for every seed, unless an up-to-date one is on disk.
 
     Args:
-        workspace: its tables up to the embeddings must be there.
+        workspace: its tables up to the embeddings must exist.
         encoder: name of the encoder.
         method: the method with its settings.
         trained_on: training set: a language pair, a mixture of several, or one language.
 
     Raises:
-        TableError: if a table that it trains on is not there.
-        TrainingError: if training can't start or diverges; it names the head.
+        TableError: if a table that it trains on does not exist.
+        TrainingError: if training can't start or diverges; the message names the head.
     """
     try:
         run, report = _train(workspace, encoder, method, trained_on)
@@ -131,10 +131,10 @@ def _train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on:
 
 
 def head_run(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: str) -> HeadRun:
-    """What a head is trained with, but for its texts, whose fingerprint is left empty.
+    """Identity of a head without the fingerprint of its texts, which is left empty.
 
     Raises:
-        EncoderError: if the model of the encoder, or its vectors, are not there.
+        EncoderError: if the model of the encoder, or its vectors, do not exist.
     """
     return HeadRun(
         name=method.name,
@@ -150,14 +150,16 @@ def head_run(workspace: Workspace, encoder: str, method: MethodConfig, trained_o
 
 def _cut_short(method: MethodConfig, curve: pa.Table, best: Sequence[Mapping[str, Any]]) -> list[int]:
     """Seeds of a method that may stop early whose best epoch is the last one."""
-    best_epochs = {row["seed"]: row["epoch"] for row in best}  # in the order of epochs: the last one counts
+    best_epochs = {
+        row["seed"]: row["epoch"] for row in best
+    }  # rows are ordered by epoch, so that the last best epoch stays
     last_epochs = dict(zip(curve["seed"].to_pylist(), curve["epoch"].to_pylist(), strict=True))
     may_stop_early = method.method.may_stop_early(method.settings)
     return [seed for seed, epoch in best_epochs.items() if may_stop_early and epoch == last_epochs[seed]]
 
 
 def _final(best: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Mean over seeds of each dev term at the epoch that was kept: the last of a seed's best ones."""
+    """Mean over seeds of each dev term at the epoch that was kept, which is the last best one of a seed."""
     by_term: dict[str, dict[int, float]] = {}
     for row in best:
         by_term.setdefault(row["term"], {})[row["seed"]] = row["value"]
@@ -168,7 +170,7 @@ def _final(best: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def head_files(workspace: Workspace, run: HeadRun) -> HeadFiles:
-    """Where a head's files lie."""
+    """Paths of the files of a head."""
     place = (run.encoder, run.name, run.trained_on)
     return HeadFiles(
         weights=workspace.head(*place), curve=workspace.training_curve(*place), checkpoint=workspace.checkpoint(*place)
@@ -178,7 +180,7 @@ def head_files(workspace: Workspace, run: HeadRun) -> HeadFiles:
 def load_head(
     workspace: Workspace, encoder: str, method: MethodConfig, training_set: str, device: str
 ) -> TrainedMethod | TrainedLabeller:
-    """A head, ready to embed; an untrained method needs no files.
+    """Load a head, ready to embed or tag; an untrained method needs no files.
 
     Args:
         workspace: where the head was trained.
@@ -192,11 +194,11 @@ def load_head(
 
 
 def require_trained(workspace: Workspace, run: HeadRun) -> None:
-    """That the head is on disk, and was trained as `run` says; which texts it was trained on is not asked.
+    """Check that the head is on disk and was trained as `run` says; its training texts are not compared.
 
     Raises:
-        TrainingError: if it has not been trained, or with other settings, seeds, code or another encoder.
-        DamagedError: if the file of its weights is damaged. It has been quarantined.
+        TrainingError: if it has not been trained, or with other settings, seeds, code or encoder.
+        DamagedError: if the file of its weights is damaged; the file is quarantined.
     """
     if not run.method.is_trained:
         return
@@ -210,7 +212,7 @@ def require_trained(workspace: Workspace, run: HeadRun) -> None:
 
 
 def encoder_files(workspace: Workspace, encoder: str, method: MethodConfig) -> EncoderFiles | None:
-    """The model, for methods that tune it."""
+    """Files of the model, for methods that fine-tune it; else None."""
     return lazy_encoder(workspace, encoder).files if Need.ENCODER in method.needs else None
 
 
@@ -231,7 +233,7 @@ def _of_languages(
 
 
 def _sentences(workspace: Workspace, training_set: str) -> list[pa.Table]:
-    """`sentence_pairs` of every pair of the training set and every corpus that trains on it."""
+    """`sentence_pairs` of every pair of the training set, of every corpus that offers it for training."""
     config = workspace.config
     return [
         read_table(workspace.table(*SENTENCE_PAIRS, corpus.name, name), SCHEMAS["sentence_pairs"])
@@ -244,17 +246,17 @@ def _sentences(workspace: Workspace, training_set: str) -> list[pa.Table]:
 
 
 def dev_embeddings(workspace: Workspace, run: HeadRun, method: MethodConfig) -> dict[str, Float[np.ndarray, "texts _"]]:
-    """The first seed's embeddings of some dev texts, by language and embedding: `en meaning`."""
+    """Embeddings of some dev texts by the head's first seed, by language and embedding: `en meaning`."""
     aligned = _aligned(workspace, run.trained_on)
     dev = aligned.filter(pc.equal(aligned["split"], "dev"))
     head = load_head(workspace, run.encoder, method, run.trained_on, "cpu")
-    assert isinstance(head, TrainedMethod)  # nothing else is drawn
-    known = _texts(workspace, method, run.trained_on) if Need.ENCODER in method.needs else None
+    assert isinstance(head, TrainedMethod)  # only methods that embed are drawn
+    text_of = _texts(workspace, method, run.trained_on) if Need.ENCODER in method.needs else None
     points = {}
     for language in workspace.config.languages_of(run.trained_on):
         keys = _dev_keys(workspace, method, run.trained_on, language, dev)[:SHOWN_TEXTS]
         tables = open_embeddings(workspace, run.encoder, language, method.needs)
-        texts = None if known is None else [known[key] for key in keys]
+        texts = None if text_of is None else [text_of[key] for key in keys]
         features = text_features(keys, *tables, language=language, texts=texts)
         embedded = head.embed(features, run.seeds[0] if method.method.is_seeded else None)
         points |= {f"{language} {name}": embedded[name] for name in SHOWN_EMBEDDINGS if name in embedded}
@@ -262,7 +264,7 @@ def dev_embeddings(workspace: Workspace, run: HeadRun, method: MethodConfig) -> 
 
 
 def _dev_keys(workspace: Workspace, method: MethodConfig, training_set: str, language: str, dev: pa.Table) -> list[str]:
-    """Dev texts of a language: those of the pairs, or utterances where the training set is one language."""
+    """Keys of the dev texts of a language: those of pairs, or of utterances if the training set is one language."""
     if training_set != language:
         columns = [dev.filter(pc.equal(dev[f"{side}_language"], language))[f"{side}_key"] for side in SIDES]
     else:
@@ -272,7 +274,7 @@ def _dev_keys(workspace: Workspace, method: MethodConfig, training_set: str, lan
 
 
 def _texts(workspace: Workspace, method: MethodConfig, training_set: str) -> dict[str, str]:
-    """Texts of the utterances and sentence pairs that a training set trains on, by address."""
+    """Texts of the utterances and sentence pairs of a training set, by key."""
     by_key: dict[str, str] = {}
     for table in _of_languages(workspace, method, UTTERANCES, training_set, ["text_key", "text"]):
         by_key |= dict(zip(table["text_key"].to_pylist(), table["text"].to_pylist(), strict=True))

@@ -1,6 +1,6 @@
-"""Stage `negatives`: utterances of one language -> the pool of those that resemble no other.
+"""Stage `negatives`: select from the utterances of a language the pool of those that resemble no other.
 
-The scores of all utterances are kept beside the pool, so that the next run updates them.
+The scores of all utterances are stored beside the pool, so that the next run can update them.
 """
 
 import pyarrow as pa
@@ -23,11 +23,11 @@ from disent_core.storage.tables import (
 )
 
 CODE_VERSION = "1"
-POOL_HAS_ROWS = Check("pool_is_not_empty", "There are negatives to draw.", False)
+POOL_HAS_ROWS = Check("pool_is_not_empty", "The pool has negatives to draw.", False)
 
 
 def version(config: Config) -> str:
-    """Fingerprint of the code and settings that make the pool."""
+    """Fingerprint of the code and settings that determine the pool."""
     return fingerprint(CODE_VERSION, config.negatives)
 
 
@@ -35,7 +35,7 @@ def refresh_pool(workspace: Workspace, language: str) -> StepResult:
     """Make `negative_pool` of a language: one file for each corpus that heads train on.
 
     Raises:
-        TableError: if the utterances of a corpus are not there.
+        TableError: if the utterances of a corpus do not exist.
     """
     corpora = workspace.config.corpora_of(language, training=True)
     refreshed = [_refresh(workspace, corpus, language) for corpus in corpora]
@@ -57,15 +57,15 @@ def _training_utterances(workspace: Workspace, language: str) -> int:
 
 
 def _refresh(workspace: Workspace, corpus: CorpusConfig, language: str) -> RefreshResult:
-    """The pool of one corpus; its scores are updated from the last run's, which gives what a fresh run gives."""
+    """Make the pool of one corpus; updating the scores of the last run gives the same result as a fresh run."""
     settings = version(workspace.config)
     source = workspace.table(*UTTERANCES, corpus.name, language)
     scores = workspace.table("negatives", "bleu_scores", corpus.name, language)
 
     def make() -> pa.Table:
         utterances = read_table(source, SCHEMAS["utterances"])
-        known = read_info(scores)
-        is_usable = known is not None and known.inputs_hash == settings
+        stored = read_info(scores)
+        is_usable = stored is not None and stored.inputs_hash == settings
         previous = read_table(scores, BLEU_STATE_SCHEMA) if is_usable else None
         state = bleu_state(utterances, workspace.config.negatives, previous)
         write_table(scores, state, BLEU_STATE_SCHEMA, inputs=settings)

@@ -1,4 +1,4 @@
-"""What a step of a stage says of its work: a fingerprint of the content, counts, and checks."""
+"""Define the result of a step of a stage: a fingerprint of the content, counts, and checks."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,12 +9,12 @@ from disent_core.storage.tables import RefreshResult, fingerprint
 
 @dataclass(frozen=True)
 class Check:
-    """Something that must hold of a table before anything is built on it.
+    """A condition that a table must meet before anything is built on it.
 
     Attributes:
         name: of the check.
-        description: one sentence that says what must hold.
-        blocking: whether nothing downstream may run where it does not hold; otherwise it is a warning.
+        description: one sentence that states the condition.
+        blocking: whether a failure stops everything downstream; otherwise it is a warning.
     """
 
     name: str
@@ -22,13 +22,13 @@ class Check:
     blocking: bool
 
     def result(self, passed: bool, **figures: Any) -> "CheckResult":
-        """Whether it holds, and the figures that show it."""
+        """Return the result of the check, with the figures that show it."""
         return CheckResult(self, bool(passed), figures)
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """Whether a check holds, and the figures that show it."""
+    """Whether a check passed, and the figures that show it."""
 
     check: Check
     passed: bool
@@ -37,15 +37,15 @@ class CheckResult:
 
 @dataclass(frozen=True, kw_only=True)
 class StepResult:
-    """What one step made of one partition.
+    """The result of one step on one partition.
 
     Attributes:
-        rows: rows of the tables that it made; None where it made no table.
-        content: fingerprint of all that it made. While it is the same, nothing downstream is stale.
-        is_reused: whether everything was up to date, so that nothing was computed.
+        rows: number of rows of the tables that it made; None if it made no table.
+        content: fingerprint of everything that it made. While it stays the same, nothing downstream is stale.
+        is_reused: whether everything was up to date and nothing was computed.
         figures: further counts, times and values, by name.
-        checks: outcomes of the step's checks.
-        summary: one line for the log; empty where there is nothing to add.
+        checks: results of the checks of the step.
+        summary: one line for the log, or empty.
     """
 
     rows: int | None
@@ -59,7 +59,7 @@ class StepResult:
 def result_of(
     tables: Sequence[RefreshResult], *, figures: Mapping[str, Any] | None = None, checks: Sequence[CheckResult] = ()
 ) -> StepResult:
-    """The result of a step that refreshed these tables."""
+    """Return the result of a step that refreshed these tables."""
     return StepResult(
         rows=sum(table.info.rows for table in tables),
         content=fingerprint(*(table.info.content_hash for table in tables)),

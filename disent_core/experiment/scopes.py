@@ -1,4 +1,4 @@
-"""What a method is measured on with one of its training sets: which corpora, and which of their languages and pairs."""
+"""Choose the corpora, languages and pairs on which a method is measured with one of its training sets."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,28 +23,28 @@ class Scope:
     is_of_sentence_pairs: bool = False
 
     def has(self, task: Task) -> bool:
-        """Whether the task is for it."""
-        own = "pair" if len(self.languages) == 2 else "language"
-        return self.kind in task.kinds and (self.is_of_sentence_pairs or task.scope in (own, "both"))
+        """Whether the task applies to the scope."""
+        scope = "pair" if len(self.languages) == 2 else "language"
+        return self.kind in task.kinds and (self.is_of_sentence_pairs or task.scope in (scope, "both"))
 
     def partitions(self, tasks: Sequence[Task]) -> list[tuple[str, str]]:
-        """Table and partition of everything that those of the tasks read that are for it."""
+        """Table and partition of everything that the tasks read of the scope."""
         parts = (part for task in tasks if self.has(task) for part in task.partitions(self.kind, self.languages))
         return list(dict.fromkeys(parts))
 
     def inputs(self, tables: Mapping[tuple[str, str], pa.Table]) -> Inputs:
-        """What a task is given of it."""
+        """Inputs of a task on the scope."""
         return Inputs(
             corpus=self.corpus, languages=self.languages, tables=tables, kind=self.kind, parallel=self.parallel
         )
 
 
 def scopes(config: Config, method: MethodConfig, training_set: str) -> list[Scope]:
-    """What the method is measured on with the training set.
+    """Return the scopes on which the method is measured with the training set.
 
-    A trained method is measured on the languages and pairs that the training set has, and on all others too where
-    `evaluation.unseen` says so. An untrained one is the same for every training set: each scope is measured once, with
-    the first training set that has it, or with the first of all.
+    A trained method is measured on the languages and pairs of the training set, and with `evaluation.unseen` on all
+    others too. An untrained method is the same for every training set, so each scope is measured once: with the first
+    training set that has it, or else with the first of all.
     """
     seen = list(_seen(config, training_set))
     everything = list(dict.fromkeys((*seen, *_everything(config))))

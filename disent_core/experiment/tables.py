@@ -1,4 +1,4 @@
-"""The tables of a run by name: which files the configuration declares, and which of them exist."""
+"""List and read the tables of a run by name: the files that the configuration declares, and those that exist."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,20 +34,20 @@ SCORED = ("warehouse", "scored_embeddings", "all")
 
 
 def stored_tables(workspace: Workspace) -> dict[str, list[Path]]:
-    """Files by table: every declared partition that has been made, and nothing else."""
+    """Existing files of declared partitions, by table."""
     return {name: [path for path in paths if path.is_file()] for name, paths in declared_tables(workspace).items()}
 
 
 def read_stored(workspace: Workspace, name: Sequence[str]) -> pa.Table:
-    """The partitions of a table that have been made, one under the other.
+    """Read the existing partitions of a table, concatenated.
 
     Args:
-        workspace: where they lie.
-        name: of the table. Its stage may stand before it, and the first parts of a partition behind it.
+        workspace: of the run.
+        name: of the table; its stage may come before it, and the first parts of a partition after it.
 
     Raises:
         ValueError: if there is no such table or partition.
-        TableError: if none of the partitions has been made, or one is damaged.
+        TableError: if none of the partitions exists, or one is damaged.
     """
     declared = declared_tables(workspace)
     stages = {_parts(workspace, path)[0] for paths in declared.values() for path in paths}
@@ -58,8 +58,8 @@ def read_stored(workspace: Workspace, name: Sequence[str]) -> pa.Table:
     partitions = {path: _parts(workspace, path)[first:] for path in declared[table]}
     paths = [path for path, parts in partitions.items() if parts[: len(name)] == tuple(name)]
     if not paths:
-        known = ", ".join("/".join(parts) for parts in partitions.values()) or "none"
-        raise ValueError(f"{'/'.join(name)!r} is no partition of {table}; there are {known}")
+        available = ", ".join("/".join(parts) for parts in partitions.values()) or "none"
+        raise ValueError(f"{'/'.join(name)!r} is no partition of {table}; there are {available}")
     stored = [path for path in paths if path.is_file()]
     if not stored:
         raise TableError(located(paths[0], None, "this table does not exist yet", "Run `disent materialize` first"))
@@ -72,7 +72,7 @@ def _parts(workspace: Workspace, path: Path) -> tuple[str, ...]:
 
 
 def declared_tables(workspace: Workspace) -> dict[str, list[Path]]:
-    """Files by table: every partition that the configuration asks for, whether it has been made or not."""
+    """Files of all partitions that the configuration declares, by table, whether they exist or not."""
     config = workspace.config
     heads = [
         (encoder, method.name, training_set)
@@ -110,13 +110,13 @@ def declared_tables(workspace: Workspace) -> dict[str, list[Path]]:
 
 
 def refresh_vocabulary(workspace: Workspace) -> None:
-    """Write what the warehouse has to know of the configured methods, and of all tasks."""
+    """Write the tables that describe configured methods and all tasks to the warehouse."""
     _refresh(workspace, METHODS, _methods(workspace.config))
     _refresh(workspace, SCORED, scored_embeddings(dict.fromkeys((*TASKS, *workspace.config.evaluation.tasks))))
 
 
 def _methods(config: Config) -> list[dict[str, str]]:
-    """Rows of `configured_methods`: which method and settings a name in `metrics` stands for."""
+    """Rows of `configured_methods`: method and settings by the name that `metrics` uses."""
     return [
         {
             "method": method.name,
@@ -128,11 +128,11 @@ def _methods(config: Config) -> list[dict[str, str]]:
 
 
 def scored_embeddings(tasks: Iterable[str]) -> list[dict[str, str | int]]:
-    """Rows of `scored_embeddings`: by which embeddings each of the tasks ranks methods."""
+    """Rows of `scored_embeddings`: the embeddings by which each task ranks methods."""
     return [
-        {"task": each.name, "embedding": embedding, "preference": preference}
-        for each in map(task, tasks)
-        for preference, embedding in enumerate(each.ranked, start=1)
+        {"task": scored_task.name, "embedding": embedding, "preference": preference}
+        for scored_task in map(task, tasks)
+        for preference, embedding in enumerate(scored_task.ranked, start=1)
     ]
 
 

@@ -1,4 +1,4 @@
-"""Stage `targets`: utterances with slots -> masked texts, template pairs, and the pairs that heads train on."""
+"""Stage `targets`: make masked texts, template pairs and aligned training pairs from utterances with slots."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -39,12 +39,12 @@ CODE_VERSION = "1"
 
 @dataclass(frozen=True)
 class LanguageTarget:
-    """A table that is made of the utterances of one corpus and language.
+    """A table that is made from the utterances of one corpus and language.
 
     Attributes:
-        settings: the part of the configuration that it depends on.
-        make: the table, from the utterances.
-        training: whether it is made of those corpora only that heads train on.
+        settings: returns the part of the configuration that the table depends on.
+        make: makes the table from the utterances.
+        training: whether it is made only from corpora that heads train on.
     """
 
     settings: Callable[[TargetsConfig], object]
@@ -68,15 +68,15 @@ OF_LANGUAGES: dict[Key, LanguageTarget] = {
 
 
 def version(config: Config, key: Key) -> str:
-    """Fingerprint of the code and settings that make one of `OF_LANGUAGES`."""
+    """Fingerprint of the code and settings that determine one of `OF_LANGUAGES`."""
     return fingerprint(CODE_VERSION, OF_LANGUAGES[key].settings(config.targets))
 
 
 def refresh_language(workspace: Workspace, key: Key, language: str) -> StepResult:
-    """Make one of `OF_LANGUAGES`: one file a corpus.
+    """Make one of `OF_LANGUAGES`: one file per corpus.
 
     Raises:
-        TableError: if the utterances of a corpus are not there.
+        TableError: if the utterances of a corpus do not exist.
     """
     target, code = OF_LANGUAGES[key], version(workspace.config, key)
 
@@ -97,15 +97,15 @@ def refresh_language(workspace: Workspace, key: Key, language: str) -> StepResul
 
 
 def switching_version(config: Config) -> str:
-    """Fingerprint of the code and settings that make `code_switched_pairs`."""
+    """Fingerprint of the code and settings that determine `code_switched_pairs`."""
     return fingerprint(CODE_VERSION, SWITCHING_VERSION, config.targets.code_switching)
 
 
 def refresh_switched(workspace: Workspace, pair: str) -> StepResult:
-    """Make `code_switched_pairs` of a pair: one file a corpus, without rows where the pair has no word list.
+    """Make `code_switched_pairs` of a pair: one file per corpus, without rows if the pair has no word list.
 
     Raises:
-        TableError: if the sentence pairs of a corpus are not there.
+        TableError: if the sentence pairs of a corpus do not exist.
         CorpusError: if the word list can't be read.
     """
     corpora = workspace.config.switchable_corpora(pair)
@@ -136,7 +136,7 @@ def refresh_aligned(workspace: Workspace, training_set: str) -> StepResult:
     """Make `aligned_pairs` of a training set: its parallel utterances, then its sentence pairs.
 
     Raises:
-        TableError: if a table that they are made from is not there.
+        TableError: if a table that they are made from does not exist.
         AlignmentError: if utterances that must be parallel are not.
     """
     sources, of_sentences = list(_sources(workspace, training_set)), list(_sentence_sources(workspace, training_set))
@@ -161,14 +161,14 @@ def refresh_aligned(workspace: Workspace, training_set: str) -> StepResult:
 
 
 def _sources(workspace: Workspace, training_set: str) -> Iterator[tuple[str, str, str]]:
-    """Corpus and two languages of every part of a training set that utterances give."""
+    """Corpus and two languages of every part of a training set that comes from utterances."""
     for left, right in workspace.config.pair_languages[training_set]:
         for corpus in workspace.config.corpora_of_pair(left, right, training=True):
             yield corpus.name, left, right
 
 
 def _sentence_sources(workspace: Workspace, training_set: str) -> Iterator[tuple[str, str, str, str]]:
-    """Corpus, its pair and the two languages of every part of a training set that sentence pairs give."""
+    """Corpus, its pair and the two languages of every part of a training set that comes from sentence pairs."""
     for left, right in workspace.config.pair_languages[training_set]:
         for corpus, name in workspace.config.training_pairs(left, right):
             yield corpus.name, name, left, right
@@ -180,8 +180,8 @@ def _paths(workspace: Workspace, corpus: str, left: str, right: str) -> list[Pat
 
 def _align(workspace: Workspace, corpus: str, left: str, right: str) -> pa.Table:
     tables = [read_table(path, SCHEMAS[path.parent.parent.name]) for path in _paths(workspace, corpus, left, right)]
-    config = next(each for each in workspace.config.corpora if each.name == corpus)
-    parallel = reader(config.format).PARALLEL
+    settings = next(settings for settings in workspace.config.corpora if settings.name == corpus)
+    parallel = reader(settings.format).PARALLEL
     return aligned_pairs(
         f"{left}-{right}", LanguageTables(*tables[:3]), LanguageTables(*tables[3:]), partial=parallel == "some"
     )

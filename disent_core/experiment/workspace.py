@@ -1,4 +1,4 @@
-"""Where things are: a configuration, its folder of results, and the path of everything below it."""
+"""Locate everything that a run reads and writes: a configuration, its folder of results, and the paths in it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +8,7 @@ from disent_core.corpora.download import file_name
 from disent_core.storage.tables import safe_part, table_path
 
 Key = tuple[str, ...]
-"""A table: its stage and its name; the key of its asset too."""
+"""Stage and name of a table; also the key of its asset."""
 
 UTTERANCES: Key = ("corpora", "utterances")
 SENTENCE_PAIRS: Key = ("corpora", "sentence_pairs")
@@ -22,10 +22,10 @@ ALIGNED: Key = ("targets", "aligned_pairs")
 
 @dataclass(frozen=True)
 class Workspace:
-    """A configuration and its folder of results; every stage works in one.
+    """A configuration and its folder of results.
 
     Attributes:
-        config: what is to be run.
+        config: of the run.
         home: folder of results.
     """
 
@@ -50,7 +50,7 @@ class Workspace:
         return self.table("heads", "training_curve", encoder, method, trained_on)
 
     def checkpoint(self, encoder: str, method: str, trained_on: str) -> Path:
-        """State of a training that has not ended."""
+        """Checkpoint of an unfinished training."""
         return self._file("checkpoints", encoder, method, f"{trained_on}.safetensors")
 
     def comparisons(self, encoder: str) -> Path:
@@ -62,15 +62,15 @@ class Workspace:
         return self._file("plots", *of, f"{name}.png")
 
     def pretrained(self, encoder: str) -> Path:
-        """Model folder of an encoder that the lineage pretrains."""
+        """Model folder of an encoder that the run pretrains."""
         return self._file("encoders", encoder)
 
     def corpus_path(self, name: str) -> Path:
-        """File or folder of a corpus: the configured path, or the place of its download."""
+        """File or folder of a corpus: the configured path, or that of its download."""
         corpus = next(corpus for corpus in self.config.corpora if corpus.name == name)
         if corpus.path is not None:
             return self.config.resolve(corpus.path)
-        assert corpus.url is not None  # the configuration has one of the two
+        assert corpus.url is not None  # the configuration requires path or url
         return self._file("downloads", name, file_name(corpus.url))
 
     @property

@@ -1,4 +1,4 @@
-"""Inputs of tasks from invented rows."""
+"""Makes inputs of tasks from invented rows."""
 
 import numpy as np
 
@@ -32,7 +32,7 @@ def utterances(language, rows, split="test"):
 
 
 def utterance_inputs(tables, **more):
-    """Of tables by language."""
+    """Inputs of tables by language."""
     return Inputs(
         corpus="toy",
         languages=tuple(tables),
@@ -63,17 +63,20 @@ def pair_table(pair, rows):
 
 
 def pair_inputs(languages, rows, kind):
-    """Of the sentence pairs of two languages, or twice the same."""
+    """Inputs of the sentence pairs of two languages, or of one language twice."""
     pair = "-".join(languages)
     tables = {("sentence_pairs", pair): pair_table(pair, rows)}
     return Inputs(corpus="toy", languages=languages, tables=tables, kind=kind)
 
 
 def problems(name, inputs, config=CONFIG):
-    """Of a task by its name."""
+    """Problems of a task by name."""
     return task(name).problems(inputs, config)
 
 
 def scored(problem, **matrices):
     """Measurements by metric."""
-    return {each.metric: each for each in problem.score({role: np.asarray(rows) for role, rows in matrices.items()})}
+    return {
+        measured.metric: measured
+        for measured in problem.score({role: np.asarray(rows) for role, rows in matrices.items()})
+    }

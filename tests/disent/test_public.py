@@ -1,4 +1,4 @@
-"""The public package: what it loads, and what it says where nothing has run."""
+"""Tests the public package: what it imports, and its messages before anything has run."""
 
 import subprocess
 import sys

@@ -72,7 +72,7 @@ def test_a_tagger_is_asked_from_python(project):
     tags = head.label([["Ada1", "leaves", "Oslo1"], ["Ada2"]], language="en")
     assert [len(sentence) for sentence in tags] == [3, 1]
     assert {tag for sentence in tags for tag in sentence} <= {"O", "B-PER", "I-PER", "B-LOC", "I-LOC"}
-    with pytest.raises(ValueError, match="embeds nothing; ask label"):
+    with pytest.raises(ValueError, match="does not embed; call label"):
         head.embed(["Ada1 leaves Oslo1"], language="en")
     with pytest.raises(ValueError, match="unknown language 'da'; choose one of en"):
         head.label([["Ada1"]], language="da")

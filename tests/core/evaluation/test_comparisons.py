@@ -1,4 +1,4 @@
-"""Comparisons of methods from their outcomes: who meets whom, by which test, corrected over what."""
+"""Tests comparisons of methods: which pairs, by which test, with which correction."""
 
 import logging
 from datetime import UTC, datetime
@@ -18,19 +18,19 @@ RANKED = {"crosslingual_retrieval": ("meaning", "sentence"), "slot_labelling": (
 HITS = (np.random.default_rng(2).random((4, 60)) < 0.5).astype(float)
 
 
-def outcome(method, items, **other):
-    """A row of an untrained method, unless it is said otherwise."""
+def outcome(method, items, **columns):
+    """A row of an untrained method, unless `columns` say otherwise."""
     items = np.asarray(items, dtype=np.float32)
     row = {
         **{"task": "crosslingual_retrieval", "dataset": "toy", "method": method, "encoder": "tiny", "trained_on": ""},
         **{"evaluated_on": "en-de", "embedding": "sentence", "metric": "accuracy_at_1", "seed": None},
         **{"settings": "{}", "columns": 1 if items.ndim == 1 else items.shape[1], "items": items.ravel()},
     }
-    return {**row, **other}
+    return {**row, **columns}
 
 
 def compared(*rows, samples=200):
-    tables = [rows_table([row], "outcomes") for row in rows]  # one partition each, as they lie
+    tables = [rows_table([row], "outcomes") for row in rows]  # one partition each, as on disk
     now = datetime(2024, 5, 1, tzinfo=UTC)
     return compare(tables, RANKED, samples=samples, seed=3, fingerprint="f", created_at=now)
 
@@ -59,15 +59,15 @@ def test_no_outcomes_make_no_comparisons():
 def test_methods_trained_on_different_data_meet_the_untrained_ones_alone():
     rows = [outcome("raw", HITS[0]), outcome("centered", HITS[1])]
     rows += [
-        outcome(method, HITS[place], trained_on=entry, seed=0)
+        outcome(method, HITS[place], trained_on=training_set, seed=0)
         for place, method in enumerate(("dream", "emu"))
-        for entry in ("en-de", "en-de+en-es")
+        for training_set in ("en-de", "en-de+en-es")
     ]
-    found = [
+    pairs_of_systems = [
         (row["method_a"], row["trained_on_a"], row["method_b"], row["trained_on_b"])
         for row in compared(*rows).to_pylist()
     ]
-    assert found == [
+    assert pairs_of_systems == [
         ("centered", "", "dream", "en-de"),
         ("centered", "", "dream", "en-de+en-es"),
         ("centered", "", "emu", "en-de"),
@@ -90,8 +90,8 @@ def test_a_method_enters_with_the_first_ranked_embedding_that_it_has():
 
 
 def test_only_methods_of_one_problem_meet():
-    other = {"dataset": "b", "encoder": "b", "evaluated_on": "de-en", "metric": "b", "settings": '{"split": "dev"}'}
-    rows = [outcome(f"m{n}", HITS[0], **{name: value}) for n, (name, value) in enumerate(other.items())]
+    differing = {"dataset": "b", "encoder": "b", "evaluated_on": "de-en", "metric": "b", "settings": '{"split": "dev"}'}
+    rows = [outcome(f"m{n}", HITS[0], **{name: value}) for n, (name, value) in enumerate(differing.items())]
     assert compared(outcome("raw", HITS[1]), *rows).num_rows == 0
 
 
@@ -154,11 +154,11 @@ def predictions(n=120):
 
 
 def correlated(metric, samples):
-    (first, second, other), gold = predictions()
+    (first, second, untrained), gold = predictions()
     rows = [
         outcome("dream", np.stack([first, gold], axis=1), metric=metric, seed=0, trained_on="en-de"),
         outcome("dream", np.stack([second, gold], axis=1), metric=metric, seed=1, trained_on="en-de"),
-        outcome("raw", np.stack([other, gold], axis=1), metric=metric),
+        outcome("raw", np.stack([untrained, gold], axis=1), metric=metric),
     ]
     (row,) = compared(*rows, samples=samples).to_pylist()
     return row
@@ -166,32 +166,33 @@ def correlated(metric, samples):
 
 @pytest.mark.parametrize(("metric", "correlate"), [("pearson", stats.pearsonr), ("spearman", stats.spearmanr)])
 def test_the_interval_of_a_difference_of_correlations_equals_scipys_on_the_same_draws(metric, correlate):
-    def difference(first, second, other, gold):
-        a, b, c = (correlate(each, gold).statistic for each in (first, second, other))
+    def difference(first, second, untrained, gold):
+        a, b, c = (correlate(predicted, gold).statistic for predicted in (first, second, untrained))
         return (a + b) / 2 - c
 
     rows, gold = predictions()
     settings = {"paired": True, "vectorized": False, "n_resamples": 200, "method": "percentile"}
     expected = stats.bootstrap((*rows, gold), difference, **settings, rng=np.random.default_rng(3))
-    found = correlated(metric, 200)
-    assert found["difference"] == pytest.approx(difference(*rows, gold), abs=1e-6)
-    assert (found["ci_low"], found["ci_high"]) == pytest.approx(tuple(expected.confidence_interval), abs=1e-6)
+    row = correlated(metric, 200)
+    assert row["difference"] == pytest.approx(difference(*rows, gold), abs=1e-6)
+    assert (row["ci_low"], row["ci_high"]) == pytest.approx(tuple(expected.confidence_interval), abs=1e-6)
 
 
 def test_the_p_of_a_difference_of_correlations_agrees_with_a_permutation_test():
-    (first, _, other), gold = predictions()
+    (first, _, second), gold = predictions()
 
     def difference(x, y):
         return stats.pearsonr(x, gold).statistic - stats.pearsonr(y, gold).statistic
 
     expected = stats.permutation_test(
-        (first, other), difference, permutation_type="samples", n_resamples=999, rng=0, vectorized=False
+        (first, second), difference, permutation_type="samples", n_resamples=999, rng=0, vectorized=False
     )
     rows = [
-        outcome(name, np.stack([each, gold], axis=1), metric="pearson") for name, each in (("a", first), ("b", other))
+        outcome(name, np.stack([predicted, gold], axis=1), metric="pearson")
+        for name, predicted in (("a", first), ("b", second))
     ]
-    (found,) = compared(*rows, samples=2_000).to_pylist()
-    assert found["p_value"] == pytest.approx(expected.pvalue, abs=0.02)
+    (row,) = compared(*rows, samples=2_000).to_pylist()
+    assert row["p_value"] == pytest.approx(expected.pvalue, abs=0.02)
 
 
 def test_equal_predictions_do_not_differ():
@@ -202,7 +203,9 @@ def test_equal_predictions_do_not_differ():
 
 def test_means_that_are_not_of_hits_are_bootstrapped():
     scores = np.random.default_rng(0).uniform([[0.0], [0.06]], [[1.0], [1.06]], (2, 300))
-    (row,) = compared(*(outcome(name, each, metric="map") for name, each in zip("ab", scores, strict=True))).to_pylist()
+    (row,) = compared(
+        *(outcome(name, items, metric="map") for name, items in zip("ab", scores, strict=True))
+    ).to_pylist()
     expected = stats.ttest_rel(*scores)
     assert row["test"].startswith("paired_bootstrap")
     assert row["p_value"] == pytest.approx(expected.pvalue, abs=0.02)
@@ -214,7 +217,7 @@ def test_f1_is_made_again_from_counts():
     counts = np.random.default_rng(0).integers(0, 4, (2, 40, 3))
     counts[..., 0] = counts.min(axis=2)
     rows = [
-        outcome(name, each, task="slot_labelling", metric="span_f1") for name, each in zip("ab", counts, strict=True)
+        outcome(name, items, task="slot_labelling", metric="span_f1") for name, items in zip("ab", counts, strict=True)
     ]
     (row,) = compared(*rows).to_pylist()
     correct, predicted, gold = counts.sum(axis=1).T
@@ -223,9 +226,9 @@ def test_f1_is_made_again_from_counts():
 
 def test_differences_do_not_depend_on_the_size_of_blocks(monkeypatch):
     rows = [outcome(f"m{n}", np.random.default_rng(n).random(30), metric="map") for n in range(5)]
-    whole = compared(*rows)
+    in_one_block = compared(*rows)
     monkeypatch.setattr(comparisons, "_BLOCK_DIFFERENCES", 700)
-    assert compared(*rows).equals(whole)
+    assert compared(*rows).equals(in_one_block)
 
 
 # --- corrected over what ----------------------------------------------------------------------------------
@@ -238,8 +241,8 @@ def test_holm_is_over_all_languages_pairs_of_methods_and_settings_of_a_metric():
         for place, (languages, settings) in enumerate(problems)
         for n in range(3)
     ]
-    other = [outcome(f"m{n}", HITS[n], metric="another") for n in range(2)]
-    table = compared(*rows, *other).to_pylist()
+    other_metric = [outcome(f"m{n}", HITS[n], metric="another") for n in range(2)]
+    table = compared(*rows, *other_metric).to_pylist()
     family = [row for row in table if row["metric"] == "accuracy_at_1"]
     assert len(family) == 6
     expected = holm(np.array([row["p_value"] for row in family]))

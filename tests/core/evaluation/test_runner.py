@@ -1,4 +1,4 @@
-"""The runner on small invented problems, and against counts by hand."""
+"""Tests the runner on small invented problems and against counts by hand."""
 
 import json
 import logging
@@ -103,8 +103,8 @@ def test_matrices_are_let_go_after_their_last_problem():
 
 def test_rankings_are_of_the_first_seed_and_mark_the_gold_candidate():
     problems = crosslingual(ENGLISH, GERMAN, replace(CONFIG, top_k=2))
-    found = run(problems, seeds=[8, 9])
-    metrics, rankings = found.metrics, found.rankings
+    evaluated = run(problems, seeds=[8, 9])
+    metrics, rankings = evaluated.metrics, evaluated.rankings
     assert rankings.schema == SCHEMAS["rankings"]
     rows = rankings.to_pylist()
     assert {row["seed"] for row in rows} == {8}
@@ -121,16 +121,16 @@ def test_rankings_of_all_seeds_may_be_kept():
 
 
 def test_no_problems_make_empty_tables_of_the_right_schema():
-    found = run([])
+    evaluated = run([])
     for name in ("metrics", "rankings", "outcomes"):
-        assert getattr(found, name).num_rows == 0
-        assert getattr(found, name).schema == SCHEMAS[name]
+        assert getattr(evaluated, name).num_rows == 0
+        assert getattr(evaluated, name).schema == SCHEMAS[name]
 
 
 def test_a_problem_is_scored_on_the_embeddings_that_it_applies_to():
     problems = [replace(problem, embeddings=("language",)) for problem in crosslingual(ENGLISH, GERMAN)]
-    found = run(problems, two_embeddings)
-    assert set(found.metrics.column("embedding").to_pylist()) == {"language"}
+    evaluated = run(problems, two_embeddings)
+    assert set(evaluated.metrics.column("embedding").to_pylist()) == {"language"}
 
 
 class Variance(Problem):
@@ -151,10 +151,10 @@ def variance():
 
 
 def test_a_task_of_several_metrics_and_roles_needs_nothing_from_the_runner():
-    found = run([variance()], seeds=[1, 2])
-    assert found.metrics.column("metric").to_pylist() == ["mean_x"] * 3 + ["covariance"] * 3 + ["rows"] * 3
-    assert found.metrics.column("n").to_pylist() == [3] * 9
-    assert found.rankings.num_rows == 0
+    evaluated = run([variance()], seeds=[1, 2])
+    assert evaluated.metrics.column("metric").to_pylist() == ["mean_x"] * 3 + ["covariance"] * 3 + ["rows"] * 3
+    assert evaluated.metrics.column("n").to_pylist() == [3] * 9
+    assert evaluated.rankings.num_rows == 0
 
 
 # --- outcomes ---------------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def test_outcomes_are_the_items_of_every_seed_row_by_row():
         ("covariance", 2, 2),
     ]
     texts = list(variance().texts.values())
-    expected = np.concatenate([vectors(each, 2)["sentence"][:, :2] for each in texts]).astype(np.float32)
+    expected = np.concatenate([vectors(role_texts, 2)["sentence"][:, :2] for role_texts in texts]).astype(np.float32)
     assert np.array_equal(np.array(rows[3]["items"]).reshape(3, 2), expected)
     assert rows[1]["items"] == expected[:, 0].tolist()
 
@@ -181,10 +181,10 @@ def test_an_untrained_method_has_outcomes_without_seed():
 
 
 def test_outcomes_join_the_metrics_that_they_are_the_mean_of():
-    found = run(crosslingual(ENGLISH, GERMAN), two_embeddings, seeds=[3, 5])
+    evaluated = run(crosslingual(ENGLISH, GERMAN), two_embeddings, seeds=[3, 5])
     keys = [name for name in SCHEMAS["outcomes"].names if name not in ("columns", "items")]
-    values = {tuple(row[key] for key in keys): row["value"] for row in found.metrics.to_pylist()}
-    rows = found.outcomes.to_pylist()
+    values = {tuple(row[key] for key in keys): row["value"] for row in evaluated.metrics.to_pylist()}
+    rows = evaluated.outcomes.to_pylist()
     assert len(rows) == 8
     for row in rows:
         assert np.mean(row["items"]) == pytest.approx(values[tuple(row[key] for key in keys)])

@@ -1,4 +1,4 @@
-"""Which languages and pairs a method is measured on with each training set."""
+"""Tests which languages and pairs a method is measured on with each training set."""
 
 import pytest
 

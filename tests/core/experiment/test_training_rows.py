@@ -1,4 +1,4 @@
-"""Checks of sentence pairs, and the texts that an encoder is pretrained on, held against loops over rows."""
+"""Tests checks of sentence pairs, and the texts that an encoder is pretrained on, against loops over rows."""
 
 import polars as pl
 import pytest
@@ -57,7 +57,7 @@ def utterances(language):
     order, prefix = LANGUAGES[language]
     row = {"corpus": "toy", "language": language, "domain": None, "intent": None, "tokens": [], "slot_tags": []}
     rows = [{"utterance_id": i, "split": SPLITS[i], "text": f"{prefix}text {i}", "text_key": i} for i in order]
-    return rows_table([row | each for each in rows], "utterances")
+    return rows_table([row | columns for columns in rows], "utterances")
 
 
 @pytest.fixture
@@ -69,12 +69,12 @@ def workspace(load, tmp_path):
         sources=[source for source, _ in PAIRS],
         targets=[target for _, target in PAIRS],
     )  # fmt: skip
-    found = Workspace(load(TEXT), tmp_path)
+    toy_workspace = Workspace(load(TEXT), tmp_path)
     for language in LANGUAGES:
-        path = found.table(*UTTERANCES, "toy", language)
+        path = toy_workspace.table(*UTTERANCES, "toy", language)
         write_table(path, utterances(language), SCHEMAS["utterances"], inputs="")
-    write_table(found.table(*SENTENCE_PAIRS, "bitext", "en-de"), pairs, SCHEMAS["sentence_pairs"], inputs="")
-    return found
+    write_table(toy_workspace.table(*SENTENCE_PAIRS, "bitext", "en-de"), pairs, SCHEMAS["sentence_pairs"], inputs="")
+    return toy_workspace
 
 
 def test_training_texts_are_distinct_and_in_the_order_of_the_tables(workspace):

@@ -1,4 +1,4 @@
-"""Figures are readable PNG files of bounded size, the same for the same input."""
+"""Tests that figures are readable PNG files of bounded size, the same for the same input."""
 
 from io import BytesIO
 
@@ -42,9 +42,9 @@ def opened(png):
 
 @pytest.mark.parametrize("terms", [["total"], ["total", "dev_accuracy_at_1"], ["total", *"abcdefgh"]])
 def test_a_training_curve_is_a_small_png_with_a_panel_for_each_kind_of_term(terms):
-    made = png(training_curve(curve(terms)))
-    image = opened(made)
-    assert (image.format, len(made) <= MOST_BYTES) == ("PNG", True)
+    encoded = png(training_curve(curve(terms)))
+    image = opened(encoded)
+    assert (image.format, len(encoded) <= MOST_BYTES) == ("PNG", True)
     assert image.width == {1: 528, 2: 792, 9: 792}[len(terms)]
     assert np.asarray(image.convert("L")).std() > 5  # something is drawn
 
@@ -74,12 +74,12 @@ def clouds(rows):
 
 
 def test_tsne_of_full_clouds_is_a_small_png_with_a_panel_for_each_embedding(monkeypatch):
-    # The projection has a test of its own; the largest figure is what counts here.
+    # Another test covers the projection; this one draws the largest figure.
     points = np.random.default_rng(0).normal(size=(2 * POINTS_PER_CLOUD, 2))
     there = lambda rows, seed: _Projection(points[: len(rows)], ("", ""))  # noqa: E731
     monkeypatch.setattr("disent_core.report.clouds._tsne", there)
-    made = png(tsne(clouds(1_000), "fmda"))
-    assert (opened(made).width <= 792, len(made) <= MOST_BYTES) == (True, True)
+    encoded = png(tsne(clouds(1_000), "fmda"))
+    assert (opened(encoded).width <= 792, len(encoded) <= MOST_BYTES) == (True, True)
 
 
 def test_tsne_is_the_same_for_the_same_seed():
@@ -113,9 +113,9 @@ def test_too_few_points_are_no_picture(draw, few):
 
 
 def test_pca_of_full_clouds_is_a_small_png_and_the_same_each_time():
-    made = png(pca(clouds(1_000), "fmda"))
-    assert len(made) <= MOST_BYTES
-    assert made == png(pca(clouds(1_000), "fmda"))
+    encoded = png(pca(clouds(1_000), "fmda"))
+    assert len(encoded) <= MOST_BYTES
+    assert encoded == png(pca(clouds(1_000), "fmda"))
 
 
 def test_pca_keeps_the_distances_of_flat_clouds_and_tells_their_variance():
@@ -135,9 +135,12 @@ def test_the_direction_of_a_component_does_not_depend_on_the_sign_of_the_data():
 
 def test_small_multiples_have_a_panel_for_each_head_that_learned():
     rows = [{**row, "method": method} for method in ("dream", "fmda") for row in curve(["total", "other"]).to_pylist()]
-    once = {**rows[0], "method": "centered"}
-    assert [axes.get_title("left") for axes in learning_curves([*rows, once]).axes] == ["dream\nen-de", "fmda\nen-de"]
-    assert learning_curves([once]) is None
+    of_one_epoch = {**rows[0], "method": "centered"}
+    assert [axes.get_title("left") for axes in learning_curves([*rows, of_one_epoch]).axes] == [
+        "dream\nen-de",
+        "fmda\nen-de",
+    ]
+    assert learning_curves([of_one_epoch]) is None
 
 
 def test_thinned_curves_keep_their_ends_and_the_epoch_that_counts():

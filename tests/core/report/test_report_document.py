@@ -1,4 +1,4 @@
-"""The report is one file that shows whatever a run holds, as text and never as markup."""
+"""Tests that the report is one file that shows the results of a run as text and never as markup."""
 
 import re
 from html.parser import HTMLParser
@@ -16,15 +16,15 @@ SECTIONS = ("run", "leaderboard", "pictures", "curves", "clouds", "papers", "cov
 EMPTY = "Nothing of this was measured in this run."
 
 
-def entry(method, value, rank, embedding="meaning"):
+def scored(method, value, rank, embedding="meaning"):
     reads_as = "higher is better" if rank else "leakage, lower is better"
     return {**IDENTITY, "method": method, "value": value, "rank": rank, "embedding": embedding, "trained_on": "en-de",
             "ci_low": value - 0.01, "ci_high": value + 0.01, "n": 1000, "seeds": 2, "seed_std": 0.01,
             "reads_as": reads_as}  # fmt: skip
 
 
-def compared(one, other, difference, *, stands):
-    sides = {f"{name}_{side}": value for side, method in (("a", one), ("b", other))
+def compared(first, second, difference, *, stands):
+    sides = {f"{name}_{side}": value for side, method in (("a", first), ("b", second))
              for name, value in (("method", method), ("trained_on", "en-de"), ("embedding", "meaning"))}  # fmt: skip
     return {**IDENTITY, **sides, "difference": difference, "stands": stands}
 
@@ -36,8 +36,8 @@ def case(method, text, *, is_gold):
 
 
 def views():
-    board = [entry("dream", 0.6, 1), entry(HOSTILE, 0.59, 2), entry("raw", 0.2, 3)]
-    leaks = [entry("dream", 0.01, None, "language"), entry(HOSTILE, 0.3, None, "language")]
+    board = [scored("dream", 0.6, 1), scored(HOSTILE, 0.59, 2), scored("raw", 0.2, 3)]
+    leaks = [scored("dream", 0.01, None, "language"), scored(HOSTILE, 0.3, None, "language")]
     curve = [
         {"encoder": "tiny", "method": HOSTILE, "trained_on": "en-de", "seed": 0, "epoch": epoch, "split": split,
          "term": "total", "value": 1 / epoch, "is_best": epoch == 2}
@@ -89,7 +89,7 @@ VOID = {"meta", "br", "img"}
 
 
 class Tree(HTMLParser):
-    """Tags by their places, and the words of every section."""
+    """Collects open tags, attributes, and the words of every section."""
 
     def __init__(self, page):
         super().__init__()
@@ -133,9 +133,9 @@ def test_hostile_text_stays_text(page):
 
 
 def test_the_page_itself_forbids_scripts_and_requests(page):
-    told = dict(pair for pair in [(name, value) for tag, name, value in Tree(page).attributes if tag == "meta"])
+    meta = dict(pair for pair in [(name, value) for tag, name, value in Tree(page).attributes if tag == "meta"])
     assert "default-src 'none'" in page[: page.index("<title>")]
-    assert told["http-equiv"] == "Content-Security-Policy"
+    assert meta["http-equiv"] == "Content-Security-Policy"
     assert "script-src" not in page
 
 
@@ -162,7 +162,7 @@ def test_a_run_without_anything_says_so_in_every_section():
 
 
 def test_what_is_not_ranked_is_told_and_not_drawn():
-    choice = {**entry("dream", 1.1, None), "metric": "threshold", "reads_as": "a choice, not a score"}
+    choice = {**scored("dream", 1.1, None), "metric": "threshold", "reads_as": "a choice, not a score"}
     tree = Tree(document(RunReport(title="mining", facts=[], methods=["dream"], views={"leaderboard": [choice]})))
     assert "No method is ranked by this" in tree.words["leaderboard"]
     assert EMPTY in tree.words["pictures"]
@@ -175,9 +175,9 @@ def test_the_best_is_bold_and_its_equals_are_underlined(page):
 
 
 def test_standings_count_who_is_significantly_below():
-    found = standings(views()["significance"])
-    told = {entry[-3]: (each.above, each.compared) for entry, each in found.items()}
-    assert told == {"dream": (1, 2), HOSTILE: (1, 2), "raw": (0, 2)}
+    by_system = standings(views()["significance"])
+    counts = {system[-3]: (standing.above, standing.compared) for system, standing in by_system.items()}
+    assert counts == {"dream": (1, 2), HOSTILE: (1, 2), "raw": (0, 2)}
 
 
 def test_papers_tables_stand_under_their_columns_with_signed_differences(page):
@@ -196,8 +196,8 @@ def test_methods_with_the_same_answer_stand_together(page):
 
 
 @pytest.mark.parametrize(
-    ("value", "told"), [(None, ""), (0.12345, "0.123"), (float("nan"), ""), (7, "7"), ("a&b", "a&amp;b")]
+    ("value", "shown"), [(None, ""), (0.12345, "0.123"), (float("nan"), ""), (7, "7"), ("a&b", "a&amp;b")]
 )
-def test_values_become_text(value, told):
+def test_values_become_text(value, shown):
     rows = [{"paper": "p", "table": "T1", "value": value}]
-    assert f">{told}</td></tr>" in document(RunReport(title="", facts=[], views={"coverage": rows}))
+    assert f">{shown}</td></tr>" in document(RunReport(title="", facts=[], views={"coverage": rows}))

@@ -1,4 +1,4 @@
-"""Scores are drawn once for each method, beside their intervals and seeds."""
+"""Tests that scores are drawn once per method, with their intervals and seeds."""
 
 from io import BytesIO
 
@@ -17,16 +17,16 @@ BASE = {"task": "crosslingual_retrieval", "dataset": "massive", "encoder": "tiny
 
 def row(method="dream", value=0.5, rank=1, embedding="meaning", **more):
     reads_as = "leakage, lower is better" if embedding == "language" else "higher is better"
-    own = {"evaluated_on": "en-de", "method": method, "value": value, "rank": rank, "embedding": embedding}
-    return {**BASE, **own, "ci_low": value - 0.02, "ci_high": value + 0.02, "reads_as": reads_as, **more}
+    columns = {"evaluated_on": "en-de", "method": method, "value": value, "rank": rank, "embedding": embedding}
+    return {**BASE, **columns, "ci_low": value - 0.02, "ci_high": value + 0.02, "reads_as": reads_as, **more}
 
 
 def board(directions=("de-en", "en-de", "en-ja", "ja-en", "en-es", "es-en")):
     return [
-        each
+        scored
         for direction in directions
         for place, method in enumerate(METHODS)
-        for each in (
+        for scored in (
             row(method, 0.9 / (1 + place), place + 1, evaluated_on=direction),
             row(method, 0.01 * place, None, "language", evaluated_on=direction),
         )
@@ -34,13 +34,13 @@ def board(directions=("de-en", "en-de", "en-ja", "ja-en", "en-es", "es-en")):
 
 
 def seeds(rows):
-    return [{**each, "seed": seed, "value": each["value"] + 0.001 * seed} for each in rows for seed in range(3)]
+    return [{**scored, "seed": seed, "value": scored["value"] + 0.001 * seed} for scored in rows for seed in range(3)]
 
 
 def size(figure):
-    made = png(figure)
-    Image.open(BytesIO(made)).load()
-    return len(made)
+    encoded = png(figure)
+    Image.open(BytesIO(encoded)).load()
+    return len(encoded)
 
 
 def test_pictures_of_26_methods_are_small():
@@ -67,15 +67,15 @@ def test_every_metric_of_a_statistic_has_a_unit():
 
 def test_a_method_is_ranked_by_its_best_training():
     rows = [row(value=0.4, rank=3), row(value=0.6, rank=1, trained_on="en-de+en-es"), row("raw", 0.5, 2)]
-    assert [(each["method"], each["value"]) for each in scores.ranked(rows)] == [("dream", 0.6), ("raw", 0.5)]
+    assert [(ranked["method"], ranked["value"]) for ranked in scores.ranked(rows)] == [("dream", 0.6), ("raw", 0.5)]
 
 
 def test_items_of_a_panel_go_from_best_to_worst_and_bring_their_own_seeds():
     rows = [row("raw", 0.3, 2), row("dream", 0.5, 1)]
-    other = row("dream", 0.9, 1, trained_on="en-ja")
-    panels = scores.by_method(rows, seeds([rows[1], other]), method_marks(["raw", "dream"]))
-    told = [(item.label, item.seeds) for item in panels["en-de"]]
-    assert told == [("dream", pytest.approx((0.5, 0.501, 0.502))), ("raw", ())]
+    other_training_set = row("dream", 0.9, 1, trained_on="en-ja")
+    panels = scores.by_method(rows, seeds([rows[1], other_training_set]), method_marks(["raw", "dream"]))
+    items = [(item.label, item.seeds) for item in panels["en-de"]]
+    assert items == [("dream", pytest.approx((0.5, 0.501, 0.502))), ("raw", ())]
 
 
 def test_a_method_without_a_language_embedding_leaks_nothing_that_could_be_drawn():
@@ -128,8 +128,8 @@ def test_groups_follow_the_order_of_the_tasks():
         row(task="a", encoder="big"),
         row("raw", task="a", encoder="big"),
     ]
-    told = [(group[0], group[2]) for group, _ in scores.ordered_groups(rows, ["a", "b"])]
-    assert told == [("a", "big"), ("a", "tiny"), ("b", "tiny"), ("z", "tiny")]
+    groups = [(group[0], group[2]) for group, _ in scores.ordered_groups(rows, ["a", "b"])]
+    assert groups == [("a", "big"), ("a", "tiny"), ("b", "tiny"), ("z", "tiny")]
 
 
 @pytest.mark.filterwarnings("error::UserWarning")

@@ -1,4 +1,4 @@
-"""Pictures share one look: colours that everyone tells apart, small files that say what they show, safe SVG."""
+"""Tests the style of pictures: colours with contrast, small files that name what they show, safe SVG."""
 
 import itertools
 from html.parser import HTMLParser
@@ -28,8 +28,8 @@ def luminance(code):
     return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
-def contrast(one, other):
-    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+def contrast(first, second):
+    high, low = sorted((luminance(first), luminance(second)), reverse=True)
     return (high + 0.05) / (low + 0.05)
 
 
@@ -53,7 +53,7 @@ def test_methods_differ_in_colour_or_shape_and_keep_their_marks():
     marks = method_marks(names)
     assert len(set(marks.values())) == 56
     assert method_marks([*names, "m0", "more"])["m0"] == marks["m0"]
-    assert all(marks[one].colour != marks[two].colour for one, two in itertools.pairwise(names))
+    assert all(marks[name].colour != marks[next_name].colour for name, next_name in itertools.pairwise(names))
 
 
 def test_a_picture_says_what_it_was_made_of(tmp_path):
@@ -87,11 +87,11 @@ class Tags(HTMLParser):
 
 
 def test_svg_shows_hostile_names_as_text():
-    found = Tags()
-    found.feed(svg(titled(HOSTILE), HOSTILE))
-    assert "script" not in {tag for tag, _ in found.tags}
-    assert HOSTILE in "".join(found.words)
-    assert found.tags[0][1]["aria-label"] == HOSTILE
+    parsed = Tags()
+    parsed.feed(svg(titled(HOSTILE), HOSTILE))
+    assert "script" not in {tag for tag, _ in parsed.tags}
+    assert HOSTILE in "".join(parsed.words)
+    assert parsed.tags[0][1]["aria-label"] == HOSTILE
 
 
 def test_svg_takes_its_colours_from_the_page_and_asks_nothing_of_others():
@@ -104,8 +104,8 @@ def test_svg_takes_its_colours_from_the_page_and_asks_nothing_of_others():
 def test_ids_of_two_figures_of_a_page_differ():
     ids = []
     for name in ("a", "b"):
-        found = Tags()
-        found.feed(svg(titled("a"), name))
-        ids.append({attributes["id"] for _, attributes in found.tags if "id" in attributes})
+        parsed = Tags()
+        parsed.feed(svg(titled("a"), name))
+        ids.append({attributes["id"] for _, attributes in parsed.tags if "id" in attributes})
     assert ids[0]
     assert not ids[0] & ids[1]

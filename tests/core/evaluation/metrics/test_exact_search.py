@@ -1,4 +1,4 @@
-"""Exact search among rows of norm 1 against sorting the exact scores of all pairs."""
+"""Tests exact search among rows of norm 1 against sorting the exact scores of all pairs."""
 
 import logging
 from fractions import Fraction
@@ -38,7 +38,7 @@ def alike(seed, rows):
 
 
 def on_axes(seed, rows):
-    """Rows of few directions: most scores are equal, not all of them of equal rows."""
+    """Rows of few directions: most scores are equal, and not only those of equal rows."""
     return np.random.default_rng(seed).integers(-1, 2, (rows, DIM)).astype(float)
 
 
@@ -46,19 +46,21 @@ kinds = st.sampled_from([normal, alike, on_axes])
 
 
 def by_sorting(queries, pool, k):
-    """Each pair's products added up as fractions, and the sum rounded to float32."""
+    """Sort all candidates by dot products that are added up as fractions and rounded to float32."""
     left, right = unit_rows(queries, "queries"), unit_rows(pool, "pool")
-    exact = np.array([[np.float32(float(dot(one, other))) for other in right] for one in left])
+    exact = np.array([[np.float32(float(dot(query, candidate))) for candidate in right] for query in left])
     order = np.argsort(-exact, axis=1, kind="stable")[:, :k]
     return np.take_along_axis(exact, order, 1), order
 
 
-def dot(one, other):
-    return sum((Fraction(float(a)) * Fraction(float(b)) for a, b in zip(one, other, strict=True)), Fraction())
+def dot(left, right):
+    return sum((Fraction(float(a)) * Fraction(float(b)) for a, b in zip(left, right, strict=True)), Fraction())
 
 
-def same(found, expected):
-    return all((one == other).all() for one, other in zip(found, expected, strict=True))
+def same(actual, expected):
+    return all(
+        (actual_part == expected_part).all() for actual_part, expected_part in zip(actual, expected, strict=True)
+    )
 
 
 def with_sizes(sizes, width, run):
@@ -92,7 +94,7 @@ def test_scores_are_blind_to_the_order_of_the_pool_and_indices_follow_it(kind, s
     scores, indices = nearest(queries, pool, k)
     shuffled, places = nearest(queries, pool[order], k)
     assert (scores == shuffled).all()
-    above = scores > scores[:, -1:]  # what scores as the last one does may be another in another order
+    above = scores > scores[:, -1:]  # candidates that tie with the last one depend on the order
     for row in range(len(queries)):
         assert set(indices[row][above[row]]) == set(order[places[row]][above[row]])
 
@@ -116,10 +118,10 @@ def test_a_pair_scores_the_same_from_both_sides(kind, seed):
     left, right = kind(seed, 40), kind(seed + 1, 90)
     forward, there = nearest(left, right, 90)
     backward, back = nearest(right, left, 40)
-    whole, other = np.empty((40, 90)), np.empty((90, 40))
-    np.put_along_axis(whole, there, forward, 1)
-    np.put_along_axis(other, back, backward, 1)
-    assert (whole == other.T).all()
+    from_left, from_right = np.empty((40, 90)), np.empty((90, 40))
+    np.put_along_axis(from_left, there, forward, 1)
+    np.put_along_axis(from_right, back, backward, 1)
+    assert (from_left == from_right.T).all()
 
 
 @many
@@ -135,7 +137,9 @@ def test_the_nearest_candidates_have_the_first_ranks(kind, seed):
 def test_a_score_is_the_exact_sum_rounded_once(seed, dim):
     left, right = (unit_rows(normal(seed + side, 2, dim), "rows") for side in (0, 1))
     scores = exact_scores(torch.from_numpy(left), torch.from_numpy(right)).numpy()
-    assert scores.tolist() == [[float(np.float32(float(dot(one, other)))) for other in right] for one in left]
+    assert scores.tolist() == [
+        [float(np.float32(float(dot(query, candidate)))) for candidate in right] for query in left
+    ]
 
 
 def test_a_sum_of_entries_on_the_grid_has_no_rounding_in_float64_in_any_order():
@@ -154,7 +158,7 @@ def test_rounding_to_the_grid_moves_a_cosine_less_than_float32_does():
 
 @pytest.mark.parametrize("dim", [8, 384, 3_000])
 def test_the_margin_holds_twice_the_error_of_the_float32_product(dim):
-    rows = unit_rows(1 + normal(0, 200, dim), "rows")  # of one sign: errors don't cancel
+    rows = unit_rows(1 + normal(0, 200, dim), "rows")  # of one sign, so that errors do not cancel
     left = torch.from_numpy(rows)
     error = (product(left, left, "float32").double() - left.double() @ left.double().T).abs().max()
     assert 2 * error < exact_search._margin(dim)
@@ -183,24 +187,26 @@ def test_the_highest_of_each_column_are_those_of_topk(seed, groups, fold, k):
 def test_the_best_are_by_score_and_then_by_column(scores, data):
     k = data.draw(st.integers(1, len(scores)))
     columns = data.draw(st.permutations(range(len(scores))))
-    found, places = best(torch.tensor([scores]), torch.tensor([columns]), k)
-    expected = sorted(zip(scores, columns, strict=True), key=lambda one: (-one[0], one[1]))[:k]
-    assert list(zip(found[0].tolist(), places[0].tolist(), strict=True)) == expected
+    top_scores, places = best(torch.tensor([scores]), torch.tensor([columns]), k)
+    expected = sorted(zip(scores, columns, strict=True), key=lambda pair: (-pair[0], pair[1]))[:k]
+    assert list(zip(top_scores[0].tolist(), places[0].tolist(), strict=True)) == expected
 
 
 def test_only_crowded_queries_are_compared_exactly_with_the_whole_pool(monkeypatch):
     crowd, rest = alike(0, 50), normal(1, 2_000)
     compared = []
-    whole = exact_search._nearest_of_all
+    nearest_of_all = exact_search._nearest_of_all
     monkeypatch.setattr(
-        exact_search, "_nearest_of_all", lambda queries, *rest: compared.append(len(queries)) or whole(queries, *rest)
+        exact_search,
+        "_nearest_of_all",
+        lambda queries, *rest: compared.append(len(queries)) or nearest_of_all(queries, *rest),
     )
     pool = np.concatenate([crowd, rest])
     queries = np.concatenate([crowd[:1], rest[:9]])
     expected = by_sorting(queries[:1], pool, 2)
-    found = nearest(queries, pool, 2)
+    top = nearest(queries, pool, 2)
     assert compared == [1]
-    assert same([part[:1] for part in found], expected)
+    assert same([part[:1] for part in top], expected)
 
 
 def test_a_long_search_says_how_fast_it_is_and_how_long_it_takes(monkeypatch, caplog):

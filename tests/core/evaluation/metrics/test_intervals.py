@@ -1,4 +1,4 @@
-"""Intervals against scipy's on the same inputs."""
+"""Tests intervals against those of SciPy on the same inputs."""
 
 import numpy as np
 import pytest
@@ -65,9 +65,9 @@ def test_bootstrap_over_seeds_equals_a_loop_that_resamples_queries_for_all_seeds
 
 def test_bootstrap_does_not_depend_on_the_size_of_blocks(monkeypatch):
     items = np.random.default_rng(0).random((1, 50))
-    whole = bootstrap(items, samples=200, seed=1)
+    in_one_block = bootstrap(items, samples=200, seed=1)
     monkeypatch.setattr(intervals, "_BLOCK_ITEMS", 170)
-    assert bootstrap(items, samples=200, seed=1) == whole
+    assert bootstrap(items, samples=200, seed=1) == in_one_block
 
 
 def test_bootstrap_of_general_statistics_agrees_with_that_of_means():
@@ -89,23 +89,23 @@ def test_bootstrap_rejects_no_items():
 
 
 def test_one_seed_of_hits_and_misses_has_the_wilson_interval():
-    whole = aggregate([measured("accuracy_at_1", np.array([1.0, 0.0, 1.0, 1.0]))], samples=10, seed=0)
-    assert (whole.value, whole.n, whole.ci_low, whole.ci_high) == (0.75, 4, *wilson(3, 4))
+    mean = aggregate([measured("accuracy_at_1", np.array([1.0, 0.0, 1.0, 1.0]))], samples=10, seed=0)
+    assert (mean.value, mean.n, mean.ci_low, mean.ci_high) == (0.75, 4, *wilson(3, 4))
 
 
 def test_several_seeds_have_the_mean_over_seeds_and_the_bootstrap_interval():
     items = np.random.default_rng(0).integers(0, 2, (3, 60)).astype(float)
-    whole = aggregate([measured("accuracy_at_1", row) for row in items], samples=50, seed=4)
-    assert whole.value == pytest.approx(items.mean())
-    assert (whole.ci_low, whole.ci_high) == bootstrap(items, samples=50, seed=4)
+    mean = aggregate([measured("accuracy_at_1", row) for row in items], samples=50, seed=4)
+    assert mean.value == pytest.approx(items.mean())
+    assert (mean.ci_low, mean.ci_high) == bootstrap(items, samples=50, seed=4)
 
 
 def test_a_metric_without_items_has_no_interval():
-    whole = aggregate([Measurement(metric="silhouette", value=v, n=9) for v in (0.1, 0.3)], samples=9, seed=0)
-    assert (whole.value, whole.ci_low, whole.ci_high) == (pytest.approx(0.2), None, None)
+    mean = aggregate([Measurement(metric="silhouette", value=v, n=9) for v in (0.1, 0.3)], samples=9, seed=0)
+    assert (mean.value, mean.ci_low, mean.ci_high) == (pytest.approx(0.2), None, None)
 
 
 def test_seeds_of_different_items_are_not_aggregated():
-    odd = [measured("map", np.ones(3)), measured("map", np.ones(4))]
+    measurements = [measured("map", np.ones(3)), measured("map", np.ones(4))]
     with pytest.raises(ValueError, match="same items"):
-        aggregate(odd, samples=10, seed=0)
+        aggregate(measurements, samples=10, seed=0)

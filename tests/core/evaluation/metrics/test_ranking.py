@@ -1,4 +1,4 @@
-"""Exact retrieval against loops that compare one score at a time."""
+"""Tests exact retrieval against loops that compare one score at a time."""
 
 import tracemalloc
 
@@ -37,10 +37,10 @@ def test_nearest_equals_a_loop_over_candidates_where_many_tie(seed):
     rng = np.random.default_rng(seed)
     queries, pool = grid(rng, QUERIES), grid(rng, POOL)
     scores, indices = nearest(queries, pool, 4)
-    # Exactly equal directions tie; unlike ones may have equal cosines up to rounding, so compare by score.
-    for query, row, found in zip(queries, indices, scores, strict=True):
+    # Different directions may have equal cosines up to rounding, so scores are compared, not indices.
+    for query, row, query_scores in zip(queries, indices, scores, strict=True):
         expected = [cosine(query, pool[place]) for place in ordered_by_loop(query, pool)[:4]]
-        np.testing.assert_allclose(found, expected, atol=1e-5)
+        np.testing.assert_allclose(query_scores, expected, atol=1e-5)
         np.testing.assert_allclose([cosine(query, pool[place]) for place in row], expected, atol=1e-5)
 
 
@@ -56,7 +56,7 @@ def test_equal_rows_of_the_pool_come_in_index_order(seed, k):
 
 
 def copies(rng):
-    """Queries and a pool of copies, of a shape at which one matrix product gives copies unlike scores."""
+    """Queries and a pool of copies, of a shape for which one matrix product scores copies differently."""
     return rng.normal(size=(333, 400)), np.repeat(rng.normal(size=(1, 400)), 110, axis=0)
 
 
@@ -74,7 +74,7 @@ def test_ranks_of_copies_in_a_large_pool_follow_their_index():
 
 
 def star(spokes):
-    """Different rows that are equally near to the first axis, and a nearer one at the end."""
+    """Different rows that are equally near to the first axis, and a nearer row at the end."""
     sides = np.concatenate([np.eye(spokes), -np.eye(spokes)])
     rows = np.column_stack([np.full(2 * spokes, 0.75), sides])
     return np.concatenate([rows, np.eye(1, spokes + 1)])
@@ -104,9 +104,9 @@ def test_a_skipped_candidate_is_never_found(seed, k):
     rng = np.random.default_rng(seed)
     queries, pool = rng.normal(size=(QUERIES, DIM)), rng.normal(size=(4, DIM))[rng.integers(0, 4, POOL)]
     skip = rng.integers(0, POOL, QUERIES)
-    _, everything = nearest(queries, pool, POOL)
-    _, found = nearest(queries, pool, k, skip=skip)
-    for row, full, skipped in zip(found, everything, skip, strict=True):
+    _, rankings = nearest(queries, pool, POOL)
+    _, without_skipped = nearest(queries, pool, k, skip=skip)
+    for row, full, skipped in zip(without_skipped, rankings, skip, strict=True):
         assert row.tolist() == [place for place in full if place != skipped][:k]
 
 
@@ -186,9 +186,9 @@ def test_gold_ranks_do_not_depend_on_the_size_of_blocks(monkeypatch):
     rng = np.random.default_rng(1)
     queries, pool = rng.normal(size=(40, DIM)), rng.normal(size=(30, DIM))
     gold = rng.integers(0, 30, (40, 2))
-    whole = gold_ranks(queries, pool, gold, ties="lowest")
+    in_one_block = gold_ranks(queries, pool, gold, ties="lowest")
     monkeypatch.setattr(ranking, "_BLOCK_SCORES", 64)
-    assert (gold_ranks(queries, pool, gold, ties="lowest") == whole).all()
+    assert (gold_ranks(queries, pool, gold, ties="lowest") == in_one_block).all()
 
 
 def test_average_precision_equals_a_loop_over_ranks():

@@ -1,4 +1,4 @@
-"""Paired tests and Holm's correction against scipy's, and against loops over pairs."""
+"""Tests paired tests and Holm's correction against SciPy, and against loops over pairs."""
 
 import numpy as np
 import pytest
@@ -20,22 +20,22 @@ def discordant(a, b):
 
 @given(st.integers(0, 999), st.integers(1, 60))
 def test_exact_mcnemar_equals_scipys_binomial_test_of_every_pair(seed, n):
-    found = hits(4, n, seed)
-    p = mcnemar_exact(found)
+    outcomes = hits(4, n, seed)
+    p = mcnemar_exact(outcomes)
     for a in range(4):
         for b in range(4):
-            won, lost = discordant(found[a], found[b])
+            won, lost = discordant(outcomes[a], outcomes[b])
             expected = stats.binomtest(won, won + lost).pvalue if won + lost else 1.0
             assert p[a, b] == pytest.approx(expected, rel=1e-9)
 
 
 @given(st.integers(0, 999), st.integers(1, 60))
 def test_the_score_statistic_of_single_runs_is_mcnemars(seed, n):
-    found = hits(3, n, seed)
-    p = mcnemar(found)
+    outcomes = hits(3, n, seed)
+    p = mcnemar(outcomes)
     for a in range(3):
         for b in range(3):
-            won, lost = discordant(found[a], found[b])
+            won, lost = discordant(outcomes[a], outcomes[b])
             expected = stats.chi2.sf((won - lost) ** 2 / (won + lost), 1) if won + lost else 1.0
             assert p[a, b] == pytest.approx(expected, rel=1e-9)
 
@@ -51,10 +51,10 @@ def test_the_score_statistic_of_means_over_seeds_equals_a_loop_and_is_blind_to_t
 
 def test_the_score_statistic_agrees_with_a_permutation_test():
     a, b = (np.random.default_rng(1).random((2, 3, 1_500)) < [[[0.50]], [[0.52]]]).mean(axis=1)
-    found = stats.permutation_test(
+    expected = stats.permutation_test(
         (a, b), lambda x, y, axis: (x - y).mean(axis=axis), permutation_type="samples", n_resamples=2_000, rng=0
     )
-    assert mcnemar(np.stack([a, b]))[0, 1] == pytest.approx(found.pvalue, abs=0.02)
+    assert mcnemar(np.stack([a, b]))[0, 1] == pytest.approx(expected.pvalue, abs=0.02)
 
 
 def test_methods_with_the_same_hits_do_not_differ():
@@ -64,10 +64,10 @@ def test_methods_with_the_same_hits_do_not_differ():
 
 
 def test_intervals_of_differences_of_means_are_those_of_paired_proportions():
-    found = hits(2, 80, seed=1)
-    won, lost = discordant(*found)
+    outcomes = hits(2, 80, seed=1)
+    won, lost = discordant(*outcomes)
     half = 1.96 * np.sqrt(won + lost - (won - lost) ** 2 / 80) / 80
-    low, high = mean_intervals(found, z=1.96)
+    low, high = mean_intervals(outcomes, z=1.96)
     assert (low[0, 1], high[0, 1]) == pytest.approx(((won - lost) / 80 - half, (won - lost) / 80 + half))
     assert (low[1, 0], high[1, 0]) == pytest.approx((-high[0, 1], -low[0, 1]))
 

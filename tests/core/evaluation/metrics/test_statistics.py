@@ -1,8 +1,8 @@
-"""Statistics of weighted items against scipy's and counts by hand."""
+"""Tests statistics of weighted items against SciPy and counts by hand."""
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -43,12 +43,13 @@ def test_the_interval_of_a_correlation_equals_scipys_on_the_same_draws(statistic
     np.testing.assert_allclose(bootstrap(items[None], samples=200, seed=7, statistic=statistic), expected, atol=1e-12)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 999), st.sampled_from([*CORRELATIONS, f1, precision, recall]))
 def test_weights_stand_for_copies_of_items(seed, statistic):
     rng = np.random.default_rng(seed)
     items = rng.integers(0, 4, (7, 2 if statistic in CORRELATIONS else 3)).astype(float)
     drawn = rng.integers(0, 7, (5, 7))
-    weights = np.stack([np.bincount(each, minlength=7) for each in drawn]).astype(float)
+    weights = np.stack([np.bincount(sample, minlength=7) for sample in drawn]).astype(float)
     np.testing.assert_allclose(statistic.of(items, weights), statistic(items[drawn]), atol=1e-12)
 
 
@@ -83,5 +84,5 @@ def test_a_weighted_statistic_is_resampled_as_a_plain_one_is():
 
 def test_a_metric_of_one_column_is_the_mean_and_one_of_several_is_known_by_its_name():
     assert statistic_of("anything", 1) is mean_of_items
-    assert all(statistic_of(name, 2) is each for name, each in STATISTICS.items())
+    assert all(statistic_of(name, 2) is statistic for name, statistic in STATISTICS.items())
     assert statistic_of("anything", 2) is None

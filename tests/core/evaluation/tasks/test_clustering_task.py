@@ -1,4 +1,4 @@
-"""Silhouettes against scikit-learn, and which labels are clusters of what."""
+"""Tests silhouettes against scikit-learn, and which labels are clustered."""
 
 import numpy as np
 import pytest
@@ -11,32 +11,32 @@ from disent_core.errors import EncoderError
 from disent_core.evaluation.tasks import clustering
 
 
-def intents(found):
-    return utterances("en", {str(place): (intent, f"text {place}") for place, intent in enumerate(found)})
+def intents(labels):
+    return utterances("en", {str(place): (intent, f"text {place}") for place, intent in enumerate(labels)})
 
 
-def in_one_language(found):
-    return problems("clustering", utterance_inputs({"en": intents(found)}))
+def in_one_language(labels):
+    return problems("clustering", utterance_inputs({"en": intents(labels)}))
 
 
 @settings(deadline=None)
 @given(st.lists(st.sampled_from("abcd"), min_size=3, max_size=30), st.integers(0, 99), st.booleans())
-def test_silhouettes_are_those_of_scikit_learn_with_copies_zeros_and_labels_of_one_item(found, seed, is_far):
+def test_silhouettes_are_those_of_scikit_learn_with_copies_zeros_and_labels_of_one_item(labels, seed, is_far):
     rng = np.random.default_rng(seed)
-    rows = rng.normal(size=(6, 3))[rng.integers(0, 6, len(found))] + 1e3 * is_far
+    rows = rng.normal(size=(6, 3))[rng.integers(0, 6, len(labels))] + 1e3 * is_far
     rows[0] = 0
-    if not 2 <= len(set(found)) < len(found):
-        assert in_one_language(found) == []
+    if not 2 <= len(set(labels)) < len(labels):
+        assert in_one_language(labels) == []
         return
-    (problem,) = in_one_language(found)
+    (problem,) = in_one_language(labels)
     measures = scored(problem, en=rows)
     for metric in ("cosine", "euclidean"):
-        found_by_us = measures[f"silhouette_{metric}"]
-        # Of copies scikit-learn's cosine distance is rounding, and a / max(a, b) of two roundings is anything.
-        if metric == "cosine" and not _is_clear(rows, found):
+        measured = measures[f"silhouette_{metric}"]
+        # In scikit-learn the cosine distance of copies is rounding error, and so is their silhouette.
+        if metric == "cosine" and not _is_clear(rows, labels):
             continue
-        assert found_by_us.value == pytest.approx(silhouette_score(rows, found, metric=metric), abs=1e-4)
-        assert found_by_us.n == len(found)
+        assert measured.value == pytest.approx(silhouette_score(rows, labels, metric=metric), abs=1e-4)
+        assert measured.n == len(labels)
 
 
 def _is_clear(rows, labels):
@@ -50,10 +50,10 @@ def test_blocks_do_not_change_the_sums(monkeypatch, block):
     monkeypatch.setattr(clustering, "_BLOCK", block)
     rng = np.random.default_rng(3)
     rows, labels = rng.normal(size=(150, 8)).astype(np.float32), rng.integers(0, 5, 150)
-    found = clustering.silhouettes(clustering.euclidean_sums(rows, labels), labels)
-    assert found == pytest.approx(silhouette_samples(rows.astype(float), labels), abs=1e-9)
-    found = clustering.silhouettes(clustering.cosine_sums(rows, labels), labels)
-    assert found == pytest.approx(silhouette_samples(rows, labels, metric="cosine"), abs=1e-6)
+    silhouettes = clustering.silhouettes(clustering.euclidean_sums(rows, labels), labels)
+    assert silhouettes == pytest.approx(silhouette_samples(rows.astype(float), labels), abs=1e-9)
+    silhouettes = clustering.silhouettes(clustering.cosine_sums(rows, labels), labels)
+    assert silhouettes == pytest.approx(silhouette_samples(rows, labels, metric="cosine"), abs=1e-6)
 
 
 def test_cosine_silhouettes_are_blind_to_the_norm_of_rows():
@@ -69,8 +69,8 @@ def test_a_language_is_clustered_by_intent_and_a_pair_by_language():
     (of_pair,) = problems("clustering", utterance_inputs({"en": english, "de": german}))
     assert (of_pair.evaluated_on, of_pair.settings["labels"]) == ("en-de", "language")
     assert of_pair.labels.tolist() == ["en", "en", "en", "de", "de"]
-    found = scored(of_pair, de=np.array([[0.0, 1], [0, 2]]), en=np.array([[1.0, 0], [1, 0], [2, 0]]))
-    assert found["silhouette_cosine"].value == pytest.approx(1)
+    measures = scored(of_pair, de=np.array([[0.0, 1], [0, 2]]), en=np.array([[1.0, 0], [1, 0], [2, 0]]))
+    assert measures["silhouette_cosine"].value == pytest.approx(1)
     (of_language,) = in_one_language("aab")
     assert (of_language.evaluated_on, of_language.settings) == ("en", {"split": "test", "labels": "intent"})
 

@@ -1,4 +1,4 @@
-"""Retrieval of the originals of code-switched sentences."""
+"""Tests retrieval of the originals of code-switched sentences."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ ROWS = [
 
 
 def inputs(rows=ROWS, pair="de-en", switched="de", split="test"):
-    found = [
+    switched_pairs = [
         {
             "corpus": "toy",
             "pair": pair,
@@ -34,7 +34,7 @@ def inputs(rows=ROWS, pair="de-en", switched="de", split="test"):
         }
         for name, text, original, words, replaced in rows
     ]
-    tables = {("code_switched_pairs", pair): rows_table(found, "code_switched_pairs")}
+    tables = {("code_switched_pairs", pair): rows_table(switched_pairs, "code_switched_pairs")}
     return Inputs(corpus="toy", languages=tuple(pair.split("-")), tables=tables, kind="translations")
 
 
@@ -44,8 +44,8 @@ def test_queries_are_the_switched_sentences_and_candidates_their_originals():
     assert (query.language, pool.language) == ("de", "en")
     assert query.texts == [row[1] for row in ROWS]
     assert pool.keys == [text_key(row[2]) for row in ROWS]
-    found = scored(problem, query=np.eye(3), pool=np.array([[1.0, 0, 0], [0, 0, 1], [0, 1, 1.1]]))["accuracy_at_1"]
-    assert found.items.tolist() == [1.0, 0.0, 0.0]
+    accuracy = scored(problem, query=np.eye(3), pool=np.array([[1.0, 0, 0], [0, 0, 1], [0, 1, 1.1]]))["accuracy_at_1"]
+    assert accuracy.items.tolist() == [1.0, 0.0, 0.0]
     assert (problem.settings["switched"], problem.settings["replaced_share"]) == ("de", 0.5)
 
 

@@ -1,4 +1,4 @@
-"""Similarity and quality tasks against SciPy and loops."""
+"""Tests similarity and quality tasks against SciPy and loops."""
 
 import numpy as np
 import pytest
@@ -28,29 +28,29 @@ def test_correlations_are_those_of_scipy_with_ties_in_gold_and_cosines(gold, see
     (problem,) = similarity(gold)
     rng = np.random.default_rng(seed)
     source, target = rng.normal(size=(2, 3, 4))[:, rng.integers(0, 3, len(gold))]
-    found = scored(problem, source=source, target=target)
+    measures = scored(problem, source=source, target=target)
     near = np.round(cosines(source, target), 9)  # equal vectors have equal cosines
     if len(set(gold)) > 1 and len(set(near)) > 1:
-        assert found["pearson"].value == pytest.approx(pearsonr(near, gold).statistic, abs=1e-6)
-        assert found["spearman"].value == pytest.approx(spearmanr(near, gold).statistic, abs=1e-6)
+        assert measures["pearson"].value == pytest.approx(pearsonr(near, gold).statistic, abs=1e-6)
+        assert measures["spearman"].value == pytest.approx(spearmanr(near, gold).statistic, abs=1e-6)
     else:
-        assert (found["pearson"].value, found["spearman"].value) == (0, 0)
+        assert (measures["pearson"].value, measures["spearman"].value) == (0, 0)
 
 
 def test_the_interval_ranks_anew_within_every_resampling():
     (problem,) = similarity(np.random.default_rng(0).integers(0, 6, 40).astype(float))
     matrices = np.random.default_rng(1).normal(size=(2, 40, 5))
-    found = scored(problem, source=matrices[0], target=matrices[1])["spearman"]
+    measured = scored(problem, source=matrices[0], target=matrices[1])["spearman"]
     drawn = np.random.default_rng(7).integers(0, 40, (200, 40))
-    by_loop = [spearmanr(found.items[rows]).statistic for rows in drawn]
-    whole = aggregate([found], samples=200, seed=7)
-    assert (whole.ci_low, whole.ci_high) == pytest.approx(np.percentile(by_loop, [2.5, 97.5]))
+    by_loop = [spearmanr(measured.items[rows]).statistic for rows in drawn]
+    mean = aggregate([measured], samples=200, seed=7)
+    assert (mean.ci_low, mean.ci_high) == pytest.approx(np.percentile(by_loop, [2.5, 97.5]))
 
 
 def test_an_embedding_of_one_value_has_correlation_zero_and_all_items():
     (problem,) = similarity([0.1, 3.3, 5.0])
-    found = scored(problem, source=np.ones((3, 2)), target=np.ones((3, 2)))
-    assert [(each.value, each.n) for each in found.values()] == [(0.0, 3), (0.0, 3)]
+    measures = scored(problem, source=np.ones((3, 2)), target=np.ones((3, 2)))
+    assert [(measured.value, measured.n) for measured in measures.values()] == [(0.0, 3), (0.0, 3)]
 
 
 def test_one_language_is_named_twice_and_pairs_without_gold_score_are_left_out():
@@ -96,8 +96,11 @@ class Fixed:
 
 def test_a_late_interaction_is_measured_by_its_own_score():
     (problem,) = similarity([0.0, 2.0, 5.0])
-    found = {each.metric: each for each in problem.score({"source": Fixed([1, 2, 3]), "target": Fixed([1, 1, 4])})}
-    assert found["pearson"].value == pytest.approx(pearsonr([1, 2, 12], [0, 2, 5]).statistic)
+    measures = {
+        measured.metric: measured
+        for measured in problem.score({"source": Fixed([1, 2, 3]), "target": Fixed([1, 1, 4])})
+    }
+    assert measures["pearson"].value == pytest.approx(pearsonr([1, 2, 12], [0, 2, 5]).statistic)
     assert problem.takes_late_interaction
 
 
@@ -121,7 +124,7 @@ def quality(*golds):
 
 def test_quality_is_measured_against_both_gold_scores():
     by_z, by_mean = quality((-1.0, 10.0), (0.5, 90.0), (0.7, 20.0))
-    assert [each.settings["gold"] for each in (by_z, by_mean)] == ["z_mean", "mean"]
+    assert [task_problem.settings["gold"] for task_problem in (by_z, by_mean)] == ["z_mean", "mean"]
     assert (by_z.evaluated_on, by_mean.evaluated_on) == ("en-de", "en-de")
     source, target = np.random.default_rng(0).normal(size=(2, 3, 4))
     for problem, gold in ((by_z, [-1.0, 0.5, 0.7]), (by_mean, [10.0, 90.0, 20.0])):
@@ -135,4 +138,4 @@ def test_both_gold_scores_share_their_texts_so_that_they_are_embedded_once():
 
 
 def test_quality_without_mean_is_measured_against_z_mean_alone():
-    assert [each.settings["gold"] for each in quality((-1.0, None), (0.5, None))] == ["z_mean"]
+    assert [problem.settings["gold"] for problem in quality((-1.0, None), (0.5, None))] == ["z_mean"]

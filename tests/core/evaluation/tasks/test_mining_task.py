@@ -1,4 +1,4 @@
-"""Bitext mining against loops over all pairs, and which sentences it searches."""
+"""Tests bitext mining against loops over all pairs, and which sentences it searches."""
 
 from collections import Counter
 from dataclasses import replace
@@ -19,7 +19,7 @@ def cosines(source, target):
 
 
 def margins_by_loop(near, k):
-    """From both places to the ratio margin, for the pairs that are among the k nearest of the source, or target."""
+    """Ratio margin of every pair of places, and the best pair of each source and of each target."""
     rows, columns = near.shape
     of_source = [sorted(range(columns), key=lambda j: (-near[i, j], j))[:k] for i in range(rows)]
     of_target = [sorted(range(rows), key=lambda i: (-near[i, j], i))[:k] for j in range(columns)]
@@ -46,15 +46,15 @@ def mined_by_loop(near, k, retrieval):
 def test_mining_equals_a_loop_over_all_pairs(sizes, k, retrieval, seed):
     rng = np.random.default_rng(seed)
     source, target = (np.abs(rng.normal(size=(size, 4))) for size in sizes)  # cosines are positive
-    found = mine(source, target, neighbours=k, retrieval=retrieval)
+    mined = mine(source, target, neighbours=k, retrieval=retrieval)
     expected = mined_by_loop(cosines(source, target), k, retrieval)
-    assert dict(zip(found.pairs, found.margins, strict=True)) == pytest.approx(expected, abs=1e-5)
-    assert found.margins.tolist() == sorted(found.margins, reverse=True)
+    assert dict(zip(mined.pairs, mined.margins, strict=True)) == pytest.approx(expected, abs=1e-5)
+    assert mined.margins.tolist() == sorted(mined.margins, reverse=True)
 
 
 def test_sentences_without_a_neighbour_of_positive_cosine_are_not_mined():
-    found = mine(np.array([[1.0, 0], [0, 1]]), np.array([[-1.0, 0], [0, 2]]), neighbours=1, retrieval="max")
-    assert found.pairs == [(1, 1)]
+    mined = mine(np.array([[1.0, 0], [0, 1]]), np.array([[-1.0, 0], [0, 2]]), neighbours=1, retrieval="max")
+    assert mined.pairs == [(1, 1)]
     assert not mine(np.eye(2), -np.eye(2), neighbours=2, retrieval="max").pairs
 
 
@@ -63,11 +63,11 @@ def f1_of(pairs, gold):
 
 
 @given(st.lists(st.tuples(st.sampled_from([0.9, 1.0, 1.1, 1.2, 1.3]), st.booleans()), min_size=1, max_size=12))
-def test_no_other_threshold_has_a_higher_f1(found):
-    found = sorted(found, reverse=True)
-    margins = np.array([margin for margin, _ in found])
-    pairs = [(place, place) for place in range(len(found))]
-    gold = {pair for pair, (_, is_right) in zip(pairs, found, strict=True) if is_right} | {(99, 99)}
+def test_no_other_threshold_has_a_higher_f1(marked):
+    marked = sorted(marked, reverse=True)
+    margins = np.array([margin for margin, _ in marked])
+    pairs = [(place, place) for place in range(len(marked))]
+    gold = {pair for pair, (_, is_right) in zip(pairs, marked, strict=True) if is_right} | {(99, 99)}
     threshold = best_threshold(Mined(pairs, margins), gold)
 
     def above(cut):
@@ -128,7 +128,7 @@ def test_precision_recall_and_f1_are_those_of_the_pairs_above_the_threshold_of_d
         for split in ("dev", "test")
         for lost, side in enumerate(("source", "target"))
     }
-    found = scored(problem, **matrices)
+    measures = scored(problem, **matrices)
     by_split = {
         split: mined_by_loop(cosines(matrices[f"{split} source"], matrices[f"{split} target"]), 4, retrieval)
         for split in ("dev", "test")
@@ -136,22 +136,22 @@ def test_precision_recall_and_f1_are_those_of_the_pairs_above_the_threshold_of_d
     cuts = sorted(by_split["dev"].values(), reverse=True)
     gold = problem.gold["dev"]
     best = max(f1_of([pair for pair, margin in by_split["dev"].items() if margin >= cut], gold) for cut in cuts)
-    threshold = found["threshold"].value
-    taken = [pair for pair, margin in by_split["dev"].items() if margin >= threshold]
-    assert f1_of(taken, gold) == pytest.approx(best)
-    taken, gold = [pair for pair, margin in by_split["test"].items() if margin >= threshold], problem.gold["test"]
-    right = len(set(taken) & gold)
-    expected = {"f1": f1_of(taken, gold), "precision": right / len(taken), "recall": right / len(gold)}
-    assert {metric: found[metric].value for metric in expected} == pytest.approx(expected)
+    threshold = measures["threshold"].value
+    mined = [pair for pair, margin in by_split["dev"].items() if margin >= threshold]
+    assert f1_of(mined, gold) == pytest.approx(best)
+    mined, gold = [pair for pair, margin in by_split["test"].items() if margin >= threshold], problem.gold["test"]
+    right = len(set(mined) & gold)
+    expected = {"f1": f1_of(mined, gold), "precision": right / len(mined), "recall": right / len(gold)}
+    assert {metric: measures[metric].value for metric in expected} == pytest.approx(expected)
     assert (expected["f1"] == 1) if noise == 0 else (0 < expected["f1"] < 1)
-    assert {each.n for each in found.values()} == {len(kept("test", 0))}
+    assert {measured.n for measured in measures.values()} == {len(kept("test", 0))}
 
 
 def test_equal_texts_are_one_sentence_and_all_its_translations_are_gold():
-    whole = [name for name in ROWS if name.startswith("test") and lost_side(name) == 2][:3]
+    complete = [name for name in ROWS if name.startswith("test") and lost_side(name) == 2][:3]
     rows = {name: row for name, row in ROWS.items() if name.startswith("dev")}
     texts = (("a", "x"), ("a", "y"), ("b", "y"))
-    rows |= {name: (*pair, {"split": "test"}) for name, pair in zip(whole, texts, strict=True)}
+    rows |= {name: (*pair, {"split": "test"}) for name, pair in zip(complete, texts, strict=True)}
     (problem,) = mining(rows)
     assert problem.texts["test source"].texts == ["a", "b"]
     assert problem.texts["test target"].texts == ["x", "y"]
@@ -159,7 +159,7 @@ def test_equal_texts_are_one_sentence_and_all_its_translations_are_gold():
 
 
 def loop_lists(rows):
-    """Texts of both sides that are left, in order, and places of the pairs of which both are, by loops."""
+    """By loops: the texts of both sides that remain, in order, and the places of the gold pairs."""
     left = [[], []]
     for name, texts in rows.items():
         for side in (0, 1):
@@ -180,9 +180,9 @@ TEXTS = st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("wxyz"), st.
 def test_lists_and_gold_are_those_of_loops_over_the_pairs(texts):
     of_test = {f"pair {place}": row for place, row in enumerate(texts)}
     source, target, gold = loop_lists(of_test)
-    found = mining({name: row for name, row in ROWS.items() if name.startswith("dev")} | of_test)
-    assert bool(found) == bool(gold)
-    for problem in found:
+    mining_problems = mining({name: row for name, row in ROWS.items() if name.startswith("dev")} | of_test)
+    assert bool(mining_problems) == bool(gold)
+    for problem in mining_problems:
         assert (problem.texts["test source"].texts, problem.texts["test target"].texts) == (source, target)
         assert problem.gold["test"] == gold
 

@@ -1,4 +1,4 @@
-"""Retrieval of what is parallel: utterances that share some of their ids, test sets of pairs, held-out bitext."""
+"""Tests retrieval of translations: utterances that share some of their ids, test sets of pairs, held-out bitext."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ ENGLISH = {"1": ("a", "one"), "2": ("b", "two"), "3": ("a", "three"), "4": ("b",
 JAPANESE = {"9": ("b", "nine"), "3": ("a", "san"), "1": ("a", "ichi")}
 
 
-def some(parallel="some"):
+def japanese_inputs(parallel="some"):
     tables = {"en": utterances("en", ENGLISH), "ja": utterances("ja", JAPANESE)}
     return utterance_inputs(tables, parallel=parallel)
 
@@ -22,7 +22,7 @@ def some(parallel="some"):
 
 
 def test_retrieval_is_over_the_shared_ids_alone():
-    forth, back = problems("crosslingual_retrieval", some())
+    forth, back = problems("crosslingual_retrieval", japanese_inputs())
     assert forth.texts["query"].texts == ["one", "three"]
     assert forth.texts["pool"].texts == ["ichi", "san"]
     assert forth.candidate_ids.to_pylist() == ["1", "3"]
@@ -30,19 +30,19 @@ def test_retrieval_is_over_the_shared_ids_alone():
 
 
 def test_retrieval_where_ids_tell_no_translations_is_no_problem():
-    assert problems("crosslingual_retrieval", some("none")) == []
+    assert problems("crosslingual_retrieval", japanese_inputs("none")) == []
 
 
 @pytest.mark.parametrize("name", ["crosslingual_retrieval", "intent_knn"])
 def test_a_missing_translation_in_a_parallel_corpus_is_an_error(name):
     with pytest.raises(AlignmentError, match=r"toy en-ja test: 3 of 7 utterances .* \['2', '4', '9'\]"):
-        problems(name, some("all"))
+        problems(name, japanese_inputs("all"))
 
 
 @pytest.mark.parametrize("name", ["crosslingual_retrieval", "intent_knn"])
 @pytest.mark.parametrize("parallel", ["all", "some", "none"])
 def test_an_id_that_is_there_twice_is_an_error_however_parallel(name, parallel):
-    inputs = some(parallel)
+    inputs = japanese_inputs(parallel)
     tables = {key: table.take([0, 0]) for key, table in inputs.tables.items()}
     with pytest.raises(AlignmentError, match="toy en-ja test: 1 of 2 utterance ids are there more than once"):
         problems(name, replace(inputs, tables=tables))
@@ -50,11 +50,11 @@ def test_an_id_that_is_there_twice_is_an_error_however_parallel(name, parallel):
 
 def by_loop(query, pool, queries, candidates, *, skip_translation):
     right = []
-    for (own, (intent, _)), row in zip(queries.items(), query, strict=True):
+    for (query_id, (intent, _)), row in zip(queries.items(), query, strict=True):
         cosines = {
-            place: row @ other / np.linalg.norm(row) / np.linalg.norm(other)
-            for place, (name, other) in enumerate(zip(candidates, pool, strict=True))
-            if not (skip_translation and name == own)
+            place: row @ candidate / np.linalg.norm(row) / np.linalg.norm(candidate)
+            for place, (name, candidate) in enumerate(zip(candidates, pool, strict=True))
+            if not (skip_translation and name == query_id)
         }
         best = max(cosines, key=cosines.__getitem__)
         right.append(float(list(candidates.values())[best][0] == intent))
@@ -64,13 +64,13 @@ def by_loop(query, pool, queries, candidates, *, skip_translation):
 @pytest.mark.parametrize("parallel", ["some", "none"])
 @pytest.mark.parametrize("seed", range(20))
 def test_intents_are_looked_for_among_all_utterances_but_the_translation(parallel, seed):
-    forth, back = problems("intent_knn", some(parallel))
+    forth, back = problems("intent_knn", japanese_inputs(parallel))
     english, japanese = (np.random.default_rng([seed, size]).normal(size=(size, 3)) for size in (4, 3))
     is_skipped = parallel == "some"
-    found = scored(forth, query=english, pool=japanese)["accuracy_at_1"].items
-    assert found.tolist() == by_loop(english, japanese, ENGLISH, JAPANESE, skip_translation=is_skipped)
-    found = scored(back, query=japanese, pool=english)["accuracy_at_1"].items
-    assert found.tolist() == by_loop(japanese, english, JAPANESE, ENGLISH, skip_translation=is_skipped)
+    items = scored(forth, query=english, pool=japanese)["accuracy_at_1"].items
+    assert items.tolist() == by_loop(english, japanese, ENGLISH, JAPANESE, skip_translation=is_skipped)
+    items = scored(back, query=japanese, pool=english)["accuracy_at_1"].items
+    assert items.tolist() == by_loop(japanese, english, JAPANESE, ENGLISH, skip_translation=is_skipped)
 
 
 @pytest.mark.parametrize("parallel", ["all", "some", "none"])
@@ -92,8 +92,8 @@ def test_translations_are_retrieved_in_both_directions_by_strict_id(name, kind):
     assert forth.texts["query"].texts == ["eins", "zwei"]
     assert forth.texts["pool"].keys == [text_key("one"), text_key("two")]
     assert forth.texts["pool"] is back.texts["query"]
-    found = scored(forth, query=np.eye(2), pool=np.array([[1.0, 0], [2, 1]]))["accuracy_at_1"]
-    assert found.items.tolist() == [1.0, 1.0]
+    accuracy = scored(forth, query=np.eye(2), pool=np.array([[1.0, 0], [2, 1]]))["accuracy_at_1"]
+    assert accuracy.items.tolist() == [1.0, 1.0]
     assert scored(back, query=np.eye(2), pool=np.array([[0.0, 1], [1, 2]]))["accuracy_at_1"].value == 0
     assert {"split": "test", "ties": "lowest", "pool_size": 2}.items() <= forth.settings.items()
 

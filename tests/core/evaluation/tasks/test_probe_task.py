@@ -1,4 +1,4 @@
-"""The linear probe against scikit-learn, and what it is trained and tested on."""
+"""Tests the linear probe against scikit-learn, and what it is trained and tested on."""
 
 from dataclasses import replace
 
@@ -24,13 +24,13 @@ def test_the_probe_is_the_ridge_classifier_of_scikit_learn(seed, classes, n, dim
     names = np.array(["e", "d", "c", "b", "a"])
     labels = names[np.concatenate([np.arange(classes), rng.integers(0, classes, n - classes)])]
     rows = rng.normal(size=(n + 20, dim)).astype(np.float32) * rng.uniform(0.01, 100, dim) + rng.normal(size=dim)
-    rows[:, 0] = 0.1  # tells nothing
+    rows[:, 0] = 0.1  # a constant dimension
     train, test = rows[:n], rows[n:]
     scaler = StandardScaler().fit(train)
     by_sklearn = RidgeClassifier(alpha=PENALTY).fit(scaler.transform(train), labels)
-    found = linear_probe(train, labels, test)
+    predicted = linear_probe(train, labels, test)
     if dim > 1:
-        assert found.tolist() == by_sklearn.predict(scaler.transform(test)).tolist()
+        assert predicted.tolist() == by_sklearn.predict(scaler.transform(test)).tolist()
 
 
 def test_the_probe_is_blind_to_scale_and_place_of_a_dimension():
@@ -75,7 +75,7 @@ def test_it_learns_from_dev_and_is_measured_on_test_of_both_languages():
 
 
 def matrices(problem, knows):
-    """One dimension that knows the label, or not."""
+    """One dimension that encodes the label or, without `knows`, is noise."""
     noise = np.random.default_rng(0)
     names = sorted({label for labels in problem.labels.values() for label in labels})
     return {
@@ -87,9 +87,9 @@ def matrices(problem, knows):
 @pytest.mark.parametrize("knows", [True, False])
 def test_a_language_that_the_embedding_knows_is_found(knows):
     (problem,) = problems(NAME, both("abab" * 20, "ba" * 20))
-    found = scored(problem, **matrices(problem, knows))["accuracy"]
-    assert found.n == 80
-    assert (found.value == 1) if knows else (found.value < 0.75)
+    accuracy = scored(problem, **matrices(problem, knows))["accuracy"]
+    assert accuracy.n == 80
+    assert (accuracy.value == 1) if knows else (accuracy.value < 0.75)
 
 
 def intents_of(dev, test):
@@ -130,8 +130,8 @@ def test_bitext_has_a_probe_of_the_language_alone():
     rows = {"1": ("eins", "one", {"split": "dev"}), "2": ("zwei", "two")}
     (problem,) = problems(NAME, pair_inputs(("de", "en"), rows, "bitext"))
     assert (problem.evaluated_on, problem.texts["train de"].texts) == ("de-en", ["eins"])
-    found = scored(problem, **{role: [[float(role.endswith("de"))]] for role in problem.texts})
-    assert {metric: each.value for metric, each in found.items()} == {"accuracy": 1}
+    measures = scored(problem, **{role: [[float(role.endswith("de"))]] for role in problem.texts})
+    assert {metric: measured.value for metric, measured in measures.items()} == {"accuracy": 1}
 
 
 def test_no_texts_to_learn_from_are_no_problem():

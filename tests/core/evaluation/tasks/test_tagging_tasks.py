@@ -1,4 +1,4 @@
-"""Slots and entities: what the three measures of F1 count, against seqeval and a loop."""
+"""Tests what the three F1 metrics of slots and entities count, against seqeval and a loop."""
 
 import pytest
 from hypothesis import given, settings
@@ -14,12 +14,12 @@ TAGGINGS = st.lists(st.lists(st.tuples(*[st.sampled_from(TAGS)] * 2), min_size=1
 
 def problem(gold, name="slot_labelling"):
     rows = {str(place): (None, " ".join(f"w{i}" for i in tags), " ".join(tags)) for place, tags in enumerate(gold)}
-    found = problems(name, utterance_inputs({"en": utterances("en", rows)}))
-    return found[0] if found else None
+    tag_problems = problems(name, utterance_inputs({"en": utterances("en", rows)}))
+    return tag_problems[0] if tag_problems else None
 
 
 def measures(gold, tags):
-    return {each.metric: each for each in problem(gold).score(tags)}
+    return {measured.metric: measured for measured in problem(gold).score(tags)}
 
 
 def strict_spans(tags):
@@ -41,20 +41,26 @@ def test_the_measures_are_those_of_seqeval_and_of_loops(pairs):
     if all(tag == "O" for sentence in gold for tag in sentence):
         assert problem(gold) is None
         return
-    found = measures(gold, tags)
-    assert found["seqeval_f1"].value == pytest.approx(f1_score(gold, tags))
-    spans = [(strict_spans(own), strict_spans(guess)) for own, guess in zip(gold, tags, strict=True)]
-    hits, sizes = sum(len(own & guess) for own, guess in spans), sum(len(own) + len(guess) for own, guess in spans)
-    assert found["span_f1"].value == pytest.approx(2 * hits / sizes if sizes else 0)
+    measured = measures(gold, tags)
+    assert measured["seqeval_f1"].value == pytest.approx(f1_score(gold, tags))
+    spans = [
+        (strict_spans(gold_spans), strict_spans(predicted_spans))
+        for gold_spans, predicted_spans in zip(gold, tags, strict=True)
+    ]
+    hits, sizes = (
+        sum(len(gold_spans & predicted_spans) for gold_spans, predicted_spans in spans),
+        sum(len(gold_spans) + len(predicted_spans) for gold_spans, predicted_spans in spans),
+    )
+    assert measured["span_f1"].value == pytest.approx(2 * hits / sizes if sizes else 0)
     words = [pair for sentence in pairs for pair in sentence]
     hits, sizes = sum(a == b != "O" for a, b in words), sum((a != "O") + (b != "O") for a, b in words)
-    assert found["micro_f1"].value == pytest.approx(2 * hits / sizes)
-    assert {each.n for each in found.values()} == {len(gold)}
+    assert measured["micro_f1"].value == pytest.approx(2 * hits / sizes)
+    assert {measurement.n for measurement in measured.values()} == {len(gold)}
 
 
 def test_a_stray_inside_tag_is_a_span_for_seqeval_alone():
-    found = measures([["B-a", "O"]], [["I-a", "O"]])
-    values = {metric: each.value for metric, each in found.items()}
+    measured = measures([["B-a", "O"]], [["I-a", "O"]])
+    values = {metric: measurement.value for metric, measurement in measured.items()}
     assert values == {"micro_f1": 0, "span_f1": 0, "seqeval_f1": 1}
 
 
@@ -72,7 +78,11 @@ def test_a_tag_too_few_is_an_error():
 
 def test_entities_are_measured_as_slots_are():
     gold = [["B-per", "I-per", "O"], ["O", "B-loc"]]
-    found = problem(gold, "ner")
-    assert (found.task, found.evaluated_on, found.settings) == ("ner", "en", {"split": "test"})
-    assert [each.value for each in found.score(gold)] == [1, 1, 1]
+    entity_problem = problem(gold, "ner")
+    assert (entity_problem.task, entity_problem.evaluated_on, entity_problem.settings) == (
+        "ner",
+        "en",
+        {"split": "test"},
+    )
+    assert [measured.value for measured in entity_problem.score(gold)] == [1, 1, 1]
     assert problem([["O"]], "ner") is None

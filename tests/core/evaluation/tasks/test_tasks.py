@@ -1,4 +1,4 @@
-"""Tasks on small invented corpora, and against counts by hand."""
+"""Tests tasks on small invented corpora and against counts by hand."""
 
 from dataclasses import replace
 
@@ -30,8 +30,8 @@ def template_inputs(targets, split="test"):
             "target_text": target,
             "replaced_slots": [],
         }
-        for name, (source, found) in targets.items()
-        for index, target in enumerate(found)
+        for name, (source, source_targets) in targets.items()
+        for index, target in enumerate(source_targets)
     ]
     tables = {("template_pairs", "en"): rows_table(rows, "template_pairs")}
     return Inputs(corpus="toy", languages=("en",), tables=tables)
@@ -48,9 +48,9 @@ def score(problem, embed=vectors):
 
 @pytest.mark.parametrize("name", TASKS)
 def test_a_task_is_found_under_its_own_name_and_reads_tables_that_exist(name):
-    found = task(name)
-    assert found.name == name
-    assert set(found.tables) <= set(READABLE) <= set(SCHEMAS)
+    registered = task(name)
+    assert registered.name == name
+    assert set(registered.tables) <= set(READABLE) <= set(SCHEMAS)
 
 
 def test_an_unknown_task_is_named():
@@ -126,8 +126,8 @@ def test_a_copy_of_the_gold_text_counts_as_the_rule_says(ties, equal_text, expec
 
 def test_worst_ties_are_seen_where_rankings_keep_one_candidate():
     config = replace(CONFIG, ties="worst", top_k=1)
-    found = score(crosslingual(COPIES, COPIES, config)[0])
-    assert (found.value, found.ranking.indices.shape) == (pytest.approx(1 / 3), (3, 1))
+    measured = score(crosslingual(COPIES, COPIES, config)[0])
+    assert (measured.value, measured.ranking.indices.shape) == (pytest.approx(1 / 3), (3, 1))
 
 
 @given(st.lists(st.integers(0, 5), min_size=2, max_size=9), st.integers(0, 99))
@@ -139,9 +139,11 @@ def test_counting_equal_texts_equals_comparing_the_text_of_what_is_retrieved(nam
     by_loop = [keys[int(np.argmax([row @ query / np.linalg.norm(row) for row in pool]))] for query in queries]
     ids = pa.array([f"id{place}" for place in range(len(names))])
     gold = np.arange(len(names))[:, None]
-    whole = Pool(texts=Texts("de", keys), ids=ids, gold=gold)
+    all_candidates = Pool(texts=Texts("de", keys), ids=ids, gold=gold)
     config = replace(CONFIG, equal_text_counts=True)
-    problem = retrieval_problem(Texts("en", keys), ids, whole, config, task="t", dataset="d", evaluated_on="en-de")
+    problem = retrieval_problem(
+        Texts("en", keys), ids, all_candidates, config, task="t", dataset="d", evaluated_on="en-de"
+    )
     kept = [int(key) for key in problem.texts["pool"].keys]
     (measurement,) = problem.score({"query": queries, "pool": rows[kept]})
     assert measurement.items.tolist() == [float(a == b) for a, b in zip(by_loop, keys, strict=True)]
@@ -175,7 +177,7 @@ def test_template_retrieval_has_one_target_a_source():
     assert problem.query_ids.to_pylist() == ["a", "b", "c"]
     assert problem.candidate_ids.to_pylist() == ["a#0", "b#0", "c#0"]
     assert problem.texts["query"].keys == [text_key(source) for source, _ in TEMPLATES.values()]
-    assert problem.texts["pool"].keys == [text_key(found[0]) for _, found in TEMPLATES.values()]
+    assert problem.texts["pool"].keys == [text_key(targets[0]) for _, targets in TEMPLATES.values()]
     assert problem.gold.ravel().tolist() == [0, 1, 2]
 
 
@@ -205,8 +207,8 @@ def test_map_equals_a_loop_over_the_whole_ranking():
         order = np.argsort([-query @ row / np.linalg.norm(row) for row in pool])
         hits = [rank for rank, place in enumerate(order, 1) if place in gold]
         precisions.append(np.mean([number / rank for number, rank in enumerate(hits, 1)]))
-    found = score(problem)
-    assert (found.metric, found.value) == ("map", pytest.approx(np.mean(precisions)))
+    measured = score(problem)
+    assert (measured.metric, measured.value) == ("map", pytest.approx(np.mean(precisions)))
 
 
 def test_sources_in_the_pool_are_found_by_every_query_but_their_own():
