@@ -172,7 +172,7 @@ class Head:
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """Languages of the texts it accepts: those of its training if it needs to know them, else all configured."""
+        """Languages of the texts it accepts: those of its training if it is limited to them, else all configured."""
         trained_languages = self._trained.languages
         return tuple(self._languages if trained_languages is None else trained_languages)
 
@@ -238,11 +238,11 @@ class Head:
         return self.seeds[0] if seed is None and self.seeds else seed
 
 
-def _choice(what: str, name: str | None, known: Iterable[str]) -> str:
+def _choice(what: str, name: str | None, choices: Iterable[str]) -> str:
     """Return the name if it is known, or the only known name if none is given."""
     from disent_core.config.toml_lines import nearest
 
-    names = list(known)
+    names = list(choices)
     if name is None and len(names) == 1:
         return names[0]
     if name not in names:

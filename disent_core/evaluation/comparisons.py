@@ -117,10 +117,10 @@ def compare(
     schema = SCHEMAS["comparisons"]
     if not tables:
         return schema.empty_table()
-    whole = pa.concat_tables(tables).append_column("p_holm", pa.array(_corrected(np.concatenate(p), families)))
+    table = pa.concat_tables(tables).append_column("p_holm", pa.array(_corrected(np.concatenate(p), families)))
     for name, value in (("fingerprint", fingerprint), ("created_at", created_at)):
-        whole = whole.append_column(name, pa.repeat(pa.scalar(value, schema.field(name).type), len(whole)))
-    return conform(whole.combine_chunks(), schema, "comparisons")
+        table = table.append_column(name, pa.repeat(pa.scalar(value, schema.field(name).type), len(table)))
+    return conform(table.combine_chunks(), schema, "comparisons")
 
 
 # --- what is compared -------------------------------------------------------------------------------------

@@ -285,8 +285,8 @@ class Task:
 
     def __post_init__(self) -> None:
         safe_part(self.name)
-        if odd := sorted({*self.tables} - {*READABLE}):
-            raise ValueError(f"task {self.name!r} reads tables {odd}; a task can read {', '.join(READABLE)}")
+        if unreadable := sorted({*self.tables} - {*READABLE}):
+            raise ValueError(f"task {self.name!r} reads tables {unreadable}; a task can read {', '.join(READABLE)}")
 
     def partitions(self, kind: Kind, languages: Sequence[str]) -> list[tuple[str, str]]:
         """Keys of `Inputs.tables` that the task needs for these languages of a corpus of that kind."""

@@ -114,7 +114,7 @@ def _training_pairs(workspace: Workspace) -> list[tuple[str, str]]:
     """Training translations of every language pair, in a fixed order."""
     config = workspace.config
     pairs: list[tuple[str, str]] = []
-    for left, right in dict.fromkeys(two for pairs in config.pair_languages.values() for two in pairs):
+    for left, right in dict.fromkeys(languages for pairs in config.pair_languages.values() for languages in pairs):
         for corpus in config.corpora_of_pair(left, right, training=True):
             source, target = (_training_rows(workspace, UTTERANCES, corpus.name, side) for side in (left, right))
             rows = source.join(target, on="utterance_id", maintain_order="left")

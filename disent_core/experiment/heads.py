@@ -207,8 +207,8 @@ def require_trained(workspace: Workspace, run: HeadRun) -> None:
     if described is None:
         raise TrainingError(f"{key} [{run.trained_on}] has not been trained. {remedy}")
     if described[0].get(WARM_START_KEY) != run.warm_start_key:
-        found = "was trained with other settings, seeds or code than the present ones, or on another encoder"
-        raise TrainingError(f"{key} [{run.trained_on}] {found}. {remedy}")
+        reason = "was trained with other settings, seeds or code than the present ones, or on another encoder"
+        raise TrainingError(f"{key} [{run.trained_on}] {reason}. {remedy}")
 
 
 def encoder_files(workspace: Workspace, encoder: str, method: MethodConfig) -> EncoderFiles | None:

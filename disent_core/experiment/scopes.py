@@ -47,12 +47,12 @@ def scopes(config: Config, method: MethodConfig, training_set: str) -> list[Scop
     training set that has it, or else with the first of all.
     """
     seen = list(_seen(config, training_set))
-    everything = list(dict.fromkeys((*seen, *_everything(config))))
+    all_scopes = list(dict.fromkeys((*seen, *_all_scopes(config))))
     if method.method.is_trained:
-        return everything if config.evaluation.unseen else seen
+        return all_scopes if config.evaluation.unseen else seen
     training_sets = config.training_sets_of(method)
     first = {scope: name for name in reversed(training_sets) for scope in _seen(config, name)}
-    return [scope for scope in everything if first.get(scope, training_sets[0]) == training_set]
+    return [scope for scope in all_scopes if first.get(scope, training_sets[0]) == training_set]
 
 
 def _seen(config: Config, training_set: str) -> Iterator[Scope]:
@@ -64,7 +64,7 @@ def _seen(config: Config, training_set: str) -> Iterator[Scope]:
     yield from (scope for scope in _of_sentence_pairs(config) if set(scope.languages) <= set(languages))
 
 
-def _everything(config: Config) -> Iterator[Scope]:
+def _all_scopes(config: Config) -> Iterator[Scope]:
     for pair in dict.fromkeys(pair for pairs in config.pair_languages.values() for pair in pairs):
         yield from _of_pair(config, *pair)
     for language in config.utterance_languages:

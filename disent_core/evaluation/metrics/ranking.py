@@ -21,10 +21,10 @@ _BLOCK_SCORES = 1 << 23  # scores held at once: 32 MB
 
 def check_finite(matrix: Float[np.ndarray, "rows dim"], name: str) -> None:
     """Raise EncoderError, with name, count and first row, if a row has a value that is not finite."""
-    odd = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
-    if odd.size:
+    bad_rows = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
+    if bad_rows.size:
         raise EncoderError(
-            f"{name}: {odd.size} of {len(matrix)} rows have values that are not finite, first row {odd[0]}. "
+            f"{name}: {bad_rows.size} of {len(matrix)} rows have values that are not finite, first row {bad_rows[0]}. "
             "Look at the training curve for divergence, or encode these texts again"
         )
 

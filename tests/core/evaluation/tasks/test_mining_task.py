@@ -34,11 +34,11 @@ def margins_by_loop(near, k):
 def mined_by_loop(near, k, retrieval):
     margin, best, best_back = margins_by_loop(near, k)
     candidates = set(best) & set(best_back) if retrieval == "intersection" else set(best) | set(best_back)
-    taken = []
+    mined = []
     for pair in sorted(candidates, key=lambda pair: -margin[pair]):
-        if all(pair[0] != i and pair[1] != j for i, j in taken):
-            taken.append(pair)
-    return {pair: margin[pair] for pair in taken}
+        if all(pair[0] != i and pair[1] != j for i, j in mined):
+            mined.append(pair)
+    return {pair: margin[pair] for pair in mined}
 
 
 @settings(deadline=None)

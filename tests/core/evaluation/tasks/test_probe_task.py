@@ -101,9 +101,9 @@ def intents_of(dev, test):
 def test_an_intent_that_the_embedding_knows_is_found(knows):
     (problem,) = intents_of("abab" * 20, "ba" * 20)
     assert problem.evaluated_on == "en"
-    found = scored(problem, **matrices(problem, knows))["accuracy"]
-    assert found.n == 40
-    assert (found.value == 1) if knows else (found.value < 0.75)
+    accuracy = scored(problem, **matrices(problem, knows))["accuracy"]
+    assert accuracy.n == 40
+    assert (accuracy.value == 1) if knows else (accuracy.value < 0.75)
 
 
 def test_utterances_without_intent_are_not_in_the_probe_of_intents():

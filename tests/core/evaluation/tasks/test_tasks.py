@@ -66,15 +66,15 @@ def test_partitions_of_a_task_are_its_languages_in_every_table():
 
 
 @pytest.mark.parametrize(
-    ("option", "found"),
+    ("option", "message"),
     [
         ({"tasks": ("x",)}, "unknown task 'x'"),
         ({"top_k": 0}, "top_k must be positive, not 0"),
         ({"tasks": ("sts", "sts")}, "sts"),
     ],
 )
-def test_a_config_out_of_range_is_rejected(option, found):
-    with pytest.raises(ValueError, match=found):
+def test_a_config_out_of_range_is_rejected(option, message):
+    with pytest.raises(ValueError, match=message):
         EvaluationConfig(**option)
 
 
