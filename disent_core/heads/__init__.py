@@ -1,7 +1,7 @@
-"""The methods, by name. A method is added by a module here and a line in `METHODS`: its module, whose `METHOD` it is.
+"""Registry of the methods. To add a method, add a module that exports `METHOD`, and a line in `METHODS`.
 
-Where variants share a module the line names the attribute too: `module:ATTRIBUTE`. A method outside the library needs
-no line: the configuration names it so itself.
+Variants that share a module are named as `module:ATTRIBUTE`. A method outside the library needs no line: the
+configuration names its module.
 """
 
 from importlib import import_module
@@ -43,22 +43,22 @@ ALIASES = {"tuned": "fine_tuned"}
 
 
 def method(name: str) -> Method[Any]:
-    """The method of that name, of the library or, as `module` or `module:ATTRIBUTE`, of a user's package.
+    """Return the method of that name, from the library or, as `module` or `module:ATTRIBUTE`, from a user's package.
 
     Raises:
-        ConfigError: if there is none, or it is no method, or it has the name of one of the library's.
+        ConfigError: if there is none, it is not a method, or its name is that of another method of the library.
     """
     name = ALIASES.get(name, name)
-    found = find("method", name, METHODS, "METHOD")
-    if not isinstance(found, Method):
+    instance = find("method", name, METHODS, "METHOD")
+    if not isinstance(instance, Method):
         remedy = "export an instance of a subclass of disent_core.heads.contract.Method"
-        raise ConfigError(f"method {name!r}: this is no method but a {type(found).__name__}; {remedy}")
-    if is_import(name) and found.name in METHODS and found is not method(found.name):
-        raise ConfigError(f"method {name!r}: its name {found.name!r} is that of a method of disent; rename it")
-    return found
+        raise ConfigError(f"method {name!r}: this is no method but a {type(instance).__name__}; {remedy}")
+    if is_import(name) and instance.name in METHODS and instance is not method(instance.name):
+        raise ConfigError(f"method {name!r}: its name {instance.name!r} is that of a method of disent; rename it")
+    return instance
 
 
 def described(name: str) -> str:
-    """What the module of that method says of it."""
+    """The docstring of the method's module."""
     name = ALIASES.get(name, name)
     return import_module(METHODS.get(name, name).partition(":")[0]).__doc__ or name

@@ -1,8 +1,8 @@
-"""`bertscore`: how near two texts are by greedy matching of their tokens, without a sentence vector.
+"""`bertscore`: similarity of two texts by greedy matching of their tokens, without a sentence vector.
 
 Zhang et al. 2020, https://arxiv.org/abs/1904.09675: every token is matched to the nearest one of the other
 text. Precision is the mean cosine over one text's tokens, recall over the other's, and the score their harmonic
-mean F1, without idf weights and without rescaling. The layer is the encoder's setting.
+mean F1, without idf weights and without rescaling. The layer is a setting of the encoder.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from disent_core.training.data import TextFeatures
 from disent_core.training.needs import Need
 
 BLOCK_TOKENS = 2048
-"""Tokens of either side whose cosines are held at once: 16 MB of them."""
+"""Tokens of either side whose cosines are in memory at once (16 MB)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class BertscoreConfig(Settings):
 
 @dataclass(frozen=True)
 class _Group:
-    """Texts of equal length. Positions come first, so that a maximum over tokens is one of whole rows."""
+    """Texts of equal length. The token dimension comes first, so a maximum over tokens is one of whole rows."""
 
     tokens: Float32[Tensor, "length texts dim"]
     weights: Float32[Tensor, "length texts"]
@@ -52,7 +52,7 @@ class _Group:
 class TokenMatrix:
     """A late interaction: unit token vectors of texts; text i has `values[offsets[i] : offsets[i + 1]]`.
 
-    `weights` are those of tokens in their text's mean; a token of weight 0 is there to be matched.
+    `weights` are those of tokens in their text's mean; a token of weight 0 can be matched but does not count.
     """
 
     values: Float32[Tensor, "tokens dim"]
@@ -63,42 +63,44 @@ class TokenMatrix:
         return len(self.offsets) - 1
 
     def take(self, rows: Int[np.ndarray, " rows"]) -> "TokenMatrix":
-        """Some of the texts, in that order."""
+        """Return some of the texts, in that order."""
         positions, offsets = _positions(self.offsets[:-1][rows], self.offsets.diff()[rows])
         return TokenMatrix(self.values[positions], self.weights[positions], offsets)
 
     def identities(self) -> np.ndarray:
-        """One value a text, equal for texts that are equal to the bit."""
+        """Return one number a text, equal for texts whose vectors are equal to the bit."""
         values, ends = self.values.numpy(), self.offsets.tolist()
         texts = [values[ends[i] : ends[i + 1]].tobytes() for i in range(len(self))]
-        known = {text: place for place, text in reversed(list(enumerate(texts)))}
-        return np.array([known[text] for text in texts])
+        first_place = {text: place for place, text in reversed(list(enumerate(texts)))}
+        return np.array([first_place[text] for text in texts])
 
     def similarity(self, pool: "TokenMatrix") -> Float32[np.ndarray, "queries pool"]:
-        """F1 of every text with every text of the pool; 0 where a text has no token that counts.
+        """Return F1 of every text with every text of the pool; 0 where a text has no token that counts.
 
-        Cosines are one matrix product for two groups of texts of equal length: nothing is padded.
+        Two groups of texts of equal length need one matrix product and no padding.
         """
         scores = torch.zeros(len(self), len(pool))
-        for own in self._groups:
-            for other in pool._groups:
-                cosines = (own.tokens.flatten(0, 1) @ other.tokens.flatten(0, 1).T).view(
-                    *own.weights.shape, *other.weights.shape
+        for queries in self._groups:
+            for candidates in pool._groups:
+                # [query tokens, queries, candidate tokens, candidates]
+                cosines = (queries.tokens.flatten(0, 1) @ candidates.tokens.flatten(0, 1).T).view(
+                    *queries.weights.shape, *candidates.weights.shape
                 )
-                precision = (cosines.amax(2) * own.weights.unsqueeze(2)).sum(0)
-                recall = (cosines.amax(0) * other.weights).sum(1)
-                scores[own.places.unsqueeze(1), other.places] = harmonic_mean(precision, recall)
+                # Each query token takes its best candidate token, [query tokens, queries, candidates], and vice versa.
+                precision = (cosines.amax(2) * queries.weights.unsqueeze(2)).sum(0)
+                recall = (cosines.amax(0) * candidates.weights).sum(1)
+                scores[queries.places.unsqueeze(1), candidates.places] = harmonic_mean(precision, recall)
         return scores.numpy()
 
-    def paired(self, other: "TokenMatrix") -> Float32[np.ndarray, " texts"]:
-        """F1 of each text with that of the same row."""
+    def paired(self, pool: "TokenMatrix") -> Float32[np.ndarray, " texts"]:
+        """Return F1 of each text with that of the same row."""
         scores = torch.zeros(len(self))
-        for place, ((left, left_weights), (right, right_weights)) in enumerate(
-            zip(self._texts(), other._texts(), strict=True)
+        for row, ((left, left_weights), (right, right_weights)) in enumerate(
+            zip(self._texts(), pool._texts(), strict=True)
         ):
             if len(left) and len(right):
                 cosines = left @ right.T
-                scores[place] = harmonic_mean(cosines.amax(1) @ left_weights, cosines.amax(0) @ right_weights)
+                scores[row] = harmonic_mean(cosines.amax(1) @ left_weights, cosines.amax(0) @ right_weights)
         return scores.numpy()
 
     def _texts(self) -> list[tuple[Tensor, Tensor]]:
@@ -107,10 +109,10 @@ class TokenMatrix:
 
     @cached_property
     def _shares(self) -> Float32[Tensor, " tokens"]:
-        """Weights that add up to 1 in each text."""
-        owner = torch.repeat_interleave(torch.arange(len(self)), self.offsets.diff())
-        totals = torch.zeros(len(self)).index_add(0, owner, self.weights)
-        return self.weights / totals.clamp_min(1e-12)[owner]
+        """Weights that sum to 1 in each text."""
+        text_of_token = torch.repeat_interleave(torch.arange(len(self)), self.offsets.diff())
+        totals = torch.zeros(len(self)).index_add(0, text_of_token, self.weights)
+        return self.weights / totals.clamp_min(1e-12)[text_of_token]
 
     @cached_property
     def _groups(self) -> list[_Group]:
@@ -119,25 +121,27 @@ class TokenMatrix:
             if not length:
                 continue
             for places in (lengths == length).nonzero().squeeze(1).split(max(BLOCK_TOKENS // length, 1)):
+                # [length, texts]: position of token t of each text
                 positions = self.offsets[places] + torch.arange(length).unsqueeze(1)
                 groups.append(_Group(self.values[positions], self._shares[positions], places))
         return groups
 
 
 def harmonic_mean(left: Float[Tensor, "*n"], right: Float[Tensor, "*n"]) -> Float[Tensor, "*n"]:
-    """2 l r / (l + r); what is negative counts as 0."""
+    """2 l r / (l + r); negative values count as 0."""
     left, right = left.clamp_min(0), right.clamp_min(0)
     return 2 * left * right / (left + right).clamp_min(1e-12)
 
 
 def _positions(begin: Int[Tensor, " texts"], length: Int[Tensor, " texts"]) -> tuple[Tensor, Tensor]:
-    """Rows of ragged texts, and their offsets when put one after another."""
+    """Positions of the tokens of ragged texts, and the texts' offsets when concatenated."""
     offsets = torch.cat([torch.zeros(1, dtype=torch.long), length.cumsum(0)])
+    # Token k of the result is token k - offsets[i] of its text i, which begins at begin[i].
     return torch.repeat_interleave(begin - offsets[:-1], length) + torch.arange(int(offsets[-1])), offsets
 
 
 def token_matrix(features: TextFeatures, config: BertscoreConfig) -> TokenMatrix:
-    """Token states of the texts as they are compared.
+    """Return the token states of the texts, normalised for comparison.
 
     Raises:
         ValueError: if the features have no token states.

@@ -1,7 +1,7 @@
 """`centered`: the encoder's sentence vector minus the mean of its language.
 
-Libovicky, Rosa and Fraser 2020, https://arxiv.org/abs/2004.05160, section 3: a language is a shift of the
-whole cloud of its sentences.
+Libovicky, Rosa and Fraser 2020, https://arxiv.org/abs/2004.05160, section 3: a language shifts the whole cloud of
+its sentences.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class CenteredConfig(Settings):
 
 
 def solve(data: TrainingData, config: CenteredConfig) -> Solution:
-    """`mean.<language>` of each language's training texts."""
+    """Return `mean.<language>`, the mean of each language's training texts."""
     return {
         f"mean.{language}": mean_vector(data.vectors, rows)
         for language, rows in zip(data.languages, data.sentences, strict=True)
@@ -39,7 +39,7 @@ def solve(data: TrainingData, config: CenteredConfig) -> Solution:
 def apply(
     solution: Solution, vectors: Float64[Tensor, "texts dim"], language: str, config: CenteredConfig
 ) -> Float64[Tensor, "texts dim"]:
-    """Vectors minus the mean of their language, or minus their own."""
+    """Subtract from vectors the mean of their language, or their own mean."""
     return vectors - (vectors.mean(0) if config.source == "test" else part(solution, "mean", language))
 
 

@@ -1,4 +1,4 @@
-"""What a method is, seen from outside: the same for a frozen head, a fine-tuned encoder and a slot labeller.
+"""Define what a method is to the rest of the library: the same for a frozen head, a fine-tuned encoder and a tagger.
 
 A method's module exports `METHOD`. The registry (`disent_core.heads`) names the modules of the library; the
 configuration names a module from outside itself.
@@ -20,7 +20,7 @@ from disent_core.training.epoch import Epoch
 from disent_core.training.needs import Need
 
 EMBEDDINGS = ("sentence", "meaning", "template", "residual", "language")
-"""Names that an embedding may have: those that the tasks, the warehouse and its readers know."""
+"""Names that an embedding may have, which tasks and the warehouse know."""
 
 Config = TypeVar("Config", bound=Settings)
 """The settings of a method."""
@@ -36,7 +36,7 @@ class TrainedMethod(ABC):
 
     @abstractmethod
     def embed(self, features: TextFeatures, seed: int | None) -> Mapping[str, Float[np.ndarray, "texts _"] | Any]:
-        """One matrix per embedding name, a row per text, in order; or a late interaction of the texts."""
+        """Return one matrix per embedding name, one row a text, in order; or a late interaction of the texts."""
 
 
 class TrainedLabeller(ABC):
@@ -49,24 +49,24 @@ class TrainedLabeller(ABC):
 
     @abstractmethod
     def label(self, sentences: Sequence[Sequence[str]], language: str, seed: int | None) -> list[list[str]]:
-        """A BIO tag for every word of every sentence."""
+        """Return a BIO tag for every word of every sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Method(ABC, Generic[Config]):
-    """A system that turns what the encoder gives into embeddings, or into tags of slots.
+    """A system that turns the output of an encoder into embeddings, or into slot tags.
 
     A family of methods is a subclass that trains, saves and loads; a method is an instance of it.
 
     Attributes:
-        name: as in the registry.
+        name: name in the registry.
         presets: named settings, of which `paper` follows the paper.
-        embeddings: what `embed` returns, of `EMBEDDINGS`, in the order in which a reader wants to see it.
-        needs: what the method reads beyond the sentence vectors of utterances.
+        embeddings: names that `embed` returns, of `EMBEDDINGS`, in the order in which they are shown.
+        needs: data that the method reads beyond the sentence vectors of utterances.
         labels: whether it tags the slots of sentences (`TrainedLabeller`).
-        is_trained: False where there is nothing to fit, hence no weights.
-        is_seeded: False where nothing is random: the method is then fitted once, and embeds with seed None.
-        code_version: changes with every change that changes results.
+        is_trained: False if there is nothing to fit, hence no weights.
+        is_seeded: False if nothing is random: the method is then fitted once, and embeds with seed None.
+        code_version: to be changed with every change of the code that changes results.
     """
 
     name: str
@@ -80,28 +80,28 @@ class Method(ABC, Generic[Config]):
 
     def __post_init__(self) -> None:
         if "paper" not in self.presets:
-            raise ValueError(f"method {self.name!r} has no preset 'paper', which a method starts from by default")
+            raise ValueError(f"method {self.name!r} has no preset 'paper', the default")
         if not self.embeddings and not self.labels:
-            raise ValueError(f"method {self.name!r} has no embeddings, and tags nothing: nothing could be measured")
+            raise ValueError(f"method {self.name!r} has no embeddings and does not tag, so nothing can be measured")
         if odd := [name for name, preset in self.presets.items() if not isinstance(preset, Settings)]:
             raise ValueError(f"method {self.name!r} has presets {odd} that are no Settings (disent_core.settings)")
         if odd := set(self.embeddings) - set(EMBEDDINGS):
             raise ValueError(f"method {self.name!r} has embeddings {sorted(odd)}; choose of {', '.join(EMBEDDINGS)}")
 
     def needs_of(self, settings: Config) -> frozenset[Need]:
-        """What the method reads with these settings, which may spare it some of its `needs`."""
+        """Return the data that the method reads with these settings, which may be less than `needs`."""
         return self.needs
 
     def may_stop_early(self, settings: Config) -> bool:
-        """Whether training may end before its last epoch, once it stops to improve."""
+        """Whether training may end before its last epoch, by early stopping."""
         return False
 
     def without_warm_start(self, settings: Config) -> Config:
-        """These settings, with training that begins anew."""
+        """Return these settings for training from scratch."""
         return settings
 
     def starts_warm(self, settings: Config) -> bool:
-        """Whether training begins with the weights that earlier training left: `fit` gets them as `initial`."""
+        """Whether training starts from the weights of earlier training, which `fit` gets as `initial`."""
         return self.without_warm_start(settings) != settings
 
     @abstractmethod
@@ -116,16 +116,16 @@ class Method(ABC, Generic[Config]):
         run: str,
         initial: Path | None = None,
     ) -> Iterator[Epoch]:
-        """Train every seed, one epoch an item. A run that was cut off goes on from `checkpoint`.
+        """Train every seed, yielding one epoch at a time. An interrupted run resumes from `checkpoint`.
 
         Args:
-            data: what to train on.
+            data: training data.
             config: the settings.
-            seeds: of everything random.
-            checkpoint: where training keeps its state; a checkpoint of another run is not used.
+            seeds: random seeds.
+            checkpoint: file or folder of the training state; a checkpoint of another run is not used.
             device: `cpu` or `cuda`.
             run: fingerprint of everything that the weights depend on, the vectors of the texts included.
-            initial: weights, as `save` wrote them, to begin with; only where the settings start warm.
+            initial: weights to start from, as `save` wrote them; given only if the settings ask for a warm start.
         """
 
     @abstractmethod
@@ -136,7 +136,7 @@ class Method(ABC, Generic[Config]):
     def load(
         self, path: Path, config: Config, device: str, encoder: EncoderFiles | None = None
     ) -> TrainedMethod | TrainedLabeller:
-        """What `save` wrote, ready to embed or to label; an untrained method reads nothing from `path`.
+        """Read what `save` wrote, ready to embed or to label; an untrained method reads nothing from `path`.
 
-        `encoder` is given where the method needs it.
+        `encoder` is given if the method needs it.
         """

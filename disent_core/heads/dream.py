@@ -48,10 +48,10 @@ class DreamHead(LinearHead):
         self.identity = nn.Linear(dim, n_languages)
 
     def encode(self, batch: Batch) -> Batch:
-        """`source_meaning_vectors`, `target_partner_language_vectors`, and so on."""
+        """Add `source_meaning_vectors`, `target_partner_language_vectors`, and so on."""
         if self.config.partner == "random_batch_row":
-            pairs, others, partners = batch["role_vectors"].split(2)
-            return batch | self.split(torch.cat([pairs, others]), torch.cat([pairs, partners]))
+            pairs, other_pairs, partners = batch["role_vectors"].split(2)
+            return batch | self.split(torch.cat([pairs, other_pairs]), torch.cat([pairs, partners]))
         encoded = super().encode(batch)
         if self.config.partner == "next_in_batch":
             for side in SIDES:
@@ -61,20 +61,20 @@ class DreamHead(LinearHead):
         return encoded
 
     def terms(self, encoded: Batch) -> Batch:
-        """Loss terms of Section 3: every one a mean over the pairs, summed over both sides."""
-        found = {"reconstruction": sum_of_means(self._reconstruction(encoded, side) for side in SIDES)}
+        """Loss terms of Section 3: each is a mean over the pairs, summed over both sides."""
+        terms = {"reconstruction": sum_of_means(self._reconstruction(encoded, side) for side in SIDES)}
         if "meaning" not in self.config.without:
             pair, *partners = _cosines(encoded, "meaning")
-            found["meaning_parallel"] = 1 - pair.mean()
-            found["meaning_random"] = sum_of_means(cosine.clamp_min(0) for cosine in partners)
+            terms["meaning_parallel"] = 1 - pair.mean()
+            terms["meaning_random"] = sum_of_means(cosine.clamp_min(0) for cosine in partners)
         if "language" not in self.config.without:
             pair, *partners = _cosines(encoded, "language")
-            found["language_embedding"] = sum_of_means(1 - cosine for cosine in partners)
+            terms["language_embedding"] = sum_of_means(1 - cosine for cosine in partners)
             logits = self.identity(both(encoded, "language_vectors"))
-            found["language_identification"] = 2 * similarity.cross_entropy(logits, both(encoded, "language")).mean()
+            terms["language_identification"] = 2 * similarity.cross_entropy(logits, both(encoded, "language")).mean()
             if self.config.language_repulsion:
-                found["language_repulsion"] = pair.clamp_min(0).mean()
-        return found
+                terms["language_repulsion"] = pair.clamp_min(0).mean()
+        return terms
 
     def _reconstruction(self, encoded: Batch, side: str) -> Tensor:
         total = encoded[f"{side}_meaning_vectors"] + encoded[f"{side}_language_vectors"]
@@ -82,12 +82,12 @@ class DreamHead(LinearHead):
 
 
 def _cosines(encoded: Batch, name: str) -> tuple[Tensor, ...]:
-    """Of source and target, and of each with its partner."""
+    """Cosines of source and target, and of each with its partner."""
     return similarity.cosines([encoded[f"{role}_{name}_vectors"] for role in ROLES], ((0, 1), (0, 2), (1, 3)))
 
 
 def draws(config: DreamConfig) -> tuple[Draw, ...]:
-    """What the sampler draws for each choice of `partner`."""
+    """Random texts that the sampler draws for each choice of `partner`."""
     by_partner: dict[Partner, tuple[Draw, ...]] = {
         "same_language": ("partner",),
         "next_in_batch": ("next_in_batch",),

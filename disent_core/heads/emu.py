@@ -1,9 +1,10 @@
 """EMU: sentence vectors specialised to intents, kept multilingual by a discriminator of languages.
 
 Hirota, Suhara, Golshan, Tan: *Emu: Enhancing Multilingual Sentence Embeddings with Semantic Specialization*,
-AAAI 2020. A linear classifier reads alpha u / ||u||; a center loss draws utterances of an intent together; the
-discriminator tells utterances of the labelled languages from those of the others, and the encoder deceives it.
-The others need no labels. `emu_parallel` lets the discriminator compare an utterance with its own translation.
+AAAI 2020. A linear classifier reads alpha u / ||u||. A center loss pulls utterances of an intent together. The
+discriminator tells utterances of the labelled (training) languages from those of the adversarial ones, and the
+encoder is trained against it. Adversarial languages need no labels. In `emu_parallel` the discriminator compares an
+utterance with its own translation.
 """
 
 from dataclasses import dataclass
@@ -73,12 +74,12 @@ class EmuConfig(IntentConfig):
 
     @property
     def other_languages(self) -> tuple[str, ...]:
-        """The adversarial ones."""
+        """The adversarial languages."""
         return self.adversarial_languages
 
 
 class Discriminator(nn.Sequential):
-    """Logit of an utterance being of a training language: two hidden layers of 900 with dropout 0.2."""
+    """Logit that an utterance is of a training language: two hidden layers of 900 units with dropout 0.2."""
 
     def __init__(self, dim: int, activation: Literal["leaky_relu", "relu", "tanh"]) -> None:
         def between() -> nn.Module:
@@ -92,7 +93,7 @@ class Discriminator(nn.Sequential):
 
     @torch.no_grad()
     def clip_(self, bound: float) -> None:
-        """Move every weight into [-bound, bound]."""
+        """Clip every weight to [-bound, bound]."""
         torch._foreach_clamp_min_(list(self.parameters()), -bound)
         torch._foreach_clamp_max_(list(self.parameters()), bound)
 
@@ -109,7 +110,7 @@ class EmuTask(IntentTask):
             self.optimisers["discriminator"] = Optimiser(self.discriminator.parameters(), adam)
 
     def build(self) -> None:
-        """Classifier and centers of the intents, and the discriminator of languages."""
+        """Make the classifier and centers of the intents, and the discriminator of languages."""
         dim, config = self.source.dim, self.config
         self.classifier = nn.Linear(dim, self.data.classes)
         centers = torch.zeros(self.data.classes, dim)
@@ -120,84 +121,89 @@ class EmuTask(IntentTask):
             self.register_buffer("centers", centers)
         self.discriminator = Discriminator(dim, config.disc_activation) if config.discriminator else None
         if config.discriminator and not self.data.adversarial:
-            found = "every language is a training language: the discriminator has nothing to tell apart"
+            found = "every language is a training language, so the discriminator has no other class"
             raise TrainingError(f"{found}. Train on several languages, or choose fewer training_languages")
 
     def main_parameters(self) -> list[nn.Parameter]:
-        """Encoder, classifier and learned centers."""
+        """Parameters of encoder and classifier, and learned centers."""
         return [value for name, value in self.named_parameters() if not name.startswith("discriminator.")]
 
     # --- batches ---
 
     def draws(self, rows: Int[Tensor, " rows"], random: torch.Generator) -> Batch:
-        """For k updates of the discriminator and the step after them: `own` utterances and adversarial `others`.
+        """Draw `labelled` and `adversarial` utterances for k updates of the discriminator and the step after them.
 
-        `own` [rows, k + 1] are labelled utterances, the last one the row itself; `others` are of one random
-        adversarial language for each update; -1 where an utterance has no translation.
+        Both are [rows, k + 1]. The last `labelled` one is the row itself. The `adversarial` ones of an update are of
+        one random adversarial language; -1 if an utterance has no translation.
         """
         if self.discriminator is None:
             return {}
         updates, data = self.config.discriminator_updates + 1, self.data
         drawn = torch.randint(len(data.labelled), (len(rows), updates - 1), generator=random)
-        own = torch.cat([data.labelled[drawn], rows.unsqueeze(1)], dim=1)
+        labelled = torch.cat([data.labelled[drawn], rows.unsqueeze(1)], dim=1)
         steps = -(-len(rows) // self.config.batch_size)
         language = torch.randint(len(data.adversarial), (steps, updates), generator=random)
         language = language.repeat_interleave(self.config.batch_size, dim=0)[: len(rows)]
         if self.config.adversary == "translation":
-            return {"own": own, "others": data.translations[language, own]}
+            return {"labelled": labelled, "adversarial": data.translations[language, labelled]}
         sizes = torch.tensor([len(pool) for pool in data.adversarial])
-        offset = (torch.rand(own.shape, generator=random, dtype=torch.float64) * sizes[language]).long()
-        return {"own": own, "others": torch.cat(list(data.adversarial))[(sizes.cumsum(0) - sizes)[language] + offset]}
+        offset = (torch.rand(labelled.shape, generator=random, dtype=torch.float64) * sizes[language]).long()
+        return {
+            "labelled": labelled,
+            "adversarial": torch.cat(list(data.adversarial))[(sizes.cumsum(0) - sizes)[language] + offset],
+        }
 
     def dev_draws(self, rows: Int[Tensor, " rows"]) -> Batch:
-        """The discriminator has no part in dev: it moves what it measures."""
+        """No draws: the dev loss leaves the discriminator out, because it changes during training."""
         return {}
 
     # --- steps ---
 
     def step(self, batch: Batch) -> tuple[Terms, int]:
-        """k updates of the discriminator, then one of encoder and classifier."""
+        """Update the discriminator k times, then encoder and classifier once."""
         of_discriminator = self.update_discriminator(batch)
         terms, examples = super().step(batch)
         return {**terms, **of_discriminator}, examples
 
     def update_discriminator(self, batch: Batch) -> dict[str, Tensor]:
-        """Train the discriminator on vectors that stay as they are; returns the mean of its losses."""
+        """Train the discriminator on fixed vectors; returns the mean of its losses."""
         if self.discriminator is None:
             return {}
-        own, others = batch["own"][:, :-1], batch["others"][:, :-1]
+        labelled, adversarial = batch["labelled"][:, :-1], batch["adversarial"][:, :-1]
         with torch.no_grad():  # the encoder does not move between these updates: one pass for all of them
-            inputs = self.vectors(torch.cat([own.T.flatten(), others.T.flatten().clamp_min(0)]))
-            inputs = self._discriminated(inputs).view(2, own.shape[1], len(own), -1)
-        present = (others >= 0).T.to(self.device)
-        found = []
-        for update in range(own.shape[1]):
+            inputs = self.vectors(torch.cat([labelled.T.flatten(), adversarial.T.flatten().clamp_min(0)]))
+            inputs = self._discriminated(inputs).view(2, labelled.shape[1], len(labelled), -1)
+        present = (adversarial >= 0).T.to(self.device)
+        losses = []
+        for update in range(labelled.shape[1]):
             loss = self.discriminator_loss(inputs[0, update], inputs[1, update], present[update])
             self.optimisers["discriminator"].minimise(loss)
             self.discriminator.clip_(self.config.clip)
-            found.append(loss.detach())
-        return {"discriminator": torch.stack(found).mean()}
+            losses.append(loss.detach())
+        return {"discriminator": torch.stack(losses).mean()}
 
     def terms(self, batch: Batch, lookup: Lookup) -> dict[str, Tensor]:
-        """`classification` in nats, `center` and `adversary`, each with its weight.
+        """Return `classification` in nats, `center` and `adversary`, each with its weight.
 
-        Running centers move after the loss is taken, in training only.
+        Running centers are updated after the loss is computed, in training only.
         """
         config, labels, count = self.config, self.labels(batch["rows"]), len(batch["rows"])
-        others = batch["others"][:, -1] if "others" in batch else batch["rows"][:0]
-        vectors, away = lookup(torch.cat([batch["rows"], others.clamp_min(0)])).split([count, len(others)])
+        adversarial = batch["adversarial"][:, -1] if "adversarial" in batch else batch["rows"][:0]
+        vectors, adversarial_vectors = lookup(torch.cat([batch["rows"], adversarial.clamp_min(0)])).split(
+            [count, len(adversarial)]
+        )
         logits = self.classifier(contrastive.scaled_to(vectors, norm=config.alpha))
         terms = {"classification": similarity.cross_entropy(logits, labels).mean()}
         if config.center_weight:
             terms["center"] = config.center_weight * self.center_loss(vectors, labels)
-        if len(others):
-            own, other = self._discriminated(vectors), self._discriminated(away)
-            present = (others >= 0).to(self.device)
-            terms["adversary"] = -config.gamma * self.discriminator_loss(own, other, present)
+        if len(adversarial):
+            labelled_inputs, adversarial_inputs = self._discriminated(vectors), self._discriminated(adversarial_vectors)
+            present = (adversarial >= 0).to(self.device)
+            terms["adversary"] = -config.gamma * self.discriminator_loss(labelled_inputs, adversarial_inputs, present)
         return terms
 
     def center_loss(self, vectors: Float[Tensor, "batch dim"], labels: Int[Tensor, " batch"]) -> Float[Tensor, ""]:
-        """Distance to the own intent's center, over the batch."""
+        """Distance of each vector to the center of its intent, over the batch."""
         config, centers = self.config, self.centers
         if config.centers == "batch":
             centers, _ = contrastive.class_means(vectors, labels, self.data.classes)
@@ -207,17 +213,20 @@ class EmuTask(IntentTask):
         return distance.sum() if config.center_reduction == "sum" else distance.mean()
 
     def discriminator_loss(
-        self, own: Float[Tensor, "batch dim"], other: Float[Tensor, "batch dim"], present: Bool[Tensor, " batch"]
+        self,
+        labelled: Float[Tensor, "batch dim"],
+        adversarial: Float[Tensor, "batch dim"],
+        present: Bool[Tensor, " batch"],
     ) -> Float[Tensor, ""]:
         """Mean over the rows that are `present`; the discriminator lowers it, the encoder raises it."""
         assert self.discriminator is not None
-        logits = self.discriminator(torch.cat([own, other])).squeeze(1).chunk(2)
+        logits = self.discriminator(torch.cat([labelled, adversarial])).squeeze(1).chunk(2)
         form = {"ce_clip": contrastive.binary_cross_entropy, "wgan": contrastive.critic_difference}
         values = form[self.config.disc_loss](*logits) * present
         return values.sum() / present.sum().clamp_min(1)
 
     def _discriminated(self, vectors: Tensor) -> Tensor:
-        """What the discriminator reads of vectors."""
+        """Return the vectors as the discriminator reads them."""
         is_raw = self.config.disc_input == "raw"
         return vectors if is_raw else contrastive.scaled_to(vectors, norm=self.config.alpha)
 

@@ -1,8 +1,8 @@
-"""`fine_tuned`: the encoder itself, fine-tuned on the training pairs. An upper reference, no method of a paper.
+"""`fine_tuned`: the encoder itself, fine-tuned on the training pairs. An upper reference, not a method of a paper.
 
-Symmetric in-batch softmax over cosine / temperature, so translations find one another. Every weight of the
-encoder is free, so its numbers say what the pairs hold, and do not compare with those of frozen heads, which
-have a thousandth of the parameters and no second look at the words.
+The loss is symmetric in-batch softmax over cosine / temperature, so that translations find one another. Every weight
+of the encoder is trained. The results show what the pairs contain; they are not comparable with those of frozen
+heads, which have a thousandth of the parameters and cannot read the words again.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -48,14 +48,14 @@ class TunedConfig(TuningConfig):
 
 @dataclass(frozen=True)
 class PairTexts:
-    """Texts of the training and dev pairs, each text once; `pairs[split]` has the rows of both sides."""
+    """Distinct texts of the training and dev pairs; `pairs[split]` has the rows of both sides."""
 
     texts: Sequence[str]
     pairs: Mapping[str, Int[Tensor, "pairs 2"]]
 
 
 def pair_texts(data: TrainingData) -> PairTexts:
-    """The texts of all pairs, found among utterances and sentence pairs by their rows in the vectors.
+    """Collect the texts of all pairs from utterances and sentence pairs, by their rows in the vectors.
 
     Raises:
         TrainingError: if there is no pair to train or to validate on.
@@ -64,18 +64,18 @@ def pair_texts(data: TrainingData) -> PairTexts:
         raise no_pairs(data.languages)
     if not len(data.splits["dev"]):
         raise TrainingError("there are no dev pairs. Give the corpus a dev split")
-    known = dict(data.texts)
+    text_of_row = dict(data.texts)
     for by_language in data.utterances.values():
-        for own in by_language.values():
-            known |= dict(zip(own.rows.tolist(), own.texts, strict=True))
+        for utterances in by_language.values():
+            text_of_row |= dict(zip(utterances.rows.tolist(), utterances.texts, strict=True))
     sides = {split: torch.stack([data.splits[split].text[side] for side in SIDES], dim=1) for split in data.splits}
     bank, rows = torch.cat(list(sides.values())).unique(return_inverse=True)
-    pairs = dict(zip(sides, rows.split([len(one) for one in sides.values()]), strict=True))
-    return PairTexts([known[row] for row in bank.tolist()], pairs)
+    pairs = dict(zip(sides, rows.split([len(rows_of_split) for rows_of_split in sides.values()]), strict=True))
+    return PairTexts([text_of_row[row] for row in bank.tolist()], pairs)
 
 
 class TranslationTask(FineTuningTask):
-    """One seed: the encoder, and the pairs that it reads."""
+    """Training of one seed: the encoder and its pairs."""
 
     def __init__(self, data: PairTexts, source: Source, inputs: Any, config: TunedConfig, seed: int) -> None:
         super().__init__()
@@ -83,13 +83,17 @@ class TranslationTask(FineTuningTask):
         self.optimisers = {"main": Optimiser(source.parameters(), config.optimiser)}
 
     def batches(self, epoch: int) -> Sequence[Batch]:
-        """All training pairs, shuffled; a single pair at the end has nothing to be told from and is left out."""
+        """All training pairs, shuffled; a single last pair is left out, because it has no negatives."""
         pairs = self.data.pairs["train"]
         rows = torch.randperm(len(pairs), generator=generator(self.seed, "epoch", epoch))
-        return [{"rows": own, "texts": pairs[own]} for own in rows.split(self.config.batch_size) if len(own) > 1]
+        return [
+            {"rows": step_rows, "texts": pairs[step_rows]}
+            for step_rows in rows.split(self.config.batch_size)
+            if len(step_rows) > 1
+        ]
 
     def loss(self, batch: Batch) -> tuple[Terms, int]:
-        """The `contrast`, in nats."""
+        """Return the `contrast`, in nats."""
         texts = batch["texts"]
         loss = self._loss(texts, self.source(self.inputs, texts.T.flatten())).mean()
         return {"contrast": loss, "total": loss}, len(texts)
@@ -101,12 +105,12 @@ class TranslationTask(FineTuningTask):
 
     @torch.no_grad()
     def validate(self) -> Mapping[str, float]:
-        """The loss on dev pairs, in order, and accuracy@1 of finding the translation, mean of both ways."""
+        """Return the loss on dev pairs, in order, and accuracy@1 of translation retrieval, mean of both directions."""
         pairs = self.data.pairs["dev"]
         vectors = embed_all(self.source, self.inputs, pairs.T.flatten()).view(2, len(pairs), -1)
         losses = [
-            self._loss(texts, torch.cat(list(own.unbind()))).sum()
-            for texts, own in zip(
+            self._loss(texts, torch.cat(list(step_vectors.unbind()))).sum()
+            for texts, step_vectors in zip(
                 pairs.split(self.config.batch_size), vectors.split(self.config.batch_size, dim=1), strict=True
             )
         ]
@@ -120,20 +124,20 @@ def shares_a_text(texts: Int[Tensor, "pairs 2"]) -> Bool[Tensor, "pairs pairs"]:
 
 
 def translation_accuracy(left: Float[Tensor, "pairs dim"], right: Float[Tensor, "pairs dim"]) -> float:
-    """Share of texts whose nearest one of the other side is their translation, mean of both ways."""
+    """Share of texts whose nearest text of the other side is their translation, mean of both directions."""
     left, right = F.normalize(left, dim=-1), F.normalize(right, dim=-1)
     return (accuracy_at_1(left, right) + accuracy_at_1(right, left)) / 2
 
 
 def _tasks(data: TrainingData, config: TunedConfig, device: str) -> Callable[[int], TranslationTask]:
-    own = pair_texts(data)
+    texts = pair_texts(data)
     prepared: list[Any] = []
 
     def build(seed: int) -> TranslationTask:
         source = open_encoder(config, data.encoder, device)
         if not prepared:
-            prepared.append(source.prepare(own.texts))
-        return TranslationTask(own, source, prepared[0], config, seed)
+            prepared.append(source.prepare(texts.texts))
+        return TranslationTask(texts, source, prepared[0], config, seed)
 
     return build
 

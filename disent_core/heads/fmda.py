@@ -1,8 +1,8 @@
 """FMDA: template, residual and language embeddings of task-oriented utterances, from token states.
 
-The sentence vector asks, the token states answer: attention finds the template (the carrier phrase), its
-complement the residual (the slot values); together they are the meaning. Targets are the frozen vectors of
-the masked utterance.
+The sentence vector is the attention query, the token states are keys and values. The attention gives the template
+(the carrier phrase), its complement the residual (the slot values); together they are the meaning. Targets are the
+frozen vectors of the masked utterance.
 """
 
 from collections.abc import Sequence
@@ -60,7 +60,7 @@ class FmdaConfig(AttentionConfig):
 
 
 class FmdaHead(Head):
-    """Every map is dim -> dim with bias, but `identity`: dim -> languages."""
+    """Every map is dim -> dim with bias, except `identity`: dim -> languages."""
 
     reconstructed: tuple[Part, ...] = ("template", "residual")
     contrasted: tuple[str, ...] = ("template", "meaning")
@@ -76,13 +76,13 @@ class FmdaHead(Head):
             self.template_target, self.residual_target = feed_forward(dim, config), feed_forward(dim, config)
 
     def embed(self, batch: Batch) -> Batch:
-        """`meaning`, `template`, `residual` and `language`, each [texts, dim]."""
+        """Return `meaning`, `template`, `residual` and `language`, each [texts, dim]."""
         vectors = batch["vectors"].unsqueeze(0)
         content = self._content(vectors, [batch]) | {"language": self.language(vectors)}
         return {name: value.squeeze(0) for name, value in content.items()}
 
     def encode(self, batch: Batch) -> Batch:
-        """`meaning`, `template`, `residual` of all texts of the step, `language` of the pairs: [roles, pairs, dim]."""
+        """Add `meaning`, `template`, `residual` of all texts, `language` of the pairs: [roles, pairs, dim]."""
         vectors = batch["role_vectors"]
         texts = [of_role(batch, role) for role in ROLES[: len(vectors)]]
         return batch | self._content(vectors, texts) | {"language": self.language(vectors[:2])}
@@ -92,21 +92,21 @@ class FmdaHead(Head):
         return {"meaning": self.meaning(template + residual), "template": template, "residual": residual}
 
     def terms(self, encoded: Batch) -> Batch:
-        """The paper's 14 terms, added up over both languages under eight names."""
+        """The paper's 14 terms, summed over both languages under eight names."""
         has = self.config.has
-        found = {"language_identification": self.identification(encoded)}
+        terms = {"language_identification": self.identification(encoded)}
         if has("utterance_reconstruction"):
-            found["utterance_reconstruction"] = self.utterance_reconstruction(encoded)
+            terms["utterance_reconstruction"] = self.utterance_reconstruction(encoded)
         for part in self.reconstructed:
             if has(f"{part}_reconstruction"):
-                found[f"{part}_reconstruction"] = self.reconstruction(encoded, part)
-                found[f"{part}_cross_reconstruction"] = self.cross_reconstruction(encoded, part)
+                terms[f"{part}_reconstruction"] = self.reconstruction(encoded, part)
+                terms[f"{part}_cross_reconstruction"] = self.cross_reconstruction(encoded, part)
         if has("contrast"):
-            found |= {f"{part}_contrast": self.contrast(encoded[part]) for part in self.contrasted}
-        return found
+            terms |= {f"{part}_contrast": self.contrast(encoded[part]) for part in self.contrasted}
+        return terms
 
     def identification(self, encoded: Batch) -> Float[Tensor, ""]:
-        """L_lang."""
+        """L_lang: classify the language of the language embedding."""
         labels = torch.cat([encoded[f"{side}_language"] for side in SIDES])
         return 2 * similarity.cross_entropy(self.identity(encoded["language"].flatten(0, 1)), labels).mean()
 
@@ -125,7 +125,7 @@ class FmdaHead(Head):
         return self._to_target(encoded, encoded[part][:2] + encoded["language"], part, SIDES)
 
     def cross_reconstruction(self, encoded: Batch, part: Part) -> Float[Tensor, ""]:
-        """L_tp-CL and L_rs-CL: with the other language it gives the other's vector."""
+        """L_tp-CL and L_rs-CL: with the translation's language embedding they give the translation's vector."""
         return self._to_target(encoded, encoded[part][:2] + encoded["language"].flip(0), part, SIDES[::-1])
 
     def _to_target(self, encoded: Batch, total: Tensor, part: Part, sides: Sequence[str]) -> Tensor:
@@ -139,7 +139,7 @@ class FmdaHead(Head):
         return 2 * error.mean()
 
     def contrast(self, rows: Float[Tensor, "roles pairs dim"]) -> Float[Tensor, ""]:
-        """L_con: pairs meet, and part from their negatives."""
+        """L_con: pull pairs together, push them from their negatives."""
         if self.config.contrast == "linear":
             return similarity.linear_contrast(*rows).mean()
         if self.config.contrast == "hinge":
@@ -148,7 +148,7 @@ class FmdaHead(Head):
 
 
 def draws(config: FmdaConfig) -> tuple[Draw, ...]:
-    """Negatives, unless nothing is contrasted."""
+    """Negatives, unless the contrast is left out."""
     return ("negative",) if config.has("contrast") else ()
 
 

@@ -1,7 +1,7 @@
-"""FMDA in two stages: the template encoder first, on pairs of one template and language, then everything else.
+"""FMDA in two stages: first the template encoder, on pairs of one template and language, then everything else.
 
-Stage 1 trains attention and template values on utterances that differ in their slot values only; stage 2 keeps
-them as they are, and learns residual, language and meaning from translations.
+Stage 1 trains attention and template values on utterances that differ in their slot values only. Stage 2 freezes
+them and trains residual, language and meaning on translations.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,9 +23,9 @@ from disent_core.training.needs import Need
 from disent_core.training.stacked import best_parameters
 
 STAGE_1 = "stage_1_"
-"""Before the names of stage 1's loss terms; those of stage 2 are FMDA's."""
+"""Prefix of the names of stage 1's loss terms; those of stage 2 are FMDA's."""
 WATCHED = ("total", "accuracy_at_1")
-"""What early stopping looks at, in either stage."""
+"""Terms that early stopping monitors, in either stage."""
 
 Frozen = Literal["query", "key", "template_value", "language"]
 
@@ -57,7 +57,7 @@ class TemplateStage(FmdaHead):
     monitored = "template"
 
     def encode(self, batch: Batch) -> Batch:
-        """`template` of all texts of the step and `language` of the pairs."""
+        """Add `template` of all texts of the step and `language` of the pairs."""
         vectors = batch["role_vectors"]
         template, _ = self.attention(vectors, [of_role(batch, role) for role in ROLES[: len(vectors)]])
         return batch | {"template": template, "language": self._language(vectors[:2])}
@@ -66,15 +66,15 @@ class TemplateStage(FmdaHead):
         return self.language(vectors) if self.config.stage1_train_language else torch.zeros_like(vectors)
 
     def terms(self, encoded: Batch) -> Batch:
-        """Three of FMDA's terms, both utterances being of one language."""
-        found: Batch = {}
+        """Three of FMDA's terms; both utterances of a pair are in one language."""
+        terms: Batch = {}
         if self.config.stage1_train_language:
-            found["language_identification"] = self.identification(encoded)
+            terms["language_identification"] = self.identification(encoded)
         if self.config.has("template_reconstruction"):
-            found["template_reconstruction"] = self.reconstruction(encoded, "template")
+            terms["template_reconstruction"] = self.reconstruction(encoded, "template")
         if self.config.has("contrast"):
-            found["template_contrast"] = self.contrast(encoded["template"])
-        return found
+            terms["template_contrast"] = self.contrast(encoded["template"])
+        return terms
 
 
 class MeaningStage(FmdaHead):
@@ -91,10 +91,10 @@ class MeaningStage(FmdaHead):
 
 @dataclass(frozen=True, kw_only=True)
 class TwoStageMethod(FrozenHeadMethod[FmdaTwoStageConfig]):
-    """FMDA with a template encoder of its own stage.
+    """FMDA whose template encoder is trained in a stage of its own.
 
-    The curve is one: epochs and steps of stage 2 count on from stage 1's, whose loss terms are named `stage_1_...`,
-    as they are in `weights`. The loss and the accuracy that are watched keep their names.
+    Both stages share one curve: epochs and steps of stage 2 continue those of stage 1. The loss terms of stage 1 are
+    named `stage_1_...`, there and in `weights`; the terms that early stopping monitors keep their names.
     """
 
     first: FrozenHeadMethod[FmdaTwoStageConfig]
@@ -110,32 +110,34 @@ class TwoStageMethod(FrozenHeadMethod[FmdaTwoStageConfig]):
         run: str,
         initial: Path | None = None,
     ) -> Iterator[Epoch]:
-        """Train every seed in stage 1, and every seed's best epoch of it on in stage 2."""
-        beginning, epochs, steps = _beginning(checkpoint), 0, 0
-        templates, own = replace(data, splits=data.template_pairs), _of_stage(config, is_first=True)
-        first = self.first.fit(templates, own, seeds, checkpoint=beginning, device=device, run=run, initial=initial)
+        """Train every seed in stage 1, then continue from each seed's best epoch in stage 2."""
+        first_checkpoint, epochs, steps = _first_checkpoint(checkpoint), 0, 0
+        templates, stage_config = replace(data, splits=data.template_pairs), _of_stage(config, is_first=True)
+        first = self.first.fit(
+            templates, stage_config, seeds, checkpoint=first_checkpoint, device=device, run=run, initial=initial
+        )
         for epoch in first:
             epochs, steps = epoch.number, epoch.steps
             yield replace(epoch, terms={split: _named(terms) for split, terms in epoch.terms.items()})
-        best, own = best_parameters(beginning), _of_stage(config, is_first=False)
-        second = self.fit_from(best, data, own, seeds, checkpoint=checkpoint, device=device, run=run)
+        best, stage_config = best_parameters(first_checkpoint), _of_stage(config, is_first=False)
+        second = self.fit_from(best, data, stage_config, seeds, checkpoint=checkpoint, device=device, run=run)
         for epoch in second:
             yield replace(epoch, number=epochs + epoch.number, steps=steps + epoch.steps)
 
     def save(self, checkpoint: Path, path: Path, description: Mapping[str, object]) -> str:
-        """Write the best weights of stage 2; the checkpoint of stage 1 has done its service then."""
+        """Write the best weights of stage 2, then delete the stage-1 checkpoint."""
         content = super().save(checkpoint, path, description)
-        remove_with_checksum(_beginning(checkpoint))
+        remove_with_checksum(_first_checkpoint(checkpoint))
         return content
 
 
-def _beginning(checkpoint: Path) -> Path:
-    """Stage 1's checkpoint, beside stage 2's."""
+def _first_checkpoint(checkpoint: Path) -> Path:
+    """Path of stage 1's checkpoint, beside stage 2's."""
     return checkpoint.with_name(f"{STAGE_1}{checkpoint.name}")
 
 
 def _of_stage(config: FmdaTwoStageConfig, *, is_first: bool) -> FmdaTwoStageConfig:
-    """The config with a stage's own weights, under the names of its terms."""
+    """The config with only one stage's loss weights, under the names of its terms."""
     weights = {name: value for name, value in config.weights.items() if name.startswith(STAGE_1) == is_first}
     return replace(config, weights={name.removeprefix(STAGE_1): value for name, value in weights.items()})
 

@@ -21,7 +21,7 @@ class SoftmaxTask(IntentTask):
     """Cross-entropy of the intent."""
 
     def build(self) -> None:
-        """The classifier of intents."""
+        """Make the classifier of intents."""
         self.classifier = nn.Linear(self.source.dim, self.data.classes)
 
     def terms(self, batch: Batch, lookup: Lookup) -> dict[str, Tensor]:
@@ -46,20 +46,20 @@ class ContrastiveConfig(IntentConfig):
 
 
 class ContrastiveTask(IntentTask):
-    """Each utterance with one of its own intent or of another, at even odds."""
+    """Each utterance with one of the same intent or of another, with probability 1/2 each."""
 
     def draws(self, rows: Int[Tensor, " rows"], random: torch.Generator) -> Batch:
-        """`others`: one utterance for each."""
+        """Draw `partners`: one utterance for each."""
         pool = LabelPool(rows, self.data.labels)
         same, different = pool.same(rows, random), pool.different(rows, random)
         is_same = (torch.rand(len(rows), generator=random) < 0.5) & (same != rows)
-        return {"others": torch.where(is_same, same, different)}
+        return {"partners": torch.where(is_same, same, different)}
 
     def terms(self, batch: Batch, lookup: Lookup) -> dict[str, Tensor]:
         """`contrast`."""
-        left, right = lookup(torch.cat([batch["rows"], batch["others"]])).chunk(2)
-        same = self.labels(batch["rows"]) == self.labels(batch["others"])
-        return {"contrast": contrastive.siamese(left, right, same, margin=self.config.margin).mean()}
+        left, right = lookup(torch.cat([batch["rows"], batch["partners"]])).chunk(2)
+        is_same = self.labels(batch["rows"]) == self.labels(batch["partners"])
+        return {"contrast": contrastive.siamese(left, right, is_same, margin=self.config.margin).mean()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,10 +78,10 @@ class NPairConfig(IntentConfig):
 
 
 class NPairTask(IntentTask):
-    """Each utterance with one of its own intent and some of others; an intent of one utterance is its own positive."""
+    """Each utterance with one of the same intent and some of others; the only one of an intent is its own positive."""
 
     def draws(self, rows: Int[Tensor, " rows"], random: torch.Generator) -> Batch:
-        """`positives`, one for each, and `negatives`."""
+        """Draw `positives`, one for each utterance, and `negatives`."""
         pool = LabelPool(rows, self.data.labels)
         repeated = rows.repeat_interleave(self.config.npair_n - 1)
         return {
@@ -99,11 +99,11 @@ class NPairTask(IntentTask):
 
 
 class LabelPool:
-    """Utterances by label, from which others of the same or of different labels are drawn, all alike likely.
+    """Draws utterances of the same or of different labels, uniformly.
 
     Args:
         rows: the utterances.
-        labels: of all texts, by row.
+        labels: labels of all texts, by row.
 
     Raises:
         TrainingError: if all have the same label.
@@ -111,29 +111,30 @@ class LabelPool:
 
     def __init__(self, rows: Int[Tensor, " pool"], labels: Int[Tensor, " texts"]) -> None:
         self.labels, self.sorted = labels, rows[labels[rows].argsort(stable=True)]
+        # Utterances sorted by label: those of label y begin at starts[y] and are counts[y].
         self.counts = torch.bincount(labels[rows])
         self.starts = self.counts.cumsum(0) - self.counts
         if int((self.counts > 0).sum()) < 2:
-            raise TrainingError(f"all {len(rows)} utterances have the same intent: nothing is to be told apart")
+            raise TrainingError(f"all {len(rows)} utterances have the same intent, and the loss needs two")
         self.place = torch.zeros_like(labels)
         self.place[self.sorted] = torch.arange(len(rows))
 
     def same(self, rows: Int[Tensor, " rows"], random: torch.Generator) -> Int[Tensor, " rows"]:
-        """Another utterance of each one's label; itself where it is the only one."""
+        """Draw another utterance of each row's label; the row itself if it is the only one."""
         label = self.labels[rows]
         drawn = self.starts[label] + _below((self.counts[label] - 1).clamp_min(1), random)
-        drawn += (drawn >= self.place[rows]).long()
+        drawn += (drawn >= self.place[rows]).long()  # skip the row itself
         return torch.where(self.counts[label] > 1, self.sorted[drawn.clamp_max(len(self.sorted) - 1)], rows)
 
     def different(self, rows: Int[Tensor, " rows"], random: torch.Generator) -> Int[Tensor, " rows"]:
-        """An utterance of another label for each."""
+        """Draw an utterance of another label for each row."""
         label = self.labels[rows]
         drawn = _below(len(self.sorted) - self.counts[label], random)
         return self.sorted[drawn + torch.where(drawn < self.starts[label], 0, self.counts[label])]
 
 
 def _below(limits: Int[Tensor, " rows"], random: torch.Generator) -> Int[Tensor, " rows"]:
-    """A number from 0 to below each limit."""
+    """Draw an integer from 0 to below each limit."""
     return (torch.rand(len(limits), generator=random, dtype=torch.float64) * limits).long()
 
 

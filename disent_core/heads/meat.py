@@ -53,7 +53,7 @@ class MeatHead(LinearHead):
         self.adversary = "" if config.adversarial == "grad_reversal" else "discriminator"
 
     def terms(self, encoded: Batch) -> Batch:
-        """The four terms: every one a mean over the pairs, summed over both sides."""
+        """The four terms: each is a mean over the pairs, summed over both sides."""
         return {
             "reconstruction": sum_of_means(self._distance(encoded, side, side) for side in SIDES),
             "cross_reconstruction": sum_of_means(self._distance(encoded, side, OTHER[side]) for side in SIDES),
@@ -68,10 +68,10 @@ class MeatHead(LinearHead):
         return {"discriminator": 2 * self._identified(encoded, both(encoded, "meaning_vectors")).mean()}
 
     def _distance(self, encoded: Batch, side: str, whose: str) -> Tensor:
-        """A side's meaning with the language of itself or its translation is to give the sentence of the latter."""
-        found = encoded[f"{side}_meaning_vectors"] + encoded[f"{whose}_language_vectors"]
+        """A side's meaning plus the language of `whose` side should give the sentence vector of `whose` side."""
+        reconstructed = encoded[f"{side}_meaning_vectors"] + encoded[f"{whose}_language_vectors"]
         distance = similarity.cosine_distance if self.config.reconstruction == "cosine" else similarity.squared_error
-        return distance(found, encoded[f"{whose}_vectors"])
+        return distance(reconstructed, encoded[f"{whose}_vectors"])
 
     def _adversarial(self, encoded: Batch) -> Tensor:
         meaning = both(encoded, "meaning_vectors")
@@ -86,7 +86,7 @@ class MeatHead(LinearHead):
 
 
 def _reversed(rows: Tensor) -> Tensor:
-    """The same values, whose gradient is passed on with the other sign."""
+    """The same values with the sign of their gradient reversed."""
     return 2 * rows.detach() - rows
 
 

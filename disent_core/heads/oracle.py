@@ -1,8 +1,8 @@
 """ORACLE: an orthogonality constraint against semantic leakage (Ki, Park and Kim 2024, RepL4NLP).
 
-Two regularisers for DREAM or MEAT, or by themselves: language embeddings of a language cluster (intra-class,
-Eq. 5), meaning and language embedding of a sentence are orthogonal (inter-class, Eq. 6). The paper's code ships
-others than the paper's; all are here, by the names that the code gives them.
+Two regularisers for DREAM or MEAT, or by themselves: the language embeddings of a language cluster (intra-class,
+Eq. 5); meaning and language embedding of a sentence are orthogonal (inter-class, Eq. 6). The public code has further
+variants, which `variant` selects by the names in that code.
 """
 
 from collections.abc import Callable
@@ -34,11 +34,10 @@ _MEANING_AND_LANGUAGE = _MEANING | {"language_embedding"}
 
 @dataclass(frozen=True)
 class _Terms:
-    """What a variant adds, and which of the base's terms it keeps (None: all).
+    """Terms that a variant adds, and terms of the base that it keeps (None: all).
 
-    `intra`: the clusters; `parallel`: 1 - cos(s_m, t_m) with them; `leakage`: the form in which cos(x_m, x_l) of
-    either side is held down, `languages`: that for cos(s_l, t_l); `share`: a factor of the two, which makes their
-    sum a mean.
+    `intra` adds the clusters; `parallel` adds 1 - cos(s_m, t_m) to them. `leakage` is the penalty on cos(x_m, x_l) of
+    either side, `languages` the penalty on cos(s_l, t_l); `share` is a factor of their sum that makes it a mean.
     """
 
     intra: bool = False
@@ -106,33 +105,33 @@ class OracleHead(Head):
         self.adversary = f"base.{base.adversary}" if base.adversary else ""
 
     def embed(self, batch: Batch) -> Batch:
-        """The base's."""
+        """See the base."""
         return self.base.embed(batch)
 
     def encode(self, batch: Batch) -> Batch:
-        """The base's."""
+        """See the base."""
         return self.base.encode(batch)
 
     def adversary_terms(self, encoded: Batch) -> Batch:
-        """The base's."""
+        """See the base."""
         return self.base.adversary_terms(encoded)
 
     def terms(self, encoded: Batch) -> Batch:
         """The base's terms, `intra_class` and `inter_class`."""
-        chosen, found = _VARIANTS[self.config.variant], self.base.terms(encoded)
-        if chosen.keeps is not None:
-            found = {name: value for name, value in found.items() if name in chosen.keeps}
-        if chosen.intra and "intra_class" not in self.config.without:
-            found["intra_class"] = 2 - sum_of_means(self._similarity(encoded, side) for side in SIDES)
-            if chosen.parallel:
+        variant, terms = _VARIANTS[self.config.variant], self.base.terms(encoded)
+        if variant.keeps is not None:
+            terms = {name: value for name, value in terms.items() if name in variant.keeps}
+        if variant.intra and "intra_class" not in self.config.without:
+            terms["intra_class"] = 2 - sum_of_means(self._similarity(encoded, side) for side in SIDES)
+            if variant.parallel:
                 translations = (_rows(encoded, side, "meaning_vectors") for side in SIDES)
-                found["intra_class"] = found["intra_class"] + similarity.cosine_distance(*translations).mean()
-        if (chosen.leakage or chosen.languages) and "inter_class" not in self.config.without:
-            found["inter_class"] = chosen.share * self._inter_class(chosen, encoded)
-        return found
+                terms["intra_class"] = terms["intra_class"] + similarity.cosine_distance(*translations).mean()
+        if (variant.leakage or variant.languages) and "inter_class" not in self.config.without:
+            terms["inter_class"] = variant.share * self._inter_class(variant, encoded)
+        return terms
 
     def _similarity(self, encoded: Batch, side: str) -> Tensor:
-        """Of each row's language embedding to those of its cluster."""
+        """Mean cosine of each row's language embedding with those of its cluster."""
         rows, labels = (_rows(encoded, side, name) for name in ("language_vectors", "language"))
         if self.config.intra_class_scope == "batch":
             members = torch.ones_like(rows[:, :1])
@@ -140,30 +139,30 @@ class OracleHead(Head):
             members = one_hot(labels, self.n_languages).to(rows.dtype)
         return similarity.mean_pairwise_cosine(rows, members, diagonal=self.config.intra_class_diagonal)
 
-    def _inter_class(self, chosen: _Terms, encoded: Batch) -> Tensor:
+    def _inter_class(self, variant: _Terms, encoded: Batch) -> Tensor:
         meaning, language = ([_rows(encoded, side, f"{name}_vectors") for side in SIDES] for name in EMBEDDINGS)
-        held_down = []
-        if chosen.leakage:
-            form = self.config.separation or chosen.leakage
-            cosines = (similarity.cosine(*both) for both in zip(meaning, language, strict=True))
-            held_down += [similarity.orthogonality_penalty(cosine, form=form) for cosine in cosines]
-        if chosen.languages:
-            form = self.config.separation or chosen.languages
-            held_down.append(similarity.orthogonality_penalty(similarity.cosine(*language), form=form))
-        return sum_of_means(held_down)
+        penalties = []
+        if variant.leakage:
+            form = self.config.separation or variant.leakage
+            cosines = (similarity.cosine(*pair) for pair in zip(meaning, language, strict=True))
+            penalties += [similarity.orthogonality_penalty(cosine, form=form) for cosine in cosines]
+        if variant.languages:
+            form = self.config.separation or variant.languages
+            penalties.append(similarity.orthogonality_penalty(similarity.cosine(*language), form=form))
+        return sum_of_means(penalties)
 
 
 def _rows(encoded: Batch, side: str, name: str) -> Tensor:
-    """What the texts of a side have. The pairs of a batch's other half are pairs like the others."""
-    own = encoded[f"{side}_{name}"]
+    """Values of a side's texts; with `half_batch` the pairs of the batch's second half are included."""
+    rows = encoded[f"{side}_{name}"]
     if f"{side}_second_half_language" not in encoded:
-        return own
-    other = "second_half" if name == "language" else "partner"
-    return torch.cat([own, encoded[f"{side}_{other}_{name}"]])
+        return rows
+    drawn = "second_half" if name == "language" else "partner"
+    return torch.cat([rows, encoded[f"{side}_{drawn}_{name}"]])
 
 
 def over(base: Callable[[int, int, Any], LinearHead]) -> Callable[[int, int, Any], OracleHead]:
-    """A builder of ORACLE over what another builds."""
+    """Return a builder of ORACLE over the heads that `base` builds."""
     return lambda dim, n_languages, config: OracleHead(base(dim, n_languages, config), n_languages, config)
 
 

@@ -1,7 +1,7 @@
 """`projection`: a linear map from the space of one language to that of English, by least squares.
 
 Libovicky, Rosa and Fraser 2020, https://arxiv.org/abs/2004.05160, section 3: e W + b, fitted on parallel
-sentences. English vectors stay as they are. Where no language is English, the first one takes its place.
+sentences. English vectors stay unchanged. Without English, the first language takes its place (the pivot).
 """
 
 from dataclasses import dataclass
@@ -36,13 +36,13 @@ class ProjectionConfig(Settings):
 
 
 def solve(data: TrainingData, config: ProjectionConfig) -> Solution:
-    """`weight.<language>` [dim, dim] and `bias.<language>` [dim]; those of the pivot change nothing.
+    """Return `weight.<language>` [dim, dim] and `bias.<language>` [dim]; those of the pivot are the identity.
 
     Raises:
         TrainingError: if a language has no training pair with the pivot.
     """
     pivot = next((i for i, language in enumerate(data.languages) if language_part(language) == "en"), 0)
-    found = {}
+    solution = {}
     for label, language in enumerate(data.languages):
         if label == pivot:
             weight, bias = torch.eye(data.dim, dtype=torch.float64), torch.zeros(data.dim, dtype=torch.float64)
@@ -52,28 +52,28 @@ def solve(data: TrainingData, config: ProjectionConfig) -> Solution:
                 missing = f"{language!r} has no training pair with {data.languages[pivot]!r}"
                 raise TrainingError(f"{missing}. Give the method pairs of its own, without this one")
             weight, bias = least_squares(data.vectors, *rows, ridge=config.ridge)
-        found |= {f"weight.{language}": weight, f"bias.{language}": bias}
-    return found
+        solution |= {f"weight.{language}": weight, f"bias.{language}": bias}
+    return solution
 
 
 def _parallel(pairs: PairRows, label: int, pivot: int) -> tuple[Int[Tensor, " rows"], Int[Tensor, " rows"]]:
-    """Texts of a language and their translations into the pivot, whichever side they are on."""
-    sides = [("source", "target"), ("target", "source")]
-    where = [(pairs.language[own] == label) & (pairs.language[other] == pivot) for own, other in sides]
-    own, other = (
-        torch.cat([pairs.text[side[turn]][chosen] for side, chosen in zip(sides, where, strict=True)])
-        for turn in (0, 1)
-    )
-    return own, other
+    """Rows of a language's texts and of their translations into the pivot, on whichever side they are."""
+    texts, translations = [], []
+    for side, other_side in (("source", "target"), ("target", "source")):
+        is_pair = (pairs.language[side] == label) & (pairs.language[other_side] == pivot)
+        texts.append(pairs.text[side][is_pair])
+        translations.append(pairs.text[other_side][is_pair])
+    return torch.cat(texts), torch.cat(translations)
 
 
 def least_squares(
     bank: VectorBank, inputs: Int[Tensor, " rows"], outputs: Int[Tensor, " rows"], *, ridge: float
 ) -> tuple[Float64[Tensor, "dim dim"], Float64[Tensor, " dim"]]:
-    """W and b that minimise sum |x W + b - y|² + ridge |W|², by the normal equations in float64.
+    """Return W and b that minimise sum |x W + b - y|² + ridge |W|², by the normal equations in float64.
 
-    Of several solutions (fewer pairs than dimensions) the one of least norm. Memory is that of a block of rows.
+    Of several solutions (fewer pairs than dimensions) it is the one of least norm. Only a block of rows is in memory.
     """
+    # With centered x and y the bias drops out of the normal equations: (x'x + ridge I) W = x'y.
     mean_x, mean_y = mean_vector(bank, inputs), mean_vector(bank, outputs)
     gram = ridge * torch.eye(bank.dim, dtype=torch.float64)
     cross = torch.zeros_like(gram)
@@ -88,7 +88,7 @@ def least_squares(
 def apply(
     solution: Solution, vectors: Float64[Tensor, "texts dim"], language: str, config: ProjectionConfig
 ) -> Float64[Tensor, "texts dim"]:
-    """Vectors in the pivot's space."""
+    """Map vectors into the pivot's space."""
     mapped = torch.addmm(part(solution, "bias", language), vectors, part(solution, "weight", language))
     return mapped - mapped.mean(0) if config.center == "test" else mapped
 

@@ -1,4 +1,4 @@
-"""`raw`: the encoder's own sentence vector, untouched. The baseline that every head has to beat."""
+"""`raw`: the encoder's sentence vector, unchanged. The baseline that every head should beat."""
 
 from dataclasses import dataclass
 
@@ -13,11 +13,11 @@ from disent_core.training.data import TextFeatures
 
 @dataclass(frozen=True, kw_only=True)
 class RawConfig(Settings):
-    """Nothing to set: pooling and layer belong to the encoder."""
+    """No settings: pooling and layer belong to the encoder."""
 
 
 def sentence(features: TextFeatures, config: RawConfig) -> Float[np.ndarray, "texts dim"]:
-    """The encoder's sentence vectors, float32."""
+    """Return the encoder's sentence vectors, float32."""
     return torch.cat([batch["vectors"] for batch in features.batches(8192, "cpu")]).numpy()
 
 

@@ -1,4 +1,4 @@
-"""Token classification: a tag for each word from its first sub-word, the baseline of `disent_core.heads.twosl`."""
+"""Token classification: tag each word by its first sub-word. The baseline of `disent_core.heads.twosl`."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -54,7 +54,7 @@ class TokenClassificationConfig(FewShotConfig):
 
 @dataclass(frozen=True)
 class Words:
-    """A sentence as ids, with the position of the first sub-word of each word that has one, and those words."""
+    """A sentence as token ids, with the words that have a sub-word and the position of each word's first one."""
 
     ids: Int[np.ndarray, " length"]
     positions: Int[np.ndarray, " words"]
@@ -62,7 +62,7 @@ class Words:
 
 
 class TokenTagger(Tagger):
-    """An encoder whose every weight is trained, dropout, and a linear layer to the tags; its pooling plays no part."""
+    """An encoder whose weights are all trained, dropout, and a linear layer to the tags; pooling is not used."""
 
     def __init__(
         self,
@@ -89,25 +89,26 @@ class TokenTagger(Tagger):
         return tuple(sorted({tag for sentence in sentences for tag in sentence.tags} | {OUTSIDE}))
 
     def read(self, sentences: Sequence[Sequence[str]]) -> list[Words]:
-        """Sub-words of sentences; words beyond the encoder's longest input have none."""
+        """Tokenise sentences; words beyond the encoder's longest input have no sub-word."""
         encoded = self.tokeniser.encode_batch([list(tokens) for tokens in sentences], is_pretokenized=True)
         return [_words(encoding.ids, encoding.word_ids) for encoding in encoded]
 
     def forward(self, sentences: Sequence[Words]) -> Float[Tensor, "words tags"]:
-        """Logits of every word that has a sub-word, sentence by sentence."""
-        width = max(len(one.ids) for one in sentences)
+        """Return the logits of every word that has a sub-word, sentence by sentence."""
+        width = max(len(sentence.ids) for sentence in sentences)
         ids = np.full((len(sentences), width), self.encoder.pad)
         visible = np.zeros((len(sentences), width), dtype=bool)
-        for row, one in enumerate(sentences):
-            ids[row, : len(one.ids)], visible[row, : len(one.ids)] = one.ids, True
-        place = np.concatenate([row * width + one.positions for row, one in enumerate(sentences)])
+        for row, sentence in enumerate(sentences):
+            ids[row, : len(sentence.ids)], visible[row, : len(sentence.ids)] = sentence.ids, True
+        # Positions in the flattened [sentences, width] states.
+        positions = np.concatenate([row * width + sentence.positions for row, sentence in enumerate(sentences)])
         batch = (torch.from_numpy(array).to(self.device) for array in (ids, visible))
-        states = self.encoder.states(*batch).flatten(0, 1)[torch.from_numpy(place).to(self.device)]
+        states = self.encoder.states(*batch).flatten(0, 1)[torch.from_numpy(positions).to(self.device)]
         return self.linear(self.dropout(states))
 
     @torch.no_grad()
     def label(self, sentences: Sequence[Sequence[str]], language: str = "") -> list[list[str]]:
-        """A BIO tag for every word of every sentence; O where the encoder does not see the word."""
+        """Return a BIO tag for every word of every sentence; O for words that the encoder does not read."""
         self.eval()
         read = self.read(sentences)
         labelled = [[OUTSIDE] * len(tokens) for tokens in sentences]
@@ -121,24 +122,26 @@ class TokenTagger(Tagger):
         return labelled
 
     def train_on(self, sentences: Sequence[Tagged], run: TrainingRun) -> Iterator[EpochReport]:
-        """One stage, `tags`."""
-        own, config = stage(run, "tags", self.config.epochs), self.config
+        """Train in one stage, `tags`."""
+        tags_stage, config = stage(run, "tags", self.config.epochs), self.config
         loss = self._loss(sentences)
         size = config.batch_size
-        return train(ExamplesTask(self, loss, len(sentences), config.optimiser, batch_size=size, run=own), own)
+        return train(
+            ExamplesTask(self, loss, len(sentences), config.optimiser, batch_size=size, run=tags_stage), tags_stage
+        )
 
     def _loss(self, sentences: Sequence[Tagged]) -> Loss:
-        read = self.read([one.tokens for one in sentences])
+        read = self.read([sentence.tokens for sentence in sentences])
         code = {tag: index for index, tag in enumerate(self.classes)}
         classes = [
-            torch.tensor([code[one.tags[int(word)]] for word in words.words], dtype=torch.int64)
-            for one, words in zip(sentences, read, strict=True)
+            torch.tensor([code[sentence.tags[int(word)]] for word in words.words], dtype=torch.int64)
+            for sentence, words in zip(sentences, read, strict=True)
         ]
 
         def loss(rows: Int[Tensor, " rows"]) -> Float[Tensor, " words"]:
             logits = self([read[row] for row in rows.tolist()])
-            wanted = torch.cat([classes[row] for row in rows.tolist()]).to(logits.device)
-            return F.cross_entropy(logits, wanted, reduction="none")
+            targets = torch.cat([classes[row] for row in rows.tolist()]).to(logits.device)
+            return F.cross_entropy(logits, targets, reduction="none")
 
         return loss
 

@@ -1,1 +1,1 @@
-"""What methods of one kind share: how they are fitted, saved and loaded."""
+"""Base classes of methods of one kind: how they are fitted, saved and loaded."""

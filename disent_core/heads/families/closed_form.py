@@ -1,4 +1,4 @@
-"""Methods that are solved once, without seeds or steps: a fit is one formula over the training pairs."""
+"""Methods with a closed-form solution: a fit is one formula over the training pairs, without seeds or steps."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,17 +24,18 @@ from disent_core.training.epoch import Epoch
 from disent_core.training.stacked import accuracy_at_1
 
 Solution = Mapping[str, Tensor]
-"""What was solved for, in float64, by name: `<what>.<language>`."""
+"""Tensors of the solution, in float64, by name: `<what>.<language>`."""
 
 BLOCK_ROWS = 1 << 16
-"""Vectors that are held in float64 at once while solving."""
+"""Vectors that are in memory in float64 at once while solving."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClosedFormMethod(Method[Config], Generic[Config]):
     """A `Method` of one embedding, `sentence`, whose weights are the solution of a formula.
 
-    `solve(data, config)` finds them, `apply(solution, vectors, language, config)` embeds vectors of one language.
+    `solve(data, config)` returns the solution, `apply(solution, vectors, language, config)` embeds vectors of a
+    language.
     """
 
     solve: Callable[[TrainingData, Config], Solution]
@@ -53,28 +54,28 @@ class ClosedFormMethod(Method[Config], Generic[Config]):
         run: str,
         initial: Path | None = None,
     ) -> Iterator[Epoch]:
-        """One epoch: `total` is the mean cosine distance of the dev pairs, `accuracy_at_1` their retrieval.
+        """Yield one epoch: `total` is the mean cosine distance of the dev pairs, `accuracy_at_1` their retrieval.
 
         Raises:
             TrainingError: if there are no dev pairs, or the formula has no solution.
         """
-        own = fingerprint(run, self.name, self.code_version)
-        if (replayed := _resume(checkpoint, own)) is not None:
+        identity = fingerprint(run, self.name, self.code_version)
+        if (replayed := _resume(checkpoint, identity)) is not None:
             yield replace(replayed, seeds=tuple(seeds))
             return
         started = time.monotonic()
         solution = self.solve(data, config)
         dev = {name: (value,) * len(seeds) for name, value in self._dev_terms(solution, data, config).items()}
         seconds = time.monotonic() - started
-        write_checkpoint(checkpoint, own, {"dev": dev, "seconds": seconds}, solution)
+        write_checkpoint(checkpoint, identity, {"dev": dev, "seconds": seconds}, solution)
         yield Epoch(1, tuple(seeds), {"dev": dev}, (True,) * len(seeds), 1, seconds)
 
     def save(self, checkpoint: Path, path: Path, description: Mapping[str, object]) -> str:
-        """Write the solution of a finished `checkpoint`, with what it is; returns its hash."""
+        """Write the solution of a finished `checkpoint` with its description; returns its hash."""
         return save_weights(path, dict(sorted(load_file(checkpoint).items())), {**description, "method": self.name})
 
     def load(self, path: Path, config: Config, device: str, encoder: EncoderFiles | None = None) -> "Solved[Config]":
-        """The solution that `save` wrote; it is applied on the CPU."""
+        """Read the solution that `save` wrote; it is applied on the CPU."""
         return Solved(self, read_weights(path)[0], config)
 
     def _dev_terms(self, solution: Solution, data: TrainingData, config: Config) -> dict[str, float]:
@@ -85,9 +86,9 @@ class ClosedFormMethod(Method[Config], Generic[Config]):
         for side in ("source", "target"):
             vectors = data.vectors.take(pairs.text[side]).double()
             for label, language in enumerate(data.languages):
-                own = pairs.language[side] == label
-                if own.any():
-                    vectors[own] = self.apply(solution, vectors[own], language, config)
+                is_language = pairs.language[side] == label
+                if is_language.any():
+                    vectors[is_language] = self.apply(solution, vectors[is_language], language, config)
             sides.append(F.normalize(vectors, dim=1))
         source, target = sides
         return {
@@ -106,14 +107,14 @@ class Solved(TrainedMethod, Generic[Config]):
 
     @property
     def languages(self) -> frozenset[str]:
-        """Languages that something was solved for, the only ones that it can embed."""
+        """Languages that the solution covers, the only ones that it can embed."""
         return frozenset(name.partition(".")[2] for name in self.solution)
 
     def embed(self, features: TextFeatures, seed: int | None) -> dict[str, np.ndarray]:
-        """The `sentence` embedding, float32; there is no seed to choose.
+        """Return the `sentence` embedding, float32; the seed is ignored.
 
         Raises:
-            TrainingError: if the texts are in a language that the fit has not seen.
+            TrainingError: if the fit did not have the language of the texts.
         """
         vectors = torch.cat([batch["vectors"] for batch in features.batches(BLOCK_ROWS, "cpu")]).double()
         embedded = self.method.apply(self.solution, vectors, features.language, self.config)
@@ -121,15 +122,15 @@ class Solved(TrainedMethod, Generic[Config]):
 
 
 def part(solution: Solution, what: str, language: str) -> Tensor:
-    """What was solved for this language.
+    """Return the tensor `<what>.<language>` of the solution.
 
     Raises:
-        TrainingError: if there is nothing.
+        TrainingError: if there is none.
     """
     if (name := f"{what}.{language}") not in solution:
-        known = sorted(other.removeprefix(f"{what}.") for other in solution if other.startswith(f"{what}."))
+        languages = sorted(key.removeprefix(f"{what}.") for key in solution if key.startswith(f"{what}."))
         remedy = "Train it on a pair that has this language"
-        raise TrainingError(f"this head has no {what} of {language!r}, only of {', '.join(known)}. {remedy}")
+        raise TrainingError(f"this head has no {what} of {language!r}, only of {', '.join(languages)}. {remedy}")
     return solution[name]
 
 
@@ -140,10 +141,10 @@ def mean_vector(bank: VectorBank, rows: Int[Tensor, " rows"]) -> Float64[Tensor,
 
 
 def _resume(checkpoint: Path, run: str) -> Epoch | None:
-    """The epoch of a checkpoint of the same run."""
-    found = read_checkpoint(checkpoint, run)
-    if found is None:
+    """Read the epoch from a checkpoint of the same run; None if there is none."""
+    saved = read_checkpoint(checkpoint, run)
+    if saved is None:
         return None
-    dev = {name: tuple(values) for name, values in found[0]["dev"].items()}
+    dev = {name: tuple(values) for name, values in saved[0]["dev"].items()}
     seeds = len(dev["total"])
-    return Epoch(1, tuple(range(seeds)), {"dev": dev}, (True,) * seeds, 1, found[0]["seconds"], is_replayed=True)
+    return Epoch(1, tuple(range(seeds)), {"dev": dev}, (True,) * seeds, 1, saved[0]["seconds"], is_replayed=True)

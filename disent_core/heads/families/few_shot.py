@@ -1,4 +1,4 @@
-"""The sentences that a tagger trains on: few of the target language and, for transfer, all of a source language."""
+"""Select a tagger's training sentences: few of the target language and, for transfer, all of a source language."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ class FewShotConfig(Settings):
 def training_phases(
     train: Sequence[Tagged], config: FewShotConfig, seed: int, source: Sequence[Tagged]
 ) -> dict[str, Sequence[Tagged]]:
-    """Sentences to train on by phase: `source`, if transfer is sequential, then the sample of the target language.
+    """Sentences by training phase: `source`, if transfer is sequential, then the sample of the target language.
 
     Raises:
         TrainingError: if there is no source for the transfer, or there are fewer sentences than examples.
@@ -68,7 +68,7 @@ def training_phases(
 def sample_sentences(
     sentences: Sequence[Tagged], count: int, seed: int, how: Literal["random", "cover_types"]
 ) -> list[Tagged]:
-    """`count` different sentences; with `cover_types` every slot type is among them, as far as `count` allows.
+    """Draw `count` different sentences; with `cover_types` every slot type is among them, as far as `count` allows.
 
     Raises:
         TrainingError: if there are fewer sentences.
@@ -82,33 +82,33 @@ def sample_sentences(
 
 
 def slot_types(sentences: Sequence[Tagged]) -> tuple[str, ...]:
-    """Types that occur, sorted."""
+    """Return the types that occur, sorted."""
     return tuple(sorted({slot.type for sentence in sentences for slot in slots_of(sentence)}))
 
 
 def slots_of(sentence: Tagged) -> list[Slot]:
-    """Slots of a sentence.
+    """Return the slots of a sentence.
 
     Raises:
-        ValueError: if it does not have as many tags as words.
+        ValueError: if its numbers of tags and words differ.
     """
     if len(sentence.tokens) != len(sentence.tags):
-        found = f"{len(sentence.tokens)} words and {len(sentence.tags)} tags"
-        raise ValueError(f"the sentence {' '.join(sentence.tokens)!r} has {found}")
+        counts = f"{len(sentence.tokens)} words and {len(sentence.tags)} tags"
+        raise ValueError(f"the sentence {' '.join(sentence.tokens)!r} has {counts}")
     return tagged_slots(sentence.tags)
 
 
 def _cover(sentences: Sequence[Tagged], order: Sequence[int]) -> list[int]:
-    """Places of sentences that have all types: the first one in `order` for each type, rare types first."""
+    """Return sentences that have all types: the first one in `order` for each type, rare types first."""
     types = {place: {slot.type for slot in slots_of(sentences[place])} for place in order}
     counts: dict[str, int] = {}
     for place in order:
-        for one in types[place]:
-            counts[one] = counts.get(one, 0) + 1
+        for slot_type in types[place]:
+            counts[slot_type] = counts.get(slot_type, 0) + 1
     cover: list[int] = []
     covered: set[str] = set()
-    for wanted in sorted(counts, key=lambda one: (counts[one], one)):
-        if wanted not in covered:
-            cover.append(next(place for place in order if wanted in types[place]))
+    for slot_type in sorted(counts, key=lambda slot_type: (counts[slot_type], slot_type)):
+        if slot_type not in covered:
+            cover.append(next(place for place in order if slot_type in types[place]))
             covered |= types[cover[-1]]
     return cover

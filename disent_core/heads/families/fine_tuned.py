@@ -67,27 +67,27 @@ class TuningConfig(Settings):
 
 
 class FineTuningTask(TrainingTask[Batch]):
-    """One seed: `source` is kept, everything else (classifiers, discriminators) only helps.
+    """Training of one seed. Only `source` is kept; classifiers and discriminators are needed in training alone.
 
-    `rows` of a batch has an entry for each example.
+    `rows` of a batch has one value per example.
     """
 
     source: Source
 
     def kept(self) -> dict[str, Tensor]:
-        """The parameters that are trained and that embedding texts needs."""
+        """Return the trained parameters that embedding texts needs."""
         return {name: value for name, value in self.source.named_parameters() if value.requires_grad}
 
 
 def open_source(config: TuningConfig, dim: int, encoder: EncoderFiles | None, device: str) -> Source:
-    """What a configuration tunes: a map over frozen vectors, or the encoder."""
+    """Return the module that a configuration fine-tunes: a map over frozen vectors, or the encoder."""
     if config.vector_map is not None:
         return VectorMap(dim, config.vector_map).to(device)
     return open_encoder(config, encoder, device)
 
 
 def open_encoder(config: TuningConfig, encoder: EncoderFiles | None, device: str) -> TunableEncoder:
-    """The encoder, to be tuned.
+    """Return the encoder, to be fine-tuned.
 
     Raises:
         TrainingError: if there is none.
@@ -102,42 +102,42 @@ def open_encoder(config: TuningConfig, encoder: EncoderFiles | None, device: str
 class FineTunedMethod(SeedBySeedMethod[TuningConfig]):
     """A `Method` that fine-tunes an encoder, or a map over its vectors, one seed after another.
 
-    `tasks(data, config, device)` reads the data once and returns what makes each seed's task.
+    `tasks(data, config, device)` reads the data once and returns a function that makes each seed's task.
     """
 
     tasks: Callable[[TrainingData, Any, str], Callable[[int], FineTuningTask]]
 
     def needs_of(self, settings: TuningConfig) -> frozenset[Need]:
-        """What the method reads as it is configured: no encoder where it trains a map over frozen vectors."""
+        """Return the data that the method reads: no encoder if it trains a map over frozen vectors."""
         return self.needs if settings.vector_map is None else self.needs - {Need.ENCODER}
 
     def may_stop_early(self, settings: TuningConfig) -> bool:
-        """Where `patience` counts: the last epoch is kept whatever it brings if `monitor` is `last`."""
+        """Whether `patience` applies: if `monitor` is `last`, every epoch is run."""
         return settings.monitor != "last"
 
     def prepare(self, data: TrainingData, config: TuningConfig, device: str) -> Callable[[TrainingRun], SeedTraining]:
-        """Texts are tokenised, or vectors gathered, once for all seeds."""
+        """Tokenise texts, or gather vectors, once for all seeds."""
         build = self.tasks(data, config, device)
 
         def start(run: TrainingRun) -> SeedTraining:
             with seeded(derived_seed(run.seed, "start")):
                 task = build(run.seed)
-            own = replace(
+            seed_run = replace(
                 run,
                 epochs=config.epochs,
                 monitor=config.monitor,
                 patience=config.patience,
                 checkpoint_seconds=config.checkpoint_seconds,
             )
-            return SeedTraining(train(task, own), task.kept, {})
+            return SeedTraining(train(task, seed_run), task.kept, {})
 
         return start
 
     def load(self, path: Path, config: TuningConfig, device: str, encoder: EncoderFiles | None = None) -> "FineTuned":
-        """What `save` wrote; a seed's weights are read when it first embeds.
+        """Read what `save` wrote; a seed's weights are read when it first embeds.
 
         Raises:
-            TrainingError: if they are of another encoder.
+            TrainingError: if the weights are of another encoder.
         """
         description, _ = describe_weights(path)
         if encoder is not None:
@@ -147,24 +147,24 @@ class FineTunedMethod(SeedBySeedMethod[TuningConfig]):
 
 
 class FineTuned(TrainedMethod):
-    """What was fine-tuned, with the weights of one seed at a time: an encoder is large."""
+    """A fine-tuned encoder or map with the weights of one seed in memory, because an encoder is large."""
 
     def __init__(self, path: Path, source: Source, embedding: str) -> None:
         self.path, self.source, self.embedding = path, source, embedding
         self._seed: int | None = None
 
     def embed(self, features: TextFeatures, seed: int | None) -> dict[str, np.ndarray]:
-        """Its one embedding of the texts, float32, in order.
+        """Return its embedding of the texts, float32, in order.
 
         Raises:
-            ValueError: if there is no seed, or an encoder is to embed and there are no texts.
+            ValueError: if there is no seed, or an encoder has to embed and there are no texts.
         """
         if seed is None:
-            raise ValueError("what was fine-tuned embeds with one of its seeds, not None")
+            raise ValueError("a fine-tuned method embeds with one of its seeds, not None")
         if seed != self._seed:
             self._read(seed)
-        found = embed_all(self.source, self._inputs(features), torch.arange(len(features)))
-        return {self.embedding: found.float().cpu().numpy()}
+        embedded = embed_all(self.source, self._inputs(features), torch.arange(len(features)))
+        return {self.embedding: embedded.float().cpu().numpy()}
 
     def _inputs(self, features: TextFeatures) -> Any:
         if isinstance(self.source, VectorMap):

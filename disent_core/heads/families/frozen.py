@@ -1,4 +1,4 @@
-"""Methods that train a head on frozen embeddings: what DREAM, FMDA and their kin share."""
+"""Methods that train a head on frozen embeddings, such as DREAM and FMDA."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ def sum_of_means(rows: Iterable[Float[Tensor, " _"]]) -> Float[Tensor, ""]:
 class FrozenHeadMethod(Method[HeadConfig], Generic[HeadConfig]):
     """A `Method` whose head is a small module over the vectors (and token states) of a frozen encoder.
 
-    `head(dim, n_languages, config)` makes one with fresh parameters; `draws` are the random texts it trains on,
+    `head(dim, n_languages, config)` makes a head with fresh parameters; `draws` are the random texts that it trains on,
     which may depend on the config.
     """
 
@@ -44,11 +44,11 @@ class FrozenHeadMethod(Method[HeadConfig], Generic[HeadConfig]):
     draws: tuple[Draw, ...] | Callable[[HeadConfig], tuple[Draw, ...]] = ()
 
     def may_stop_early(self, settings: HeadConfig) -> bool:
-        """Always: `patience` is of all heads."""
+        """True: all heads have a `patience`."""
         return True
 
     def without_warm_start(self, settings: HeadConfig) -> HeadConfig:
-        """The same, with random weights to begin with."""
+        """Return the settings for random initial weights."""
         return replace(settings, warm_start=False)
 
     def fit(
@@ -77,7 +77,7 @@ class FrozenHeadMethod(Method[HeadConfig], Generic[HeadConfig]):
         device: str,
         run: str,
     ) -> Iterator[Epoch]:
-        """The same, from parameters in memory."""
+        """Train from parameters in memory."""
         sampler = PairSampler(
             data,
             states=Need.TOKEN_STATES in self.needs,
@@ -96,37 +96,41 @@ class FrozenHeadMethod(Method[HeadConfig], Generic[HeadConfig]):
         )
 
     def save(self, checkpoint: Path, path: Path, description: Mapping[str, object]) -> str:
-        """Write the best weights of every seed, as safetensors that say what they are; returns their hash."""
+        """Write the best weights of every seed as safetensors with a description; returns their hash."""
         by_seed = best_parameters(checkpoint)
-        tensors = {f"{seed}.{name}": value for seed, own in by_seed.items() for name, value in sorted(own.items())}
+        tensors = {
+            f"{seed}.{name}": value
+            for seed, parameters in by_seed.items()
+            for name, value in sorted(parameters.items())
+        }
         return save_weights(path, tensors, {**description, "method": self.name})
 
     def load(self, path: Path, config: HeadConfig, device: str, encoder: EncoderFiles | None = None) -> "TrainedHead":
-        """The heads of all seeds that `save` wrote."""
+        """Read the heads of all seeds that `save` wrote."""
         description, by_seed = _weights(path, device)
         heads: dict[int, Head] = {}
-        for seed, own in by_seed.items():
+        for seed, parameters in by_seed.items():
             head = self.head(description["dim"], len(description["languages"]), config).to(device)
-            head.load_state_dict(own)
+            head.load_state_dict(parameters)
             heads[seed] = head.eval()
         return TrainedHead(heads, device)
 
 
 def _weights(path: Path, device: str) -> tuple[dict[str, Any], dict[int, Parameters]]:
-    """What a file says of itself, and the weights of each seed."""
+    """Read the description of a file and the weights of each seed."""
     description, _ = describe_weights(path)
     return description, {seed: read_weights(path, seed, device)[0] for seed in description["seeds"]}
 
 
 @dataclass(frozen=True)
 class TrainedHead(TrainedMethod):
-    """The heads of all seeds."""
+    """The trained heads of all seeds."""
 
     heads: Mapping[int, Head]
     device: str
 
     def embed(self, features: TextFeatures, seed: int | None) -> dict[str, np.ndarray]:
-        """One float32 matrix per embedding name, a row per text, in order."""
+        """Return one float32 matrix per embedding name, one row a text, in order."""
         if seed is None:
             raise ValueError("a trained head embeds with one of its seeds, not None")
         with torch.inference_mode():

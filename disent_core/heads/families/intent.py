@@ -1,6 +1,6 @@
-"""What EMU and its baselines share: labelled utterances in shuffled batches, and dev by the nearest neighbour's intent.
+"""Methods that fine-tune on intents, EMU and its baselines: batches of labelled utterances, and dev evaluation.
 
-A method of this family overrides `terms`, and `draws` where its loss compares utterances.
+A method of this family overrides `terms`, and `draws` if its loss compares utterances.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ from disent_core.training.data import Batch, TrainingData
 from disent_core.training.needs import Need
 
 Lookup = Callable[[Tensor], Tensor]
-"""From rows of texts to their vectors: with gradient in training, looked up on dev."""
+"""From rows of texts to their vectors: computed with gradient in training, read from a matrix on dev."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,25 +49,25 @@ class IntentConfig(TuningConfig):
 
     @property
     def vector_map(self) -> Literal["linear", "mlp"] | None:
-        """The map, where `tune` is `head`."""
+        """The map, if `tune` is `head`."""
         return self.map if self.tune == "head" else None
 
     @property
     def other_languages(self) -> tuple[str, ...]:
-        """Languages whose unlabelled utterances are read too; none are all that are no training languages."""
+        """Languages whose unlabelled utterances are read too; none is all that are no training languages."""
         return ()
 
 
 class IntentTask(FineTuningTask):
-    """One seed of a method that is trained on intents.
+    """Training of one seed of a method that is trained on intents.
 
     Args:
         data: the utterances.
-        source: what is tuned.
-        inputs: of the source, by the rows of `data`.
+        source: encoder or map to fine-tune.
+        inputs: inputs of the source, by the rows of `data`.
         config: settings.
-        seed: of everything random.
-        device: where vectors are.
+        seed: random seed.
+        device: device of the vectors.
     """
 
     def __init__(
@@ -81,18 +81,18 @@ class IntentTask(FineTuningTask):
         self.optimisers = {"main": Optimiser(self.main_parameters(), config.optimiser)}
 
     def build(self) -> None:
-        """Make the modules that help in training."""
+        """Make further modules that training needs."""
 
     def main_parameters(self) -> list[nn.Parameter]:
-        """What a step on the loss trains."""
+        """Parameters that a step on the loss trains."""
         return list(self.parameters())
 
     def terms(self, batch: Batch, lookup: Lookup) -> dict[str, Tensor]:
-        """Loss terms of a batch, weighted: their sum is minimised."""
+        """Return the weighted loss terms of a batch: their sum is minimised."""
         raise NotImplementedError
 
     def draws(self, rows: Int[Tensor, " rows"], random: torch.Generator) -> Batch:
-        """Other texts for each of these, drawn at random: tensors with a row for each."""
+        """Draw further texts for each of these at random: tensors with one row for each."""
         return {}
 
     # --- training ---
@@ -101,28 +101,28 @@ class IntentTask(FineTuningTask):
         """All labelled utterances, shuffled."""
         random = generator(self.seed, "epoch", epoch)
         rows = self.data.labelled[torch.randperm(len(self.data.labelled), generator=random)]
-        whole = {"rows": rows, **self.draws(rows, random)}
-        parts = [value.split(self.config.batch_size) for value in whole.values()]
-        return [dict(zip(whole, step, strict=True)) for step in zip(*parts, strict=True)]
+        epoch_batch = {"rows": rows, **self.draws(rows, random)}
+        columns = [value.split(self.config.batch_size) for value in epoch_batch.values()]
+        return [dict(zip(epoch_batch, values, strict=True)) for values in zip(*columns, strict=True)]
 
     def loss(self, batch: Batch) -> tuple[Terms, int]:
-        """The terms and their sum."""
+        """Return the terms and their sum."""
         terms = self.terms(batch, self.vectors)
         return {**terms, "total": torch.stack(list(terms.values())).sum()}, len(batch["rows"])
 
     def vectors(self, rows: Int[Tensor, " rows"]) -> Float[Tensor, "rows dim"]:
-        """Vectors of texts, as the source is now."""
+        """Return the vectors of texts from the current source."""
         return self.source(self.inputs, rows)
 
     def labels(self, rows: Int[Tensor, " rows"]) -> Int[Tensor, " rows"]:
-        """Intents of texts."""
+        """Return the intents of texts."""
         return self.data.labels[rows].to(self.device)
 
     # --- dev ---
 
     @torch.no_grad()
     def validate(self) -> Mapping[str, float]:
-        """The loss on labelled dev utterances, in batches as in training, and the nearest neighbour's accuracy."""
+        """Return the loss on labelled dev utterances, batched as in training, and the nearest neighbour's accuracy."""
         self.eval()
         first = self.data.first_dev
         matrix = embed_all(self.source, self.inputs, torch.arange(first, len(self.data.texts)))
@@ -131,60 +131,62 @@ class IntentTask(FineTuningTask):
             return matrix[(rows - first).to(matrix.device)]
 
         rows = self.data.dev_labelled
-        whole = {"rows": rows, **self.dev_draws(rows)}
-        parts = [value.split(self.config.batch_size) for value in whole.values()]
-        batches = [dict(zip(whole, step, strict=True)) for step in zip(*parts, strict=True)]
+        dev_batch = {"rows": rows, **self.dev_draws(rows)}
+        columns = [value.split(self.config.batch_size) for value in dev_batch.values()]
+        batches = [dict(zip(dev_batch, values, strict=True)) for values in zip(*columns, strict=True)]
         sums: dict[str, float] = {}
         for batch in batches:
             for name, value in self.terms(batch, lookup).items():
                 sums[name] = sums.get(name, 0.0) + float(value) * len(batch["rows"]) / len(rows)
-        by_language = [lookup(own) for own in self.data.dev_parallel]
-        labels = [self.labels(own) for own in self.data.dev_parallel]
+        by_language = [lookup(parallel_rows) for parallel_rows in self.data.dev_parallel]
+        labels = [self.labels(parallel_rows) for parallel_rows in self.data.dev_parallel]
         return {**sums, "total": sum(sums.values()), "accuracy_at_1": intent_accuracy(by_language, labels)}
 
     def dev_draws(self, rows: Int[Tensor, " rows"]) -> Batch:
-        """The same draws on dev in every epoch and seed."""
+        """Return draws on dev that are the same in every epoch and seed."""
         return self.draws(rows, generator(0, "dev"))
 
 
 def intent_accuracy(
     vectors: Sequence[Float[Tensor, "parallel dim"]], labels: Sequence[Int[Tensor, " parallel"]]
 ) -> float:
-    """Share of utterances whose nearest one in another language, its translation left out, has their intent.
+    """Share of utterances whose nearest utterance in another language, except its translation, has their intent.
 
-    By cosine; mean over all directions between two of the languages; within the language where there is but one.
+    Nearest by cosine; mean over all ordered pairs of languages; with a single language, neighbours are in it.
     """
-    unit = [F.normalize(one, dim=-1) for one in vectors]
-    found = []
+    unit = [F.normalize(rows, dim=-1) for rows in vectors]
+    accuracies = []
     for query, pool in list(permutations(range(len(unit)), 2)) or [(0, 0)]:
         similarity = unit[query] @ unit[pool].T
         similarity.fill_diagonal_(float("-inf"))
-        found.append((labels[pool][similarity.argmax(dim=1)] == labels[query]).double().mean())
-    return float(torch.stack(found).mean())
+        accuracies.append((labels[pool][similarity.argmax(dim=1)] == labels[query]).double().mean())
+    return float(torch.stack(accuracies).mean())
 
 
 def intent_tasks(
     kind: type[IntentTask], data: TrainingData, config: IntentConfig, device: str
 ) -> Callable[[int], IntentTask]:
-    """What makes the task of each seed; texts are tokenised, or vectors gathered, once."""
-    own = intent_data(data, config.training_languages, config.other_languages)
+    """Return a function that makes the task of each seed; texts are tokenised, or vectors gathered, once."""
+    utterances = intent_data(data, config.training_languages, config.other_languages)
     prepared: list[Any] = []
 
     def build(seed: int) -> IntentTask:
         source = open_source(config, data.dim, data.encoder, device)
         if not prepared:
             is_map = isinstance(source, VectorMap)
-            prepared.append(data.vectors.take(own.bank).to(device) if is_map else source.prepare(own.texts))
-        return kind(own, source, prepared[0], config, seed, device)
+            prepared.append(
+                data.vectors.take(utterances.bank).to(device) if is_map else source.prepare(utterances.texts)
+            )
+        return kind(utterances, source, prepared[0], config, seed, device)
 
     return build
 
 
 def intent_method(name: str, kind: type[IntentTask], config: type[IntentConfig], **settings: Any) -> FineTunedMethod:
-    """A method of this family, with its three presets; its embedding is named `sentence`."""
+    """Return a method of this family, with its three presets; its embedding is named `sentence`."""
 
-    def tasks(data: TrainingData, own: IntentConfig, device: str) -> Callable[[int], IntentTask]:
-        return intent_tasks(kind, data, own, device)
+    def tasks(data: TrainingData, settings_of_run: IntentConfig, device: str) -> Callable[[int], IntentTask]:
+        return intent_tasks(kind, data, settings_of_run, device)
 
     return FineTunedMethod(
         name=name,

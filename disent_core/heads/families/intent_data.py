@@ -1,4 +1,4 @@
-"""Utterances with intents, as methods that are trained on labels address them: one row a text, all languages."""
+"""Arrange utterances with intents for methods that train on labels: one row a text, over all languages."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,15 +16,15 @@ class IntentData:
     """Training utterances of all languages, one language after another, then those of dev.
 
     Attributes:
-        texts: of every row.
-        bank: their rows in the vectors of the training data.
-        labels: intents by number; -1 where there is none, or none that is trained.
-        classes: how many intents are trained.
+        texts: text of every row.
+        bank: row of every text in the vectors of the training data.
+        labels: number of each row's intent; -1 for no intent, or one that is not trained.
+        classes: number of trained intents.
         labelled: training rows of the training languages that have an intent.
-        dev_labelled: dev rows of the training languages that have one of these.
+        dev_labelled: dev rows of the training languages that have a trained intent.
         adversarial: training rows of each adversarial language.
-        translations: row of each training row's translation into each adversarial language, -1 where it has none.
-        dev_parallel: dev rows by language, those with an intent in every language, in one order.
+        translations: row of each training row's translation into each adversarial language, -1 if there is none.
+        dev_parallel: dev rows by language of the utterances that have an intent in every language, in one order.
     """
 
     texts: Sequence[str]
@@ -44,12 +44,12 @@ class IntentData:
 
 
 def intent_data(data: TrainingData, training: Sequence[str] = (), adversarial: Sequence[str] = ()) -> IntentData:
-    """Utterances of the training data by their role.
+    """Collect the utterances of the training data by their role.
 
     Args:
-        data: with utterances.
-        training: languages whose intents are read; none: English if it is one of the languages, else the first.
-        adversarial: languages of unlabelled utterances; none: all that are not in `training`.
+        data: training data with utterances.
+        training: languages whose intents are read; none is English if it is one of the languages, else the first.
+        adversarial: languages of unlabelled utterances; none is all that are not in `training`.
 
     Raises:
         TrainingError: if a language is unknown, no training utterance has an intent, or there is no dev.
@@ -59,7 +59,7 @@ def intent_data(data: TrainingData, training: Sequence[str] = (), adversarial: S
     if unknown := sorted({*training, *adversarial} - set(data.languages)):
         raise TrainingError(f"{unknown} are no languages of this head. Choose from {list(data.languages)}")
     train, dev = _Split(data.utterances["train"], 0), _Split(data.utterances["dev"], _size(data.utterances["train"]))
-    intents = sorted({intent for name in training for intent in train.own[name].intents if intent is not None})
+    intents = sorted({intent for name in training for intent in train.by_language[name].intents if intent is not None})
     number = {intent: index for index, intent in enumerate(intents)}
     labels = torch.cat([train.labels(number), dev.labels(number)])
     labelled, dev_labelled = (_labelled(split.rows_of(training), labels) for split in (train, dev))
@@ -85,49 +85,55 @@ def intent_data(data: TrainingData, training: Sequence[str] = (), adversarial: S
 class _Split:
     """Utterances of one split, whose rows begin at `first`."""
 
-    def __init__(self, own: Mapping[str, Utterances], first: int) -> None:
-        self.own, self.first = own, first
-        self.texts = [text for utterances in own.values() for text in utterances.texts]
-        self.bank = torch.cat([utterances.rows for utterances in own.values()])
+    def __init__(self, by_language: Mapping[str, Utterances], first: int) -> None:
+        self.by_language, self.first = by_language, first
+        self.texts = [text for utterances in by_language.values() for text in utterances.texts]
+        self.bank = torch.cat([utterances.rows for utterances in by_language.values()])
         self.begin: dict[str, int] = {}
-        for name, utterances in own.items():
+        for name, utterances in by_language.items():
             self.begin[name], first = first, first + len(utterances)
 
     def rows_of(self, languages: Sequence[str]) -> Tensor:
-        """Rows of some languages."""
-        rows = [torch.arange(len(self.own[name])) + self.begin[name] for name in languages]
+        """Return the rows of some languages."""
+        rows = [torch.arange(len(self.by_language[name])) + self.begin[name] for name in languages]
         return torch.cat(rows) if rows else torch.zeros(0, dtype=torch.long)
 
     def labels(self, number: Mapping[str, int]) -> Tensor:
-        """Intents by number, -1 where there is none."""
-        own = [number.get(intent or "", -1) for utterances in self.own.values() for intent in utterances.intents]
-        return torch.tensor(own, dtype=torch.long)
+        """Return the numbers of intents, -1 for no intent."""
+        numbers = [
+            number.get(intent or "", -1) for utterances in self.by_language.values() for intent in utterances.intents
+        ]
+        return torch.tensor(numbers, dtype=torch.long)
 
     def translations(self, languages: Sequence[str]) -> Tensor:
-        """Row of the utterance of the same id in each of the languages, -1 where there is none."""
+        """Return the row of the utterance of the same id in each of the languages, -1 if there is none."""
         by_id = [self._by_id(name) for name in languages]
-        ids = [one for utterances in self.own.values() for one in utterances.ids]
-        rows = [[known.get(one, -1) for one in ids] for known in by_id]
+        ids = [utterance_id for utterances in self.by_language.values() for utterance_id in utterances.ids]
+        rows = [[row_of_id.get(utterance_id, -1) for utterance_id in ids] for row_of_id in by_id]
         return torch.tensor(rows, dtype=torch.long).view(len(languages), len(ids))
 
     def parallel(self, labels: Tensor) -> Tensor:
-        """Rows by language of the utterances that all languages have and that have a trained intent."""
-        by_id = [self._by_id(name) for name in self.own]
-        shared = [one for one in by_id[0] if all(one in known for known in by_id)]
-        rows = torch.tensor([[known[one] for one in shared] for known in by_id], dtype=torch.long)
-        rows = rows.view(len(by_id), len(shared))
+        """Return the rows by language of the utterances that all languages have and whose intent is trained."""
+        by_id = [self._by_id(name) for name in self.by_language]
+        shared_ids = [
+            utterance_id for utterance_id in by_id[0] if all(utterance_id in row_of_id for row_of_id in by_id)
+        ]
+        rows = torch.tensor(
+            [[row_of_id[utterance_id] for utterance_id in shared_ids] for row_of_id in by_id], dtype=torch.long
+        )
+        rows = rows.view(len(by_id), len(shared_ids))
         return rows[:, (labels[rows] >= 0).all(dim=0)]
 
     def _by_id(self, language: str) -> dict[str, int]:
-        """Row of each id; an id that two corpora have tells nothing."""
-        ids, rows = self.own[language].ids, {}
-        for row, one in enumerate(ids, start=self.begin[language]):
-            rows[one] = -1 if one in rows else row
-        return {one: row for one, row in rows.items() if row >= 0}
+        """Return the row of each id; ids that two corpora share are left out, because they are ambiguous."""
+        ids, rows = self.by_language[language].ids, {}
+        for row, utterance_id in enumerate(ids, start=self.begin[language]):
+            rows[utterance_id] = -1 if utterance_id in rows else row
+        return {utterance_id: row for utterance_id, row in rows.items() if row >= 0}
 
 
-def _size(own: Mapping[str, Utterances]) -> int:
-    return sum(len(utterances) for utterances in own.values())
+def _size(by_language: Mapping[str, Utterances]) -> int:
+    return sum(len(utterances) for utterances in by_language.values())
 
 
 def _labelled(rows: Tensor, labels: Tensor) -> Tensor:

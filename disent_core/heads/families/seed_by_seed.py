@@ -1,4 +1,4 @@
-"""Methods that train one seed after another: what is too large, or too irregular, for a stack of seeds."""
+"""Methods that train one seed after another, because the model is too large, or too irregular, for a stack of seeds."""
 
 import shutil
 from abc import abstractmethod
@@ -20,9 +20,9 @@ from disent_core.training.needs import Need
 
 @dataclass(frozen=True)
 class SeedTraining:
-    """The training of one seed: whoever drains `reports` trains it.
+    """The training of one seed; iterating over `reports` trains it.
 
-    `weights` returns what is kept then, `description` what the weights don't say of themselves.
+    After that `weights` returns the weights to keep; `description` is saved with them.
     """
 
     reports: Iterator[EpochReport]
@@ -39,9 +39,9 @@ class SeedBySeedMethod(Method[Config]):
 
     @abstractmethod
     def prepare(self, data: TrainingData, config: Config, device: str) -> Callable[[TrainingRun], SeedTraining]:
-        """Read the data once; returns what starts the training of a seed, whose checkpoint lies in a folder of its own.
+        """Read the data once and return a function that starts the training of a seed.
 
-        Its run has the settings' epochs and checkpoint_seconds yet to get.
+        Its argument has identity, seed and checkpoint; epochs and checkpoint_seconds come from the settings.
         """
 
     def fit(
@@ -74,7 +74,7 @@ class SeedBySeedMethod(Method[Config]):
             save_weights(folder / f"{seed}.safetensors", training.weights(), training.description)
 
     def save(self, checkpoint: Path, path: Path, description: Mapping[str, Any]) -> str:
-        """Write the weights of every seed and drop the checkpoints; returns the fingerprint of the weights."""
+        """Write the weights of every seed and delete the checkpoints; returns the fingerprint of the weights."""
         parts = {seed: _folder(checkpoint) / f"{seed}.safetensors" for seed in description["seeds"]}
         content = merge_weights(parts, path, {**description, "method": self.name})
         shutil.rmtree(_folder(checkpoint))
@@ -82,5 +82,5 @@ class SeedBySeedMethod(Method[Config]):
 
 
 def _folder(checkpoint: Path) -> Path:
-    """Where the checkpoints, and the weights of finished seeds, lie."""
+    """Folder of the checkpoints and of the weights of finished seeds."""
     return checkpoint.with_suffix("")

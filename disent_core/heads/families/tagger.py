@@ -1,4 +1,4 @@
-"""Methods that tag slots: an encoder is fine-tuned on tagged sentences, and labels every word of others."""
+"""Methods that tag slots: they fine-tune an encoder on tagged sentences and label every word of a sentence."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,13 +20,13 @@ from disent_core.training.data import TrainingData
 
 
 class Tagger(nn.Module):
-    """One seed of a method that tags slots: an encoder, whose dropout is off, and what reads its vectors or states.
+    """One seed of a method that tags slots: an encoder without dropout, and modules on its vectors or states.
 
     Args:
-        classes: slot types, or tags, that it knows.
+        classes: slot types, or tags, that it predicts.
         config: settings.
         files: the encoder to fine-tune.
-        seed: of first weights.
+        seed: random seed of initial weights.
         device: `cpu` or `cuda`.
     """
 
@@ -37,7 +37,7 @@ class Tagger(nn.Module):
 
     @classmethod
     def classes_of(cls, sentences: Sequence[Tagged]) -> tuple[str, ...]:
-        """Classes that occur in sentences, sorted.
+        """Return the classes that occur in sentences, sorted.
 
         Raises:
             TrainingError: if there is nothing to learn.
@@ -49,17 +49,17 @@ class Tagger(nn.Module):
         raise NotImplementedError
 
     def label(self, sentences: Sequence[Sequence[str]], language: str = "") -> list[list[str]]:
-        """A BIO tag for every word of every sentence; the language says whether spaces part the words."""
+        """Return a BIO tag for every word of every sentence; the language decides whether words have spaces between."""
         raise NotImplementedError
 
     @property
     def description(self) -> dict[str, Any]:
-        """What the weights don't say of themselves."""
+        """Data to save with the weights."""
         return {"classes": self.classes, "encoder_fingerprint": self.encoder.files.fingerprint}
 
     @classmethod
     def load(cls, path: Path, config: Any, files: EncoderFiles, device: str, *, seed: int | None = None) -> "Tagger":
-        """What was saved with its description, or one seed of a file of several.
+        """Read saved weights with their description, or one seed of a file of several.
 
         Raises:
             TrainingError: if the file has no such seed, or its encoder is another one.
@@ -81,10 +81,10 @@ def train_tagger(
     *,
     device: str,
 ) -> tuple[Tagger, Iterator[EpochReport]]:
-    """A tagger, and what its training reports: whoever drains the reports trains it in place.
+    """Return a tagger and the reports of its training; iterating over the reports trains it in place.
 
     Args:
-        kind: of the tagger.
+        kind: class of the tagger.
         target: sentences of the target language, of which `config.examples` are drawn.
         source: all sentences of the source language, on which `transfer` sequential trains first.
         config: settings.
@@ -108,7 +108,7 @@ def _train(tagger: Tagger, phases: Mapping[str, Sequence[Tagged]], run: Training
 
 
 def stage(run: TrainingRun, name: str, epochs: int) -> TrainingRun:
-    """A stage of a phase of training, with a checkpoint of its own."""
+    """Return the run of one stage in a phase of training, with its own checkpoint."""
     name = f"{run.stage}_{name}"
     return replace(run, stage=name, epochs=epochs, checkpoint=run.checkpoint.with_name(f"{name}.safetensors"))
 
@@ -117,8 +117,8 @@ def stage(run: TrainingRun, name: str, epochs: int) -> TrainingRun:
 class TaggingMethod(SeedBySeedMethod[FewShotConfig]):
     """A `Method` that fine-tunes an encoder to tag slots; it has no embeddings.
 
-    Of a training set `en-de` the first language is the source, which `transfer` sequential trains on first, and the
-    others are the target, from which the examples are drawn; one of a single language has a target only. An epoch
+    Of a training set `en-de` the first language is the source, on which `transfer` sequential trains first; the others
+    are the target, from which the examples are drawn. A training set of a single language has a target only. An epoch
     is a pass of one stage of one seed, and its loss is named after the stage.
     """
 
@@ -126,7 +126,7 @@ class TaggingMethod(SeedBySeedMethod[FewShotConfig]):
     labels: bool = True
 
     def prepare(self, data: TrainingData, config: FewShotConfig, device: str) -> Callable[[TrainingRun], SeedTraining]:
-        """Sentences by language.
+        """Read the sentences by language.
 
         Raises:
             TrainingError: if there is no sentence of a target language.
@@ -148,7 +148,7 @@ class TaggingMethod(SeedBySeedMethod[FewShotConfig]):
     def load(
         self, path: Path, config: FewShotConfig, device: str, encoder: EncoderFiles | None = None
     ) -> "TrainedTaggers":
-        """What `save` wrote; the weights of a seed are read when it is asked to label.
+        """Open what `save` wrote; the weights of a seed are read when it first labels.
 
         Raises:
             EncoderError: if the encoder is not given.
@@ -159,7 +159,7 @@ class TaggingMethod(SeedBySeedMethod[FewShotConfig]):
 
 
 class TrainedTaggers(TrainedLabeller):
-    """The taggers of all seeds, of which one is in memory."""
+    """The taggers of all seeds, with one at a time in memory."""
 
     def __init__(self, path: Path, load: Callable[[int], Tagger]) -> None:
         self._path, self._load = path, load
@@ -172,7 +172,7 @@ class TrainedTaggers(TrainedLabeller):
         return tuple(next(iter(of_seed.values()))["languages"])
 
     def label(self, sentences: Sequence[Sequence[str]], language: str, seed: int | None) -> list[list[str]]:
-        """A BIO tag for every word of every sentence.
+        """Return a BIO tag for every word of every sentence.
 
         Raises:
             ValueError: if no seed is named.
@@ -185,18 +185,18 @@ class TrainedTaggers(TrainedLabeller):
 
 
 def tagged_sentences(data: TrainingData, split: str = "train") -> tuple[list[Tagged], list[Tagged]]:
-    """Sentences of the source language, and of the others; a single language is the target.
+    """Return the sentences of the source language and those of the others; a single language is the target.
 
     Raises:
-        TrainingError: if there is none of a target language.
+        TrainingError: if there is no sentence of a target language.
     """
     by_language = [
         [Tagged(tokens, tags, language) for tokens, tags in zip(utterances.tokens, utterances.slot_tags, strict=True)]
         for language in data.languages
         for utterances in [data.utterances[split][language]]
     ]
-    source, *others = by_language if len(by_language) > 1 else ([], *by_language)
-    target = [sentence for sentences in others for sentence in sentences]
+    source, *target_languages = by_language if len(by_language) > 1 else ([], *by_language)
+    target = [sentence for sentences in target_languages for sentence in sentences]
     if not target:
         remedy = "Set split to the one that the corpus has, or give them a corpus with slots"
         raise TrainingError(f"{'-'.join(data.languages)} has no {split} sentence of a target language. {remedy}")

@@ -1,4 +1,4 @@
-"""Methods with nothing to fit: what the frozen encoder gives, compared in one way or another."""
+"""Methods without training: the output of the frozen encoder, compared in some way."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from disent_core.training.epoch import Epoch
 
 @dataclass(frozen=True, kw_only=True)
 class UntrainedMethod(Method[Config], Generic[Config]):
-    """A `Method` without weights: `sentence(features, config)` makes its one embedding, `sentence`."""
+    """A `Method` without weights: `sentence(features, config)` returns its only embedding, `sentence`."""
 
     sentence: Callable[[TextFeatures, Config], Any]
     embeddings: tuple[str, ...] = ("sentence",)
@@ -43,7 +43,7 @@ class UntrainedMethod(Method[Config], Generic[Config]):
         raise ValueError(f"{self.name} has no weights to save")
 
     def load(self, path: Path, config: Config, device: str, encoder: EncoderFiles | None = None) -> "Untrained[Config]":
-        """The method under its settings; nothing is read."""
+        """Return the method with its settings; nothing is read."""
         return Untrained(self, config)
 
 
@@ -55,5 +55,5 @@ class Untrained(TrainedMethod, Generic[Config]):
     config: Config
 
     def embed(self, features: TextFeatures, seed: int | None) -> dict[str, Any]:
-        """Its embedding of the texts; there is no seed to choose."""
+        """Return its embedding of the texts; the seed is ignored."""
         return {"sentence": self.method.sentence(features, self.config)}

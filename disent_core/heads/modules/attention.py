@@ -48,7 +48,7 @@ def feed_forward(dim: int, config: AttentionConfig) -> nn.Module:
 
 
 class TemplateAttention(nn.Module):
-    """Values under the attention of the sentence vector (template), and under its complement (residual)."""
+    """Attention of the sentence vector over token states (template), and the complement of it (residual)."""
 
     def __init__(self, dim: int, config: AttentionConfig) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class TemplateAttention(nn.Module):
     def forward(
         self, vectors: Float[Tensor, "roles texts dim"], texts: Sequence[Batch]
     ) -> tuple[Float[Tensor, "roles texts dim"], Float[Tensor, "roles texts dim"]]:
-        """Template and residual of texts that come in several roles.
+        """Return template and residual of texts in several roles.
 
         Args:
             vectors: their sentence vectors.
@@ -68,42 +68,43 @@ class TemplateAttention(nn.Module):
         """
         groups = [group for text in texts for group in state_groups(text)]
         order, place = (_within_all([text[name] for text in texts]) for name in ("order", "place"))
-        asked = self._asked(vectors).flatten(0, 1)[order].split([len(mask) for _, mask in groups])
-        found = [self._of_group(own, *group) for own, group in zip(asked, groups, strict=True)]
-        template, residual = (torch.cat(parts)[place].view_as(vectors) for parts in zip(*found, strict=True))
+        # Order the queries of all roles like the groups of states, [roles * texts, dim], and undo it at the end.
+        queries = self._queries(vectors).flatten(0, 1)[order].split([len(mask) for _, mask in groups])
+        by_group = [self._of_group(group_queries, *group) for group_queries, group in zip(queries, groups, strict=True)]
+        template, residual = (torch.cat(parts)[place].view_as(vectors) for parts in zip(*by_group, strict=True))
         if self.config.ffn == "linear":
             return self.template_value(template), self.residual_value(residual)
         return template, residual
 
-    def _asked(self, vectors: Tensor) -> Tensor:
-        """What a token's state (or key) is multiplied with: one product for Q and K if they are linear."""
+    def _queries(self, vectors: Tensor) -> Tensor:
+        """Return the vector that each token's state (or key) is multiplied with; linear Q and K need one product."""
         if not (isinstance(self.query, Linear) and isinstance(self.key, Linear)):
             return self.query(vectors)
         # The bias of K is left out: it adds the same to every token of an utterance.
         precision, key = self.key.precision, self.key.weight.T
-        both = affine(key, self.query.weight.T, torch.zeros_like(self.query.bias), precision)
-        return affine(vectors, both, key @ self.query.bias, precision)
+        query_then_key = affine(key, self.query.weight.T, torch.zeros_like(self.query.bias), precision)
+        return affine(vectors, query_then_key, key @ self.query.bias, precision)
 
     def _of_group(
         self,
-        asked: Float[Tensor, "group dim"],
+        queries: Float[Tensor, "group dim"],
         states: Float[Tensor, "group length dim"],
         mask: Bool[Tensor, "group length"],
     ) -> tuple[Float[Tensor, "group dim"], Float[Tensor, "group dim"]]:
-        """With linear maps what the values are of: their maps follow, for all groups at once."""
+        """Attend within a group of texts. Linear value maps are applied later, for all groups at once."""
         keys = template = residual = states
         if self.config.ffn != "linear":
             keys, template, residual = self.key(states), self.template_value(states), self.residual_value(states)
         if self.config.attention_special == "drop":
             mask = without_special_tokens(mask)
-        scores = torch.einsum("td,tld->tl", asked, keys) * self.scale
+        scores = torch.einsum("td,tld->tl", queries, keys) * self.scale
         attention = scores.masked_fill(~mask, float("-inf")).softmax(dim=-1)
-        rest = residual_weights(attention, mask, self.config.residual_attention)
-        return weighted_sum(attention, template), weighted_sum(rest, residual)
+        complement = residual_weights(attention, mask, self.config.residual_attention)
+        return weighted_sum(attention, template), weighted_sum(complement, residual)
 
 
 def _within_all(rows: Sequence[Int[Tensor, " texts"]]) -> Int[Tensor, " all"]:
-    """Row numbers within each role as row numbers within all roles, one after the other."""
+    """Convert row numbers within each role to row numbers within all roles, one after the other."""
     stacked = torch.stack(list(rows))
     return (stacked + stacked.shape[1] * torch.arange(len(rows), device=stacked.device).unsqueeze(1)).flatten()
 
@@ -111,23 +112,23 @@ def _within_all(rows: Sequence[Int[Tensor, " texts"]]) -> Int[Tensor, " all"]:
 def weighted_sum(
     weights: Float[Tensor, "texts length"], values: Float[Tensor, "texts length dim"]
 ) -> Float[Tensor, "texts dim"]:
-    """Sum of each text's values, by weight."""
+    """Weighted sum of each text's values."""
     return torch.einsum("tl,tld->td", weights, values)
 
 
 def residual_weights(
     attention: Float[Tensor, "texts length"], mask: Bool[Tensor, "texts length"], form: ResidualAttention
 ) -> Float[Tensor, "texts length"]:
-    """Attention to what the template leaves: softmax(1 - a), as published, or (1 - a) / (L - 1).
+    """Weights of the tokens that the template leaves: softmax(1 - a), as published, or (1 - a) / (L - 1).
 
-    Either sums to 1, and a text's only token has all of it: 0 / 0 is read as 1, which is what softmax gives. In
-    the published form no token gets more than e times another's weight: it is close to a plain mean.
+    Either sums to 1. A text's only token gets weight 1: 0 / 0 counts as 1, which is what softmax gives. As published,
+    no token gets more than e times another's weight, so it is close to a plain mean.
     """
-    rest = 1 - attention
+    complement = 1 - attention
     if form == "softmax":
-        return rest.masked_fill(~mask, float("-inf")).softmax(dim=-1)
-    others = mask.sum(dim=-1, keepdim=True) - 1
-    return torch.where(others > 0, rest / others.clamp_min(1), 1.0) * mask
+        return complement.masked_fill(~mask, float("-inf")).softmax(dim=-1)
+    other_tokens = mask.sum(dim=-1, keepdim=True) - 1
+    return torch.where(other_tokens > 0, complement / other_tokens.clamp_min(1), 1.0) * mask
 
 
 def without_special_tokens(mask: Bool[Tensor, "texts length"]) -> Bool[Tensor, "texts length"]:

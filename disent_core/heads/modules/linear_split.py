@@ -9,7 +9,7 @@ from disent_core.training.stacked import Head
 
 
 class LinearHead(Head):
-    """`meaning`, `language`: dim -> dim with bias, no activation. It has no loss of its own."""
+    """`meaning`, `language`: dim -> dim with bias, no activation. It has no loss terms."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -17,24 +17,24 @@ class LinearHead(Head):
         self.language = Linear(dim, dim)
 
     def embed(self, batch: Batch) -> Batch:
-        """`meaning` and `language`, each [texts, dim]."""
+        """Return `meaning` and `language`, each [texts, dim]."""
         return {"meaning": self.meaning(batch["vectors"]), "language": self.language(batch["vectors"])}
 
     def encode(self, batch: Batch) -> Batch:
-        """`source_meaning_vectors`, `source_language_vectors`, and so on."""
+        """Add `source_meaning_vectors`, `source_language_vectors`, and so on."""
         return batch | self.split(batch["role_vectors"], batch["role_vectors"])
 
     def split(self, for_meaning: Tensor, for_language: Tensor) -> Batch:
-        """Each map in one product: its rows are sources, targets and, if there are any, the partners of both."""
+        """Apply each map in one product: its rows are sources, targets and, if there are any, the partners of both."""
         meaning, language = self.meaning(for_meaning).unbind(0), self.language(for_language).unbind(0)
         return {
             f"{role}_{name}_vectors": rows
-            for name, found in (("meaning", meaning), ("language", language))
-            for role, rows in zip(ROLES, found, strict=False)
+            for name, by_role in (("meaning", meaning), ("language", language))
+            for role, rows in zip(ROLES, by_role, strict=False)
         }
 
     def terms(self, encoded: Batch) -> Batch:
-        """None."""
+        """Return no terms."""
         return {}
 
 
@@ -42,5 +42,5 @@ ROLES = (*SIDES, *(f"{side}_partner" for side in SIDES))
 
 
 def both(encoded: Batch, name: str) -> Tensor:
-    """What sources have, then what targets have: [2 pairs, ...]."""
+    """Values of sources, then of targets: [2 pairs, ...]."""
     return torch.cat([encoded[f"{side}_{name}"] for side in SIDES])

@@ -1,4 +1,4 @@
-"""The strongest answer that any token of a text gives to each of many learned questions."""
+"""A linear layer on token states with max pooling over the tokens of each text."""
 
 from typing import Any
 
@@ -13,14 +13,14 @@ from disent_core.matmul import Linear, Precision
 class MaxLinear(Linear):
     """`Linear` on each token's state, then the maximum over the tokens: one value a text and unit.
 
-    A unit's gradient goes to the token that gave its maximum (to each, where several do). What padding holds
-    never matters. Products are as precise as `precision` says; what comes in, out and back is float32.
+    A unit's gradient goes to the token that gave its maximum (to each of several equal ones). Padding has no influence.
+    Products have the `precision`; inputs, outputs and gradients are float32.
     """
 
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride] - a text is states and a mask
         self, states: Float[Tensor, "texts length inner"], mask: Bool[Tensor, "texts length"]
     ) -> Float[Tensor, "texts outer"]:
-        """Maxima of W h + b over each text's real tokens, of which there is one at least."""
+        """Return the maxima of W h + b over each text's real tokens, of which there is at least one."""
         maxima, *_ = _MaxProduct.apply(states.unsqueeze(0), mask.unsqueeze(0), self.weight.unsqueeze(0), self.precision)
         return maxima.squeeze(0) + self.bias  # b is the same for every token
 
@@ -28,14 +28,14 @@ class MaxLinear(Linear):
 class _MaxProduct(torch.autograd.Function):
     """max_j W h_j of each seed of a stack: h is [seeds, texts, length, inner], W [seeds, outer, inner].
 
-    The products themselves are an output only because backward needs them.
+    The products, [seeds, texts, length, outer], are an output only because backward needs them.
     """
 
     @staticmethod
     def forward(states: Tensor, mask: Tensor, weight: Tensor, precision: Precision) -> tuple[Tensor, Tensor]:
         inner = _rounded(states, precision)
         seeds = zip(inner.expand(len(weight), *inner.shape[1:]), _rounded(weight, precision), strict=True)
-        products = _stack([F.linear(own, matrix) for own, matrix in seeds])
+        products = _stack([F.linear(tokens, matrix) for tokens, matrix in seeds])
         padding = (~mask).expand(len(weight), *mask.shape[1:]).flatten().nonzero().squeeze(1)
         products.view(-1, products.shape[-1]).index_fill_(0, padding, float("-inf"))
         return products.amax(dim=2).to(weight.dtype), products
@@ -50,6 +50,7 @@ class _MaxProduct(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         states, weight, maxima, products = ctx.saved_tensors
         upstream, maxima = (_rounded(value, ctx.precision).unsqueeze(2) for value in (gradients[0], maxima))
+        # The upstream gradient goes to the tokens whose product is the maximum: [seeds, texts, length, outer].
         routed = _where_equal(products, maxima, upstream)
         to_states = to_weight = None
         if ctx.needs_input_grad[0]:
@@ -58,7 +59,7 @@ class _MaxProduct(torch.autograd.Function):
         if ctx.needs_input_grad[2]:
             tokens = _rounded(states, ctx.precision).flatten(1, 2).expand(len(weight), -1, -1)
             seeds = zip(routed.flatten(1, 2), tokens, strict=True)
-            to_weight = _stack([F.linear(own.T, rows.T) for own, rows in seeds]).to(weight.dtype)
+            to_weight = _stack([F.linear(gradient.T, rows.T) for gradient, rows in seeds]).to(weight.dtype)
         return to_states, None, to_weight, None
 
     @staticmethod

@@ -17,7 +17,7 @@ _BLOCK = 4096
 
 
 def perceptron(sizes: Sequence[int], seed: int, what: str, device: str) -> nn.Sequential:
-    """Linear layers of these sizes with ReLU in between; equal weights for equal `seed` and `what`."""
+    """Return linear layers of these sizes with ReLU between them; equal `seed` and `what` give equal weights."""
     layers: list[nn.Module] = []
     with seeded(derived_seed(seed, "initial", what)):
         for inputs, outputs in pairwise(sizes):
@@ -36,8 +36,8 @@ def train_classifier(
     """Train with cross-entropy on these items; see `disent_core.optimisation.steps.train`.
 
     Args:
-        network: from `perceptron`.
-        features: of all items; not called where a finished checkpoint has the weights.
+        network: network from `perceptron`.
+        features: returns the features of all items; not called if a finished checkpoint has the weights.
         items: rows of the items to train on.
         classes: class of each of them.
         config: settings.
@@ -56,14 +56,14 @@ def train_classifier(
 def probabilities(
     network: nn.Sequential, features: ItemFeatures, items: Int[Tensor, " chosen"]
 ) -> Float[Tensor, "chosen classes"]:
-    """Probability of each class for these items, on the CPU."""
+    """Return the probability of each class for these items, on the CPU."""
     network.eval()
     blocks = [network(features.take(block)).softmax(dim=-1).cpu() for block in items.split(_BLOCK)]
     return torch.cat(blocks)
 
 
 def recall_threshold(slot_probability: Float[Tensor, " slots"], recall: float) -> float:
-    """Largest threshold that lets this share (0 to 1) of the slots pass, given how probable the filter finds each."""
+    """Return the largest threshold that this share (0 to 1) of the slots reaches, given their probabilities."""
     ordered = slot_probability.sort(descending=True).values
     passing = max(-int(-recall * len(ordered) // 1), 1)
     return float(ordered[passing - 1])

@@ -1,4 +1,4 @@
-"""Stage 1 of TWOSL: the encoder learns that spans of one slot type are close."""
+"""Stage 1 of TWOSL: fine-tune the encoder so that spans of one slot type are close."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,7 @@ def tune_encoder(
 ) -> Iterator[EpochReport]:
     """Train all weights of the encoder on the pairs; see `disent_core.optimisation.steps.train`.
 
-    A text that a batch has twice is encoded twice, as in sentence-transformers.
+    A text that occurs twice in a batch is encoded twice, as in sentence-transformers.
     """
     masked, spans = distinct(items.masked), distinct(items.texts)
     masked_tokens, span_tokens = encoder.prepare(masked.texts), encoder.prepare(spans.texts)
@@ -34,9 +34,9 @@ def tune_encoder(
         return joined(*vectors, config.concat_norm)
 
     def loss(rows: Int[Tensor, " rows"]) -> Float[Tensor, " rows"]:
-        one, other = encode(torch.cat([first[rows], second[rows]])).chunk(2)
+        first_vectors, second_vectors = encode(torch.cat([first[rows], second[rows]])).chunk(2)
         return span_contrast(
-            1 - F.cosine_similarity(one, other),
+            1 - F.cosine_similarity(first_vectors, second_vectors),
             is_same[rows.to(is_same.device)],
             margin=config.margin,
             form=config.loss,

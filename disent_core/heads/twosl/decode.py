@@ -1,4 +1,4 @@
-"""From classified spans to the BIO tags of a sentence."""
+"""Convert classified spans to the BIO tags of a sentence."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
@@ -9,7 +9,7 @@ Overlap = Literal["greedy", "overwrite"]
 
 
 class Prediction(NamedTuple):
-    """A span of words, end exclusive, that a classifier takes for a slot with this probability."""
+    """A span of words, end exclusive, that a classifier predicts to be a slot, with its probability."""
 
     type: str
     start: int
@@ -18,21 +18,21 @@ class Prediction(NamedTuple):
 
 
 def decode(length: int, predictions: Sequence[Prediction], *, overlap: Overlap) -> list[str]:
-    """Tags of a sentence of `length` words.
+    """Return the tags of a sentence of `length` words.
 
     Args:
         length: words of the sentence.
         predictions: spans of it; they may overlap.
-        overlap: `greedy` takes the most probable span first and drops those that overlap it (of equally
+        overlap: `greedy` keeps the most probable span first and drops those that overlap it (of equally
             probable ones the leftmost, then the shortest first); `overwrite` writes all of them from left to
-            right, of those that begin together the short ones first: the last one written stays.
+            right, of those that begin together the short ones first, so that the last one written stays.
     """
     tags = [OUTSIDE] * length
     if overlap == "overwrite":
-        for span in sorted(predictions, key=lambda one: (one.start, one.end)):
+        for span in sorted(predictions, key=lambda span: (span.start, span.end)):
             _write(tags, span)
         return tags
-    for span in sorted(predictions, key=lambda one: (-one.probability, one.start, one.end)):
+    for span in sorted(predictions, key=lambda span: (-span.probability, span.start, span.end)):
         if all(tag == OUTSIDE for tag in tags[span.start : span.end]):
             _write(tags, span)
     return tags

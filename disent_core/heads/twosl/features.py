@@ -1,6 +1,6 @@
-"""Items as features: both texts through the same encoder, each distinct text once.
+"""Features of spans: masked sentence and span text through the same encoder, each distinct text once.
 
-The published protocol calls the encoder twice for each candidate span. But a span's text recurs, within a
+The published protocol calls the encoder twice for each candidate span. But the text of a span recurs, within a
 sentence and between them, so distinct texts are encoded once, in batches of equal length, and a batch of
 features is a gather.
 """
@@ -23,16 +23,16 @@ ConcatNorm = Literal["none", "l2_each"]
 
 @dataclass(frozen=True)
 class Distinct:
-    """The different texts of a list, and where each entry of the list is among them."""
+    """The distinct texts of a list, and for each item of the list its row among them."""
 
     texts: list[str]
     rows: Int[np.ndarray, " texts"]
 
 
 def distinct(texts: Sequence[str]) -> Distinct:
-    """Different texts in the order in which they come first."""
-    place = {text: index for index, text in enumerate(dict.fromkeys(texts))}
-    return Distinct(list(place), np.fromiter((place[text] for text in texts), np.int64, len(texts)))
+    """Return the distinct texts in the order of their first occurrence."""
+    row_of_text = {text: index for index, text in enumerate(dict.fromkeys(texts))}
+    return Distinct(list(row_of_text), np.fromiter((row_of_text[text] for text in texts), np.int64, len(texts)))
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class ItemFeatures:
         return len(self.masked_rows)
 
     def take(self, items: Int[Tensor, " chosen"]) -> Float[Tensor, "chosen features"]:
-        """Features of these items: twice as wide as the encoder."""
+        """Return the features of these items, which are twice as wide as the encoder."""
         items = items.to(self.masked_rows.device)
         return joined(self.masked[self.masked_rows[items]], self.spans[self.span_rows[items]], self.concat_norm)
 
@@ -57,17 +57,17 @@ class ItemFeatures:
 def joined(
     masked: Float[Tensor, "items dim"], spans: Float[Tensor, "items dim"], concat_norm: ConcatNorm
 ) -> Float[Tensor, "items features"]:
-    """The vector of the masked sentence and that of the span, side by side.
+    """Concatenate the vectors of masked sentence and span.
 
-    The cosine of such vectors is a mean of both parts' cosines weighted by norms; `l2_each` makes either part
-    weigh the same.
+    The cosine of such vectors is a mean of both parts' cosines weighted by norms; `l2_each` gives both parts the same
+    weight.
     """
     parts = (masked, spans) if concat_norm == "none" else (F.normalize(masked, dim=-1), F.normalize(spans, dim=-1))
     return torch.cat(parts, dim=-1)
 
 
 def encode_items(encoder: TunableEncoder, items: SpanItems, *, concat_norm: ConcatNorm) -> ItemFeatures:
-    """Features of all items."""
+    """Return the features of all items."""
     masked, spans = distinct(items.masked), distinct(items.texts)
     return ItemFeatures(
         encoder.vectors(masked.texts),

@@ -1,6 +1,7 @@
-"""TWOSL: slots from spans, in two stages.
+"""TWOSL: label slots by classifying spans, in two stages.
 
-Spans are encoded with and without their sentence, made close by type, filtered and classified.
+Stage 1 fine-tunes the encoder so that spans of one type are close; stage 2 filters and classifies all spans, which
+are encoded with and without their sentence.
 Razumovskaia, Vulić, Korhonen: *Transfer-Free Data-Efficient Multilingual Slot Labeling*, EMNLP 2023.
 """
 
@@ -26,11 +27,11 @@ from disent_core.heads.twosl.spans import SpanItems, sample_nones, span_items
 from disent_core.optimisation.steps import EpochReport, TrainingRun
 
 _SENTENCES = 4096
-"""Sentences that are labelled at a time: their features are in memory."""
+"""Sentences that are labelled at a time, because their features are in memory."""
 
 
 class SpanTagger(Tagger):
-    """The encoder, the filter (unless it is off) and the classifier of types, without a filter None among them."""
+    """The encoder, the filter (unless it is off) and the classifier of types, with None as a class if there is no filter."""
 
     def __init__(
         self, classes: Sequence[str], config: TwoSlConfig, files: EncoderFiles, *, seed: int, device: str
@@ -58,20 +59,22 @@ class SpanTagger(Tagger):
     def _label(self, sentences: Sequence[Sequence[str]], language: str) -> list[list[str]]:
         untagged = [Tagged(tokens, [OUTSIDE] * len(tokens), language) for tokens in sentences]
         items = span_items(untagged, max_span=self.config.max_span, mask=self.config.mask)
-        found: list[list[Prediction]] = [[] for _ in sentences]
+        predictions: list[list[Prediction]] = [[] for _ in sentences]
         if len(items):
             for row, kind, probability in self._classify(self.features(items)):
                 span = Prediction(self.classes[kind], int(items.start[row]), int(items.end[row]), probability)
-                found[items.sentence[row]].append(span)
+                predictions[items.sentence[row]].append(span)
         overlap = self.config.overlap
-        return [decode(len(tokens), spans, overlap=overlap) for tokens, spans in zip(sentences, found, strict=True)]
+        return [
+            decode(len(tokens), spans, overlap=overlap) for tokens, spans in zip(sentences, predictions, strict=True)
+        ]
 
     def features(self, items: SpanItems) -> ItemFeatures:
-        """Features of items, as the encoder is now."""
+        """Return the features of items from the current encoder."""
         return encode_items(self.encoder, items, concat_norm=self.config.concat_norm)
 
     def _classify(self, features: ItemFeatures) -> list[tuple[int, int, float]]:
-        """Row, type and probability of the items that are slots."""
+        """Return row, type and probability of the items that are slots."""
         rows = torch.arange(len(features))
         if self.filter is not None:
             rows = rows[probabilities(self.filter, features, rows)[:, 1] >= self.threshold.cpu()]
@@ -82,7 +85,7 @@ class SpanTagger(Tagger):
     # --- training ---
 
     def train_on(self, sentences: Sequence[Tagged], run: TrainingRun) -> Iterator[EpochReport]:
-        """Stage 1, then stage 2, on one set of sentences."""
+        """Run stage 1, then stage 2, on one set of sentences."""
         config = self.config
         items = span_items(sentences, max_span=config.max_span, mask=config.mask)
         if config.none_sampling != "all":
@@ -93,19 +96,19 @@ class SpanTagger(Tagger):
         none = len(self.classes)
         code = {kind: index for index, kind in enumerate(self.classes)}
         classes = torch.tensor([none if label is None else code[label] for label in items.labels])
-        every, slots = torch.arange(len(items)), (classes < none).nonzero().squeeze(1)
-        if not len(slots):
-            found = f"no {run.stage} sentence has a slot of at most {config.max_span} words"
-            raise TrainingError(f"{found}. Add examples")
+        all_rows, slot_rows = torch.arange(len(items)), (classes < none).nonzero().squeeze(1)
+        if not len(slot_rows):
+            problem = f"no {run.stage} sentence has a slot of at most {config.max_span} words"
+            raise TrainingError(f"{problem}. Add examples")
         if self.filter is not None:
-            own = stage(run, "filter", config.filter_epochs)
-            yield from train_classifier(self.filter, features, every, (classes < none).long(), config, own)
+            stage_run = stage(run, "filter", config.filter_epochs)
+            yield from train_classifier(self.filter, features, all_rows, (classes < none).long(), config, stage_run)
             if config.filter_recall is not None:
-                passing = probabilities(self.filter, features(), slots)[:, 1]
+                passing = probabilities(self.filter, features(), slot_rows)[:, 1]
                 self.threshold.fill_(recall_threshold(passing, config.filter_recall))
-        rows = every if self.filter is None else slots
-        own = stage(run, "types", config.type_epochs)
-        yield from train_classifier(self.classifier, features, rows, classes[rows], config, own)
+        rows = all_rows if self.filter is None else slot_rows
+        stage_run = stage(run, "types", config.type_epochs)
+        yield from train_classifier(self.classifier, features, rows, classes[rows], config, stage_run)
 
     def _tune(self, items: SpanItems, run: TrainingRun) -> Iterator[EpochReport]:
         pairs = contrastive_pairs(

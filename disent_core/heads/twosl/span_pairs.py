@@ -1,4 +1,4 @@
-"""Pairs of spans for the contrastive stage: of one slot type, and of different ones."""
+"""Draw pairs of spans for the contrastive stage: of one slot type, and of different ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,17 +24,17 @@ class SpanPairs:
 def contrastive_pairs(
     labels: Sequence[str | None], *, negatives_per_positive: int, max_positive_pairs: int, seed: int
 ) -> SpanPairs:
-    """Every pair of items of one type, and for each of them random items of another type, or of none.
+    """Return every pair of items of one type, and for each of them random items of another type, or of none.
 
     Args:
-        labels: slot type of each item, None where it is no slot.
+        labels: slot type of each item, None if it is no slot.
         negatives_per_positive: the paper's 2K: K for either item of the positive pair, drawn independently;
             1 draws one of the two items, then one negative for it.
-        max_positive_pairs: where there are more positive pairs, as many random different ones.
-        seed: of the draws.
+        max_positive_pairs: largest number of positive pairs; of more, this many different random ones are taken.
+        seed: random seed of the draws.
 
     Returns:
-        Pairs of which no one is of two items without a type.
+        The pairs; at least one item of each has a type.
 
     Raises:
         TrainingError: if no two items have one type, or all items have the same.
@@ -58,7 +58,7 @@ def contrastive_pairs(
 
 
 class _Groups:
-    """Items in blocks of one label each, the block without a type last."""
+    """Items sorted into blocks of one label each, the block without a type last."""
 
     def __init__(self, labels: Sequence[str | None]) -> None:
         types = sorted({label for label in labels if label is not None})
@@ -72,6 +72,7 @@ class _Groups:
     def positives(
         self, at_most: int, random: np.random.Generator
     ) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
+        # Number all pairs, type by type; `ends` are the numbers at which each type's pairs end.
         size = self.size[: self.types]
         ends = np.cumsum(size * (size - 1) // 2)
         total = int(ends[-1]) if len(ends) else 0
@@ -86,17 +87,17 @@ class _Groups:
     def negatives(
         self, anchors: Int[np.ndarray, " anchors"], random: np.random.Generator
     ) -> Int[np.ndarray, " anchors"]:
-        """One item with another label for each anchor, all of them equally likely: the anchor's block is left out."""
-        own = self.code[anchors]
-        others = len(self.code) - self.size[own]
-        if not others.all():
+        """Return one item with another label for each anchor, drawn uniformly by skipping the anchor's block."""
+        anchor_code = self.code[anchors]
+        candidates = len(self.code) - self.size[anchor_code]
+        if not candidates.all():
             raise TrainingError("all training spans have one label, so there is no negative. Add examples")
-        drawn = random.integers(0, others)
-        return self.order[drawn + np.where(drawn >= self.begin[own], self.size[own], 0)]
+        drawn = random.integers(0, candidates)
+        return self.order[drawn + np.where(drawn >= self.begin[anchor_code], self.size[anchor_code], 0)]
 
 
 def _unrank(rank: Int[np.ndarray, " pairs"]) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
-    """The pair low < high of each rank, in the order (0, 1), (0, 2), (1, 2), (0, 3), ..."""
+    """Return the pair low < high of each rank, in the order (0, 1), (0, 2), (1, 2), (0, 3), ..."""
     high = ((1 + np.sqrt(1 + 8 * rank.astype(np.float64))) / 2).astype(np.int64)
     high -= high * (high - 1) // 2 > rank  # the square root may be off by one in the last bit
     high += high * (high + 1) // 2 <= rank

@@ -1,4 +1,4 @@
-"""What TWOSL classifies: every short span of words of a sentence, as the sentence without it and its text."""
+"""List the candidates that TWOSL classifies: every short span of words, as its text and as the sentence without it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Mask = Literal["word", "subword", "span"]
 class SpanItems:
     """Spans, sentence by sentence, short ones first. Words are counted from 0, ends are exclusive.
 
-    `masked` is the sentence with the span masked, `texts` the span's own text, `labels` its slot type or None.
+    `masked` is the sentence with the span masked, `texts` the text of the span, `labels` its slot type or None.
     """
 
     sentence: Int[np.ndarray, " items"]
@@ -31,26 +31,26 @@ class SpanItems:
         return len(self.labels)
 
     def select(self, rows: Int[np.ndarray, " chosen"]) -> "SpanItems":
-        """Some of the items, in the order of `rows`."""
+        """Return some of the items, in the order of `rows`."""
         places = rows.tolist()
         texts = ([column[place] for place in places] for column in (self.masked, self.texts, self.labels))
         return SpanItems(self.sentence[rows], self.start[rows], self.end[rows], *texts)
 
 
 def span_items(sentences: Sequence[Tagged], *, max_span: int, mask: Mask) -> SpanItems:
-    """Every contiguous span of 1 to `max_span` words of every sentence.
+    """Return every contiguous span of 1 to `max_span` words of every sentence.
 
     A span is labelled if it is exactly a slot; parts of slots, and spans that contain one, are None. Slots
-    of more than `max_span` words are no item, so recall can't exceed the share of the others.
+    of more than `max_span` words are never classified, so recall is at most the share of shorter slots.
 
     Args:
-        sentences: with their tags (all O where they are not known).
+        sentences: sentences with their tags (all O if unknown).
         max_span: words of the longest span.
         mask: `word` writes one mask token for each word, `subword` one for each sub-word of the encoder's,
             `span` one for all.
 
     Raises:
-        ValueError: if a sentence does not have as many tags as words.
+        ValueError: if a sentence's numbers of tags and words differ.
     """
     places: list[tuple[int, int, int]] = []
     masked, texts, labels = [], [], []
@@ -82,11 +82,12 @@ def _hidden(text: str, words: int, mask: Mask) -> list[str]:
 
 
 def sample_nones(items: SpanItems, per_sentence: int, seed: int) -> SpanItems:
-    """All slots, and at most this many random spans of each sentence that are no slot; in the order of `items`."""
+    """Keep all slots, and at most this many random spans of each sentence that are no slot; in the order of `items`."""
     rank = np.random.default_rng((seed, 3)).random(len(items))
     is_none = np.array([label is None for label in items.labels], dtype=bool)
     nones = np.flatnonzero(is_none)
     order = nones[np.lexsort((rank[nones], items.sentence[nones]))]
+    # Non-slots sorted by sentence, in random order within one: keep the first `per_sentence` of each.
     first = np.searchsorted(items.sentence[order], items.sentence[order], side="left")
     kept = order[np.arange(len(order)) - first < per_sentence]
     return items.select(np.sort(np.concatenate([np.flatnonzero(~is_none), kept])))

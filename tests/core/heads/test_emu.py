@@ -90,8 +90,8 @@ def loop_terms(own: EmuTask, batch) -> dict[str, float]:
         top = max(logits)
         classification += top + math.log(sum(math.exp(logit - top) for logit in logits)) - logits[y]
         center += sum((a - b) ** 2 for a, b in zip(u, centers[y], strict=True)) / 2
-    others = [row for row in batch["others"][:, -1].tolist() if row >= 0]
-    pairs = [(u, embed(v)) for u, v in zip(vectors, batch["others"][:, -1].tolist(), strict=True) if v >= 0]
+    others = [row for row in batch["adversarial"][:, -1].tolist() if row >= 0]
+    pairs = [(u, embed(v)) for u, v in zip(vectors, batch["adversarial"][:, -1].tolist(), strict=True) if v >= 0]
     for u, v in pairs:
         a, b = loop_logit(own, u), loop_logit(own, v)
         ce = math.log(1 + math.exp(-a)) + math.log(1 + math.exp(b))
@@ -142,12 +142,12 @@ def test_the_terms_of_a_batch_equal_loops_over_utterances(switches):
 def test_an_utterance_without_translation_has_no_part_in_the_adversary():
     own = task(adversary="translation", gamma=0.5).eval()
     batch = dict(own.batches(0)[0])
-    batch["others"] = batch["others"].clone()
-    batch["others"][:2] = -1
+    batch["adversarial"] = batch["adversarial"].clone()
+    batch["adversarial"][:2] = -1
     with torch.no_grad():
         found = own.terms(batch, own.vectors)
     assert float(found["adversary"]) == pytest.approx(loop_terms(own, batch)["adversary"], abs=1e-6)
-    batch["others"][:] = -1
+    batch["adversarial"][:] = -1
     assert own.terms(batch, own.vectors)["adversary"] == 0
 
 
@@ -207,8 +207,8 @@ def test_the_discriminators_updates_lower_its_loss_and_a_step_of_the_encoder_rai
 def test_the_adversarys_gradient_reaches_the_encoder_from_both_languages():
     own = task(gamma=1.0).eval()
     batch = own.batches(0)[0]
-    for role in ("rows", "others"):
-        rows = batch["rows"] if role == "rows" else batch["others"][:, -1]
+    for role in ("rows", "adversarial"):
+        rows = batch["rows"] if role == "rows" else batch["adversarial"][:, -1]
         own.inputs.requires_grad_().grad = None
         own.terms(batch, own.vectors)["adversary"].backward()
         assert (own.inputs.grad[rows] != 0).any(dim=1).all()
@@ -243,7 +243,7 @@ def test_one_pass_for_all_updates_equals_a_pass_for_each():
     batch = own.batches(0)[0]
     own.update_discriminator(batch)
     for update in range(5):
-        part = {name: batch[name][:, [update, -1]] for name in ("own", "others")}
+        part = {name: batch[name][:, [update, -1]] for name in ("labelled", "adversarial")}
         other.update_discriminator(part)
     for name, value in other.discriminator.state_dict().items():
         assert torch.allclose(value, own.discriminator.state_dict()[name], atol=1e-9), name
@@ -260,9 +260,9 @@ def test_labelled_utterances_are_english_and_adversarial_ones_of_one_other_langu
     own = task()
     languages = set()
     for batch in own.batches(0):
-        assert {language_of(own.data, row) for row in batch["own"].flatten().tolist()} == {"en"}
-        assert torch.equal(batch["own"][:, -1], batch["rows"])
-        for others in batch["others"].T:
+        assert {language_of(own.data, row) for row in batch["labelled"].flatten().tolist()} == {"en"}
+        assert torch.equal(batch["labelled"][:, -1], batch["rows"])
+        for others in batch["adversarial"].T:
             (language,) = {language_of(own.data, row) for row in others.tolist()}
             languages.add(language)
     assert languages == {"de", "es"}
@@ -278,7 +278,9 @@ def test_every_labelled_utterance_comes_once_an_epoch_in_an_order_of_its_own():
 def test_the_parallel_adversary_is_the_translation_by_id():
     own = task(adversary="translation")
     for batch in own.batches(0):
-        for left, right in zip(batch["own"].flatten().tolist(), batch["others"].flatten().tolist(), strict=True):
+        for left, right in zip(
+            batch["labelled"].flatten().tolist(), batch["adversarial"].flatten().tolist(), strict=True
+        ):
             assert own.data.texts[left].split()[2] == own.data.texts[right].split()[2]
             assert language_of(own.data, right) != "en"
 
@@ -347,7 +349,9 @@ def test_a_pool_of_one_label_is_an_error():
 
 def test_siamese_partners_are_of_both_kinds_and_n_pair_has_one_positive_and_four_negatives():
     pairs = task(ContrastiveConfig(tune="head", batch_size=5), ContrastiveTask)
-    same = torch.cat([pairs.labels(b["rows"]) == pairs.labels(b["others"]) for e in range(4) for b in pairs.batches(e)])
+    same = torch.cat(
+        [pairs.labels(b["rows"]) == pairs.labels(b["partners"]) for e in range(4) for b in pairs.batches(e)]
+    )
     assert 0.2 < same.double().mean() < 0.8
     own = task(NPairConfig(tune="head", batch_size=5), NPairTask)
     for batch in own.batches(0):
