@@ -1,4 +1,4 @@
-"""Settings: frozen dataclasses that the configuration file fills in, and the checks that they share."""
+"""The base class of settings: frozen dataclasses that the configuration file fills in, with checks that they share."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -6,18 +6,18 @@ from operator import ge, gt, le, lt
 from typing import Any, ClassVar
 
 OF_PUBLISHED_CODE: Mapping[str, bool] = {"of_published_code": True}
-"""Metadata of a field whose other values only repeat what the code of a paper does, unlike the paper.
+"""Metadata of a field whose other values only repeat the published code of a paper where it differs from the paper.
 
-The reference of the configuration names such a key and says no more.
+The page of all settings only names such a key; the page of its method describes it.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The base of every class of settings: a frozen dataclass whose fields are the keys, with their defaults.
+    """The base of every settings class: a frozen dataclass whose fields are the keys, with their defaults.
 
-    A key that is no field is refused. A class checks values in `__post_init__`, with the functions here. They let
-    None pass, which is a value that is not set, and refuse nan. A message begins with the name of the field, by
+    A key that is not a field is refused. A class checks values in `__post_init__`, with the methods here. They accept
+    None, which means that a value is not set, and refuse nan. A message begins with the name of the field, by
     which the configuration finds its line.
     """
 
@@ -27,7 +27,7 @@ class Settings:
         """Refuse fields that are not above 0.
 
         Raises:
-            ValueError: naming field and value; so do the other checks.
+            ValueError: naming field and value; the other checks do the same.
         """
         self._check(names, lambda value: value > 0, "be positive")
 
@@ -45,9 +45,9 @@ class Settings:
     ) -> None:
         """Refuse fields that are not within all of these bounds."""
         rules = {"above": (gt, above), "at least": (ge, at_least), "below": (lt, below), "at most": (le, at_most)}
-        given = {word: (holds, bound) for word, (holds, bound) in rules.items() if bound is not None}
-        said = " and ".join(f"{word} {bound}" for word, (_, bound) in given.items())
-        self._check(names, lambda value: all(holds(value, bound) for holds, bound in given.values()), f"be {said}")
+        bounds = {word: (holds, bound) for word, (holds, bound) in rules.items() if bound is not None}
+        rule = " and ".join(f"{word} {bound}" for word, (_, bound) in bounds.items())
+        self._check(names, lambda value: all(holds(value, bound) for holds, bound in bounds.values()), f"be {rule}")
 
     def check_distinct(self, *names: str) -> None:
         """Refuse sequences in which a value occurs twice."""

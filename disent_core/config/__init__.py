@@ -1,1 +1,1 @@
-"""What the TOML file may say: sections, checks across sections, and errors that name file, line and key."""
+"""What the TOML file may contain: sections, checks across sections, and errors that name file, line and key."""

@@ -1,7 +1,7 @@
-"""The configuration: one TOML file, validated whole before anything runs.
+"""Load the configuration: one TOML file, validated completely before anything runs.
 
 An unknown key, a wrong type or a name that does not exist is a `ConfigError` that names file, line and key.
-Each stage keeps its own settings beside its code, as a frozen dataclass; here they are put together.
+Each stage keeps its settings beside its code, as a frozen dataclass; this module puts them together.
 """
 
 import re
@@ -25,13 +25,13 @@ from disent_core.negatives import BleuConfig
 from disent_core.registry import is_import
 from disent_core.settings import Settings
 
-_OWN_KEYS = ("method", "preset", "encoders", "pairs", "seeds", "corpora")
-"""Keys of `[methods.NAME]` beside those of the method."""
+_COMMON_KEYS = ("method", "preset", "encoders", "pairs", "seeds", "corpora")
+"""Keys of `[methods.NAME]` that every method has, beside its own settings."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _File(Settings):
-    """The file's sections as they stand, before names are looked up."""
+    """The sections of the file as written, before names are looked up."""
 
     corpora: tuple[CorpusConfig, ...]
     encoders: tuple[dict[str, Any], ...]
@@ -55,24 +55,26 @@ def load_config(path: Path) -> Config:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         line = re.search(r"at line (\d+)", str(error))
-        number = int(line.group(1)) if line else len(text.splitlines())  # otherwise it is the end of the file
+        number = (
+            int(line.group(1)) if line else len(text.splitlines())
+        )  # errors without a line are at the end of the file
         raise ConfigError(located(path, number, str(error), "Mend the TOML syntax")) from error
     except (ValueError, RecursionError) as error:
-        found = f"a value is too long or nested too deeply ({error})"
-        raise ConfigError(located(path, None, found, "Shorten it")) from error
-    place = Locator(path, text)
-    parsed = place.validate(_File, raw, ())
+        problem = f"a value is too long or nested too deeply ({error})"
+        raise ConfigError(located(path, None, problem, "Shorten it")) from error
+    locator = Locator(path, text)
+    parsed = locator.validate(_File, raw, ())
     config = Config(
         path=path.resolve(),
-        corpora=complete_corpora(parsed.corpora, place),
-        encoders=_encoders(parsed.encoders, place),
+        corpora=complete_corpora(parsed.corpora, locator),
+        encoders=_encoders(parsed.encoders, locator),
         experiment=parsed.experiment,
-        methods=_methods(parsed, place),
+        methods=_methods(parsed, locator),
         negatives=parsed.negatives,
         targets=parsed.targets,
         evaluation=parsed.evaluation,
     )
-    check_names(config, place)
+    check_names(config, locator)
     return config
 
 
@@ -83,64 +85,68 @@ def _read(path: Path) -> str:
         raise ConfigError(located(path, None, f"not UTF-8 ({error})", "Save the file as UTF-8")) from error
 
 
-def _encoders(tables: Sequence[dict[str, Any]], place: Locator) -> dict[str, EncoderConfig]:
-    found: dict[str, EncoderConfig] = {}
+def _encoders(tables: Sequence[dict[str, Any]], locator: Locator) -> dict[str, EncoderConfig]:
+    encoders: dict[str, EncoderConfig] = {}
     for index, table in enumerate(tables):
-        where = ("encoders", index)
+        key_path = ("encoders", index)
         kind = table.get("kind")
         if not isinstance(kind, str) or kind not in ENCODER_KINDS:
-            place.fail((*where, "kind"), f"kind is {kind!r}; choose one of {', '.join(ENCODER_KINDS)}")
+            locator.fail((*key_path, "kind"), f"kind is {kind!r}; choose one of {', '.join(ENCODER_KINDS)}")
         settings = {key: value for key, value in table.items() if key != "kind"}
-        encoder = place.validate(encoder_module(kind).CONFIG, settings, where)
-        if encoder.name in found:
-            place.fail((*where, "name"), f"two encoders are named {encoder.name!r}")
+        encoder = locator.validate(encoder_module(kind).CONFIG, settings, key_path)
+        if encoder.name in encoders:
+            locator.fail((*key_path, "name"), f"two encoders are named {encoder.name!r}")
         try:
-            found[encoder.name] = encoder.resolved(place.path.parent)
-        except (RuntimeError, ValueError, OSError) as error:  # no such home folder, or a character that no path has
-            place.fail((*where, "path"), f"this is no path: {error}")
-    return found
+            encoders[encoder.name] = encoder.resolved(locator.path.parent)
+        except (RuntimeError, ValueError, OSError) as error:  # no such home folder, or an invalid character
+            locator.fail((*key_path, "path"), f"this is no path: {error}")
+    return encoders
 
 
-def _methods(parsed: _File, place: Locator) -> dict[str, MethodConfig]:
+def _methods(parsed: _File, locator: Locator) -> dict[str, MethodConfig]:
     names = dict.fromkeys((*parsed.experiment.methods, *parsed.methods))
-    return {name: _method(name, dict(parsed.methods.get(name, {})), place) for name in names}
+    return {name: _method(name, dict(parsed.methods.get(name, {})), locator) for name in names}
 
 
-def _method(name: str, table: dict[str, Any], place: Locator) -> MethodConfig:
-    where, named_by = ("methods", name), ("methods", name, "method") if table else ("experiment", "methods")
-    base = place.validate(str, table.pop("method", name), (*where, "method"))
-    preset = place.validate(str, table.pop("preset", "paper"), (*where, "preset"))
+def _method(name: str, table: dict[str, Any], locator: Locator) -> MethodConfig:
+    key_path, name_path = ("methods", name), ("methods", name, "method") if table else ("experiment", "methods")
+    base = locator.validate(str, table.pop("method", name), (*key_path, "method"))
+    preset = locator.validate(str, table.pop("preset", "paper"), (*key_path, "preset"))
     encoders, pairs, corpora = (
-        _own(table, key, tuple[str, ...], where, place) for key in ("encoders", "pairs", "corpora")
+        _pop_distinct(table, key, tuple[str, ...], key_path, locator) for key in ("encoders", "pairs", "corpora")
     )
-    seeds = _own(table, "seeds", tuple[int, ...], where, place)
+    seeds = _pop_distinct(table, "seeds", tuple[int, ...], key_path, locator)
     if is_import(name) and not table:
-        place.fail(named_by, f'{name!r} would name folders; give it another name, [methods.NAME] method = "{name}"')
+        locator.fail(name_path, f'{name!r} would name folders; give it another name, [methods.NAME] method = "{name}"')
     try:
         method = heads.method(base)
     except ConfigError as error:
         remedy = "" if table else f'; or name one by method = "..." in [methods.{name}]'
-        place.fail(named_by, f"{error}{remedy}")
+        locator.fail(name_path, f"{error}{remedy}")
     if seeds and not method.is_seeded:
-        place.fail((*where, "seeds"), f"nothing in {base} is random; leave seeds out")
+        locator.fail((*key_path, "seeds"), f"nothing in {base} is random; leave seeds out")
     if corpora and not method.labels:
         remedy = "leave corpora out, and set train of each of [[corpora]]"
-        place.fail((*where, "corpora"), f"{base} trains on all corpora that have train = true; {remedy}")
+        locator.fail((*key_path, "corpora"), f"{base} trains on all corpora that have train = true; {remedy}")
     if preset not in method.presets:
-        place.fail((*where, "preset"), f"{base} has no preset {preset!r}; choose one of {', '.join(method.presets)}")
+        locator.fail(
+            (*key_path, "preset"), f"{base} has no preset {preset!r}; choose one of {', '.join(method.presets)}"
+        )
     defaults = method.presets[preset]
-    settings = place.validate(type(defaults), {**asdict(defaults), **table}, where, _OWN_KEYS)
-    own = {"encoders": encoders, "pairs": pairs, "seeds": seeds, "corpora": corpora}
-    return MethodConfig(name=name, base=base, method=method, settings=settings, **own)
+    settings = locator.validate(type(defaults), {**asdict(defaults), **table}, key_path, _COMMON_KEYS)
+    common = {"encoders": encoders, "pairs": pairs, "seeds": seeds, "corpora": corpora}
+    return MethodConfig(name=name, base=base, method=method, settings=settings, **common)
 
 
-def _own(table: dict[str, Any], key: str, kind: Any, where: tuple[str, ...], place: Locator) -> tuple[Any, ...]:
-    """What a method has instead of the experiment's: taken out of its table, empty where it is not there."""
+def _pop_distinct(
+    table: dict[str, Any], key: str, kind: Any, key_path: tuple[str, ...], locator: Locator
+) -> tuple[Any, ...]:
+    """Take the values of a key out of a method's table; empty if the method has none of its own."""
     if key not in table:
         return ()
-    values = place.validate(kind, table.pop(key), (*where, key))
+    values = locator.validate(kind, table.pop(key), (*key_path, key))
     if not values or len(set(values)) < len(values):
         default = {"encoders": "all encoders", "corpora": "all with train = true"}.get(key, "the experiment's")
-        said = f"{key} must be distinct, and at least one: {list(values)}"
-        place.fail((*where, key), f"{said}; leave it out to take {default}")
+        problem = f"{key} must be distinct, and at least one: {list(values)}"
+        locator.fail((*key_path, key), f"{problem}; leave it out to take {default}")
     return values

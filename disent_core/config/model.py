@@ -1,4 +1,4 @@
-"""A configuration as the stages read it: names are looked up, and what follows from them is here."""
+"""A configuration as the stages read it: names are resolved, and derived lists are computed here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ from disent_core.training.needs import Need
 
 @dataclass(frozen=True, kw_only=True)
 class MethodConfig:
-    """A method under the name that the metrics table gives it.
+    """A method under the name that it has in the metrics table.
 
     `base` is the method's name in the registry, or that of its module outside the library. `encoders`, `pairs` and
-    `seeds` are its own, empty where it takes the experiment's; `pairs` may name mixtures that no other method is
-    trained on. `corpora` are those whose tags a method learns, whether other methods train
-    on them or not; empty where it takes all that are trained on.
+    `seeds` are its own, empty if it takes those of the experiment; `pairs` may name mixtures on which no other
+    method is trained. `corpora` are those whose tags a method learns, whether other methods train on them or not;
+    empty if it takes all training corpora.
     """
 
     name: str
@@ -45,7 +45,7 @@ class MethodConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Everything that a run depends on, but for where results go."""
+    """Everything that a run depends on, except the folder of results."""
 
     path: Path
     corpora: tuple[CorpusConfig, ...]
@@ -74,29 +74,29 @@ class Config:
     @cached_property
     def utterance_languages(self) -> tuple[str, ...]:
         """Languages that have utterances, in the order in which they are first named."""
-        return tuple(dict.fromkeys(language for own in self.locales.values() for language in own))
+        return tuple(dict.fromkeys(language for languages in self.locales.values() for language in languages))
 
     @cached_property
     def languages(self) -> tuple[str, ...]:
         """Languages of all corpora: those with utterances first, then the others of sentence pairs."""
-        others = (language for own in self.sentence_pairs.values() for pair in own for language in pair)
-        return tuple(dict.fromkeys((*self.utterance_languages, *others)))
+        pair_languages = (language for pairs in self.sentence_pairs.values() for pair in pairs for language in pair)
+        return tuple(dict.fromkeys((*self.utterance_languages, *pair_languages)))
 
     @cached_property
     def pair_names(self) -> tuple[str, ...]:
         """Language pairs of all corpora of sentence pairs, `en-de` reading source, target."""
-        return tuple(dict.fromkeys("-".join(pair) for own in self.sentence_pairs.values() for pair in own))
+        return tuple(dict.fromkeys("-".join(pair) for pairs in self.sentence_pairs.values() for pair in pairs))
 
     @cached_property
     def trains_on_sentence_pairs(self) -> bool:
-        """Whether any head does."""
+        """Whether any corpus of sentence pairs trains heads."""
         return any(corpus.is_of_pairs and corpus.trains for corpus in self.corpora)
 
     @cached_property
     def training_sets(self) -> tuple[str, ...]:
-        """What anything is trained on: `experiment.pairs`, and the pairs of single methods."""
-        own = (pair for name in self.experiment.methods for pair in self.methods[name].pairs)
-        return tuple(dict.fromkeys((*self.experiment.pairs, *own)))
+        """All training sets: `experiment.pairs`, and the pairs of single methods."""
+        of_methods = (training_set for name in self.experiment.methods for training_set in self.methods[name].pairs)
+        return tuple(dict.fromkeys((*self.experiment.pairs, *of_methods)))
 
     @cached_property
     def pair_languages(self) -> dict[str, tuple[tuple[str, str], ...]]:
@@ -108,10 +108,10 @@ class Config:
 
     def languages_of(self, training_set: str) -> tuple[str, ...]:
         """Languages of a training set, each once."""
-        return tuple(dict.fromkeys(language for two in self.pair_languages[training_set] for language in two))
+        return tuple(dict.fromkeys(language for pair in self.pair_languages[training_set] for language in pair))
 
     def corpora_of(self, language: str, *, training: bool = False) -> tuple[CorpusConfig, ...]:
-        """Corpora that have utterances of the language; with `training`, those that heads train on."""
+        """Corpora that have utterances of the language; with `training`, only those that heads train on."""
         return tuple(
             corpus
             for corpus in self.corpora
@@ -126,40 +126,40 @@ class Config:
 
     def corpora_of_pair(self, left: str, right: str, *, training: bool = False) -> tuple[CorpusConfig, ...]:
         """Corpora that have parallel utterances of both languages."""
-        both = [corpus for corpus in self.corpora_of(left, training=training) if corpus in self.corpora_of(right)]
-        return tuple(corpus for corpus in both if reader(corpus.format).PARALLEL != "none" and left != right)
+        of_both = [corpus for corpus in self.corpora_of(left, training=training) if corpus in self.corpora_of(right)]
+        return tuple(corpus for corpus in of_both if reader(corpus.format).PARALLEL != "none" and left != right)
 
     def corpora_of_sentence_pair(self, pair: str) -> tuple[CorpusConfig, ...]:
         """Corpora of sentence pairs that have this one, in this direction."""
         return tuple(corpus for corpus in self.corpora if corpus.is_of_pairs and pair in corpus.pairs)
 
     def switchable_corpora(self, pair: str) -> tuple[CorpusConfig, ...]:
-        """Those of them whose words can be switched: their pairs are translations."""
+        """Corpora of this sentence pair whose words can be code-switched, because its pairs are translations."""
         return tuple(corpus for corpus in self.corpora_of_sentence_pair(pair) if corpus.is_switchable)
 
     def training_pairs(self, left: str, right: str) -> tuple[tuple[CorpusConfig, str], ...]:
-        """Corpora of sentence pairs that heads train on, with the name of the pair there: `de-en` is `en-de` too."""
+        """Corpora of sentence pairs that heads train on, each with its name of the pair: `de-en` is `en-de` too."""
         names = dict.fromkeys((f"{left}-{right}", f"{right}-{left}"))
-        found = ((corpus, name) for name in names for corpus in self.corpora_of_sentence_pair(name))
-        return tuple((corpus, name) for corpus, name in found if corpus.trains and left != right)
+        candidates = ((corpus, name) for name in names for corpus in self.corpora_of_sentence_pair(name))
+        return tuple((corpus, name) for corpus, name in candidates if corpus.trains and left != right)
 
     def methods_of(self, encoder: str) -> tuple[MethodConfig, ...]:
         """The experiment's methods that run on the encoder."""
-        chosen = (self.methods[name] for name in self.experiment.methods)
-        return tuple(method for method in chosen if not method.encoders or encoder in method.encoders)
+        methods = (self.methods[name] for name in self.experiment.methods)
+        return tuple(method for method in methods if not method.encoders or encoder in method.encoders)
 
     def training_sets_of(self, method: MethodConfig) -> tuple[str, ...]:
         """Training sets that the method is trained and measured on."""
         return method.pairs or self.experiment.pairs
 
     def seeds_of(self, method: MethodConfig) -> tuple[int, ...]:
-        """Seeds that the method is trained with: one where nothing in it is random."""
+        """Seeds that the method is trained with: only one if the method is deterministic."""
         return (method.seeds or self.experiment.seeds) if method.method.is_seeded else (0,)
 
     def needs(self, encoder: str) -> frozenset[Need]:
-        """What those methods read."""
+        """What the methods of an encoder read."""
         return frozenset().union(*(method.needs for method in self.methods_of(encoder)))
 
     def resolve(self, path: str) -> Path:
-        """A path of the file: relative to the file's folder."""
+        """Return a path of the file, which is relative to the file's folder, as an absolute path."""
         return (self.path.parent / Path(path).expanduser()).resolve()

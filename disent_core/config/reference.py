@@ -1,4 +1,4 @@
-"""Every key of the configuration, as Markdown made from the dataclasses themselves: `docs/configuration.md`."""
+"""Document every key of the configuration as Markdown, from the settings classes: `docs/configuration.md`."""
 
 import inspect
 import json
@@ -47,7 +47,7 @@ SECTIONS = {
 
 
 def reference() -> str:
-    """Every section, encoder kind, method and preset; a key that methods inherit has one row."""
+    """Return all sections, encoder kinds, methods and presets; a key that methods inherit has one row."""
     kinds = {f'[[encoders]], kind = "{kind}"': encoder_module(kind).CONFIG for kind in ENCODER_KINDS}
     groups: dict[type, list[str]] = {}
     for name in heads.METHODS:
@@ -65,7 +65,7 @@ def reference() -> str:
 
 
 def method_reference(name: str) -> str:
-    """All keys of one method, and its presets.
+    """Return all keys of one method, and its presets.
 
     Raises:
         ConfigError: if there is no such method.
@@ -76,16 +76,16 @@ def method_reference(name: str) -> str:
 
 
 def _methods(names: Sequence[str], groups: Mapping[type, Sequence[str]] | None = None) -> str:
-    """Methods of one settings class: defaults are those of the first, and what each preset has instead follows.
+    """Document the methods of one settings class: defaults are those of the first, changes of the presets follow.
 
-    With `groups`, the methods by their settings classes, inherited keys are named and not shown.
+    With `groups`, which maps settings classes to their methods, inherited keys are only named.
     """
     base = heads.method(names[0]).presets["paper"]
     lines = []
     for name in names:
         for preset, settings in heads.method(name).presets.items():
-            other = {key: value for key, value in asdict(settings).items() if value != asdict(base)[key]}
-            lines.append(f"- `{name}`, preset `{preset}`: {_assigned(other) or 'as above'}")
+            changed = {key: value for key, value in asdict(settings).items() if value != asdict(base)[key]}
+            lines.append(f"- `{name}`, preset `{preset}`: {_assigned(changed) or 'as above'}")
     kind, title = type(base), ", ".join(f"`{name}`" for name in names)
     if not fields(base):
         tables = ["No keys.", ""]
@@ -97,27 +97,29 @@ def _methods(names: Sequence[str], groups: Mapping[type, Sequence[str]] | None =
 
 
 def _of_users(kind: type, values: Mapping[str, Any]) -> list[str]:
-    """The table of the keys that a class adds, and a line that names those that are of published code alone."""
+    """Return the table of the keys that a class adds, and a line that names its keys of published code."""
     hidden = [field.name for field in fields(kind) if field.metadata == OF_PUBLISHED_CODE]
     names = _declared(kind)
-    shown, named = ([name for name in names if (name in hidden) == is_hidden] for is_hidden in (False, True))
-    table = [_table(kind, values, shown), ""] if shown else []
-    listed = ", ".join(f"`{name}`" for name in named)
-    said = "To repeat the code of papers where it differs from them (`disent settings METHOD` has the values)"
-    return [*table, *([f"{said}: {listed}.\n"] if named else [])]
+    shown_names, hidden_names = (
+        [name for name in names if (name in hidden) == is_hidden] for is_hidden in (False, True)
+    )
+    table = [_table(kind, values, shown_names), ""] if shown_names else []
+    listed = ", ".join(f"`{name}`" for name in hidden_names)
+    introduction = "To repeat the code of papers where it differs from them (`disent settings METHOD` has the values)"
+    return [*table, *([f"{introduction}: {listed}.\n"] if hidden_names else [])]
 
 
 def _inherited(settings: Any, groups: Mapping[type, Sequence[str]]) -> list[str]:
-    """A line that names the classes, or the methods, whose keys a method has as well, and its own defaults of them."""
-    kind, told = type(settings), []
+    """Return a line that names the classes, or methods, whose keys a method inherits, and the defaults it changes."""
+    kind, classes = type(settings), []
     for base in _bases(kind):
         defaults = {field.name: _default(field) for field in fields(base)}
         names = [name for name in _declared(base) if _owner(kind, name) is base]
-        other = {name: value for name in names if (value := getattr(settings, name)) != defaults[name]}
+        changed = {name: value for name in names if (value := getattr(settings, name)) != defaults[name]}
         if names:
-            place = groups[base][0] if base in groups else base.__name__
-            told.append(f"`{place}`" + (f" ({_assigned(other)})" if other else ""))
-    return [f"And the keys of {', '.join(told)}.\n"] if told else []
+            owner = groups[base][0] if base in groups else base.__name__
+            classes.append(f"`{owner}`" + (f" ({_assigned(changed)})" if changed else ""))
+    return [f"And the keys of {', '.join(classes)}.\n"] if classes else []
 
 
 def _assigned(values: Mapping[str, Any]) -> str:
@@ -125,24 +127,24 @@ def _assigned(values: Mapping[str, Any]) -> str:
 
 
 def _section(title: str, name: str, kind: type, values: Mapping[str, Any] | None = None) -> Iterator[str]:
-    """A section, and those within it."""
+    """Yield a section, and the sections inside it."""
     yield "\n".join([f"{title}\n", f"{_prose(kind)}\n", _table(kind, values or {}, _names(kind)), ""])
     for field in fields(kind):
-        own = _default(field)
-        if is_dataclass(own) and not isinstance(own, type):
+        default = _default(field)
+        if is_dataclass(default) and not isinstance(default, type):
             inner = f"[{name.strip('[]')}.{field.name}]"
-            yield from _section(f"### `{inner}`", inner, type(own), asdict(own))
+            yield from _section(f"### `{inner}`", inner, type(default), asdict(default))
 
 
 def _table(kind: type, values: Mapping[str, Any], names: Collection[str]) -> str:
-    """Rows of these keys; `values` stand for the defaults of the class."""
+    """Return rows of these keys; `values` replace the defaults of the class."""
     hints = get_type_hints(kind)
-    said = ChainMap(*(_described(base) for base in (kind, *_bases(kind))))
+    meanings = ChainMap(*(_described(base) for base in (kind, *_bases(kind))))
     rows = ["| key | default | values | meaning |", "|---|---|---|---|"]
     for field in (field for field in fields(kind) if field.name in names):
         default = values.get(field.name, _default(field))
         shown = "required" if default is MISSING else "its own section" if is_dataclass(default) else _code(default)
-        meaning = said.get(field.name) or _elsewhere(kind, field.name)
+        meaning = meanings.get(field.name) or _elsewhere(kind, field.name)
         rows.append(f"| `{field.name}` | {shown} | {_values(hints[field.name])} | {meaning} |")
     return "\n".join(rows)
 
@@ -152,7 +154,7 @@ def _default(field: Field[Any]) -> Any:
 
 
 def _elsewhere(kind: type, name: str) -> str:
-    """Where a key without a line of its own is described, if that is in a class from which it is inherited."""
+    """Return where a key without its own description is described, if a base class has it."""
     owner = _owner(kind, name)
     return "" if owner is kind else f"see `{owner.__name__}`"
 
@@ -166,7 +168,7 @@ def _names(kind: type) -> list[str]:
 
 
 def _declared(kind: type) -> list[str]:
-    """Keys that a class adds, describes anew or gives other values; another default alone does not count."""
+    """Return the keys that a class adds, describes again or gives other types; another default alone does not count."""
     if not is_dataclass(kind):
         return []
     hints, inherited = get_type_hints(kind), ChainMap(*map(get_type_hints, kind.__mro__[1:-1]))
@@ -174,13 +176,13 @@ def _declared(kind: type) -> list[str]:
 
 
 def _bases(kind: type) -> list[type]:
-    """Classes from which keys are inherited."""
+    """Return the classes from which keys are inherited."""
     return [base for base in kind.__mro__[1:] if is_dataclass(base) and fields(base)]
 
 
 def _doc(kind: type) -> str:
-    text = inspect.cleandoc(kind.__dict__.get("__doc__") or "")
-    return "" if text.startswith(f"{kind.__name__}(") else text  # what `dataclass` writes where there is none
+    docstring = inspect.cleandoc(kind.__dict__.get("__doc__") or "")
+    return "" if docstring.startswith(f"{kind.__name__}(") else docstring  # the docstring that `dataclass` generates
 
 
 def _prose(kind: type) -> str:
@@ -188,23 +190,23 @@ def _prose(kind: type) -> str:
 
 
 def _described(kind: type) -> dict[str, str]:
-    """Key -> what the docstring of the class says of it."""
-    _, _, listed = _doc(kind).partition("Attributes:\n")
-    found = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", listed, flags=re.MULTILINE)
-    return {key: " ".join(text.split()).replace("|", "\\|") for key, text in found}
+    """Map keys to their descriptions in the docstring of the class."""
+    _, _, attributes = _doc(kind).partition("Attributes:\n")
+    entries = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", attributes, flags=re.MULTILINE)
+    return {key: " ".join(text.split()).replace("|", "\\|") for key, text in entries}
 
 
 def _values(hint: Any) -> str:
-    """What a key may be, in words."""
+    """Describe the allowed values of a key."""
     inner = get_args(hint)
     if get_origin(hint) is Literal:
-        return ", ".join(_code(one) for one in inner)
+        return ", ".join(_code(option) for option in inner)
     if get_origin(hint) is tuple:
         return f"list of {_values(inner[0])}"
     if get_origin(hint) is dict:
         return f"table of {_values(inner[1])}"
     if get_origin(hint) in (Union, UnionType):
-        return " or ".join(_values(one) for one in inner if one is not NoneType)
+        return " or ".join(_values(option) for option in inner if option is not NoneType)
     if is_dataclass(hint):
         return "table"
     name: str = hint.__name__
@@ -217,6 +219,6 @@ def _code(value: Any) -> str:
 
 def _toml(value: Any) -> str:
     if isinstance(value, dict):
-        inner = ", ".join(f"{key} = {_toml(one)}" for key, one in value.items())
+        inner = ", ".join(f"{key} = {_toml(item)}" for key, item in value.items())
         return f"{{{inner}}}"
     return "none" if value is None else json.dumps(value, ensure_ascii=False)

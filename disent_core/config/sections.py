@@ -1,4 +1,4 @@
-"""The sections of the configuration that belong to no single stage: corpora, experiment and targets."""
+"""Settings sections that belong to no single stage: corpora, experiment and targets."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -72,7 +72,7 @@ class CorpusConfig(Settings):
 
     @property
     def is_switchable(self) -> bool:
-        """Whether its pairs are translations, some of whose words may be replaced by their own."""
+        """Whether its pairs are translations, whose words can be code-switched."""
         return format_module(self.format).KIND in ("translations", "bitext")
 
     @property
@@ -82,7 +82,7 @@ class CorpusConfig(Settings):
 
     @property
     def shares(self) -> Shares | None:
-        """Of the splits that are drawn; None: they are published."""
+        """Shares of the splits that are drawn; None if the splits are published."""
         return self.splits or format_module(self.format).SHARES
 
 

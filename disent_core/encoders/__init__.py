@@ -1,4 +1,4 @@
-"""Frozen encoders. A new kind is one module and one line here; a module is imported when it is asked for."""
+"""Frozen encoders. A new kind is one module and one line here; a module is imported only when it is used."""
 
 from importlib import import_module
 from types import ModuleType
@@ -8,11 +8,11 @@ ENCODER_KINDS: dict[str, str] = {
     "scratch": "disent_core.encoders.pretraining",
     "vectors": "disent_core.encoders.imported",
 }
-"""Kind, as the configuration names it -> module. Each module names its configuration `CONFIG`."""
+"""Kind, as the configuration names it -> module, which exports its settings class as `CONFIG`."""
 
 
 def encoder_module(kind: str) -> ModuleType:
-    """Module of an encoder kind.
+    """Return the module of an encoder kind.
 
     Raises:
         ValueError: if there is no such kind.

@@ -1,4 +1,4 @@
-"""Checkpoints on disk: find the folder, hash its files, load model and tokeniser, and trust no random weight."""
+"""Read checkpoints from disk: find the folder, hash its files, load model and tokeniser, and refuse missing weights."""
 
 import hashlib
 import json
@@ -28,7 +28,7 @@ _NOT_READ = {"modules.json", "data_config.json", "training_args.json", "config_s
 
 
 def model_folder(path: str | None, identifier: str | None, revision: str | None) -> Path:
-    """Local folder of the model at `path` or, without one, of that `identifier` on the hub: downloaded once.
+    """Return the folder of the model at `path` or, without one, of that `identifier` on the hub, downloaded once.
 
     Raises:
         EncoderError: if there is no such folder, package or model, or it has no safetensors weights.
@@ -58,21 +58,23 @@ def _from_hub(identifier: str, revision: str | None) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
 
-    what = f"{identifier!r} at revision {revision or 'main'!r}"
+    model = f"{identifier!r} at revision {revision or 'main'!r}"
     patterns = [*_MODEL_FILES, *(f"{DENSE}/{pattern}" for pattern in _MODEL_FILES)]
-    others = ["[!2]*/*", "2[!_]*/*"]  # a star matches slashes too
+    other_folders = ["[!2]*/*", "2[!_]*/*"]  # a star matches slashes too
     try:
-        return Path(snapshot_download(identifier, revision=revision, allow_patterns=patterns, ignore_patterns=others))
+        return Path(
+            snapshot_download(identifier, revision=revision, allow_patterns=patterns, ignore_patterns=other_folders)
+        )
     except LocalEntryNotFoundError as error:
         remedy = "Go online once, or put a copy in a folder and set path instead of id"
-        raise EncoderError(f"model {what} is not in the local cache and the hub is out of reach. {remedy}") from error
+        raise EncoderError(f"model {model} is not in the local cache and the hub is out of reach. {remedy}") from error
     except (RepositoryNotFoundError, HfHubHTTPError, OSError, ValueError) as error:
         remedy = "Check id and revision; a gated model needs an accepted licence and a login"
-        raise EncoderError(f"model {what} can't be read from the hub ({error}). {remedy}") from error
+        raise EncoderError(f"model {model} can't be read from the hub ({error}). {remedy}") from error
 
 
 def files_fingerprint(folder: Path, pooling: Pooling = "cls") -> dict[str, str]:
-    """SHA-256 of every file that weights, configuration or tokeniser are read from."""
+    """Return the SHA-256 of every file from which weights, configuration or tokeniser are read."""
     patterns = [*_MODEL_FILES, f"{DENSE}/*.json", f"{DENSE}/*.safetensors"][: None if _is_dense(pooling) else -2]
     files = {file for pattern in patterns for file in folder.glob(pattern) if file.name not in _NOT_READ}
     hashes = {}
@@ -87,7 +89,7 @@ def files_fingerprint(folder: Path, pooling: Pooling = "cls") -> dict[str, str]:
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """transformers without its progress bars and load report; what matters of them is checked here."""
+    """Silence transformers' progress bars and load report; this module checks what the report would say."""
     from transformers.utils import logging
 
     verbosity, had_bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -102,11 +104,10 @@ def quiet_transformers() -> Iterator[None]:
 
 
 def load_model(folder: Path, *, pooling: Pooling) -> Any:
-    """The model in evaluation mode, with every weight from the checkpoint and a pooler only if asked for.
+    """Load the model in evaluation mode, with every weight from the checkpoint and a pooler only if `pooling` uses it.
 
-    With `cls_dense_norm` its pooler is the dense layer of sentence-transformers.
-
-    transformers fills in random weights where a checkpoint has none, a RoBERTa pooler above all.
+    With `cls_dense_norm` its pooler is the dense layer of sentence-transformers. transformers itself would fill in
+    random weights for missing ones, as for a RoBERTa pooler.
 
     Raises:
         EncoderError: if it can't be loaded, or a weight that is needed is not in the checkpoint.
@@ -136,8 +137,8 @@ def load_model(folder: Path, *, pooling: Pooling) -> Any:
     if pooling != "pooler" and hasattr(model, "pooler"):
         model.pooler = load_dense(folder, model.config.hidden_size) if _is_dense(pooling) else None
     elif _is_dense(pooling):
-        found = f"pooling is {pooling!r}, and a {type(model).__name__} has no place for the dense layer"
-        raise EncoderError(located(folder, None, found, "Set pooling to 'cls' or 'mean'"))
+        problem = f"pooling is {pooling!r}, and a {type(model).__name__} has no place for the dense layer"
+        raise EncoderError(located(folder, None, problem, "Set pooling to 'cls' or 'mean'"))
     return model.eval().requires_grad_(False)
 
 
@@ -146,42 +147,42 @@ def _is_dense(pooling: Pooling) -> bool:
 
 
 class DensePooler(nn.Module):
-    """[CLS], dense layer, tanh, unit norm: how sentence-transformers runs LaBSE."""
+    """[CLS], dense layer, tanh, unit norm: the pooling of LaBSE in sentence-transformers."""
 
     def __init__(self, width: int, *, bias: bool) -> None:
         super().__init__()
         self.linear = nn.Linear(width, width, bias=bias)
 
     def forward(self, hidden: Float[Tensor, "rows length dim"]) -> Float[Tensor, "rows dim"]:
-        """One vector of norm 1 a text."""
+        """Return one vector of norm 1 a text."""
         return F.normalize(torch.tanh(self.linear(hidden[:, 0])).float(), dim=-1)
 
 
 def load_dense(folder: Path, width: int) -> DensePooler:
-    """The layer in `2_Dense` of a folder that sentence-transformers has saved.
+    """Load the layer in `2_Dense` of a folder that sentence-transformers has saved.
 
     Raises:
-        EncoderError: if it is not there, not in safetensors, of another width or without tanh.
+        EncoderError: if it is missing, not in safetensors, of another width or without tanh.
     """
-    place = folder / DENSE
+    dense_folder = folder / DENSE
     try:
-        settings = json.loads((place / "config.json").read_text(encoding="utf-8"))
-        weights = load_file(place / "model.safetensors")
+        settings = json.loads((dense_folder / "config.json").read_text(encoding="utf-8"))
+        weights = load_file(dense_folder / "model.safetensors")
     except (OSError, ValueError, SafetensorError) as error:
         remedy = "It needs config.json and model.safetensors; save the model anew with sentence-transformers"
-        raise EncoderError(located(place, None, f"pooling is 'cls_dense_norm': {error}", remedy)) from error
+        raise EncoderError(located(dense_folder, None, f"pooling is 'cls_dense_norm': {error}", remedy)) from error
     activation = str(settings.get("activation_function")).rsplit(".", 1)[-1]
     shape = tuple(weights["linear.weight"].shape) if "linear.weight" in weights else None
     if activation != "Tanh" or shape != (width, width):
-        found = f"a dense layer of shape {shape} with {activation}, not {(width, width)} with Tanh"
-        raise EncoderError(located(place, None, found, "Set pooling to 'cls' or 'mean'"))
+        problem = f"a dense layer of shape {shape} with {activation}, not {(width, width)} with Tanh"
+        raise EncoderError(located(dense_folder, None, problem, "Set pooling to 'cls' or 'mean'"))
     pooler = DensePooler(width, bias="linear.bias" in weights)
     pooler.load_state_dict(weights)
     return pooler
 
 
 def load_tokeniser(folder: Path) -> Any:
-    """The model's fast tokeniser.
+    """Load the model's fast tokeniser.
 
     Raises:
         EncoderError: if there is none.
@@ -200,7 +201,7 @@ def load_tokeniser(folder: Path) -> Any:
 
 
 def longest_input(model: Any, tokeniser: Any) -> int:
-    """Most tokens that the model has positions for. RoBERTa's positions start after that of padding."""
+    """Return the largest number of tokens with positions. RoBERTa's positions start after that of padding."""
     positions = getattr(model.config, "max_position_embeddings", None) or tokeniser.model_max_length
     first = getattr(getattr(getattr(model, "embeddings", None), "position_embeddings", None), "padding_idx", None)
     return min(tokeniser.model_max_length, positions - (0 if first is None else first + 1))

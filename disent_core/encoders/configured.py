@@ -1,4 +1,4 @@
-"""An encoder that is known by its configuration and files, and loaded only when there is something to encode."""
+"""An encoder as configured: identified by its settings and files, and loaded only when texts are encoded."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from disent_core.storage.tables import fingerprint
 
 @dataclass(frozen=True)
 class PretrainReport:
-    """What `LazyEncoder.pretrain` did: 0 steps where the encoder was there already."""
+    """Result of `LazyEncoder.pretrain`: 0 steps if the encoder was on disk already."""
 
     steps: int
     loss: float
@@ -29,8 +29,8 @@ class PretrainReport:
 class LazyEncoder:
     """One configured encoder.
 
-    `folder` is where its model lies if the lineage pretrains it; a Hugging Face model, and imported vectors, lie
-    where their own configuration says.
+    `folder` is where its model lies if the lineage pretrains it; a Hugging Face model and imported vectors lie where
+    their own settings say.
     """
 
     config: Any
@@ -39,12 +39,12 @@ class LazyEncoder:
 
     @property
     def is_pretrained_here(self) -> bool:
-        """Whether the model is made by the lineage itself."""
+        """Whether the lineage itself pretrains the model."""
         return isinstance(self.config, pretraining.ScratchConfig)
 
     @property
     def fingerprint(self) -> str:
-        """That of the loaded encoder, from its files alone.
+        """The fingerprint of the loaded encoder, computed from its files alone.
 
         Raises:
             EncoderError: if the model, or the vectors, are not there.
@@ -59,10 +59,10 @@ class LazyEncoder:
 
     @property
     def files(self) -> EncoderFiles:
-        """The model on disk, for a method that tunes it.
+        """The model on disk, for a method that fine-tunes it.
 
         Raises:
-            EncoderError: if the model is not there, or there is none.
+            EncoderError: if the model is not there, or the encoder has none.
         """
         if isinstance(self.config, imported.VectorsConfig):
             raise EncoderError(f"encoder {self.config.name!r} is imported vectors: there is no model to tune")
@@ -71,7 +71,7 @@ class LazyEncoder:
         return EncoderFiles(folder, config.pooling, config.layer, config.max_length, self.fingerprint)
 
     def load(self, language: str) -> Encoder:
-        """The encoder, ready to encode texts of this language.
+        """Load the encoder, ready to encode texts of this language.
 
         Raises:
             EncoderError: if it can't be loaded.
@@ -83,9 +83,9 @@ class LazyEncoder:
     def pretrain(
         self, texts: Callable[[], Sequence[str]], pairs: Callable[[], Sequence[tuple[str, str]]]
     ) -> PretrainReport:
-        """Pretrain and freeze the model, unless one of this configuration lies in `folder` already.
+        """Pretrain and freeze the model, unless one of this configuration is in `folder` already.
 
-        A frozen encoder stays as it is when texts change later: delete its folder to pretrain it anew.
+        A frozen encoder does not change when texts change later: delete its folder to pretrain it again.
         """
         with locked(self.folder):
             return self._done() or self._pretrain(texts, pairs)
@@ -98,23 +98,23 @@ class LazyEncoder:
         record = ignore_damaged(lambda: read_verified(self._record))
         if record is None or not is_verified_folder(self.folder):
             return None
-        last = json.loads(record)
-        is_own = last["config"] == fingerprint(pretraining.identity(self.config))
-        return PretrainReport(0, last["loss"], last["texts"]) if is_own else None
+        stored = json.loads(record)
+        is_current = stored["config"] == fingerprint(pretraining.identity(self.config))
+        return PretrainReport(0, stored["loss"], stored["texts"]) if is_current else None
 
     def _pretrain(
         self, texts: Callable[[], Sequence[str]], pairs: Callable[[], Sequence[tuple[str, str]]]
     ) -> PretrainReport:
-        own = texts()
+        training_texts = texts()
         translations = pairs() if self.config.translation else ()
         steps = replayed = 0
-        for epoch in pretraining.pretrain(own, self.config, self.folder, self.device, pairs=translations):
+        for epoch in pretraining.pretrain(training_texts, self.config, self.folder, self.device, pairs=translations):
             steps = epoch.steps
             replayed = steps if epoch.is_replayed else replayed
         identity, loss = fingerprint(pretraining.identity(self.config)), pretraining.final_loss(self.folder)
-        record = {"config": identity, "loss": loss, "texts": len(own)}
+        record = {"config": identity, "loss": loss, "texts": len(training_texts)}
         write_checksummed_text(self._record, json.dumps(record) + "\n")
-        return PretrainReport(steps - replayed, loss, len(own))
+        return PretrainReport(steps - replayed, loss, len(training_texts))
 
     def _frozen(self) -> huggingface.HuggingFaceConfig:
         if not self.is_pretrained_here:
@@ -133,5 +133,5 @@ def _hashes(
     del stamps  # part of the key only
     if has_checksums and not is_verified_folder(folder):
         remedy = "It was quarantined. Materialise it again to pretrain a new one"
-        raise EncoderError(located(folder, None, "this model is not as it was written", remedy))
+        raise EncoderError(located(folder, None, "this model does not match its checksums", remedy))
     return files_fingerprint(folder, pooling)

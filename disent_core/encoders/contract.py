@@ -1,4 +1,4 @@
-"""What an encoder is to the rest of the library: texts in, sentence vectors and token states out."""
+"""Define what an encoder is to the rest of the library: texts in, sentence vectors and token states out."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,22 +30,22 @@ class EncoderConfig(Settings):
     name: str
 
     def resolved(self, folder: Path) -> "EncoderConfig":
-        """The settings with every path on disk that they name, relative to the folder, made absolute."""
+        """Return the settings with every path on disk, which is relative to the folder, made absolute."""
         return self
 
 
 def absolute(path: str, folder: Path) -> str:
-    """A path that a configuration names, relative to the folder that it lies in."""
+    """Return a path of a configuration, relative to the configuration's folder, as an absolute path."""
     return str((folder / Path(path).expanduser()).resolve())
 
 
 @dataclass(frozen=True)
 class EncodedBatch:
-    """Some of the texts, in an order of the encoder's own.
+    """Some of the texts, in the order in which the encoder computes them.
 
     `indices` are positions in the sequence given to `encode`. `states` holds the token states of these texts
-    one after another, `lengths[i]` rows for text i: special tokens included; padding and hidden subwords never.
-    `truncated` texts of these were longer than the encoder reads.
+    one after another, `lengths[i]` rows for text i; special tokens are included, padding and hidden subwords never.
+    `truncated` counts the texts that were longer than the encoder reads.
     """
 
     indices: Int[np.ndarray, " texts"]
@@ -57,7 +57,7 @@ class EncodedBatch:
 
 @dataclass(frozen=True)
 class EncoderFiles:
-    """A frozen encoder on disk, for a method that tunes it: its model and how states become a sentence vector."""
+    """A frozen encoder on disk, for a method that fine-tunes it: its model and how states become a sentence vector."""
 
     folder: Path
     pooling: Pooling
@@ -70,8 +70,8 @@ class EncoderFiles:
 class Encoder(Protocol):
     """A frozen encoder.
 
-    `fingerprint` stands for everything that its output depends on: weights, tokeniser, layer, pooling, length,
-    data types and code. The two types are those in which vectors and states are to be stored.
+    `fingerprint` covers everything that its output depends on: weights, tokeniser, layer, pooling, length, data types
+    and code. `vector_dtype` and `states_dtype` are the types in which vectors and states are stored.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Encoder(Protocol):
     states_dtype: FloatName
 
     def encode(self, texts: Sequence[str], *, states: bool) -> Iterator[EncodedBatch]:
-        """Every text once, in batches; token states only where they are asked for.
+        """Encode every text once, in batches; token states only if `states` is true.
 
         Raises:
             EncoderError: if a text can't be encoded, or its vector is not finite.

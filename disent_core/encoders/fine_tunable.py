@@ -1,4 +1,4 @@
-"""What fine-tuning trains: a transformers model with gradients, or a small map over its frozen vectors."""
+"""Modules that fine-tuning trains: a transformers model with gradients, or a small map over its frozen vectors."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from disent_core.progress import Progress
 log = logging.getLogger(__name__)
 
 _GROUP = {"cpu": 32, "cuda": 512}
-"""Texts of about equal length that are run together: padding to the longest of a large batch is wasted work."""
+"""Texts of similar length that are run together: in larger groups, padding would be wasted work."""
 _BLOCK = 4_096
 
 
@@ -44,20 +44,20 @@ class VectorMap(nn.Module):
         self.map = nn.Sequential(nn.Linear(dim, dim), nn.GELU(), last)
 
     def forward(self, inputs: Float[Tensor, "texts dim"], rows: Int[Tensor, " rows"]) -> Float[Tensor, "rows dim"]:
-        """Mapped vectors of some of the texts."""
+        """Return the mapped vectors of some of the texts."""
         vectors = inputs[rows.to(inputs.device)]
         return self.map(vectors) if self.kind == "linear" else vectors + self.map(vectors)
 
 
 class TunableEncoder(nn.Module):
-    """A transformers model whose weights are free; its vectors are pooled as those of the frozen encoder.
+    """A transformers model whose weights are trained; its vectors are pooled like those of the frozen encoder.
 
     Args:
         files: the model, its pooling, layer and longest input.
         device: `cpu` or `cuda`.
-        precision: of the model's products; weights and optimiser stay float32.
+        precision: number format of the model's products; weights and optimiser stay float32.
         train_embeddings: whether the token embeddings are trained too. They are most of a multilingual model's
-            weights, and a step of Adam touches all of them.
+            weights, and a step of Adam updates all of them.
         dropout: whether the model's dropout is on in training mode.
 
     Raises:
@@ -78,8 +78,8 @@ class TunableEncoder(nn.Module):
         self.model = load_model(files.folder, pooling=files.pooling).requires_grad_(True).to(device)
         self.model.get_input_embeddings().requires_grad_(train_embeddings)
         if (longest := longest_input(self.model, tokeniser)) < files.max_length:
-            found = f"max_length is {files.max_length} and the model reads {longest} tokens"
-            raise EncoderError(located(files.folder, None, found, "Lower max_length"))
+            problem = f"max_length is {files.max_length} and the model reads {longest} tokens"
+            raise EncoderError(located(files.folder, None, problem, "Lower max_length"))
         self.tokeniser = tokeniser.backend_tokenizer
         self._tokenise = TextTokeniser(self.tokeniser, tokeniser.mask_token, files.max_length)
         self.pad = tokeniser.pad_token_id or 0
@@ -88,23 +88,23 @@ class TunableEncoder(nn.Module):
         self.dim = int(self.model.config.hidden_size)
 
     def train(self, mode: bool = True) -> "TunableEncoder":
-        """Training mode, in which the model's dropout may stay off."""
+        """Set training mode, in which the model's dropout may stay off."""
         super().train(mode)
         self.model.train(mode and self.dropout)
         return self
 
     def prepare(self, texts: Sequence[str]) -> TokenisedTexts:
-        """The texts as `forward` reads them; warns of those that are longer than the model's input."""
+        """Return the texts as `forward` reads them; logs a warning about texts that are cut."""
         tokens = self._tokenise(texts)
         if cut := int(tokens.truncated.sum()):
             log.warning("%d of %d texts are longer than %d tokens and were cut", cut, len(texts), self.files.max_length)
         return tokens
 
     def forward(self, inputs: TokenisedTexts, rows: Int[Tensor, " rows"]) -> Float[Tensor, "rows dim"]:
-        """Vectors of some of the texts; those of about equal length are run together."""
+        """Return the vectors of some of the texts; texts of similar length are run together."""
         rows = rows.cpu()
         order = torch.from_numpy(inputs.lengths)[rows].argsort(stable=True)
-        with arithmetic(self.device, self.precision):  # casts each weight once
+        with arithmetic(self.device, self.precision):  # one context, so each weight is cast once
             groups = [self._run(inputs, group) for group in rows[order].split(_GROUP[self.device])]
         return torch.cat(groups)[order.argsort().to(self.device)]
 
@@ -117,23 +117,23 @@ class TunableEncoder(nn.Module):
     def states(
         self, ids: Int[Tensor, "rows length"], visible: Bool[Tensor, "rows length"]
     ) -> Float[Tensor, "rows length dim"]:
-        """State of every token."""
+        """Return the state of every token."""
         with arithmetic(self.device, self.precision):
             hidden, _ = run_model(self.model, ids, visible, layer=self.files.layer)
         return hidden.float()
 
     def vectors(self, texts: Sequence[str]) -> Float[Tensor, "texts dim"]:
-        """Vectors of all texts, without dropout."""
+        """Return the vectors of all texts, without dropout."""
         return embed_all(self, self.prepare(texts), torch.arange(len(texts)))
 
 
 Source = VectorMap | TunableEncoder
-"""Makes sentence vectors of texts, by their rows in its inputs: frozen vectors, or tokenised texts."""
+"""Returns sentence vectors of texts by their rows in its inputs: frozen vectors, or tokenised texts."""
 
 
 @torch.no_grad()
 def embed_all(source: Source, inputs: Any, rows: Int[Tensor, " rows"]) -> Float[Tensor, "rows dim"]:
-    """Vectors of many texts, in order, without dropout; logs its progress where that takes long."""
+    """Return the vectors of many texts, in order, without dropout; logs progress if it takes long."""
     source.eval()
     progress = Progress(log, len(rows), "texts embedded")
     blocks, done = [torch.zeros(0, source.dim, device=next(source.parameters()).device)], 0
@@ -145,12 +145,12 @@ def embed_all(source: Source, inputs: Any, rows: Int[Tensor, " rows"]) -> Float[
 
 
 def check_origin(path: Path, description: Mapping[str, Any], files: EncoderFiles) -> None:
-    """Refuse an encoder from which some weights were not fine-tuned: they would fit it, and mean nothing.
+    """Refuse an encoder other than that from which the weights were fine-tuned: they would fit it, and mean nothing.
 
     Raises:
         TrainingError: if the description names another encoder.
     """
-    known = description.get("encoder_fingerprint", files.fingerprint)
-    if known != files.fingerprint:
-        found = f"these weights were tuned from another encoder, {known[:12]}, not {files.fingerprint[:12]}"
-        raise TrainingError(located(path, None, found, "Give the encoder that they were trained with"))
+    stored = description.get("encoder_fingerprint", files.fingerprint)
+    if stored != files.fingerprint:
+        problem = f"these weights were tuned from another encoder, {stored[:12]}, not {files.fingerprint[:12]}"
+        raise TrainingError(located(path, None, problem, "Give the encoder that they were trained with"))

@@ -92,7 +92,7 @@ CONFIG = HuggingFaceConfig
 
 
 def load(config: HuggingFaceConfig, device: Device = "auto") -> "HuggingFaceEncoder":
-    """The encoder, ready to encode.
+    """Load the encoder, ready to encode.
 
     Args:
         config: which model and how.
@@ -107,14 +107,14 @@ def load(config: HuggingFaceConfig, device: Device = "auto") -> "HuggingFaceEnco
 
 
 def encoder_fingerprint(config: HuggingFaceConfig, files: Mapping[str, str]) -> str:
-    """Stands for everything that vectors depend on: the hashes of the model's files, and how they are used."""
+    """Fingerprint of everything that vectors depend on: the hashes of the model's files, and how they are used."""
     settings = (config.layer, config.pooling, config.max_length, config.precision, config.batch_tokens)
     stored = (config.vector_dtype, config.states_dtype)
     return fingerprint("huggingface", CODE_VERSION, files, settings, stored)
 
 
 def resolve_device(device: Device) -> str:
-    """`cpu` or `cuda`.
+    """Return `cpu` or `cuda`.
 
     Raises:
         EncoderError: if a GPU is asked for and there is none.
@@ -127,10 +127,10 @@ def resolve_device(device: Device) -> str:
 class HuggingFaceEncoder:
     """An `Encoder` over a transformers model; make one with `load`.
 
-    A product of matrices rounds by its shape, so the shape of a text's batch is a function of the text alone
-    (`batch_shapes`): whatever is encoded with it, its vector and states are the same to the bit, on the same
-    device with the same number of threads. Only where a GPU has run out of memory are batches smaller from then
-    on, and last bits may differ; set `batch_tokens` to what the warning says to have them equal again.
+    The rounding of a matrix product depends on its shape. So the shape of a text's batch depends on the text alone
+    (`batch_shapes`): a text has the same vector and states to the bit, whatever is encoded with it, on the same device
+    with the same number of threads. Only if a GPU runs out of memory are later batches smaller, and last bits may
+    differ; set `batch_tokens` to the value in the warning to make them equal again.
     """
 
     def __init__(self, config: HuggingFaceConfig, folder: Path, device: str) -> None:
@@ -148,7 +148,7 @@ class HuggingFaceEncoder:
         self.fingerprint = encoder_fingerprint(config, files_fingerprint(folder, config.pooling))
 
     def encode(self, texts: Sequence[str], *, states: bool) -> Iterator[EncodedBatch]:
-        """See `Encoder.encode`. Longest texts come first, so a batch too large for the device shows at once."""
+        """See `Encoder.encode`. Longest texts come first, so that a batch too large for the device fails at once."""
         for start in range(0, len(texts), _WINDOW_TEXTS):
             window = texts[start : start + _WINDOW_TEXTS]
             for batch in self._encode_window(window, states=states):
@@ -170,7 +170,7 @@ class HuggingFaceEncoder:
                     self._shrink(width, error)
                     continue
                 position += len(rows)
-                if pending is not None:  # fetched while the device computes the next one
+                if pending is not None:  # fetch a batch while the device computes the next one
                     yield self._fetch(*pending, texts)
                 pending = (rows, launched, int(tokens.truncated[rows].sum()))
         if pending is not None:
@@ -191,7 +191,7 @@ class HuggingFaceEncoder:
     def _forward(
         self, tokens: TokenisedTexts, rows: Int[np.ndarray, " rows"], width: int, *, states: bool
     ) -> _Launched:
-        filled = np.resize(rows, self._rows(width))  # its own rows again, to the full shape
+        filled = np.resize(rows, self._rows(width))  # repeats rows, so that every batch of a width has the same shape
         ids, visible = (self._to_device(array) for array in padded(tokens, filled, self._pad, width))
         with self._autocast():
             hidden, pooled = run_model(self._model, ids, visible, layer=self._config.layer)
@@ -215,9 +215,9 @@ class HuggingFaceEncoder:
         vectors, lengths = launched[0].cpu().numpy(), launched[2].cpu().numpy()
         states = None if launched[1] is None else launched[1].cpu().numpy()
         if not (finite := np.isfinite(vectors).all(axis=1)).all():
-            found = texts[int(rows[np.flatnonzero(~finite)[0]])]
+            text = texts[int(rows[np.flatnonzero(~finite)[0]])]
             raise EncoderError(
-                f"encoder {self.name!r}: the vector of text {found[:80]!r} (key {text_key(found)}) is not finite. "
+                f"encoder {self.name!r}: the vector of text {text[:80]!r} (key {text_key(text)}) is not finite. "
                 "Set precision to 'float32', or correct the text"
             )
         return EncodedBatch(rows, vectors, states, lengths, truncated)
@@ -226,7 +226,7 @@ class HuggingFaceEncoder:
 def run_model(
     model: Any, ids: Int[Tensor, "rows length"], visible: Bool[Tensor, "rows length"], *, layer: int
 ) -> tuple[Float[Tensor, "rows length dim"], Tensor | None]:
-    """States of a layer, and what the model's own pooler makes of the last one."""
+    """Return the states of a layer, and the output of the model's own pooler on the last one."""
     every_layer = layer != -1
     output = model(input_ids=ids, attention_mask=visible.long(), output_hidden_states=every_layer)
     hidden = output.hidden_states[layer] if every_layer else output.last_hidden_state
@@ -240,7 +240,7 @@ def pool_states(
     *,
     pooling: Pooling,
 ) -> Float[Tensor, "rows dim"]:
-    """One vector a text: the state at position 0, the mean over visible positions, or the pooler's.
+    """Return one vector a text: the state at position 0, the mean over visible positions, or the pooler's output.
 
     Raises:
         ValueError: if it is the pooler's and the model has none.
@@ -257,12 +257,13 @@ def pool_states(
 
 
 def batch_shapes(tokens: TokenisedTexts, longest: int) -> Iterator[tuple[int, Int[np.ndarray, " rows"]]]:
-    """Texts that may share a batch, and the width to which they are padded, the widest first.
+    """Yield groups of texts that may share a batch, and the width to which they are padded, the widest first.
 
-    The width is the length up to 16 tokens, and beyond that at most an eighth more. Texts that fill it apart from
-    those that leave positions unseen: transformers runs another kernel where nothing in a batch is masked.
+    The width is the length up to 16 tokens, and beyond that at most an eighth more. Texts that fill the width are kept
+    apart from those with masked positions: transformers runs another kernel if nothing in a batch is masked.
     """
     lengths = np.maximum(tokens.lengths, 1)
+    # Lengths of 2^k to 2^(k+1) tokens are rounded up to multiples of 2^(k-3).
     steps = 2 ** np.maximum(np.frexp(lengths)[1].astype(np.int64) - 4, 0)
     widths = np.minimum(-(-lengths // steps) * steps, np.maximum(longest, lengths))
     seen = np.concatenate([[0], np.cumsum(~tokens.hidden)])
@@ -276,11 +277,11 @@ def batch_shapes(tokens: TokenisedTexts, longest: int) -> Iterator[tuple[int, In
 def padded(
     tokens: TokenisedTexts, rows: Int[np.ndarray, " rows"], pad: int, width: int | None = None
 ) -> tuple[Int[np.ndarray, "rows length"], Bool[np.ndarray, "rows length"]]:
-    """Ids and which positions a token may attend to, padded to `width` or else to the longest of the rows."""
+    """Return ids and which positions a token may attend to, padded to `width` or else to the longest of the rows."""
     steps = np.arange(tokens.lengths[rows].max() if width is None else width)
-    real = steps < tokens.lengths[rows][:, None]
-    positions = tokens.offsets[rows][:, None] + np.where(real, steps, 0)
-    return np.where(real, tokens.ids[positions], pad), real & ~tokens.hidden[positions]
+    is_token = steps < tokens.lengths[rows][:, None]
+    positions = tokens.offsets[rows][:, None] + np.where(is_token, steps, 0)
+    return np.where(is_token, tokens.ids[positions], pad), is_token & ~tokens.hidden[positions]
 
 
 def _check_limits(config: HuggingFaceConfig, model: Any, tokeniser: Any, folder: Path) -> None:
@@ -289,5 +290,5 @@ def _check_limits(config: HuggingFaceConfig, model: Any, tokeniser: Any, folder:
         remedy = f"Choose 0 (embeddings) to {layers}, or -1 for the last"
         raise EncoderError(located(folder, None, f"there is no layer {config.layer}", remedy))
     if (longest := longest_input(model, tokeniser)) < config.max_length:
-        found = f"max_length is {config.max_length} and the model reads {longest} tokens"
-        raise EncoderError(located(folder, None, found, "Lower max_length"))
+        problem = f"max_length is {config.max_length} and the model reads {longest} tokens"
+        raise EncoderError(located(folder, None, problem, "Lower max_length"))

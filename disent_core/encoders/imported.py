@@ -1,8 +1,8 @@
-"""Vectors that another program has made, as an encoder: LASER, LaBSE, an API, or anything else.
+"""Use vectors that another program has computed as an encoder: LASER, LaBSE, an API, or anything else.
 
 `path` is a file, a folder, or a pattern in which `{language}` stands for the language. A `.parquet` or `.jsonl` file
-has a column `vector` and a column `text` or `text_key`, and may have one `language`. Beside `NAME.npy`, a matrix, lies
-`NAME.txt` with one text a line. Rows and lines are counted from 1.
+has a column `vector` and a column `text` or `text_key`, and may have a column `language`. A matrix `NAME.npy` has its
+texts beside it in `NAME.txt`, one a line. Rows and lines are counted from 1.
 """
 
 import glob
@@ -34,7 +34,7 @@ _BATCH_TEXTS = 8_192
 _SUFFIXES = (".parquet", ".jsonl", ".npy")
 _COLUMNS = {"text": pa.string(), "text_key": pa.string(), "language": pa.string(), "vector": pa.list_(pa.float64())}
 _BLOCK_BYTES = 1 << 24
-"""Of a file of JSON lines, read at once; no line may be longer."""
+"""Bytes of a file of JSON lines that are read at once; no line may be longer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,40 +60,40 @@ CONFIG = VectorsConfig
 
 
 def load(config: VectorsConfig, language: str) -> "ImportedVectors":
-    """The vectors of one language.
+    """Load the vectors of one language.
 
     Raises:
         EncoderError: if there are none, or they are not one finite vector of one width for each text; names file
             and row.
     """
-    own = _open(config, language)
-    if own is None:
-        found = f"there are no vectors of {language!r} here"
-        raise EncoderError(located(_place(config, language), None, found, _remedy(config)))
-    return ImportedVectors(config, language, own)
+    vectors = _open(config, language)
+    if vectors is None:
+        problem = f"there are no vectors of {language!r} here"
+        raise EncoderError(located(_place(config, language), None, problem, _remedy(config)))
+    return ImportedVectors(config, language, vectors)
 
 
 def known_keys(config: VectorsConfig, language: str) -> frozenset[str]:
-    """Keys of the texts of a language that have a vector.
+    """Return the keys of the texts of a language that have a vector.
 
     Raises:
-        EncoderError: if what is there is malformed, as `load`.
+        EncoderError: if the files are malformed, as in `load`.
     """
-    own = _open(config, language)
-    return frozenset(() if own is None else own.keys)
+    vectors = _open(config, language)
+    return frozenset(() if vectors is None else vectors.keys)
 
 
 def vector_files(config: VectorsConfig, language: str | None = None) -> list[Path]:
-    """Files with vectors of a language, or of all; a column of theirs may still tell languages apart."""
+    """Return the files with vectors of a language, or of all; a column `language` may separate them further."""
     pattern = glob.escape(config.path).replace(_LANGUAGE, "*" if language is None else glob.escape(language))
     files: list[Path] = []
-    for found in sorted(map(Path, glob.glob(pattern))):  # noqa: PTH207 - Path.glob takes no absolute pattern
-        files += sorted(one for one in found.iterdir() if one.suffix in _SUFFIXES) if found.is_dir() else [found]
+    for path in sorted(map(Path, glob.glob(pattern))):  # noqa: PTH207 - Path.glob takes no absolute pattern
+        files += sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES) if path.is_dir() else [path]
     return files
 
 
 def encoder_fingerprint(config: VectorsConfig) -> str:
-    """Stands for the content of every file, and how it is stored.
+    """Fingerprint of the content of every file, and of how it is stored.
 
     Raises:
         EncoderError: if there are no files.
@@ -101,12 +101,12 @@ def encoder_fingerprint(config: VectorsConfig) -> str:
     files = vector_files(config)
     if not files:
         raise EncoderError(located(config.path, None, "there are no vectors here", _remedy(config)))
-    parts = [part for file in files for part in (file, *_texts_of(file)) if part.is_file()]
-    stamps = [part.stat() for part in parts]
-    hashes = [_sha256(part, stamp.st_mtime_ns, stamp.st_size) for part, stamp in zip(parts, stamps, strict=True)]
-    if _LANGUAGE in config.path:  # then a name says something: of which language the vectors are
+    all_files = [file for vector_file in files for file in (vector_file, *_texts_of(vector_file)) if file.is_file()]
+    stamps = [file.stat() for file in all_files]
+    hashes = [_sha256(file, stamp.st_mtime_ns, stamp.st_size) for file, stamp in zip(all_files, stamps, strict=True)]
+    if _LANGUAGE in config.path:  # then file names matter: they tell the language
         base = Path(config.path.split(_LANGUAGE)[0] + "_").parent
-        hashes = [(part.relative_to(base).as_posix(), own) for part, own in zip(parts, hashes, strict=True)]
+        hashes = [(file.relative_to(base).as_posix(), digest) for file, digest in zip(all_files, hashes, strict=True)]
     return fingerprint("vectors", CODE_VERSION, sorted(hashes), config.vector_dtype)
 
 
@@ -119,12 +119,12 @@ def _sha256(file: Path, modified: int, size: int) -> str:
 
 
 class ImportedVectors:
-    """An `Encoder` of one language that looks its vectors up; make one with `load`."""
+    """An `Encoder` of one language that looks vectors up; make one with `load`."""
 
-    def __init__(self, config: VectorsConfig, language: str, own: "_Vectors") -> None:
-        self._config, self._language, self._matrix = config, language, own.matrix
-        self.rows: Mapping[str, int] = {key: row for row, key in enumerate(own.keys)}
-        self.name, self.dim = config.name, int(own.matrix.shape[1])
+    def __init__(self, config: VectorsConfig, language: str, vectors: "_Vectors") -> None:
+        self._config, self._language, self._matrix = config, language, vectors.matrix
+        self.rows: Mapping[str, int] = {key: row for row, key in enumerate(vectors.keys)}
+        self.name, self.dim = config.name, int(vectors.matrix.shape[1])
         self.vector_dtype: FloatName = config.vector_dtype
         self.states_dtype: FloatName = "float32"
         self.fingerprint = encoder_fingerprint(config)
@@ -133,17 +133,16 @@ class ImportedVectors:
         """See `Encoder.encode`.
 
         Raises:
-            EncoderError: if a text has no vector, which is found before the first batch, or token states are asked
-                for.
+            EncoderError: if a text has no vector, which is checked before the first batch, or if `states` is true.
         """
         if states and texts:
             raise EncoderError(f"encoder {self.name!r} is imported vectors, which have no token states")
         rows = np.array([self.rows.get(text_key(text), -1) for text in texts], dtype=np.int64)
         if (missing := np.flatnonzero(rows < 0)).size:
-            found = f"{missing.size} of {len(texts)} texts of {self._language!r} have no vector"
+            problem = f"{missing.size} of {len(texts)} texts of {self._language!r} have no vector"
             example = f", e.g. {texts[int(missing[0])]!r}"
             raise EncoderError(
-                located(_place(self._config, self._language), None, found + example, _remedy(self._config))
+                located(_place(self._config, self._language), None, problem + example, _remedy(self._config))
             )
         for start in range(0, len(rows), _BATCH_TEXTS):
             block = rows[start : start + _BATCH_TEXTS]
@@ -165,9 +164,9 @@ def _remedy(config: VectorsConfig) -> str:
 
 @dataclass(frozen=True)
 class _Vectors:
-    """Vectors of one language in some files: row i is that of the text of `keys[i]`.
+    """Vectors of one language from some files: row i is that of the text of `keys[i]`.
 
-    `places` are file and row, `names` what to call the text in a message.
+    `places` are file and row, `names` the name of the text in messages.
     """
 
     keys: Sequence[str]
@@ -177,60 +176,64 @@ class _Vectors:
 
 
 def _open(config: VectorsConfig, language: str) -> _Vectors | None:
-    """All vectors of a language, if they are of one width and no text comes twice; None where there are none."""
-    parts = [_read(file, language) for file in vector_files(config, language)]
-    parts = [part for part in parts if part.keys]
-    return _joined(parts) if parts else None
+    """Read all vectors of a language, of one width and without repeated texts; None if there are none."""
+    of_files = [_read(file, language) for file in vector_files(config, language)]
+    of_files = [vectors for vectors in of_files if vectors.keys]
+    return _joined(of_files) if of_files else None
 
 
-def _joined(parts: Sequence[_Vectors]) -> _Vectors:
-    for part in parts[1:]:
-        widths = [one.matrix.shape[1] for one in (part, parts[0])]
+def _joined(of_files: Sequence[_Vectors]) -> _Vectors:
+    for vectors in of_files[1:]:
+        widths = [file_vectors.matrix.shape[1] for file_vectors in (vectors, of_files[0])]
         if widths[0] != widths[1]:
-            found = f"vectors have {widths[0]} dimensions, and those of {parts[0].places[0][0]} have {widths[1]}"
-            raise EncoderError(located(part.places[0][0], None, found, "Make all with one model"))
-    places = [place for part in parts for place in part.places]
-    names = [name for part in parts for name in part.names]
-    keys = [key for part in parts for key in part.keys]
-    first: dict[str, int] = {}
+            problem = f"vectors have {widths[0]} dimensions, and those of {of_files[0].places[0][0]} have {widths[1]}"
+            raise EncoderError(located(vectors.places[0][0], None, problem, "Make all with one model"))
+    places = [place for vectors in of_files for place in vectors.places]
+    names = [name for vectors in of_files for name in vectors.names]
+    keys = [key for vectors in of_files for key in vectors.keys]
+    row_of_key: dict[str, int] = {}
     for row, key in enumerate(keys):
-        if (other := first.setdefault(key, row)) != row:
-            found = f"text {names[row]!r} has a vector already, in {places[other][0]}:{places[other][1]}"
-            raise EncoderError(located(*places[row], found, "Keep one of them"))
-    return _Vectors(keys, names, places, np.concatenate([part.matrix for part in parts]))
+        if (first_row := row_of_key.setdefault(key, row)) != row:
+            problem = f"text {names[row]!r} has a vector already, in {places[first_row][0]}:{places[first_row][1]}"
+            raise EncoderError(located(*places[row], problem, "Keep one of them"))
+    return _Vectors(keys, names, places, np.concatenate([vectors.matrix for vectors in of_files]))
 
 
 def _read(file: Path, language: str) -> _Vectors:
-    own = _read_matrix(file) if file.suffix == ".npy" else _of_table(_read_table(file), file, language)
-    odd = np.flatnonzero(~np.isfinite(own.matrix).all(axis=1))
-    if odd.size:
-        row = int(odd[0])
-        found = f"{odd.size} vectors are not finite (NaN, or beyond float32), first that of {own.names[row]!r}"
-        raise EncoderError(located(*own.places[row], found, "Embed these texts again"))
-    return own
+    vectors = _read_matrix(file) if file.suffix == ".npy" else _of_table(_read_table(file), file, language)
+    bad_rows = np.flatnonzero(~np.isfinite(vectors.matrix).all(axis=1))
+    if bad_rows.size:
+        row = int(bad_rows[0])
+        problem = (
+            f"{bad_rows.size} vectors are not finite (NaN, or beyond float32), first that of {vectors.names[row]!r}"
+        )
+        raise EncoderError(located(*vectors.places[row], problem, "Embed these texts again"))
+    return vectors
 
 
 def _texts_of(file: Path) -> list[Path]:
-    """The file beside a matrix that has its texts."""
+    """Return the file with the texts of a matrix, if this is one."""
     return [file.with_suffix(".txt")] if file.suffix == ".npy" else []
 
 
 def _read_matrix(file: Path) -> _Vectors:
-    """`NAME.npy` with `NAME.txt`."""
+    """Read `NAME.npy` with `NAME.txt`."""
     (beside,) = _texts_of(file)
     try:
-        matrix = np.lib.format.open_memmap(file, mode="r")  # takes no memory for what a header claims; never unpickles
+        matrix = np.lib.format.open_memmap(
+            file, mode="r"
+        )  # allocates nothing for what the header claims, never unpickles
         texts = beside.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except (OSError, ValueError, EOFError, TypeError, SyntaxError, TokenError) as error:
         remedy = f"Put a matrix there, and a line for each of its rows in {beside.name}"
         raise EncoderError(located(file, None, f"this matrix and its texts can't be read ({error})", remedy)) from error
     texts = [text.removesuffix("\r") for text in texts]
     if matrix.ndim != 2 or not np.issubdtype(matrix.dtype, np.floating):
-        found = f"an array of shape {matrix.shape} and type {matrix.dtype}"
-        raise EncoderError(located(file, None, found, "Save a matrix of floats, one row a text"))
+        problem = f"an array of shape {matrix.shape} and type {matrix.dtype}"
+        raise EncoderError(located(file, None, problem, "Save a matrix of floats, one row a text"))
     if len(texts) != len(matrix):
-        found = f"{len(texts)} lines in {beside.name}, and {len(matrix)} vectors"
-        raise EncoderError(located(file, None, found, "Give each text one line and one row"))
+        problem = f"{len(texts)} lines in {beside.name}, and {len(matrix)} vectors"
+        raise EncoderError(located(file, None, problem, "Give each text one line and one row"))
     places = [(file, row) for row in range(1, len(texts) + 1)]
     return _Vectors(text_keys(texts), texts, places, _float32(matrix))
 
@@ -244,7 +247,7 @@ def _read_table(file: Path) -> pa.Table:
 
 
 def _read_lines(file: Path) -> pa.Table:
-    """JSON lines: the columns that its first line has, of the types that they must have."""
+    """Read JSON lines: the columns of the first line, with their required types."""
     with file.open(encoding="utf-8") as lines:
         first = parsed_json(next(lines, "{}"))
     if not isinstance(first, dict):
@@ -264,8 +267,8 @@ def _of_table(table: pa.Table, file: Path, language: str) -> _Vectors:
         raise EncoderError(located(file, None, f"the columns are {table.column_names}", remedy))
     rows = np.arange(1, len(table) + 1)
     if "language" in table.column_names:
-        own = pc.equal(_strings(table, "language", file), language).fill_null(False)
-        rows, table = rows[own.to_numpy(False)], table.filter(own)
+        is_language = pc.equal(_strings(table, "language", file), language).fill_null(False)
+        rows, table = rows[is_language.to_numpy(False)], table.filter(is_language)
     names = _strings(table, column, file).to_pylist()
     if None in names:
         raise EncoderError(
@@ -289,22 +292,22 @@ def _strings(table: pa.Table, name: str, file: Path) -> pa.ChunkedArray:
 
 
 def _matrix(column: pa.ChunkedArray, rows: Int[np.ndarray, " rows"], file: Path) -> Float32[np.ndarray, "rows dim"]:
-    """A column of lists of one length."""
+    """Convert a column of lists of one length."""
     array = column.combine_chunks()
     kind = array.type
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
     if not is_list or not pa.types.is_floating(kind.value_type):
         raise EncoderError(located(file, None, f"vector has type {kind}", "Write lists of floats"))
     widths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(False)
-    odd = np.flatnonzero(widths != (widths[0] if len(widths) else 0))
-    if odd.size or (len(widths) and not widths[0]):
-        row = int(odd[0]) if odd.size else 0
-        found = f"a vector of {widths[row]} dimensions, where the first has {widths[0]}"
-        raise EncoderError(located(file, int(rows[row]), found, "Make all with one model"))
+    bad_rows = np.flatnonzero(widths != (widths[0] if len(widths) else 0))
+    if bad_rows.size or (len(widths) and not widths[0]):
+        row = int(bad_rows[0]) if bad_rows.size else 0
+        problem = f"a vector of {widths[row]} dimensions, where the first has {widths[0]}"
+        raise EncoderError(located(file, int(rows[row]), problem, "Make all with one model"))
     flat = pc.list_flatten(array).to_numpy(zero_copy_only=False)
     return _float32(flat.reshape(len(array), -1) if len(array) else np.zeros((0, 0)))
 
 
 def _float32(matrix: np.ndarray) -> Float32[np.ndarray, "rows dim"]:
-    with np.errstate(over="ignore"):  # becomes infinite, which is refused
+    with np.errstate(over="ignore"):  # overflow becomes infinite, which is refused later
         return np.ascontiguousarray(matrix, dtype=np.float32)

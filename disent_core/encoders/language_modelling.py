@@ -1,4 +1,4 @@
-"""Texts as a language model trains on them: a tokeniser of their own, batches of equal length, dynamic masks."""
+"""Prepare texts for masked-language modelling: a tokeniser, batches of similar length, dynamic masks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ def train_tokeniser(texts: Sequence[str], algorithm: Algorithm, vocab_size: int,
 
 @dataclass(frozen=True)
 class Sequences:
-    """Ids of every text, special tokens included, and how many ids there are."""
+    """Token ids of every text, special tokens included, and the size of the vocabulary."""
 
     ids: list[Int[np.ndarray, " _"]]
     lengths: Int[np.ndarray, " texts"]
@@ -53,20 +53,20 @@ class Sequences:
 def read_sequences(
     texts: Sequence[str], pairs: Sequence[tuple[str, str]], max_length: int, tokeniser: Path
 ) -> Sequences:
-    """Ids of the texts and, as one sequence each, of the translation pairs."""
+    """Return the ids of the texts and, as one sequence each, of the translation pairs."""
     from tokenizers import Tokenizer
 
     loaded = Tokenizer.from_file(str(tokeniser))
     loaded.enable_truncation(max_length)
     encoded = loaded.encode_batch_fast([*texts, *pairs])
     ids = [np.asarray(encoding.ids) for encoding in encoded]
-    return Sequences(ids, np.array([len(one) for one in ids]), loaded.get_vocab_size())
+    return Sequences(ids, np.array([len(sequence) for sequence in ids]), loaded.get_vocab_size())
 
 
 def plan_epoch(
     lengths: Int[np.ndarray, " texts"], batch_tokens: int, seed: tuple[int, int]
 ) -> list[Int[np.ndarray, " rows"]]:
-    """Batches of texts of about equal length under the token budget, as many in every epoch, shuffled."""
+    """Return batches of texts of similar length within the token budget, as many in every epoch, shuffled."""
     random = np.random.default_rng(seed)
     shuffled = random.permutation(len(lengths))
     order = shuffled[np.argsort(lengths[shuffled], kind="stable")]
@@ -83,13 +83,13 @@ def plan_epoch(
 def mask_tokens(
     ids: Int[Tensor, "rows length"], *, vocab_size: int, probability: float, generator: torch.Generator
 ) -> tuple[Int[Tensor, "rows length"], Bool[Tensor, "rows length"]]:
-    """Ids as the model sees them, and where it predicts what was there (at least once in each batch).
+    """Return ids as the model sees them, and the positions that it predicts (at least one in each batch).
 
     Of the predicted tokens 80 % are masked, 10 % are another token of the vocabulary and 10 % stay.
     """
     draw = torch.rand(ids.shape, generator=generator).masked_fill(ids < ORDINARY, 2.0)
     chosen = (draw < probability) | ((draw == draw.min()) & (draw < 1))
-    what = torch.rand(ids.shape, generator=generator)
-    others = torch.randint(ORDINARY, vocab_size, ids.shape, generator=generator)
-    seen = torch.where(chosen & (what < 0.8), MASK_ID, ids)
-    return torch.where(chosen & (what >= 0.9), others, seen), chosen
+    kind = torch.rand(ids.shape, generator=generator)
+    random_ids = torch.randint(ORDINARY, vocab_size, ids.shape, generator=generator)
+    seen = torch.where(chosen & (kind < 0.8), MASK_ID, ids)
+    return torch.where(chosen & (kind >= 0.9), random_ids, seen), chosen

@@ -1,4 +1,4 @@
-"""An encoder of one's own: a small XLM-R pretrained on the texts at hand, for when no checkpoint is at hand.
+"""Pretrain a small XLM-R on the texts at hand, for use without a published checkpoint.
 
 Masked-language modelling as in Devlin et al. 2019, https://arxiv.org/abs/1810.04805 (dynamic masking as in Liu
 et al. 2019, https://arxiv.org/abs/1907.11692), with translation pairs if there are any as in TLM of Lample and
@@ -113,7 +113,7 @@ CONFIG = ScratchConfig
 
 
 def frozen(config: ScratchConfig, folder: Path) -> HuggingFaceConfig:
-    """The pretrained encoder in `folder`, for `huggingface.load`."""
+    """Return the settings of the pretrained encoder in `folder`, for `huggingface.load`."""
     return HuggingFaceConfig(
         name=config.name,
         path=str(folder),
@@ -133,16 +133,16 @@ def pretrain(
     *,
     pairs: Sequence[tuple[str, str]] = (),
 ) -> Iterator[EpochReport]:
-    """Pretrain an encoder on the texts, epoch by epoch, and save it in `folder`, whole or not at all.
+    """Pretrain an encoder on the texts, epoch by epoch, and save it in `folder`, completely or not at all.
 
-    A folder that was made from equal texts and configuration is left as it is, without an epoch. A killed run
-    goes on from its last checkpoint; on a CPU it ends in the weights of a run that was not killed. The loss is in
+    A folder that was made from equal texts and configuration stays unchanged, without an epoch. An interrupted run
+    resumes from its last checkpoint; on a CPU it ends in the weights of an uninterrupted run. The loss is in
     nats per masked token.
 
     Args:
-        texts: of all languages, mixed or not.
+        texts: texts of all languages, mixed or not.
         config: architecture and training.
-        folder: of the finished model; a folder beside it holds the checkpoint.
+        folder: folder of the finished model; a folder beside it holds the checkpoint.
         device: `auto` is a GPU where there is one.
         pairs: translations of one another, used only if `config.translation`.
 
@@ -178,16 +178,16 @@ def pretrain(
 
 
 def identity(config: ScratchConfig) -> dict[str, Any]:
-    """Settings that the weights depend on."""
+    """Return the settings that the weights depend on."""
     read_later = {"name", "pooling", "layer", "vector_dtype", "states_dtype", "checkpoint_seconds"}
     settings = {name: value for name, value in asdict(config).items() if name not in read_later}
     return settings | (
         {"dropout_seeds": "derived"} if config.dropout else {}
-    )  # others draw as before, see CODE_VERSION
+    )  # without dropout nothing draws from them
 
 
 def final_loss(folder: Path) -> float:
-    """Loss of the last step of a finished model, in nats per masked token."""
+    """Return the loss of the last step of a finished model, in nats per masked token."""
     return float((folder / _LOSS).read_text())
 
 
@@ -202,8 +202,8 @@ def _read_marker(folder: Path) -> str | None:
 class PretrainingTask(TrainingTask[tuple[int, np.ndarray]]):
     """A model that predicts masked tokens. A batch is the number of its step, from 0, and rows of the sequences.
 
-    First weights, batches and masks keep the seeds and the unfused Adam of version 1: encoders that were pretrained
-    before are made again to the bit.
+    Initial weights, batches and masks keep the seeds and the unfused Adam of version 1, so that encoders that were
+    pretrained before are reproduced to the bit.
     """
 
     def __init__(self, config: ScratchConfig, sequences: Sequences, device: str) -> None:
@@ -216,7 +216,7 @@ class PretrainingTask(TrainingTask[tuple[int, np.ndarray]]):
         self.optimisers = {"main": Optimiser(self.model.parameters(), _optimiser_config(config))}
 
     def batches(self, epoch: int) -> list[tuple[int, np.ndarray]]:
-        """All sequences, shuffled, in batches of about equal length."""
+        """All sequences, shuffled, in batches of similar length."""
         rows = plan_epoch(self.sequences.lengths, self.config.batch_tokens, (self.config.seed, epoch))
         return list(enumerate(rows, start=epoch * len(rows)))
 
@@ -280,13 +280,13 @@ def _publish(task: PretrainingTask, config: ScratchConfig, work: Path, folder: P
     from transformers import PreTrainedTokenizerFast
 
     bos, pad, eos, unk, mask = SPECIAL_TOKENS
-    named = {"bos_token": bos, "cls_token": bos, "pad_token": pad, "eos_token": eos, "sep_token": eos}
+    token_roles = {"bos_token": bos, "cls_token": bos, "pad_token": pad, "eos_token": eos, "sep_token": eos}
     tokeniser = PreTrainedTokenizerFast(
         tokenizer_file=str(work / _TOKENISER),
         unk_token=unk,
         mask_token=mask,
         model_max_length=config.max_length,
-        **named,
+        **token_roles,
     )
     if folder.is_dir():
         shutil.rmtree(folder)

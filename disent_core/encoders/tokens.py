@@ -1,4 +1,4 @@
-"""From stored text to token ids: with the model's own mask, and marked subwords masked or hidden."""
+"""Convert stored texts to token ids, with the model's own mask token; marked subwords are masked or hidden."""
 
 import re
 from collections.abc import Sequence
@@ -24,10 +24,10 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class TokenisedTexts:
-    """Texts as ids, one after another: text i has `ids[offsets[i] : offsets[i + 1]]`.
+    """Token ids of texts, concatenated: text i has `ids[offsets[i] : offsets[i + 1]]`.
 
-    `hidden` marks subwords that stay in the text but that no token may attend to. `truncated` counts the texts
-    that were cut.
+    `hidden` marks subwords that stay in the text but that no token may attend to. `truncated` marks the texts that were
+    cut.
     """
 
     ids: Int[np.ndarray, " tokens"]
@@ -37,55 +37,55 @@ class TokenisedTexts:
 
     @property
     def lengths(self) -> Int[np.ndarray, " texts"]:
-        """Tokens of each text, special and hidden ones included."""
+        """Number of tokens of each text, special and hidden ones included."""
         return np.diff(self.offsets)
 
 
 def parse_marks(stored: str, mask_token: str) -> tuple[str, list[Span], list[Span]]:
-    """Text with the model's mask token and without marks, and the spans to mask and to hide, in characters.
+    """Return the text with the model's mask token and without marks, and the spans to mask and to hide, in characters.
 
     Raises:
-        EncoderError: if a mark is opened or closed out of turn.
+        EncoderError: if marks are not in pairs.
     """
     pieces, spans, length, position = [], {_MASKED: [], _HIDDEN: []}, 0, 0
     opened: tuple[str, int] | None = None
     for match in chain(_SPECIAL.finditer(stored), [None]):
         piece = stored[position : match.start() if match else None]
-        found = match.group() if match else None
-        if found == text.MASK:
+        mark = match.group() if match else None
+        if mark == text.MASK:
             piece += mask_token
         pieces.append(piece)
         length += len(piece)
         position = match.end() if match else position
-        opened = _turn(opened, found, length, spans, stored)
+        opened = _after_mark(opened, mark, length, spans, stored)
     return "".join(pieces), spans[_MASKED], spans[_HIDDEN]
 
 
-def _turn(
+def _after_mark(
     opened: tuple[str, int] | None,
-    found: str | None,
-    at: int,
+    mark: str | None,
+    position: int,
     spans: dict[tuple[str, str], list[Span]],
     stored: str,
 ) -> tuple[str, int] | None:
-    """What is open after `found` (None: the end of the text)."""
-    if (found is None and opened is None) or found == text.MASK:
+    """Return the open mark and its position after `mark` (None: the end of the text)."""
+    if (mark is None and opened is None) or mark == text.MASK:
         return opened
     for kind in (_MASKED, _HIDDEN):
-        if found == kind[0] and opened is None:
-            return kind[0], at
-        if found == kind[1] and opened is not None and opened[0] == kind[0]:
-            spans[kind].append((opened[1], at))
+        if mark == kind[0] and opened is None:
+            return kind[0], position
+        if mark == kind[1] and opened is not None and opened[0] == kind[0]:
+            spans[kind].append((opened[1], position))
             return None
     raise EncoderError(f"text {stored!r}: marks are not in pairs. Make the masked texts again")
 
 
 class TextTokeniser:
-    """A fast tokeniser that reads stored texts.
+    """A fast tokeniser of stored texts.
 
     Args:
-        tokeniser: of the model; it is copied, and padding or truncation saved with it is ignored.
-        mask_token: of the model, or None where it has none.
+        tokeniser: the model's tokeniser; it is copied, and its saved padding or truncation is ignored.
+        mask_token: the model's mask token, or None if it has none.
         max_length: tokens that are kept of a text, special tokens included.
     """
 
@@ -97,17 +97,17 @@ class TextTokeniser:
         self._mask_id = -1 if mask_token is None else (tokeniser.token_to_id(mask_token) or 0)
 
     def __call__(self, texts: Sequence[str]) -> TokenisedTexts:
-        """Ids of all texts.
+        """Return the ids of all texts.
 
         Raises:
             EncoderError: if a text has masks and the model has no mask token, or its marks are not in pairs.
         """
         marked = [index for index, stored in enumerate(texts) if _SPECIAL.search(stored)]
-        parsed = [parse_marks(texts[index], self._own_mask(texts[index])) for index in marked]
+        parsed = [parse_marks(texts[index], self._checked_mask(texts[index])) for index in marked]
         plain = list(texts)
         for index, (clean, _, _) in zip(marked, parsed, strict=True):
             plain[index] = clean
-        # Without offsets the tokeniser is faster, and only texts with spans need them.
+        # The tokeniser is faster without offsets, which only texts with spans need.
         encodings = self._tokeniser.encode_batch_fast(plain)
         offsets = np.zeros(len(texts) + 1, dtype=np.int64)
         np.cumsum(np.fromiter(map(len, encodings), np.int64, len(texts)), out=offsets[1:])
@@ -117,15 +117,15 @@ class TextTokeniser:
         hidden = np.zeros(len(ids), dtype=bool)
         for index, (clean, masked_spans, hidden_spans) in zip(marked, parsed, strict=True):
             if masked_spans or hidden_spans:
-                here = slice(offsets[index], offsets[index + 1])
+                tokens_of_text = slice(offsets[index], offsets[index + 1])
                 starts, ends = np.array(self._tokeniser.encode(clean).offsets).T
-                hidden[here] = _inside(starts, ends, hidden_spans)
-                ids[here][_inside(starts, ends, masked_spans)] = self._mask_id
+                hidden[tokens_of_text] = _inside(starts, ends, hidden_spans)
+                ids[tokens_of_text][_inside(starts, ends, masked_spans)] = self._mask_id
         return TokenisedTexts(ids, hidden, offsets, truncated)
 
-    def _own_mask(self, stored: str) -> str:
-        needs_mask = text.MASK in stored or text.SUBWORD_MASK_OPEN in stored
-        if needs_mask and self._mask_token is None:
+    def _checked_mask(self, stored: str) -> str:
+        has_mask = text.MASK in stored or text.SUBWORD_MASK_OPEN in stored
+        if has_mask and self._mask_token is None:
             raise EncoderError(
                 f"text {stored!r}: it has masks, and this encoder's tokeniser has no mask token. "
                 "Mask by deletion or by attention, or choose another encoder"
@@ -136,7 +136,7 @@ class TextTokeniser:
 def _inside(
     starts: Int[np.ndarray, " tokens"], ends: Int[np.ndarray, " tokens"], spans: Sequence[Span]
 ) -> Bool[np.ndarray, " tokens"]:
-    """Which tokens share a character with a span; special tokens span no character."""
+    """Which tokens share a character with a span; special tokens cover no character."""
     inside = np.zeros(len(starts), dtype=bool)
     for start, end in spans:
         inside |= (ends > start) & (starts < end) & (ends > starts)

@@ -31,7 +31,7 @@ _SENTENCES = 4096
 
 
 class SpanTagger(Tagger):
-    """The encoder, the filter (unless it is off) and the classifier of types, with None as a class if there is no filter."""
+    """The encoder, the filter (unless it is off) and the classifier of types, which includes None without a filter."""
 
     def __init__(
         self, classes: Sequence[str], config: TwoSlConfig, files: EncoderFiles, *, seed: int, device: str

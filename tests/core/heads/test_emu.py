@@ -317,7 +317,7 @@ def test_without_english_the_first_language_is_the_training_language():
 def test_unknown_languages_and_missing_intents_are_errors():
     with pytest.raises(TrainingError, match=r"\['fr'\] are no languages"):
         intent_data(WORLD.data, ("fr",))
-    with pytest.raises(TrainingError, match="nothing to tell apart"):
+    with pytest.raises(TrainingError, match="no other class"):
         task(training_languages=("en", "de", "es"))
     data = WORLD.data
     none = {name: replace(own, intents=[None] * len(own)) for name, own in data.utterances["train"].items()}
