@@ -77,8 +77,8 @@ def test_definitions_load_in_seconds():
 
 def test_one_step_at_a_time_has_an_encoder_in_memory(workspace):
     workspace.config.path.write_text(CONFIG.replace('"dream", ', '"dream", "tuned", '), encoding="utf-8")
-    own = Workspace(load_config(workspace.config.path), workspace.home)
-    graph = build(own).resolve_asset_graph()
+    with_tuned = Workspace(load_config(workspace.config.path), workspace.home)
+    graph = build(with_tuned).resolve_asset_graph()
     pooled = {key.to_user_string() for key in graph.get_all_asset_keys() if graph.get(key).pools}
     evaluated = {key for key in pooled if key.startswith("evaluation/")}
     assert evaluated == {"evaluation/own/tuned", "evaluation/published/tuned"}
@@ -186,19 +186,19 @@ def test_a_method_has_partitions_and_seeds_of_its_own_choice(workspace, graph):
 
 
 @pytest.mark.parametrize(
-    ("line", "found"),
+    ("line", "problem"),
     [
         ('pairs = ["en-fr"]', "'en-fr' is not a pair of two of the languages"),
         ("seeds = [1, 1]", "seeds must be distinct"),
     ],
 )
-def test_a_pair_or_seeds_of_a_method_that_cannot_be_are_refused_with_their_line(tmp_path, line, found):
-    own = line.split(" = ")[0]
+def test_a_pair_or_seeds_of_a_method_that_cannot_be_are_refused_with_their_line(tmp_path, line, problem):
+    key = line.split(" = ")[0]
     text = CONFIG.replace("[methods.dream]\n", f"[methods.dream]\n{line}\n")
-    text = text.replace('\npairs = ["en-ja"]\n' if own == "pairs" else "\nseeds = [7]\n", "\n", 1)
+    text = text.replace('\npairs = ["en-ja"]\n' if key == "pairs" else "\nseeds = [7]\n", "\n", 1)
     (tmp_path / "disent.toml").write_text(text, encoding="utf-8")
     number = text.splitlines().index(line) + 1
-    with pytest.raises(ConfigError, match=rf"disent\.toml:{number}: methods\.dream\.{own}: {re.escape(found)}"):
+    with pytest.raises(ConfigError, match=rf"disent\.toml:{number}: methods\.dream\.{key}: {re.escape(problem)}"):
         load_config(tmp_path / "disent.toml")
 
 

@@ -1,4 +1,4 @@
-"""Corpora that are downloaded: where they are put, and which files are left alone."""
+"""Where downloaded corpora are stored, and which files are not replaced."""
 
 import dagster as dg
 import pytest
@@ -36,7 +36,7 @@ def test_a_corpus_with_path_and_url_is_downloaded_to_its_path(workspace, tmp_pat
     assert (tmp_path / "real/table.csv").read_text(encoding="utf-8") == "from the server"
 
 
-def test_what_a_user_has_put_at_the_path_is_not_downloaded_again(workspace, tmp_path):
+def test_a_file_of_the_user_at_the_path_is_not_replaced(workspace, tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "real/table.csv").write_text("the user's own", encoding="utf-8")
     assert dg.materialize([downloads_asset(workspace)]).success

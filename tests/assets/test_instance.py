@@ -1,4 +1,4 @@
-"""Dagster's own state: who opens it first makes it, and nobody trips over that."""
+"""Several processes may open Dagster's state of a new home at once."""
 
 import multiprocessing
 from pathlib import Path

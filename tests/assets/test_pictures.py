@@ -1,4 +1,4 @@
-"""A stored picture shows what its step has made, also after a run that was killed."""
+"""A stored picture shows the current result of its step, also after a killed run."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def test_a_picture_is_drawn_once_and_shown_again(show, drawn):
     assert png_made_of(path) == "a"
 
 
-def test_a_picture_of_something_else_is_drawn_anew(show, drawn):
+def test_a_picture_of_an_earlier_result_is_drawn_again(show, drawn):
     path, old = show("a")
     _, new = show("b")
     assert drawn == ["a", "b"]
@@ -41,7 +41,7 @@ def test_a_picture_of_something_else_is_drawn_anew(show, drawn):
     assert png_made_of(path) == "b"
 
 
-def test_a_picture_that_a_killed_run_left_half_written_is_drawn_anew(show, drawn):
+def test_a_picture_that_a_killed_run_left_half_written_is_drawn_again(show, drawn):
     path, shown = show("a")
     path.write_bytes(path.read_bytes()[:100])
     assert show("a") == (path, shown)

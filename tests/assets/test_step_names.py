@@ -1,4 +1,4 @@
-"""Variants of a method are named freely: every asset's step has a name of its own."""
+"""Users may name variants of methods freely: the step of every asset still has a unique name."""
 
 import re
 from pathlib import Path
@@ -52,7 +52,7 @@ def test_ablations_are_methods_under_the_names_of_the_published_numbers(tmp_path
     assert config.methods["fmda-reconstruction"].settings.without == ("reconstruction",)
 
 
-def test_variants_whose_names_differ_in_a_sign_have_assets_of_their_own(tmp_path: Path):
+def test_variants_whose_names_differ_in_a_sign_have_separate_assets(tmp_path: Path):
     (tmp_path / "disent.toml").write_text(CONFIG, encoding="utf-8")
     definitions = build(Workspace(load_config(tmp_path / "disent.toml"), tmp_path / "home"))
     keys = {tuple(key.path) for key in definitions.resolve_asset_graph().get_all_asset_keys()}

@@ -1,4 +1,4 @@
-"""What a step shows of an error that a user can act on."""
+"""The message of a step for an error that a user can correct."""
 
 import dagster as dg
 import pytest
@@ -19,7 +19,7 @@ from disent_core.errors import CorpusError
         (MemoryError(), r"^out of memory\. Lower batch_size"),
     ],
 )
-def test_it_is_one_line_with_a_remedy_and_is_not_retried(error, message):
+def test_an_error_is_one_line_with_a_remedy_and_is_not_retried(error, message):
     with pytest.raises(dg.Failure) as raised, user_errors():
         raise error
     assert raised.value.description is not None

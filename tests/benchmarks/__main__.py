@@ -16,7 +16,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def main() -> None:
-    """Each peer is measured beside us in the same run; ratios count, seconds depend on the machine."""
+    """Measure each peer and us in the same run: the ratios are comparable, the seconds depend on the machine."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("massive", type=Path, nargs="?", default=negatives.DEFAULT_MASSIVE)
     massive = parser.parse_args().massive

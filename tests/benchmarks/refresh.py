@@ -1,10 +1,10 @@
-"""What a refresh of real MASSIVE costs beside making everything, from corpora to embeddings, in one run.
+"""Compare a refresh of real MASSIVE with a first run, from corpora to embeddings.
 
 python -m tests.benchmarks.refresh [MASSIVE_TARBALL] [--config configs/massive_quick.toml] [--home FOLDER]
 
-Each materialisation is a process of its own, as on the command line: its seconds include starting Python. The
-archive is unpacked into a copy, in which one German training utterance gets another first word, and later its own
-again.
+Each materialisation is a separate process, as on the command line, so its seconds include the start of Python. The
+archive is unpacked into a copy, in which the first word of one German training utterance is changed, and later
+changed back.
 """
 
 import argparse
@@ -39,7 +39,9 @@ class Run(NamedTuple):
 def unpack(tarball: Path, folder: Path) -> Path:
     """The archive's files of four languages; returns the folder that a corpus has as its path."""
     with tarfile.open(tarball) as archive:
-        wanted = [one for one in archive.getmembers() if Path(one.name).name in {f"{name}.jsonl" for name in LOCALES}]
+        wanted = [
+            member for member in archive.getmembers() if Path(member.name).name in {f"{name}.jsonl" for name in LOCALES}
+        ]
         archive.extractall(folder, members=wanted, filter="data")
     return folder
 
@@ -48,14 +50,14 @@ def configure(config: Path, folder: Path, corpus: Path) -> Path:
     """The configuration with absolute paths, and the unpacked copy as its corpus."""
     text = config.read_text(encoding="utf-8")
     text = re.sub(r'"[^"]*massive-dataset[^"]*\.tar\.gz"', json.dumps(str(corpus)), text, count=1)
-    text = re.sub(r'"(\.\./[^"]*)"', lambda found: json.dumps(str((config.parent / found[1]).resolve())), text)
-    own = folder / "disent.toml"
-    own.write_text(text, encoding="utf-8")
-    return own
+    text = re.sub(r'"(\.\./[^"]*)"', lambda match: json.dumps(str((config.parent / match[1]).resolve())), text)
+    path = folder / "disent.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
 
 
 def change_one(file: Path) -> None:
-    """Another first word in one training utterance that has no slot there: at most three texts are new."""
+    """Change the first word of one training utterance that has no slot there: at most three texts are new."""
     lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
     rows = [json.loads(line) for line in lines]
     place = next(i for i, row in enumerate(rows) if row["partition"] == "train" and row["annot_utt"][0] != "[")
@@ -66,18 +68,18 @@ def change_one(file: Path) -> None:
 
 
 def materialize(config: Path, home: Path) -> Run:
-    """Up to and including the embeddings."""
-    own = {"DISENT_CONFIG": str(config), "DISENT_HOME": str(home)}
+    """Run everything up to and including the embeddings."""
+    environment = os.environ | {"DISENT_CONFIG": str(config), "DISENT_HOME": str(home)}
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     command = [sys.executable, "-c", DISENT, "materialize", SELECTION]
-    done = subprocess.run(command, env=os.environ | own, check=True, text=True, stdout=subprocess.PIPE)
+    done = subprocess.run(command, env=environment, check=True, text=True, stdout=subprocess.PIPE)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return Run(time.perf_counter() - started, cpu, done.stdout.strip())
 
 
 def row(name: str, refresh: Run, full: Run) -> dict[str, object]:
-    """One line of the result: the peer is making everything; `note` has the shares."""
+    """One line of the result; the peer is a first run, and `note` has the shares."""
     shares = f"{refresh.seconds / full.seconds:.2%} of the seconds, {refresh.cpu / full.cpu:.2%} of the processor's"
     return {
         "name": name,
@@ -90,19 +92,19 @@ def row(name: str, refresh: Run, full: Run) -> dict[str, object]:
 
 def run(massive: Path = DEFAULT_MASSIVE, config: Path = CONFIG, folder: Path | None = None) -> list[dict[str, object]]:
     """Everything, nothing changed, one utterance changed, and the same utterance changed back."""
-    with tempfile.TemporaryDirectory(dir=folder) as made:
-        work = Path(made)
+    with tempfile.TemporaryDirectory(dir=folder) as temporary:
+        work = Path(temporary)
         corpus = unpack(massive, work / "massive")
-        own, home = configure(config, work, corpus), work / "home"
+        path, home = configure(config, work, corpus), work / "home"
         file = next(corpus.rglob("de-DE.jsonl"))
-        full, nothing = materialize(own, home), materialize(own, home)
+        full, nothing = materialize(path, home), materialize(path, home)
         original = file.read_bytes()
         change_one(file)
-        changed = materialize(own, home)
+        changed = materialize(path, home)
         file.write_bytes(original)
-        back = materialize(own, home)
+        back = materialize(path, home)
     refreshes = (("nothing changed", nothing), ("one utterance changed", changed), ("changed back", back))
-    return [row(f"refresh up to the embeddings, {what}", one, full) for what, one in refreshes]
+    return [row(f"refresh up to the embeddings, {what}", refresh, full) for what, refresh in refreshes]
 
 
 def main() -> None:

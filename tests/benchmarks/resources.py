@@ -1,9 +1,9 @@
-"""Memory and time of a large corpus, stage by stage, from corpora to sentence vectors.
+"""Measure memory and time for a large corpus, stage by stage, from corpora to sentence vectors.
 
 python -m tests.benchmarks.resources [--utterances 1000000] [--home FOLDER]
 
-An invented corpus of so many utterances in one language, in MASSIVE's format, and a tiny encoder. Each stage is a
-process of its own, as on the command line; its peak is what the system says of that process.
+The corpus is invented: so many utterances of one language in MASSIVE's format. The encoder is tiny. Each stage is a
+separate process, as on the command line, whose peak memory the system reports.
 """
 
 import argparse
@@ -57,7 +57,7 @@ finally:
 
 
 def lines(count: int) -> Iterator[str]:
-    """Utterances of 3 to 10 of 50,000 words, frequent ones first; a third of them has a slot."""
+    """Utterances of 3 to 10 words from 50,000 words, of which low numbers are frequent; a third has a slot."""
     chance = random.Random(0)
     for number in range(count):
         words = [f"w{int(50_000 ** chance.random())}" for _ in range(chance.randint(3, 10))]
@@ -88,7 +88,7 @@ def measure(folder: Path, count: int) -> Iterator[str]:
     yield "| stage | seconds | peak memory, GB | bytes an utterance |"
     yield "|---|---|---|---|"
     for stage in (*STAGES, "all again"):
-        selection = " or ".join(f"group:{each}" for each in STAGES) if stage == "all again" else f"group:{stage}"
+        selection = " or ".join(f"group:{name}" for name in STAGES) if stage == "all again" else f"group:{stage}"
         began = time.perf_counter()
         done = subprocess.run(
             [sys.executable, "-c", RUN, "materialize", selection],

@@ -1,4 +1,4 @@
-"""Exact retrieval beside a bare product of the same size, sentence-transformers and, where installed, FAISS.
+"""Compare exact retrieval with a bare matrix product, sentence-transformers and, if installed, FAISS.
 
 python -m tests.benchmarks.retrieval [--rows 100000] [--k 5]
 """
@@ -20,14 +20,14 @@ from disent_core.evaluation.metrics.ranking import nearest, unit_rows
 from disent_core.matmul import product
 
 ROWS, DIM, K, TURNS = 100_000, 384, 5, 4
-QUERIES, CANDIDATES = 512, 2_048  # of the bare product, whose scores then stay in the cache
+QUERIES, CANDIDATES = 512, 2_048  # block of the bare product; its scores fit in the cache
 
 Rows = tuple[np.ndarray, np.ndarray]
 Search = Callable[..., np.ndarray | None]
 
 
 class Run(NamedTuple):
-    """Seconds of the clock and of the processor, peak memory beyond the vectors, indices found."""
+    """Seconds of the clock and of the processor, peak memory beyond the vectors, and the indices."""
 
     seconds: float
     cpu: float
@@ -36,7 +36,7 @@ class Run(NamedTuple):
 
 
 def vectors(rows: int) -> Rows:
-    """Pool, and queries that are its rows and as much noise again."""
+    """Queries and pool, shape (rows, DIM); a query is a row of the pool plus noise of the same variance."""
     rng = np.random.default_rng(0)
     pool = rng.standard_normal((rows, DIM), dtype=np.float32)
     queries = rng.standard_normal((rows, DIM), dtype=np.float32)
@@ -45,17 +45,17 @@ def vectors(rows: int) -> Rows:
 
 
 def ours(queries: np.ndarray, pool: np.ndarray, k: int) -> np.ndarray:
-    """Norms, duplicates and all."""
+    """Exact search, including normalisation and duplicates."""
     return nearest(queries, pool, k)[1]
 
 
 def torch_product(queries: np.ndarray, pool: np.ndarray, k: int) -> None:
-    """As torch multiplies, results discarded."""
+    """The product by torch; its results are discarded."""
     _every_block(queries, pool, lambda left, right: left @ right.T)
 
 
 def onednn_product(queries: np.ndarray, pool: np.ndarray, k: int) -> None:
-    """As disent multiplies, results discarded."""
+    """The product by disent; its results are discarded."""
     _every_block(queries, pool, lambda left, right: product(left, right, "float32"))
 
 
@@ -67,11 +67,11 @@ def _every_block(queries: np.ndarray, pool: np.ndarray, multiply: Callable[..., 
 
 
 def sentence_transformers(queries: np.ndarray, pool: np.ndarray, k: int) -> np.ndarray:
-    """`semantic_search` as it comes."""
+    """`semantic_search` with its defaults."""
     from sentence_transformers.util import semantic_search
 
-    found = semantic_search(torch.from_numpy(queries), torch.from_numpy(pool), top_k=k)
-    return np.array([[one["corpus_id"] for one in row] for row in found])
+    results = semantic_search(torch.from_numpy(queries), torch.from_numpy(pool), top_k=k)
+    return np.array([[hit["corpus_id"] for hit in row] for row in results])
 
 
 def faiss_flat(queries: np.ndarray, pool: np.ndarray, k: int) -> np.ndarray:
@@ -92,29 +92,29 @@ PEERS = {
 
 
 class Contender:
-    """A search in a process of its own, whose peak memory is then that of this search alone."""
+    """A search in a separate process, whose peak memory is that of this search alone."""
 
     def __init__(self, search: Search, rows: int, k: int) -> None:
         self.workers = multiprocessing.get_context("spawn").Pool(1, _prepare, (search, rows, k))
         self.runs: list[Run] = []
 
     def take_turn(self, queries: slice) -> None:
-        """Search for some of the queries; preparing the pool is a part of each turn."""
+        """Search for some of the queries; each turn includes preparing the pool."""
         self.runs.append(self.workers.apply(_measure, (queries,)))
 
     def total(self) -> Run:
         """All turns as one."""
-        found = [run.indices for run in self.runs if run.indices is not None]
+        parts = [run.indices for run in self.runs if run.indices is not None]
         seconds, cpu = sum(run.seconds for run in self.runs), sum(run.cpu for run in self.runs)
-        indices = np.concatenate(found) if found else None
+        indices = np.concatenate(parts) if parts else None
         return Run(seconds, cpu, max(run.gigabytes for run in self.runs), indices)
 
 
-_state: dict[str, Any] = {}  # of a contender's process
+_state: dict[str, Any] = {}  # state of the process of a contender
 
 
 def _prepare(search: Search, rows: int, k: int) -> None:
-    search(*vectors(2_000), k)  # libraries loaded
+    search(*vectors(2_000), k)  # loads the libraries
     _state.update(search=search, rows=vectors(rows), k=k, before=_peak_gigabytes())
 
 
@@ -131,7 +131,7 @@ def _peak_gigabytes() -> float:
 
 
 def run(rows: int = ROWS, k: int = K) -> list[dict[str, Any]]:
-    """Every comparison: the contenders take turns, each for the same quarter of the queries, none beside another."""
+    """Every comparison: the contenders run one after the other, each for the same quarter of the queries in a turn."""
     peers = {name: search for name, search in PEERS.items() if search is not faiss_flat or find_spec("faiss")}
     contenders = {name: Contender(search, rows, k) for name, search in {"ours": ours, **peers}.items()}
     loads = [os.getloadavg()[0]]
@@ -139,25 +139,25 @@ def run(rows: int = ROWS, k: int = K) -> list[dict[str, Any]]:
         for contender in contenders.values():
             contender.take_turn(slice(start, start + -(-rows // TURNS)))
         loads.append(os.getloadavg()[0])
-    own, *others = (contender.total() for contender in contenders.values())
+    us, *peer_runs = (contender.total() for contender in contenders.values())
     load = f"{torch.get_num_threads()} thread(s), load average {min(loads):.1f} to {max(loads):.1f}"
     return [
         {
             "name": f"{k} nearest of {rows}, {rows} queries of {DIM} dimensions, beside {name}",
-            "ours_seconds": round(own.seconds, 2),
+            "ours_seconds": round(us.seconds, 2),
             "peer_seconds": round(peer.seconds, 2),
-            "ratio": round(peer.seconds / own.seconds, 2),
-            "note": f"seconds of the processor {own.cpu:.1f} and {peer.cpu:.1f}, {peer.cpu / own.cpu:.2f} times; "
-            f"memory beyond the vectors {own.gigabytes:.2f} and {peer.gigabytes:.2f} GB{_agreement(own, peer)}; {load}",
+            "ratio": round(peer.seconds / us.seconds, 2),
+            "note": f"seconds of the processor {us.cpu:.1f} and {peer.cpu:.1f}, {peer.cpu / us.cpu:.2f} times; "
+            f"memory beyond the vectors {us.gigabytes:.2f} and {peer.gigabytes:.2f} GB{_agreement(us, peer)}; {load}",
         }
-        for name, peer in zip(peers, others, strict=True)
+        for name, peer in zip(peers, peer_runs, strict=True)
     ]
 
 
-def _agreement(own: Run, peer: Run) -> str:
-    if own.indices is None or peer.indices is None:
+def _agreement(us: Run, peer: Run) -> str:
+    if us.indices is None or peer.indices is None:
         return ""
-    return f"; {(own.indices == peer.indices).mean():.5%} of the indices are the same"
+    return f"; {(us.indices == peer.indices).mean():.5%} of the indices are the same"
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Features of span items, each distinct text once, beside the protocol as published: two calls for every item.
+"""Compare encoding each distinct text of span items once with the published protocol of two calls for every item.
 
 python -m tests.benchmarks.slots [MASSIVE_TARBALL]
 """
@@ -40,7 +40,7 @@ def naive(encoder: TunableEncoder, items: SpanItems) -> torch.Tensor:
 
 
 def run(massive_tarball: Path = DEFAULT_MASSIVE) -> list[dict[str, object]]:
-    """The comparison, and the largest difference between the features of both ways."""
+    """The comparison, with the largest difference between the features of both sides."""
     files = EncoderFiles(model_folder(MODEL, None, None), "mean", -1, 64, "minilm")
     encoder = TunableEncoder(files, "cpu")
     items = span_items(tagged(massive_tarball, "en-US"), max_span=5, mask="word")

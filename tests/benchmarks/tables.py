@@ -1,9 +1,9 @@
-"""Joins, groupings and draws of tables beside loops over their rows in plain Python, which give the same rows.
+"""Compare joins, groupings and samples of tables with loops over their rows in plain Python that give the same rows.
 
 taskset -c 0 python -m tests.benchmarks.tables [FOLDER]
 
-FOLDER has the real corpora: `massive/amazon-massive-dataset-1.1.tar.gz`, and, where it is there, `bitext` in Moses
-format with the word lists in `dictionaries`. polars takes a thread for every processor that the process may run on.
+FOLDER has the real corpora: `massive/amazon-massive-dataset-1.1.tar.gz` and, optionally, `bitext` in Moses format with
+the word lists in `dictionaries`. polars uses a thread for every processor that the process may run on.
 """
 
 import argparse
@@ -52,10 +52,10 @@ Side = Callable[[], object]
 
 
 def run(folder: Path = FOLDER) -> list[dict[str, Any]]:
-    """Every comparison: both sides in turns, the fastest turn of each counts.
+    """Every comparison: both sides take turns, and the fastest turn of each counts.
 
     Raises:
-        AssertionError: if a table is not that of the loop.
+        AssertionError: if a table differs from that of the loop.
     """
     works = [*_of_utterances(folder / TARBALL), *(_of_pairs(folder) if (folder / "bitext").is_dir() else ())]
     return [_compared(name, rows, ours, peer) for name, rows, ours, peer in works]
@@ -64,18 +64,18 @@ def run(folder: Path = FOLDER) -> list[dict[str, Any]]:
 def _compared(name: str, rows: int, ours: Side, peer: Side) -> dict[str, Any]:
     seconds: dict[Side, list[float]] = {ours: [], peer: []}
     for _ in range(REPEATS):
-        made = []
+        results = []
         for side, taken in seconds.items():
             started = time.perf_counter()
-            made.append(side())
+            results.append(side())
             taken.append(time.perf_counter() - started)
-        assert _plain(made[0]) == _plain(made[1]), name
-    own, other = min(seconds[ours]), min(seconds[peer])
+        assert _plain(results[0]) == _plain(results[1]), name
+    our_seconds, peer_seconds = min(seconds[ours]), min(seconds[peer])
     return {
         "name": f"table: {name}",
-        "ours_seconds": round(own, 4),
-        "peer_seconds": round(other, 4),
-        "ratio": round(other / own, 1),
+        "ours_seconds": round(our_seconds, 4),
+        "peer_seconds": round(peer_seconds, 4),
+        "ratio": round(peer_seconds / our_seconds, 1),
         "note": f"{rows} rows; beside a loop over rows of Python; {pl.thread_pool_size()} thread(s)",
     }
 
@@ -91,7 +91,7 @@ def _plain(made: Any) -> Any:
 
 
 def _of_utterances(tarball: Path) -> Iterator[tuple[str, int, Side, Side]]:
-    """Work on MASSIVE in English and German."""
+    """Comparisons on MASSIVE in English and German."""
     english, german = (
         massive.read_utterances(tarball, locale, corpus="massive", language=locale[:2]) for locale in ("en-US", "de-DE")
     )
@@ -103,15 +103,15 @@ def _of_utterances(tarball: Path) -> Iterator[tuple[str, int, Side, Side]]:
         lambda: [loop_split(key, SHARES, 0) for key in alike["utterance_id"].to_pylist()],
     )  # fmt: skip
     state = bleu_state(english, BleuConfig())
-    tables = [LanguageTables(each, mask_utterances(each, MaskingConfig()), pool(state, BleuConfig()))
-              for each in (english, german)]  # fmt: skip
+    tables = [LanguageTables(table, mask_utterances(table, MaskingConfig()), pool(state, BleuConfig()))
+              for table in (english, german)]  # fmt: skip
     yield (
         "two languages aligned", rows,
         lambda: aligned_pairs("en-de", *tables),
         lambda: loop_aligned("en-de", *tables),
     )  # fmt: skip
     now = english.filter(pc.field("split") == "train").sort_by("utterance_id")
-    now = now.take(np.flatnonzero(np.arange(len(now)) % 50))  # one in fifty is gone
+    now = now.take(np.flatnonzero(np.arange(len(now)) % 50))  # without every fiftieth
     yield (
         "scores of the pool that still hold", len(now),
         lambda: [array.tolist() for array in _previous_witnesses(now, state)],
@@ -129,7 +129,7 @@ def _columns(table: pa.Table, *names: str) -> dict[str, Any]:
 
 
 def _of_pairs(folder: Path) -> Iterator[tuple[str, int, Side, Side]]:
-    """Work on the bitext of English and German."""
+    """Comparisons on the bitext of English and German."""
     published = moses.read_pairs(folder / "bitext", "en-de", corpus="bitext")
     rows = len(published)
 

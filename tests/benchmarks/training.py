@@ -1,4 +1,4 @@
-"""Training beside a plain PyTorch loop: the same vectors, losses, batches and epochs, turns taken.
+"""Compare training with a plain PyTorch loop: the same vectors, losses, batches and epochs, in turns.
 
 python -m tests.benchmarks.training [--quick]
 """
@@ -52,7 +52,7 @@ def data(dim: int, device: str) -> TrainingData:
 
 
 class Split(nn.Module):
-    """The heads of a plain loop."""
+    """The heads of the plain loop."""
 
     def __init__(self, dim: int, languages: int) -> None:
         super().__init__()
@@ -64,11 +64,11 @@ class Split(nn.Module):
         return meaning, language, self.identity(language)
 
 
-def plain_epochs(own: TrainingData, *, oracle: bool, device: str) -> Iterator[float]:
+def plain_epochs(data: TrainingData, *, oracle: bool, device: str) -> Iterator[float]:
     """Seconds of each epoch, validation included, of a loop over a `DataLoader`, one seed."""
-    model = Split(own.dim, len(own.languages)).to(device)
+    model = Split(data.dim, len(data.languages)).to(device)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-4)
-    everything = {split: tensors(own, split) for split in ("train", "dev")}
+    everything = {split: tensors(data, split) for split in ("train", "dev")}
     loaders = {
         split: DataLoader(TensorDataset(*parts), batch_size=BATCH, shuffle=split == "train")
         for split, parts in everything.items()
@@ -87,10 +87,10 @@ def plain_epochs(own: TrainingData, *, oracle: bool, device: str) -> Iterator[fl
         yield time.perf_counter() - started
 
 
-def tensors(own: TrainingData, split: str) -> list[Tensor]:
+def tensors(data: TrainingData, split: str) -> list[Tensor]:
     """Vectors and languages of both sides."""
-    pairs = own.splits[split]
-    vectors = [own.vectors.take(pairs.text[side].to(own.vectors.parts[0].device)).cpu() for side in SIDES]
+    pairs = data.splits[split]
+    vectors = [data.vectors.take(pairs.text[side].to(data.vectors.parts[0].device)).cpu() for side in SIDES]
     return [*vectors, *(pairs.language[side] for side in SIDES)]
 
 
@@ -126,7 +126,7 @@ def clusters(language: Tensor, labels: Tensor) -> Tensor:
 
 
 def matched(candidates: Tensor, languages: list[int], wanted: list[int]) -> Tensor:
-    """For each row a candidate of its language, from a random place on."""
+    """For each row the next candidate of its language, from a random start."""
     rows = torch.zeros_like(candidates)
     for i, language in enumerate(wanted):
         start = random.randrange(len(languages))
@@ -141,38 +141,38 @@ def matched(candidates: Tensor, languages: list[int], wanted: list[int]) -> Tens
 # --- side by side -----------------------------------------------------------------------------------------
 
 
-def our_epochs(own: TrainingData, name: str, settings: str, seeds: int, device: str) -> Iterator[float]:
+def our_epochs(data: TrainingData, name: str, settings: str, seeds: int, device: str) -> Iterator[float]:
     """Seconds of each epoch, validation included."""
     method, config = METHODS[name]
     config = config(max_epochs=EPOCHS, patience=EPOCHS, batch_size=BATCH, checkpoint_seconds=1e6, **SETTINGS[settings])
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = Path(folder) / "checkpoint"
-        for epoch in method.fit(own, config, range(seeds), checkpoint=checkpoint, device=device, run="benchmark"):
+        for epoch in method.fit(data, config, range(seeds), checkpoint=checkpoint, device=device, run="benchmark"):
             yield epoch.seconds
 
 
 def in_turns(ours: Iterator[float], peer: Iterator[float]) -> tuple[float, float]:
-    """Median seconds of an epoch of each, the first left out."""
-    together = [(one, next(peer)) for one in ours][1:]
-    return median(one for one, _ in together), median(other for _, other in together)
+    """Median seconds of an epoch of both sides, without the first one."""
+    seconds = [(our_seconds, next(peer)) for our_seconds in ours][1:]
+    return median(our_seconds for our_seconds, _ in seconds), median(peer_seconds for _, peer_seconds in seconds)
 
 
-def side_by_side(own: TrainingData, where: str, device: str) -> list[dict[str, Any]]:
+def side_by_side(data: TrainingData, where: str, device: str) -> list[dict[str, Any]]:
     """Every method and setting with one seed, and DREAM with five beside five runs of the peer."""
     rows, one_seed = [], {}
     for name, settings, seeds in [*product(METHODS, SETTINGS, (1,)), *product(("DREAM",), SETTINGS, (5,))]:
-        peers = plain_epochs(own, oracle=name != "DREAM", device=device)
-        ours, peer = in_turns(our_epochs(own, name, settings, seeds, device), peers)
-        # In peers' epochs, which wait for the same processor: seconds drift when others use it too.
+        peers = plain_epochs(data, oracle=name != "DREAM", device=device)
+        ours, peer = in_turns(our_epochs(data, name, settings, seeds, device), peers)
+        # In units of the peer's epochs at the same time: seconds drift when other processes use the processor.
         one_seed.setdefault((name, settings), ours / peer)
         note = [where, f"{seeds * (PAIRS - DEV) / ours:,.0f} pairs a second"]
         if seeds > 1:
             note.append(f"{ours / peer / one_seed[name, settings]:.1f} times one seed; the peer runs {seeds} times")
         if device == "cuda":
-            note.append(f"{bandwidth_share(own, ours, seeds):.0%} of the memory bandwidth's limit")
+            note.append(f"{bandwidth_share(data, ours, seeds):.0%} of the memory bandwidth's limit")
         rows.append(
             {
-                "name": f"epoch of {name}, {own.dim} dimensions, {settings}, {seeds} seed{'s' * (seeds > 1)}",
+                "name": f"epoch of {name}, {data.dim} dimensions, {settings}, {seeds} seed{'s' * (seeds > 1)}",
                 "ours_seconds": round(ours, 3),
                 "peer_seconds": round(peer * seeds, 3),
                 "ratio": round(peer * seeds / ours, 1),
@@ -182,20 +182,20 @@ def side_by_side(own: TrainingData, where: str, device: str) -> list[dict[str, A
     return rows
 
 
-def bandwidth_share(own: TrainingData, seconds: float, seeds: int) -> float:
-    """Time that the least traffic takes at the speed of a copy, over the time taken.
+def bandwidth_share(data: TrainingData, seconds: float, seeds: int) -> float:
+    """Time of the minimal memory traffic at the speed of a copy, as a fraction of the time taken.
 
-    The least traffic of a step: the vectors of its texts, in and out of the gather and into two products, forth and
-    back, both products' results and their gradients; and weights, gradients and moments, in and out.
+    The minimal traffic of a step: its vectors are read and written by the gather and read by two products, forward and
+    backward; the products write results and read gradients; weights, gradients and moments are read and written.
     """
     steps = -(-(PAIRS - DEV) // BATCH)
-    texts, weights = 4 * BATCH * own.dim, 2 * own.dim**2
+    texts, weights = 4 * BATCH * data.dim, 2 * data.dim**2
     a_step = 4 * seeds * (texts * (2 + 2 + 4) + weights * 7)
     return steps * a_step / copy_speed() / seconds
 
 
 def copy_speed(numbers: int = 2**28) -> float:
-    """Bytes a second, reads and writes, of a copy on the GPU."""
+    """Bytes a second, read and written, of a copy on the GPU."""
     source = torch.zeros(numbers, device="cuda")
     target = torch.empty_like(source)
     seconds = min(_seconds(lambda: target.copy_(source)) for _ in range(5))
@@ -211,13 +211,13 @@ def _seconds(run: Callable[[], object]) -> float:
 
 
 def run(*, quick: bool = False) -> list[dict[str, Any]]:
-    """Every comparison; quick: the smallest alone."""
+    """Every comparison; with `quick`, the smallest only."""
     rows = []
     for dim, threads in [(384, 1)] if quick else product((384, 768), (1, 2)):
         torch.set_num_threads(threads)
         rows += side_by_side(data(dim, "cpu"), f"{threads} thread{'s' * (threads > 1)}", "cpu")
     if torch.cuda.is_available():
-        rows += [one for dim in (384, 768) for one in side_by_side(data(dim, "cuda"), "GPU", "cuda")]
+        rows += [row for dim in (384, 768) for row in side_by_side(data(dim, "cuda"), "GPU", "cuda")]
     return rows
 
 

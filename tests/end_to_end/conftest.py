@@ -86,7 +86,7 @@ class Project:
         return open_workspace(self.environment)
 
     def disent(self, *arguments: str) -> Result:
-        """Run the command line; an exception that it does not turn into a line is one here too."""
+        """Run the command line; exceptions that it does not turn into a message are raised."""
         return CliRunner().invoke(
             main, arguments, env={**self.environment, "DAGSTER_HOME": None}, catch_exceptions=False
         )
@@ -126,7 +126,7 @@ class Project:
         return Project(Path(shutil.copytree(self.folder, folder / "project")))
 
     def results(self) -> dict[str, str]:
-        """Hash of every file of results by its path, but for Dagster's state, locks and what was seen of corpora."""
+        """Hash of every file of results by its path, without Dagster's state, locks and recorded corpus versions."""
         return {
             path.relative_to(self.home).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in sorted(self.home.rglob("*"))
@@ -156,7 +156,7 @@ class Project:
 
 @dataclass(frozen=True)
 class Events:
-    """What Dagster has recorded."""
+    """The events that Dagster has recorded."""
 
     instance: dg.DagsterInstance
 
@@ -177,11 +177,11 @@ class Events:
 
 def counts(summary: str) -> dict[str, int]:
     """The four counts of the line with which a run ends."""
-    found = re.fullmatch(
+    match = re.fullmatch(
         r"(\d+) tables made, (\d+) up to date; (\d+) texts encoded, (\d+) steps trained; [\d.]+ s\n", summary
     )
-    assert found, summary
-    return dict(zip(("made", "up_to_date", "encoded", "steps"), map(int, found.groups()), strict=True))
+    assert match, summary
+    return dict(zip(("made", "up_to_date", "encoded", "steps"), map(int, match.groups()), strict=True))
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -189,18 +189,20 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 
 def new_project(folder: Path) -> Project:
-    """A project in which nothing has run yet."""
+    """A project before its first run."""
     project = Project(folder)
     project.config.write_text(CONFIG, encoding="utf-8")
     kept: set[str] = set()
     for locale in ("en-US", "de-DE", "ja-JP"):
-        own = [json.loads(line) for line in (SAMPLE / f"{locale}.jsonl").read_text(encoding="utf-8").splitlines()]
+        utterances = [
+            json.loads(line) for line in (SAMPLE / f"{locale}.jsonl").read_text(encoding="utf-8").splitlines()
+        ]
         kept = kept or {
             row["id"]
             for split, count in KEPT.items()
-            for row in [row for row in own if row["partition"] == split][:count]
+            for row in [row for row in utterances if row["partition"] == split][:count]
         }
-        project.write(locale, [row for row in own if row["id"] in kept])
+        project.write(locale, [row for row in utterances if row["id"] in kept])
     return project
 
 
@@ -211,7 +213,7 @@ def fresh(tmp_path: Path) -> Project:
 
 @dataclass(frozen=True)
 class Story:
-    """A project that has run once, what the commands said, and what a second run said and left."""
+    """A project that has run twice: what the commands printed, and the results of each run."""
 
     project: Project
     status_before: str
@@ -224,7 +226,7 @@ class Story:
 
 @pytest.fixture(scope="session")
 def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
-    """Runs everything once, and again. Tests only read this project; what changes one takes a copy."""
+    """Runs everything twice. Tests only read this project; a test that changes it takes a copy."""
     project = new_project(tmp_path_factory.mktemp("project"))
     status_before = project.disent("status").stdout
     first, results = project.materialize(), project.results()
@@ -239,5 +241,5 @@ def finished(story: Story) -> Project:
 
 @pytest.fixture
 def copied(finished: Project, tmp_path: Path) -> Project:
-    """A finished project to be changed."""
+    """A copy of the finished project, which a test may change."""
     return finished.copy(tmp_path)

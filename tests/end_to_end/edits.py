@@ -1,4 +1,4 @@
-"""Small invented inputs of a project, and random edits of them: values in, values out, and a folder made from one."""
+"""Make small invented inputs of a project, edit them at random, and write them as the files of a project."""
 
 import csv
 import json
@@ -75,10 +75,10 @@ Sentences = list[tuple[str, str]]
 
 @dataclass
 class Inputs:
-    """What a project is made from."""
+    """The inputs of a project; `partial` is a corpus that is only partly parallel, named `own` in the configuration."""
 
     utterances: dict[str, dict[str, Utterance]] = field(default_factory=dict)
-    own: dict[str, dict[str, Utterance]] = field(default_factory=dict)
+    partial: dict[str, dict[str, Utterance]] = field(default_factory=dict)
     bitext: dict[str, Sentences] = field(default_factory=dict)
     tatoeba: dict[str, Sentences] = field(default_factory=dict)
     words: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
@@ -93,7 +93,7 @@ def some_inputs(chance: random.Random, count: int = 60) -> Inputs:
     inputs = Inputs(pairs=["en-de", "de-es"])
     for language in ("en", "de", "es"):
         inputs.utterances[language] = utterances(chance, language, map(str, range(count)))
-        inputs.own[language] = utterances(chance, language, map(str, range(30)))
+        inputs.partial[language] = utterances(chance, language, map(str, range(30)))
     inputs.bitext["en-de"] = sentences(chance, "en-de", 30)
     inputs.tatoeba["de-en"] = sentences(chance, "de-en", 12)
     inputs.words = {language: word_list(chance, language) for language in ("de", "es", "fr")}
@@ -101,12 +101,12 @@ def some_inputs(chance: random.Random, count: int = 60) -> Inputs:
 
 
 def utterances(chance: random.Random, language: str, ids: Iterable[str]) -> dict[str, Utterance]:
-    """An utterance for each id, whose number says split and intent."""
-    return {own: utterance(chance, language, int(own)) for own in ids}
+    """An utterance for each id; the id decides its split and intent."""
+    return {utterance_id: utterance(chance, language, int(utterance_id)) for utterance_id in ids}
 
 
 def utterance(chance: random.Random, language: str, number: int) -> Utterance:
-    """A few words, of which up to two have a slot."""
+    """A few words, up to two of them with a slot."""
     words: list[tuple[str, str | None]] = [
         (language, None),
         *((word(chance), None) for _ in range(chance.randint(1, 4))),
@@ -117,7 +117,7 @@ def utterance(chance: random.Random, language: str, number: int) -> Utterance:
 
 
 def word(chance: random.Random) -> str:
-    """One that the tiny encoder knows."""
+    """A word of the tiny encoder's vocabulary."""
     return str(chance.randrange(40))
 
 
@@ -125,7 +125,7 @@ def sentences(chance: random.Random, pair: str, count: int) -> Sentences:
     """Pairs of sentences, in the order of the pair's languages."""
     left, right = pair.split("-")
     drawn = [[word(chance) for _ in range(chance.randint(2, 5))] for _ in range(count)]
-    return [(" ".join([left, *own]), " ".join([right, *reversed(own)])) for own in drawn]
+    return [(" ".join([left, *words]), " ".join([right, *reversed(words)])) for words in drawn]
 
 
 def word_list(chance: random.Random, language: str) -> list[tuple[str, str]]:
@@ -137,45 +137,51 @@ def word_list(chance: random.Random, language: str) -> list[tuple[str, str]]:
 
 
 def change_utterances(chance: random.Random, inputs: Inputs) -> None:
-    """Other words in up to three utterances of a language."""
-    corpus = chance.choice([inputs.utterances, inputs.own])
+    """Change the words of up to three utterances of a language."""
+    corpus = chance.choice([inputs.utterances, inputs.partial])
     language = chance.choice(list(corpus))
-    own = corpus[language]
-    for found in chance.sample(list(own), chance.randint(1, 3)):
-        own[found] = utterance(chance, language, int(found))
+    rows = corpus[language]
+    for utterance_id in chance.sample(list(rows), chance.randint(1, 3)):
+        rows[utterance_id] = utterance(chance, language, int(utterance_id))
 
 
 def add_utterances(chance: random.Random, inputs: Inputs) -> None:
-    """An id that no language had: in all of them, and in one where the corpus is parallel in part only."""
-    for corpus, languages in ((inputs.utterances, list(inputs.utterances)), (inputs.own, [one_of(chance, inputs.own)])):
-        new = str(max(int(found) for rows in corpus.values() for found in rows) + 1)
+    """Add a new id: to all languages of the parallel corpus, and to one language of the partly parallel one."""
+    for corpus, languages in (
+        (inputs.utterances, list(inputs.utterances)),
+        (inputs.partial, [any_language(chance, inputs.partial)]),
+    ):
+        new = str(max(int(utterance_id) for rows in corpus.values() for utterance_id in rows) + 1)
         for language in languages:
             corpus[language][new] = utterance(chance, language, int(new))
 
 
 def delete_utterances(chance: random.Random, inputs: Inputs) -> None:
-    """Up to two ids go from all languages, and others from one where the corpus is parallel in part only."""
-    for corpus, languages in ((inputs.utterances, list(inputs.utterances)), (inputs.own, [one_of(chance, inputs.own)])):
-        for found in chance.sample(list(corpus[languages[0]]), chance.randint(1, 2)):
+    """Delete up to two ids: from all languages of the parallel corpus, and from one of the partly parallel one."""
+    for corpus, languages in (
+        (inputs.utterances, list(inputs.utterances)),
+        (inputs.partial, [any_language(chance, inputs.partial)]),
+    ):
+        for utterance_id in chance.sample(list(corpus[languages[0]]), chance.randint(1, 2)):
             for language in languages:
-                del corpus[language][found]
+                del corpus[language][utterance_id]
 
 
-def one_of(chance: random.Random, corpus: dict[str, dict[str, Utterance]]) -> str:
+def any_language(chance: random.Random, corpus: dict[str, dict[str, Utterance]]) -> str:
     """A language with rows to spare."""
     return chance.choice([language for language, rows in corpus.items() if len(rows) > 20])
 
 
 def reorder(chance: random.Random, inputs: Inputs) -> None:
-    """The lines of a language in another order."""
+    """Shuffle the lines of a language."""
     language = chance.choice(list(inputs.utterances))
     lines = list(inputs.utterances[language].items())
     chance.shuffle(lines)
     inputs.utterances[language] = dict(lines)
 
 
-def turn_language(chance: random.Random, inputs: Inputs) -> None:
-    """French comes, with its pair, or goes."""
+def toggle_language(chance: random.Random, inputs: Inputs) -> None:
+    """Add French with its pair, or remove both."""
     if "fr" in inputs.utterances:
         del inputs.utterances["fr"]
         inputs.pairs = [pair for pair in inputs.pairs if "fr" not in pair] or ["en-de"]
@@ -184,53 +190,53 @@ def turn_language(chance: random.Random, inputs: Inputs) -> None:
     inputs.pairs = [*inputs.pairs, "en-fr"]
 
 
-def turn_own(chance: random.Random, inputs: Inputs) -> None:
-    """Spanish comes to the corpus that is parallel in part, or goes: its file stays."""
-    if inputs.own.pop("es", None) is None:
-        inputs.own["es"] = utterances(chance, "es", map(str, range(10, 40)))
+def toggle_partial_language(chance: random.Random, inputs: Inputs) -> None:
+    """Add Spanish to the partly parallel corpus, or remove it; the file stays."""
+    if inputs.partial.pop("es", None) is None:
+        inputs.partial["es"] = utterances(chance, "es", map(str, range(10, 40)))
 
 
-def turn_entry(chance: random.Random, inputs: Inputs) -> None:
-    """A pair that heads train on comes or goes."""
+def toggle_pair(chance: random.Random, inputs: Inputs) -> None:
+    """Add or remove a pair that heads train on."""
     pair = chance.choice(["de-es", "en-es"])
-    inputs.pairs = [own for own in inputs.pairs if own != pair] if pair in inputs.pairs else [*inputs.pairs, pair]
+    inputs.pairs = [kept for kept in inputs.pairs if kept != pair] if pair in inputs.pairs else [*inputs.pairs, pair]
 
 
-def turn_sentences(chance: random.Random, inputs: Inputs) -> None:
-    """A pair of sentence files comes or goes."""
+def toggle_sentences(chance: random.Random, inputs: Inputs) -> None:
+    """Add or remove a pair of sentence files."""
     corpus, pair = chance.choice([(inputs.tatoeba, "es-en"), (inputs.bitext, "en-es")])
     if corpus.pop(pair, None) is None:
         corpus[pair] = sentences(chance, pair, 15)
 
 
 def change_sentences(chance: random.Random, inputs: Inputs) -> None:
-    """A line of a sentence file changes, and one goes."""
+    """Change a line of a sentence file, and delete one."""
     corpus = chance.choice([inputs.tatoeba, inputs.bitext])
     pair = chance.choice(list(corpus))
-    own = corpus[pair]
-    own[chance.randrange(len(own))] = sentences(chance, pair, 1)[0]
-    if len(own) > 8:
-        del own[chance.randrange(len(own))]
+    rows = corpus[pair]
+    rows[chance.randrange(len(rows))] = sentences(chance, pair, 1)[0]
+    if len(rows) > 8:
+        del rows[chance.randrange(len(rows))]
 
 
 def change_words(chance: random.Random, inputs: Inputs) -> None:
-    """Another word list."""
+    """Replace a word list."""
     language = chance.choice(list(inputs.words))
     inputs.words[language] = word_list(chance, language)
 
 
 EDITS: tuple[Edit, ...] = (
-    change_utterances, add_utterances, delete_utterances, reorder, turn_language, turn_own, turn_entry,
-    turn_sentences, change_sentences, change_words,
+    change_utterances, add_utterances, delete_utterances, reorder, toggle_language, toggle_partial_language,
+    toggle_pair, toggle_sentences, change_sentences, change_words,
 )  # fmt: skip
 
 
-def rounds_of_edits(chance: random.Random, first: Inputs, each: int) -> Iterator[tuple[Inputs, list[str]]]:
-    """Inputs after up to `each` edits more, and which: when every kind was drawn, earlier inputs again, and so on."""
+def rounds_of_edits(chance: random.Random, first: Inputs, per_round: int) -> Iterator[tuple[Inputs, list[str]]]:
+    """Inputs after up to `per_round` more edits, with their names; after all kinds of edits, earlier inputs again."""
     history = [first]
     while True:
         kinds = chance.sample(EDITS, len(EDITS))
-        for chosen in (kinds[start : start + each] for start in range(0, len(kinds), each)):
+        for chosen in (kinds[start : start + per_round] for start in range(0, len(kinds), per_round)):
             history.append(deepcopy(history[-1]))
             for edit in chosen:
                 edit(chance, history[-1])
@@ -244,21 +250,21 @@ def rounds_of_edits(chance: random.Random, first: Inputs, each: int) -> Iterator
 
 
 def write(inputs: Inputs, project: Project, encoder: Path, methods: list[str], seeds: list[int]) -> None:
-    """The project's files as these inputs say, and no other."""
+    """Write the project's files from these inputs, and delete all others."""
     for name in ("corpus", "bitext", "tatoeba", "dictionaries"):
         shutil.rmtree(project.folder / name, ignore_errors=True)
     locales = [LOCALES[language] for language in inputs.utterances]
-    for language, own in inputs.utterances.items():
-        project.write(LOCALES[language], [massive_row(language, *item) for item in own.items()])
+    for language, rows in inputs.utterances.items():
+        project.write(LOCALES[language], [massive_row(language, *item) for item in rows.items()])
     with (project.folder / "own.csv").open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([COLUMNS, *own_rows(inputs)])
-    for pair, own in inputs.bitext.items():
-        write_sides(project.folder / "bitext", [f"{pair}.{side}" for side in pair.split("-")], own)
-    for pair, own in inputs.tatoeba.items():
+        csv.writer(file).writerows([COLUMNS, *partial_rows(inputs)])
+    for pair, rows in inputs.bitext.items():
+        write_sides(project.folder / "bitext", [f"{pair}.{side}" for side in pair.split("-")], rows)
+    for pair, rows in inputs.tatoeba.items():
         left, right = (CODES[side] for side in pair.split("-"))
-        write_sides(project.folder / "tatoeba", [f"tatoeba.{left}-{right}.{side}" for side in (left, right)], own)
-    for language, own in inputs.words.items():
-        write_sides(project.folder / "dictionaries", [f"{language}.txt"], [(f"{a} {b}",) for a, b in own])
+        write_sides(project.folder / "tatoeba", [f"tatoeba.{left}-{right}.{side}" for side in (left, right)], rows)
+    for language, words in inputs.words.items():
+        write_sides(project.folder / "dictionaries", [f"{language}.txt"], [(f"{a} {b}",) for a, b in words])
     text = CONFIG.format(
         locales=json.dumps(locales), encoder=json.dumps(str(encoder)), pairs=json.dumps(inputs.pairs),
         methods=json.dumps(methods), seeds=json.dumps(seeds),
@@ -267,25 +273,25 @@ def write(inputs: Inputs, project: Project, encoder: Path, methods: list[str], s
     project.config.write_text(text + "".join(tables), encoding="utf-8")
 
 
-def massive_row(language: str, own: str, what: Utterance) -> dict[str, str]:
+def massive_row(language: str, utterance_id: str, content: Utterance) -> dict[str, str]:
     """One line of a MASSIVE file."""
-    split, intent, words = what
+    split, intent, words = content
     marked = [text if slot is None else f"[{slot} : {text}]" for text, slot in words]
     return {
-        "id": own, "locale": LOCALES[language], "partition": split, "scenario": "toy", "intent": intent,
+        "id": utterance_id, "locale": LOCALES[language], "partition": split, "scenario": "toy", "intent": intent,
         "utt": " ".join(text for text, _ in words), "annot_utt": " ".join(marked),
     }  # fmt: skip
 
 
-def own_rows(inputs: Inputs) -> Iterator[tuple[str, ...]]:
-    """Lines of the corpus that is parallel in part."""
-    for language, own in inputs.own.items():
-        for found, (split, intent, words) in own.items():
-            yield found, split, language, intent, " ".join(text for text, _ in words)
+def partial_rows(inputs: Inputs) -> Iterator[tuple[str, ...]]:
+    """Lines of the partly parallel corpus."""
+    for language, rows in inputs.partial.items():
+        for utterance_id, (split, intent, words) in rows.items():
+            yield utterance_id, split, language, intent, " ".join(text for text, _ in words)
 
 
 def write_sides(folder: Path, names: list[str], rows: list[tuple[str, ...]]) -> None:
-    """One file for each place of a row."""
+    """Write one file for each column of the rows."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, lines in zip(names, zip(*rows, strict=True), strict=True):
         (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

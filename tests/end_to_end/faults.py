@@ -1,8 +1,8 @@
-"""What can go wrong goes wrong, at random moments: kills, a full or failing disk, damaged and lost files, odd clocks.
+"""Test random faults: kills, a full or failing disk, damaged and lost files, wrong clocks.
 
     python tests/end_to_end/faults.py --kills 200 --writes 60 --damages 40 --clocks 4 --seed 1
 
-After each fault the lineage is run again, and must end with just what an undisturbed run has made, to the bit, and
+After each fault the lineage is run again. It must end with exactly the results of an undisturbed run, to the bit, and
 leave nothing of the fault behind but what it quarantined. Every run is a process of its own, forked from one that has
 loaded everything, so that a run of ten seconds takes ten seconds.
 """
@@ -79,11 +79,11 @@ max_epochs = 1
 KEEP = {"train": KEPT["train"] // 2, "dev": 8, "test": 8}
 LIMIT_S = 300.0
 MEMORY = Path("/dev/shm")
-"""Where there is one: what a killed process has written stays, on a disk or not, and nobody waits for the disk."""
+"""Used if it exists: what a killed process has written stays there too, and it is faster than a disk."""
 
 
 def new_lineage(folder: Path) -> Project:
-    """A project with every stage in which nothing has run."""
+    """A project with every stage, before its first run."""
     project = conftest.new_project(folder)
     project.config.write_text(CONFIG, encoding="utf-8")
     project.file("ja-JP").unlink()
@@ -102,7 +102,7 @@ def new_lineage(folder: Path) -> Project:
 
 
 def edit(project: Project) -> None:
-    """A word of one utterance."""
+    """Change a word of one utterance."""
     rows = project.utterances("de-DE")
     for name in ("utt", "annot_utt"):
         rows[3][name] = f"unvergleichlich {rows[3][name]}"
@@ -113,7 +113,7 @@ def edit(project: Project) -> None:
 
 
 def start(project: Project, log: Path, before: Callable[[], None] = lambda: None) -> int:
-    """Fork a process that materialises everything; returns its number."""
+    """Fork a process that materialises everything; returns its process id."""
     if child := os.fork():
         return child
     code = 1
@@ -137,11 +137,11 @@ def start(project: Project, log: Path, before: Callable[[], None] = lambda: None
 
 
 def end(child: int) -> int:
-    """Exit code of a process, negative for the signal that killed it; one that hangs is killed."""
+    """Wait for a process, or kill it if it hangs; returns its exit code, negative for the signal that killed it."""
     until = time.monotonic() + LIMIT_S
     while time.monotonic() < until:
-        found, status = os.waitpid(child, os.WNOHANG)
-        if found:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
             return os.waitstatus_to_exitcode(status)
         time.sleep(0.01)
     os.kill(child, signal.SIGKILL)
@@ -149,12 +149,12 @@ def end(child: int) -> int:
     raise AssertionError(f"a run took more than {LIMIT_S:.0f} s")
 
 
-def in_a_process(what: Callable[[], None]) -> bool:
-    """Whether it came to its end, in a fork."""
+def in_a_process(run: Callable[[], None]) -> bool:
+    """Call a function in a forked process; returns whether it raised nothing."""
     if child := os.fork():
         return end(child) == 0
     try:
-        what()
+        run()
         os._exit(0)
     except BaseException:
         traceback.print_exc()
@@ -163,7 +163,7 @@ def in_a_process(what: Callable[[], None]) -> bool:
 
 @dataclass
 class Bench:
-    """An undisturbed lineage before and after an edit, and a place for disturbed ones."""
+    """An undisturbed lineage before and after an edit, and a folder for disturbed ones."""
 
     folder: Path
     chance: random.Random
@@ -174,7 +174,7 @@ class Bench:
         self.run(self.finished)
         self.edited = self.finished.copy(self._new("edited"))
         edit(self.edited)
-        self.run(self.edited)  # the model is kept: a rebuild of the edited texts would make another one
+        self.run(self.edited)  # it keeps the model: a rebuild would pretrain another one on the edited texts
         began = time.monotonic()
         self.run(self.fresh()[0])
         self.seconds = time.monotonic() - began
@@ -185,53 +185,53 @@ class Bench:
         return folder
 
     def run(self, project: Project) -> None:
-        """To its end; once more where that says why it can't."""
+        """Run a project to its end."""
         code = end(start(project, self.log))
         if code:
-            raise AssertionError(f"a run ended with {code}, see the end of {self.log}:\n{self.said()}")
+            raise AssertionError(f"a run ended with {code}, see the end of {self.log}:\n{self.output()}")
 
-    def said(self) -> str:
+    def output(self) -> str:
         """The last lines of the runs."""
         return "".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)[-30:])
 
     def fresh(self) -> tuple[Project, Project]:
-        """A lineage in which nothing has run, and what it must end in."""
+        """A lineage before its first run, and the one that it must equal in the end."""
         folder = self.folder / "disturbed"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         return new_lineage(folder), self.finished
 
     def untouched(self) -> tuple[Project, Project]:
-        """A finished lineage, and what it must end in."""
+        """A finished lineage, and the one that it must equal in the end."""
         folder = self.folder / "disturbed"
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(self.finished.folder, folder)
         return Project(folder), self.finished
 
     def stale(self) -> tuple[Project, Project]:
-        """A finished lineage with an edit to come, and what it must end in."""
+        """A finished lineage with a new edit, and the one that it must equal in the end."""
         project, _ = self.untouched()
         edit(project)
         return project, self.edited
 
-    def check(self, project: Project, wanted: Project, what: str) -> None:
-        """Run it and compare."""
+    def check(self, project: Project, wanted: Project, fault: str) -> None:
+        """Run a disturbed project and compare it with the undisturbed one."""
         self.run(project)
 
         def compare() -> None:
-            found = rebuilds.differences(project, wanted)
-            assert not found, f"{what}: {len(found)} differences\n" + "\n".join(found[:10])
+            different = rebuilds.differences(project, wanted)
+            assert not different, f"{fault}: {len(different)} differences\n" + "\n".join(different[:10])
             left = [path for path in project.home.rglob("*.tmp*") if "dagster" not in path.parts]
-            assert not left, f"{what}: {left} are left"
+            assert not left, f"{fault}: {left} are left"
 
-        assert in_a_process(compare), what
+        assert in_a_process(compare), fault
 
 
 # --- faults -----------------------------------------------------------------------------------------------
 
 
 def kill(bench: Bench, number: int) -> str:
-    """SIGKILL at a random moment of a run, at every second time of a refresh; one that ended before does not count."""
+    """Kill a first run or, every second time, a refresh at a random moment; one that ended before does not count."""
     while True:
         project, wanted = bench.fresh() if number % 2 == 0 else bench.stale()
         delay = bench.chance.uniform(0.0, bench.seconds)
@@ -245,7 +245,7 @@ def kill(bench: Bench, number: int) -> str:
 
 
 def fail_write(bench: Bench, number: int) -> str:
-    """The disk is full, or fails, at one of the writes."""
+    """Let one of the writes fail, because the disk is full or broken."""
     project, wanted = bench.fresh() if number % 2 == 0 else bench.stale()
     code, at = bench.chance.choice([errno.ENOSPC, errno.EIO]), bench.chance.randrange(1, 260 if number % 2 == 0 else 90)
 
@@ -262,16 +262,16 @@ def fail_write(bench: Bench, number: int) -> str:
 
     bench.log.write_text("")
     ended = end(start(project, bench.log, break_disk))
-    said = bench.said()
-    assert ended in (0, 1), said
-    assert ended == 0 or "start the same run again" in said, said
-    assert "Traceback" not in said, said
+    output = bench.output()
+    assert ended in (0, 1), output
+    assert ended == 0 or "start the same run again" in output, output
+    assert "Traceback" not in output, output
     bench.check(project, wanted, f"write {at} failed with {errno.errorcode[code]}")
     return errno.errorcode[code] if ended else "ended before"
 
 
 def fill_disk(bench: Bench, number: int) -> str:
-    """A real disk of a few megabytes, which is enlarged when it was full. Needs the right to mount one."""
+    """Run on a mounted disk of a few megabytes, and enlarge it when it is full. This needs the right to mount."""
     project, wanted = bench.fresh()
     project.home.mkdir()
     size = bench.chance.randrange(1, 6_000)
@@ -283,9 +283,9 @@ def fill_disk(bench: Bench, number: int) -> str:
     try:
         bench.log.write_text("")
         ended = end(start(project, bench.log))
-        said = bench.said()
-        assert ended in (0, 1), said
-        assert "Traceback" not in said, said
+        output = bench.output()
+        assert ended in (0, 1), output
+        assert "Traceback" not in output, output
         subprocess.run(["mount", "-o", "remount,size=200m", str(project.home)], check=True)
         bench.check(project, wanted, f"a disk of {size} kB")
     finally:
@@ -294,9 +294,9 @@ def fill_disk(bench: Bench, number: int) -> str:
 
 
 def damage(bench: Bench, number: int) -> str:
-    """Some files are cut, have a flipped bit, are empty or are gone; at every second time with an edit to come.
+    """Cut, flip, empty or delete some files; every second time, edit a text too.
 
-    A damaged model is pretrained anew from the texts that there are: after an edit that is another one.
+    A damaged model is pretrained again from the current texts. After an edit it would differ, so it is spared then.
     """
     is_edited = number % 2 == 1
     project, wanted = bench.stale() if is_edited else bench.untouched()
@@ -340,7 +340,7 @@ _DAMAGES = (_flip, _flip, _flip, _cut, _cut, _lose, _scramble, _lose_folder)
 
 
 def jump(bench: Bench, number: int) -> str:
-    """The clock goes back or forth by days, and files have odd times."""
+    """Set the clock back or forward by days, and give files wrong times."""
     project, wanted = bench.stale()
     days = bench.chance.uniform(-400, 400)
     for path in (*project.home.rglob("*"), *(project.folder / "corpus").rglob("*")):
@@ -353,7 +353,7 @@ def jump(bench: Bench, number: int) -> str:
         time.time = lambda: now() + days * 86_400
         time.time_ns = lambda: now_ns() + int(days * 86_400e9)
 
-    assert end(start(project, bench.log, turn_clock)) == 0, bench.said()
+    assert end(start(project, bench.log, turn_clock)) == 0, bench.output()
     bench.check(project, wanted, f"the clock was {days:.0f} days off")
     return "turned"
 
@@ -362,10 +362,10 @@ FAULTS = {"kills": kill, "writes": fail_write, "disks": fill_disk, "damages": da
 
 
 def run(counts: dict[str, int], seed: int) -> None:
-    """As many faults of each kind as asked, with what they came to.
+    """Cause so many faults of each kind, and print their outcomes.
 
     Raises:
-        AssertionError: if a lineage does not end as an undisturbed one.
+        AssertionError: if a lineage does not end like the undisturbed one.
     """
     with tempfile.TemporaryDirectory(prefix="disent-faults-", dir=MEMORY if MEMORY.is_dir() else None) as folder:
         began = time.monotonic()
@@ -389,8 +389,8 @@ def run(counts: dict[str, int], seed: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for each in FAULTS:
-        parser.add_argument(f"--{each}", type=int, default=0, metavar="N")
+    for kind in FAULTS:
+        parser.add_argument(f"--{kind}", type=int, default=0, metavar="N")
     parser.add_argument("--seed", type=int, default=1)
     chosen = vars(parser.parse_args())
-    run({each: chosen[each] for each in FAULTS if chosen[each]}, chosen["seed"])
+    run({kind: chosen[kind] for kind in FAULTS if chosen[kind]}, chosen["seed"])

@@ -1,7 +1,7 @@
-"""Everything that a project has made, in a form in which two makings can be compared to the bit.
+"""Compare the results of two projects to the bit.
 
-Left out are times of making, and what nothing refers to any more: files of partitions that are gone, texts that no
-corpus has. How embeddings are cut into parts depends on when texts came; what they hold does not.
+The comparison leaves out times, and results that nothing refers to any more: files of removed partitions, texts that no
+corpus has. It ignores how embeddings are divided into parts, which depends on when texts were added.
 """
 
 import hashlib
@@ -17,20 +17,20 @@ from safetensors import safe_open
 from disent_assets.duckdb_warehouse import query
 from disent_core.storage.tables import content_fingerprint
 
-Made = Mapping[str, object]
-"""What is made, by its name; equal values are equal to the bit."""
+Results = Mapping[str, object]
+"""Results by their names; equal values are equal to the bit."""
 
 
-def tables(home: Path) -> Made:
+def tables(home: Path) -> Results:
     """Fingerprint of inputs and of rows of every table but the embeddings."""
-    folder, found = home / "tables", {}
+    folder, results = home / "tables", {}
     for path in sorted(folder.rglob("*.parquet")):
         name = path.relative_to(folder)
         if name.parts[0] != "embeddings":
             table = pq.read_table(path)
             footer = table.schema.metadata or {}
-            found[name.as_posix()] = (footer[b"disent.inputs"], timeless(table), table.num_rows)
-    return found
+            results[name.as_posix()] = (footer[b"disent.inputs"], timeless(table), table.num_rows)
+    return results
 
 
 def timeless(table: pa.Table) -> str:
@@ -39,31 +39,31 @@ def timeless(table: pa.Table) -> str:
     return content_fingerprint(table.drop_columns(times))
 
 
-def heads(home: Path) -> Made:
-    """Every weight, and what the files say of themselves."""
-    found = {}
+def heads(home: Path) -> Results:
+    """Every weight, and the metadata of the files."""
+    results = {}
     for path in sorted((home / "heads").rglob("*.safetensors")):
         with safe_open(path, framework="numpy") as file:
             weights = {key: (file.get_tensor(key).shape, file.get_tensor(key).tobytes()) for key in sorted(file.keys())}
-            told = file.metadata()
+            metadata = file.metadata()
         name = path.relative_to(home).as_posix()
-        found |= {name: (hashlib.sha256(repr(weights).encode()).hexdigest(), told)}
-        found |= {f"{name}, settings": path.with_suffix(".json").read_text(encoding="utf-8")}
-    return found
+        results |= {name: (hashlib.sha256(repr(weights).encode()).hexdigest(), metadata)}
+        results |= {f"{name}, settings": path.with_suffix(".json").read_text(encoding="utf-8")}
+    return results
 
 
-def embeddings(home: Path) -> Made:
+def embeddings(home: Path) -> Results:
     """The bytes of each text's vector and states, by table, encoder, language and key."""
-    folder, found = home / "tables" / "embeddings", {}
+    folder, results = home / "tables" / "embeddings", {}
     for part in sorted(folder.rglob("part-*.parquet")):
         table, place = pq.read_table(part), part.parent.relative_to(folder).as_posix()
         keys, values = table["text_key"].to_pylist(), table.column(1).combine_chunks()
         for row, key in enumerate(keys):
-            found[f"{place}/{key}"] = repr(values[row].as_py())
-    return found
+            results[f"{place}/{key}"] = repr(values[row].as_py())
+    return results
 
 
-def warehouse(home: Path) -> Made:
+def warehouse(home: Path) -> Results:
     """Rows of every table and view, in any order, without times."""
     path = home / "warehouse.duckdb"
     names = query(path, "select table_schema || '.' || table_name as name from information_schema.tables")
@@ -77,18 +77,20 @@ def _rows(table: pa.Table) -> Iterator[str]:
 
 
 def differences(refreshed: Project, rebuilt: Project) -> list[str]:
-    """What a rebuild has that the refreshed project does not have just so; of the warehouse, what either has."""
-    found = []
+    """Results of the rebuild that differ in the refreshed project; of the warehouse, those of either that differ."""
+    lines = []
     for read in (tables, heads, embeddings):
         old, new = read(refreshed.home), read(rebuilt.home)
         assert new, read.__name__
-        found += [f"{name}: {_told(old.get(name), value)}" for name, value in new.items() if old.get(name) != value]
+        lines += [
+            f"{name}: {_difference(old.get(name), value)}" for name, value in new.items() if old.get(name) != value
+        ]
     old, new = warehouse(refreshed.home), warehouse(rebuilt.home)
-    found += [f"{name}: {_first(old.get(name), new.get(name))}" for name in old | new if old.get(name) != new.get(name)]
-    return found
+    lines += [f"{name}: {_first(old.get(name), new.get(name))}" for name in old | new if old.get(name) != new.get(name)]
+    return lines
 
 
-def _told(old: object, new: object) -> str:
+def _difference(old: object, new: object) -> str:
     return "absent" if old is None else f"{str(old)[:200]} is not {str(new)[:200]}"
 
 

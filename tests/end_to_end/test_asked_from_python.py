@@ -104,9 +104,9 @@ def test_an_untrained_head_is_refused_with_the_command_that_trains_it(copied):
     assert ("dream", "tiny", "en-de") not in run.heads()
     with pytest.raises(TrainingError, match=r"heads/tiny/dream \[en-de\] has not been trained") as error:
         run.head("dream", pair="en-de")
-    told = re.search(r"`disent materialize '(.+)'`", str(error.value))
-    assert told is not None
-    result = CliRunner().invoke(main, ["materialize", told[1]], env=copied.environment)
+    command = re.search(r"`disent materialize '(.+)'`", str(error.value))
+    assert command is not None
+    result = CliRunner().invoke(main, ["materialize", command[1]], env=copied.environment)
     assert result.exit_code == 0, result.output
     assert run.head("dream", pair="en-de").embed(NEW, language="en")
 

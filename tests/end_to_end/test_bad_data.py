@@ -1,4 +1,4 @@
-"""Damaged input fails with one clear line and leaves earlier results as they are."""
+"""Damaged input fails with one clear line, and earlier results stay as they are."""
 
 import shutil
 from pathlib import Path
@@ -42,10 +42,10 @@ def test_a_truncated_line_fails_naming_file_and_line_and_leaves_all_results(copi
 
 def test_the_failure_is_described_in_the_event_log(copied):
     truncate_line(copied, "de-DE", 7)
-    said = complaint(copied.disent("materialize", "key:corpora/utterances", "--partition", "de"))
+    message = complaint(copied.disent("materialize", "key:corpora/utterances", "--partition", "de"))
     with copied.events() as events:
         failures = events.of(dg.DagsterEventType.STEP_FAILURE)
-    assert [failure.step_failure_data.user_failure_data.description for failure in failures] == [said]
+    assert [failure.step_failure_data.user_failure_data.description for failure in failures] == [message]
 
 
 def test_a_mended_line_is_all_that_a_failed_run_needs(copied):
@@ -62,9 +62,9 @@ def test_an_utterance_without_partner_fails_naming_it(copied):
     copied.materialize("group:corpora or group:negatives or group:targets", "--partition", "de")
     result = copied.disent("materialize", "key:targets/aligned_pairs", "--partition", "en-de")
     assert result.exit_code == 1
-    said = complaint(result)
-    assert "1 of 120 ids of en have no partner among the 119 of de" in said
-    assert repr(rows[0]["id"]) in said
+    message = complaint(result)
+    assert "1 of 120 ids of en have no partner among the 119 of de" in message
+    assert repr(rows[0]["id"]) in message
 
 
 def test_a_missing_corpus_file_fails_naming_it(fresh):
@@ -77,9 +77,9 @@ def test_a_missing_corpus_file_fails_naming_it(fresh):
 def test_a_stage_without_its_inputs_fails_naming_the_table_to_make(fresh):
     result = fresh.disent("materialize", "key:targets/masked_utterances", "--partition", "en")
     assert result.exit_code == 1
-    said = complaint(result)
-    assert "corpora/utterances/sample/en.parquet" in said
-    assert "Materialise" in said
+    message = complaint(result)
+    assert "corpora/utterances/sample/en.parquet" in message
+    assert "Materialise" in message
 
 
 def test_a_head_without_its_inputs_fails_naming_the_table_to_make(fresh):

@@ -37,22 +37,22 @@ def test_a_mistake_in_the_call_exits_with_2(fresh, arguments):
 @pytest.mark.parametrize(
     "arguments", [("materialize", "key:heads/none"), ("materialize", "group:("), ("leaderboard", "bakery")]
 )
-def test_a_mistake_in_a_name_is_told_in_one_line(fresh, arguments):
+def test_a_mistake_in_a_name_is_reported_in_one_line(fresh, arguments):
     result = fresh.disent(*arguments)
     assert len(result.stderr.strip().splitlines()) == 1
     assert result.stderr.startswith("disent: ")
 
 
-def test_an_unknown_task_is_told_with_the_known_ones(fresh):
+def test_an_unknown_task_is_reported_with_the_known_ones(fresh):
     assert "crosslingual_retrieval, template_retrieval" in fresh.disent("leaderboard", "bakery").stderr
 
 
-def test_an_unknown_partition_is_told_with_its_name(fresh):
+def test_an_unknown_partition_is_reported_with_its_name(fresh):
     assert "'xx'" in fresh.disent("materialize", "--partition", "xx").stderr
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("layers = 1", "layer_count = 1", "layer_count: unknown key"),
         ("seeds = [0, 1]", 'seeds = "0"', "experiment.seeds"),
@@ -63,13 +63,13 @@ def test_an_unknown_partition_is_told_with_its_name(fresh):
     ],
 )
 @pytest.mark.parametrize("command", ["materialize", "status"])
-def test_a_mistake_in_the_configuration_exits_with_2_and_one_line_that_names_it(fresh, command, old, new, said):
+def test_a_mistake_in_the_configuration_exits_with_2_and_one_line_that_names_it(fresh, command, old, new, message):
     fresh.configure(old, new)
     result = fresh.disent(command)
     assert result.exit_code == 2
     assert len(result.stderr.strip().splitlines()) == 1
     assert result.stderr.startswith(f"disent: {fresh.config}")
-    assert said in result.stderr
+    assert message in result.stderr
 
 
 def test_a_missing_configuration_exits_with_2(fresh):
@@ -104,7 +104,7 @@ def test_one_partition_is_made_alone(fresh):
     assert tables == {"ja.parquet"}
 
 
-def test_the_library_tells_its_progress_while_a_command_runs(fresh):
+def test_the_library_reports_its_progress_while_a_command_runs(fresh):
     fresh.materialize("group:corpora", "--partition", "ja")
     assert "BLEU of" in fresh.disent("materialize", "group:negatives", "--partition", "ja").stderr
 

@@ -1,4 +1,4 @@
-"""A training that is killed goes on from its checkpoint to the same weights."""
+"""A killed training resumes from its checkpoint and ends with the same weights."""
 
 import fcntl
 import os

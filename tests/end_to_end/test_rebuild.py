@@ -1,4 +1,4 @@
-"""After any edits a refresh leaves just what a clean rebuild of the same inputs makes, to the bit."""
+"""After any edits, a refresh gives exactly the results of a clean rebuild of the same inputs, to the bit."""
 
 import random
 import shutil
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.end_to_end
 
 @pytest.fixture(autouse=True)
 def no_pictures(monkeypatch):
-    """They show what the tables say, and take most of the time."""
+    """Pictures only show the tables, and take most of the time."""
     for stage in ("heads", "evaluation", "warehouse"):
         monkeypatch.setattr(f"disent_assets.stages.{stage}.pictures", lambda *_: {})
 
@@ -43,10 +43,10 @@ def compare_rounds(folder: Path, methods: list[str], seeds: list[int], *, rounds
         project.materialize()
         shutil.rmtree(rebuilt.home, ignore_errors=True)
         rebuilt.materialize()
-        found = differences(project, rebuilt)
-        told = f"seed {seed}, round {number}, {', '.join(done)}: {len(found)} differences"
-        print(told)
-        assert not found, "\n".join([told, *found[:20]])
+        different = differences(project, rebuilt)
+        line = f"seed {seed}, round {number}, {', '.join(done)}: {len(different)} differences"
+        print(line)
+        assert not different, "\n".join([line, *different[:20]])
 
 
 @pytest.mark.timeout(1_800)

@@ -1,6 +1,6 @@
-"""What `make dev` starts, for real: nobody clicks, files change, and what depends on them is made.
+"""A running `make dev` notices changed files and refreshes what depends on them, without a click.
 
-Minutes long, and so deselected unless asked for: `make dev-test`.
+The tests take minutes, so they run only with `make dev-test`.
 """
 
 import os
@@ -45,16 +45,16 @@ class Dev:
         ]
 
     def encoded(self, since: float) -> int:
-        """Texts; vectors and states of one step come of one pass."""
-        found: dict[tuple[str, str], int] = {}
+        """Number of encoded texts; vectors and states of a step come from one forward pass."""
+        counts: dict[tuple[str, str], int] = {}
         for record in self.runs(since):
             for entry in self.instance.all_logs(
                 record.dagster_run.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION
             ):
                 event = entry.get_dagster_event()
                 if (count := event.step_materialization_data.materialization.metadata.get("encoded")) is not None:
-                    found[record.dagster_run.run_id, event.step_key] = int(count.value)
-        return sum(found.values())
+                    counts[record.dagster_run.run_id, event.step_key] = int(count.value)
+        return sum(counts.values())
 
     def is_quiet(self) -> bool:
         return not self.instance.get_runs(dg.RunsFilter(statuses=RUNNING))
@@ -65,7 +65,7 @@ class Dev:
         return max(record.end_time or 0.0 for record in self.instance.get_run_records(limit=50))
 
     def edit(self, word: str, split: str = "train") -> float:
-        """Another first word in one utterance; the time of the edit."""
+        """Change the first word of one utterance; returns the time of the edit."""
         rows = self.project.utterances("de-DE")
         row = next(row for row in rows if row["partition"] == split and not row["annot_utt"].startswith("["))
         for name in ("utt", "annot_utt"):
@@ -86,9 +86,9 @@ def until(is_so: Callable[[], bool], every: float = 1.0) -> None:
 
 
 def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 @pytest.fixture(scope="module")
@@ -107,9 +107,9 @@ def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
         dg.DagsterInstance.from_config(str(home)) as instance,
     ):
         try:
-            started, own = time.time(), Dev(project, port, instance)
-            print(f"everything made in {own.until_fresh() - started:.0f} s, {len(own.runs(started))} runs")
-            yield own
+            started, server = time.time(), Dev(project, port, instance)
+            print(f"everything made in {server.until_fresh() - started:.0f} s, {len(server.runs(started))} runs")
+            yield server
         finally:
             process.terminate()
 

@@ -1,4 +1,4 @@
-"""Two runs at once on the same partitions: nothing is made twice, and no lock shows."""
+"""Two simultaneous runs on the same partitions make nothing twice, and no error of a lock appears."""
 
 import os
 import subprocess
@@ -24,10 +24,10 @@ def start(project: Project) -> "subprocess.Popen[str]":
 
 def test_two_runs_at_once_share_the_work_and_make_what_one_makes(fresh, story):
     runs = [start(fresh), start(fresh)]
-    said = [run.communicate(timeout=500) for run in runs]
-    assert [run.returncode for run in runs] == [0, 0], said
-    made = [counts(out) for out, _ in said]
-    assert sum(each["steps"] for each in made) == story.first["steps"]
-    assert sum(each["encoded"] for each in made) == story.first["encoded"]
+    outputs = [run.communicate(timeout=500) for run in runs]
+    assert [run.returncode for run in runs] == [0, 0], outputs
+    summaries = [counts(out) for out, _ in outputs]
+    assert sum(summary["steps"] for summary in summaries) == story.first["steps"]
+    assert sum(summary["encoded"] for summary in summaries) == story.first["encoded"]
     assert fresh.weights() == story.project.weights()
-    assert not [line for _, err in said for line in err.splitlines() if "locked" in line or "Traceback" in line]
+    assert not [line for _, err in outputs for line in err.splitlines() if "locked" in line or "Traceback" in line]

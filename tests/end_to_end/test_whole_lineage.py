@@ -1,4 +1,4 @@
-"""What a first run leaves, and that a second one finds nothing to do."""
+"""The results of a first run; a second run has nothing to do."""
 
 import base64
 import json
@@ -96,7 +96,7 @@ def test_a_mixture_measures_an_untrained_method_only_on_what_no_earlier_training
     copied.configure('pairs = ["en-de", "en-ja"]', 'pairs = ["en-de", "en-de+en-ja"]')
     tasks = [task(name) for name in ("crosslingual_retrieval", "template_retrieval")]
     found = problems(copied.workspace, tasks, "en-de+en-ja", copied.workspace.config.methods["raw"])
-    assert {each.evaluated_on for each in found} == {"en-ja", "ja-en", "ja"}
+    assert {problem.evaluated_on for problem in found} == {"en-ja", "ja-en", "ja"}
 
 
 def test_every_seed_has_rows_of_its_own_and_an_aggregate(finished):
@@ -110,8 +110,8 @@ def test_every_seed_has_rows_of_its_own_and_an_aggregate(finished):
 
 def test_no_check_that_must_hold_fails(events):
     found = [event.asset_check_evaluation_data for event in events.of(dg.DagsterEventType.ASSET_CHECK_EVALUATION)]
-    must = [one for one in found if one.severity == dg.AssetCheckSeverity.ERROR]
-    assert [(one.asset_key, one.check_name) for one in must if not one.passed] == []
+    must = [check for check in found if check.severity == dg.AssetCheckSeverity.ERROR]
+    assert [(check.asset_key, check.check_name) for check in must if not check.passed] == []
     assert len(must) > 20
 
 
@@ -125,17 +125,17 @@ def test_every_table_tells_its_rows_and_whether_it_was_recomputed(events):
 
 
 def test_row_counts_are_those_of_the_tables(finished, events):
-    told = {
+    counts = {
         (asset, partition): found["dagster/partition_row_count"]
         for asset, partition, found in events.metadata()
         if partition
     }
     for language in ("en", "de", "ja"):
         path = finished.home / "tables" / "corpora" / "utterances" / "sample" / f"{language}.parquet"
-        assert told["corpora/utterances", language] == len(rows(path)) == 120
+        assert counts["corpora/utterances", language] == len(rows(path)) == 120
     for pair in ("en-de", "en-ja"):
         path = finished.home / "tables" / "evaluation" / "metrics" / "tiny" / "fmda" / f"{pair}.parquet"
-        assert told["evaluation/tiny/fmda", pair] == len(rows(path))
+        assert counts["evaluation/tiny/fmda", pair] == len(rows(path))
 
 
 def test_every_head_shows_its_curve_and_its_clouds_in_less_than_100_kb(events):

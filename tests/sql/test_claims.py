@@ -1,4 +1,4 @@
-"""Claims are read off the metrics: which cells count, what the verdict is."""
+"""The verdicts on claims follow from the metrics of the cells that count."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Building, swapping, asking and printing."""
+"""The warehouse is built, swapped in, queried and printed."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ SQL = Path(__file__).parents[2] / "sql"
 
 
 def names_in(folder: Path) -> list[str]:
-    """Files, of which each may have its manifest."""
+    """Names of the files, without their manifests."""
     names = {path.name for path in folder.iterdir() if path.is_file()}
     return sorted(name for name in names if name.removesuffix(".manifest") not in names - {name})
 
@@ -38,7 +38,7 @@ def test_an_empty_list_of_files_is_an_empty_table(tmp_path):
     assert report.rows["heads.training_curve"] == 0
 
 
-def test_just_the_declared_files_are_loaded(warehouse, tmp_path):
+def test_only_the_declared_files_are_loaded(warehouse, tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in/undeclared.parquet").write_text("no Parquet file")
     assert warehouse.build(metrics=[{}, {"evaluated_on": "de-en"}]).rows["main.metrics"] == 2
@@ -199,15 +199,15 @@ def test_references_are_what_a_query_names_after_from_and_join():
     assert references(sql) == {"main.c", "corpora.d"}
 
 
-# --- asking -----------------------------------------------------------------------------------------------
+# --- querying ---------------------------------------------------------------------------------------------
 
 
-def test_asking_a_warehouse_that_is_not_there_says_what_to_do(tmp_path):
+def test_a_query_without_a_warehouse_says_what_to_do(tmp_path):
     with pytest.raises(TableError, match=r"there is no warehouse\. Materialise it first"):
         query(tmp_path / "w.duckdb", "select 1")
 
 
-def test_asking_a_file_that_is_no_warehouse_says_so(tmp_path):
+def test_a_query_of_a_file_that_is_not_a_warehouse_says_so(tmp_path):
     (tmp_path / "w.duckdb").write_text("this is no database" * 100)
     with pytest.raises(TableError, match=r"w\.duckdb: can't be opened"):
         query(tmp_path / "w.duckdb", "select 1")
@@ -234,7 +234,7 @@ def test_a_query_changes_nothing_and_reaches_no_file(published, sql):
     assert published.path.read_bytes() == before
 
 
-def test_a_wrong_query_is_told_in_one_line(published):
+def test_a_wrong_query_is_reported_in_one_line(published):
     with pytest.raises(DisentError, match="nowhere does not exist") as caught:
         query(published.path, "select *\nfrom nowhere")
     assert "\n" not in str(caught.value)
@@ -290,7 +290,7 @@ def test_json_keeps_types_and_every_digit():
     assert json.loads(render(ROWS, "json")) == ROWS.to_pylist()
 
 
-def test_json_tells_time_as_text():
+def test_json_has_times_as_text():
     moment = pa.table({"at": pa.array([0], pa.timestamp("us", tz="UTC"))})
     assert render(moment, "json") == '[\n  {\n    "at": "1970-01-01 00:00:00+00:00"\n  }\n]\n'
 

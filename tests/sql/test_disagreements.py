@@ -1,4 +1,4 @@
-"""Case studies are queries on which methods disagree, taken from all directions in turn."""
+"""Case studies are queries on which methods disagree, drawn from all directions in turn."""
 
 METHODS = ("raw", "dream", "fmda", "facet")
 

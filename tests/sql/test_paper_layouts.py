@@ -1,4 +1,4 @@
-"""Every printed figure stands in its table, every empty cell says why, and averages are the papers' own."""
+"""Every printed figure is in its table, every empty cell has a reason, and averages are computed as in the papers."""
 
 import json
 from collections import Counter
@@ -24,8 +24,8 @@ ANOMALIES = {
     ("twosl", "T10"): 3,
     ("twosl", "text §1"): 1,
 }
-"""Derived cells and repeats that are off their printed parts by more than rounding: the papers' own anomalies
-(sql/published/README.md)."""
+"""Number of derived or repeated cells that differ from their printed parts by more than rounding: anomalies of the
+papers, see sql/published/README.md."""
 
 
 ROUNDING = {"relative_change": 0.0015}  # the quotient of two figures of three digits
@@ -87,15 +87,15 @@ def test_coverage_adds_up(warehouse, published):
     warehouse.build(
         metrics=[{}, {"task": "tatoeba_retrieval"}, {"task": "intent_knn", "method": "emu", "embedding": "sentence"}]
     )
-    for house in (published, warehouse):
-        rows = house.ask("from coverage")
+    for database in (published, warehouse):
+        rows = database.ask("from coverage")
         assert sum(row["cells"] for row in rows) == 2720
         assert all(row["cells"] == row["measured"] + row["published_only"] + row["impossible"] for row in rows)
         assert all(row["comparable"] <= row["measured"] for row in rows)
     assert sum(row["measured"] for row in rows) > 0
 
 
-def test_what_cannot_be_had_is_told_as_impossible(published):
+def test_what_is_not_available_is_marked_as_impossible(published):
     found = published.ask("""
         select distinct published_dataset, method, why_missing from paper_cells
         where status = 'impossible' and (published_dataset = 'hotelqa' or method = 'prism')
@@ -108,7 +108,7 @@ def test_what_cannot_be_had_is_told_as_impossible(published):
 
 
 def as_measured(cells):
-    """The printed figures that are no average, as if they were our own: metric rows and configured methods."""
+    """The printed figures other than averages as if they were measured: metric rows and configured methods."""
     metrics, methods = {}, {}
     for cell in cells:
         base = cell["base_method"]

@@ -1,4 +1,4 @@
-"""Measured figures find their cells in the papers' tables, and what is derived is derived as the papers do."""
+"""Measured figures are in the right cells of the papers' tables, and derived figures are computed as in the papers."""
 
 import json
 
@@ -69,12 +69,12 @@ def test_slots_are_found_by_the_number_of_training_examples(warehouse):
     assert found == [(50, "few")]
 
 
-def test_the_larger_mixture_that_holds_the_pair_is_preferred_and_zero_shot_is_told(warehouse):
-    one = {**STS, "evaluated_on": "en-de"}
+def test_the_larger_mixture_with_the_pair_is_preferred_and_zero_shot_is_marked(warehouse):
+    of_pair = {**STS, "evaluated_on": "en-de"}
     mixtures = {"en-de": 0.1, "en-de+en-fr": 0.2, "en-fr+en-ar+en-es": 0.3}
     warehouse.build(
         metrics=[
-            *({**one, "trained_on": name, "value": value} for name, value in mixtures.items()),
+            *({**of_pair, "trained_on": name, "value": value} for name, value in mixtures.items()),
             {**STS, "evaluated_on": "en-it", "trained_on": "en-fr"},
         ]
     )

@@ -1,4 +1,4 @@
-"""What the papers print is there in full, and in the project's words."""
+"""All printed figures are there, in the project's vocabulary."""
 
 import json
 import re
@@ -62,9 +62,9 @@ def test_what_was_printed_as_percent_is_kept_as_printed(published):
 
 def test_what_is_evaluated_on_reads_as_languages(published):
     language = r"[a-z]{2,3}"
-    one = rf"(average|de-st|{language}|{language}-{language}(\+{language}-{language})?)"
+    name_pattern = rf"(average|de-st|{language}|{language}-{language}(\+{language}-{language})?)"
     found = {row["evaluated_on"] for row in published.ask("select distinct evaluated_on from published_metrics")}
-    assert [name for name in found if not re.fullmatch(one, name)] == []
+    assert [name for name in found if not re.fullmatch(name_pattern, name)] == []
 
 
 @pytest.mark.parametrize(

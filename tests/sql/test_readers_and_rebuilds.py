@@ -1,4 +1,4 @@
-"""SQL clients that read while the warehouse is rebuilt: no error, and every answer of one warehouse alone."""
+"""SQL clients that read while the warehouse is rebuilt get no error, and every answer is from a single warehouse."""
 
 import multiprocessing
 import os
@@ -19,7 +19,7 @@ QUESTION = "select count(*) as n, min(value) as low, max(value) as high from met
 
 
 def rebuild(folder: Path, number: int) -> None:
-    """A warehouse whose every metric has this value, as the asset builds it: over the old one."""
+    """Replace the warehouse by one in which every metric has this value, as the asset does."""
     row = {
         "task": "sts", "dataset": "toy", "method": "raw", "encoder": "tiny", "trained_on": "", "evaluated_on": "en-de",
         "embedding": "sentence", "metric": "pearson", "value": number / 1_000, "ci_low": None, "ci_high": None, "n": 5,
@@ -32,7 +32,7 @@ def rebuild(folder: Path, number: int) -> None:
 
 
 def read(path: Path, is_over: "Synchronized[int]", reads: "Synchronized[int]") -> None:
-    """Ask until it is over; an odd answer ends the process with an error."""
+    """Query until the rebuilds are over; a mixed answer ends the process with an error."""
     last = 0.0
     while not is_over.value:
         (answer,) = query(path, QUESTION).to_pylist()

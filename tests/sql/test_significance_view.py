@@ -1,4 +1,4 @@
-"""Comparisons are read in words, and the best of a problem is named with those that it beats."""
+"""The view describes comparisons in words, and names the best method of a problem with those that it beats."""
 
 from datetime import UTC, datetime
 

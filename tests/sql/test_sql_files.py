@@ -1,4 +1,4 @@
-"""The form of the files: one relation each, three header lines, lint."""
+"""The form of the SQL files: one relation each, three header lines, no lint."""
 
 import re
 import shutil
@@ -16,7 +16,7 @@ SQL = ROOT / "sql"
 PUBLISHED = published_tables(SQL / "published")
 TEXTS = {str(path.relative_to(SQL)): path.read_text() for path in sorted(SQL.rglob("*.sql"))}
 PAPERS = {name: relation.sql for name, relation in relations(SQL, PUBLISHED).items() if re.search(r"_table\d+$", name)}
-"""Queries by their files, and those that the template becomes by the names of their views."""
+"""Queries by their files; queries made from the template by the names of their views."""
 
 every_query = pytest.mark.parametrize("text", [*TEXTS.values(), *PAPERS.values()], ids=[*TEXTS, *PAPERS])
 
@@ -47,8 +47,8 @@ def test_the_template_is_filled_in_for_every_paper_table_that_has_columns():
 
 
 def test_every_table_of_values_is_described_beside_it():
-    told = (SQL / "published/README.md").read_text()
-    assert [name for name in PUBLISHED if name != "published_metrics" and f"\n| `{name}.csv` | " not in told] == []
+    readme = (SQL / "published/README.md").read_text()
+    assert [name for name in PUBLISHED if name != "published_metrics" and f"\n| `{name}.csv` | " not in readme] == []
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "sql/checks").glob("*.sql")), ids=lambda path: path.stem)

@@ -1,4 +1,4 @@
-"""Each check returns the offending rows, and nothing of what is in order."""
+"""Each check returns the offending rows and no others."""
 
 import pytest
 

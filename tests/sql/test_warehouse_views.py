@@ -1,4 +1,4 @@
-"""The views read right, from invented measurements."""
+"""The views are right for invented measurements."""
 
 import pytest
 
