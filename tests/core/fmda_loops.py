@@ -96,28 +96,28 @@ def through(layer, x):
     return [dot(row, x) + bias for row, bias in zip(layer.weight.tolist(), layer.bias.tolist(), strict=True)]
 
 
-def loop_embed(own: FmdaHead, vector, tokens) -> dict[str, list[float]]:
-    config = own.config
+def loop_embed(head: FmdaHead, vector, tokens) -> dict[str, list[float]]:
+    config = head.config
     if config.attention_special == "drop":
         tokens = tokens[1:-1]
-    query = through(own.attention.query, vector)
+    query = through(head.attention.query, vector)
     scale = 1 / math.sqrt(DIM) if config.attention_scale == "sqrt_d" else 1.0
-    attention = softmax([scale * dot(query, through(own.attention.key, token)) for token in tokens])
+    attention = softmax([scale * dot(query, through(head.attention.key, token)) for token in tokens])
     if config.residual_attention == "softmax":
-        rest = softmax([1 - weight for weight in attention])
+        complement = softmax([1 - weight for weight in attention])
     elif len(tokens) == 1:
-        rest = [1.0]
+        complement = [1.0]
     else:
-        rest = [(1 - weight) / (len(tokens) - 1) for weight in attention]
+        complement = [(1 - weight) / (len(tokens) - 1) for weight in attention]
     parts = {}
     for name, weights, value in (
-        ("template", attention, own.attention.template_value),
-        ("residual", rest, own.attention.residual_value),
+        ("template", attention, head.attention.template_value),
+        ("residual", complement, head.attention.residual_value),
     ):
         weighted = [[weight * x for x in through(value, token)] for weight, token in zip(weights, tokens, strict=True)]
         parts[name] = add(*weighted)
-    meaning = through(own.meaning, add(parts["template"], parts["residual"]))
-    return {**parts, "meaning": meaning, "language": through(own.language, vector)}
+    meaning = through(head.meaning, add(parts["template"], parts["residual"]))
+    return {**parts, "meaning": meaning, "language": through(head.language, vector)}
 
 
 def real_tokens(batch, role, row):
@@ -132,9 +132,9 @@ def texts_of(batch, role):
     return {name.removeprefix(f"{role}_"): value for name, value in batch.items() if name.startswith(f"{role}_")}
 
 
-def loop_embeddings(own, batch, role):
+def loop_embeddings(head, batch, role):
     vectors = batch[f"{role}_vectors"].tolist()
-    return [loop_embed(own, vector, real_tokens(batch, role, row)) for row, vector in enumerate(vectors)]
+    return [loop_embed(head, vector, real_tokens(batch, role, row)) for row, vector in enumerate(vectors)]
 
 
 def loop_contrast(config, ones, twos, negatives, part):
@@ -157,19 +157,19 @@ def loop_contrast(config, ones, twos, negatives, part):
     return total / len(ones)
 
 
-def loop_terms(own: FmdaHead, batch) -> dict[str, float]:
-    config, count = own.config, len(batch["source_vectors"])
-    embedded = {side: loop_embeddings(own, batch, side) for side in SIDES}
-    negatives = {side: loop_embeddings(own, batch, f"{side}_negative") for side in SIDES}
+def loop_terms(head: FmdaHead, batch) -> dict[str, float]:
+    config, count = head.config, len(batch["source_vectors"])
+    embedded = {side: loop_embeddings(head, batch, side) for side in SIDES}
+    negatives = {side: loop_embeddings(head, batch, f"{side}_negative") for side in SIDES}
     terms = dict.fromkeys(["language_identification", *set.union(*GROUPS.values())], 0.0)
     for side in SIDES:
         for i in range(count):
             mine, others = embedded[side][i], embedded[OTHER[side]][i]
-            chances = softmax(through(own.identity, mine["language"]))
+            chances = softmax(through(head.identity, mine["language"]))
             terms["language_identification"] -= math.log(chances[batch[f"{side}_language"][i]]) / count
             total = add(mine["language"], mine["template"], mine["residual"])
             if config.reconstruction_mlp != "none":
-                total = through(own.utterance, total)
+                total = through(head.utterance, total)
             target = batch[f"{side}_vectors"][i].tolist()
             if config.reconstruction_target == "mean":
                 tokens = real_tokens(batch, side, i)
@@ -179,7 +179,7 @@ def loop_terms(own: FmdaHead, batch) -> dict[str, float]:
                 for kind, language, at in (("", mine, side), ("cross_", others, OTHER[side])):
                     total = add(mine[part], language["language"])
                     if config.reconstruction_mlp == "all":
-                        total = through(getattr(own, f"{part}_target"), total)
+                        total = through(getattr(head, f"{part}_target"), total)
                     weight = batch[f"{at}_has_residual"][i].item() if part == "residual" else 1.0
                     error = squared_error(total, batch[f"{at}_{part}_vectors"][i].tolist())
                     terms[f"{part}_{kind}reconstruction"] += weight * error / count

@@ -52,12 +52,12 @@ def batch_of(*roles: str) -> dict[str, torch.Tensor]:
         }
     return {
         "role_vectors": vectors,
-        **{f"{role}_vectors": own for role, own in zip(roles, vectors, strict=True)},
+        **{f"{role}_vectors": matrix for role, matrix in zip(roles, vectors, strict=True)},
         **{name: torch.tensor(labels) for name, labels in languages.items()},
     }
 
 
 def split(head: torch.nn.Module, batch: dict[str, torch.Tensor], role: str) -> tuple[list[Vector], ...]:
     """e, meaning and language of each text of a role."""
-    own = batch[f"{role}_vectors"].tolist()
-    return own, [through(head.meaning, e) for e in own], [through(head.language, e) for e in own]
+    rows = batch[f"{role}_vectors"].tolist()
+    return rows, [through(head.meaning, e) for e in rows], [through(head.language, e) for e in rows]

@@ -79,8 +79,8 @@ def tiny_bert(folder: Path, *, dim: int = 32, dropout: float = 0.1, pooling: str
     tokeniser.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
     )
-    named = {"pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]", "unk_token": "[UNK]"}
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokeniser, model_max_length=40, mask_token="[MASK]", **named)
+    token_roles = {"pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]", "unk_token": "[UNK]"}
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokeniser, model_max_length=40, mask_token="[MASK]", **token_roles)
     fast.save_pretrained(folder)
     torch.manual_seed(0)
     config = BertConfig(
@@ -120,5 +120,7 @@ def tagged_data(files: EncoderFiles, languages: Sequence[str] = ("en", "de")) ->
 def _utterances(seed: int) -> Utterances:
     tagged = tagged_sentences(16, seed)
     ids = [str(index) for index in range(16)]
-    tokens, tags = [list(one.tokens) for one in tagged], [list(one.tags) for one in tagged]
-    return Utterances(ids, [" ".join(one) for one in tokens], tokens, tags, [None] * 16, torch.zeros(16, dtype=int))
+    tokens, tags = [list(sentence.tokens) for sentence in tagged], [list(sentence.tags) for sentence in tagged]
+    return Utterances(
+        ids, [" ".join(sentence) for sentence in tokens], tokens, tags, [None] * 16, torch.zeros(16, dtype=int)
+    )

@@ -29,8 +29,8 @@ def vector_table(texts: Iterable[str], *, dim: int = DIM, seed: int = 0, dtype: 
 def state_table(texts: Iterable[str], *, dim: int = DIM, seed: int = 0, dtype: str = "float16") -> StateTable:
     """Random token states, 3 to 7 tokens a text."""
     keys = sorted_keys(texts)
-    own = [_random(key, (3 + key[0] % 5, dim), seed + 1, dtype) for key in keys]
-    return StateTable("states", keys, np.concatenate(own), np.cumsum([0, *map(len, own)]))
+    states = [_random(key, (3 + key[0] % 5, dim), seed + 1, dtype) for key in keys]
+    return StateTable("states", keys, np.concatenate(states), np.cumsum([0, *map(len, states)]))
 
 
 def _random(key: bytes, shape: tuple[int, ...], seed: int, dtype: str) -> np.ndarray:

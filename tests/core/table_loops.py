@@ -77,11 +77,11 @@ def loop_previous_witnesses(now, before):
     """
     kept = {id_: witness for id_, (key, witness) in before.items() if now.get(id_) == key}
     places = {id_: place for place, id_ in enumerate(now)}
-    known, nearest = [id_ in kept for id_ in now], [-1] * len(now)
+    is_kept, nearest = [id_ in kept for id_ in now], [-1] * len(now)
     for id_, witness in kept.items():
         if witness is not None:
             nearest[places[id_]] = places[witness] if witness in kept else -2
-    return known, nearest
+    return is_kept, nearest
 
 
 def loop_in_two_splits(rows):
@@ -89,7 +89,7 @@ def loop_in_two_splits(rows):
     splits = defaultdict(set)
     for corpus, key, split in rows:
         splits[corpus, key].add(split)
-    return sum("train" in found and len(found) > 1 for found in splits.values())
+    return sum("train" in splits_of_text and len(splits_of_text) > 1 for splits_of_text in splits.values())
 
 
 def loop_fingerprint(name, texts):

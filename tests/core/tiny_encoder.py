@@ -21,8 +21,8 @@ def tiny_encoder(folder: Path, *, pooling: str = "mean", layer: int = -1, finger
     tokeniser.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
     )
-    named = {"pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]", "unk_token": "[UNK]"}
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokeniser, model_max_length=32, mask_token="[MASK]", **named)
+    token_roles = {"pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]", "unk_token": "[UNK]"}
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokeniser, model_max_length=32, mask_token="[MASK]", **token_roles)
     fast.save_pretrained(folder)
     torch.manual_seed(0)
     config = BertConfig(

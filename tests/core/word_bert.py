@@ -23,9 +23,9 @@ def save_model(folder: Path, *, pooler: bool = True, mask: bool = True) -> Path:
     tokeniser.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
     )
-    named = {"pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]", "unk_token": "[UNK]"}
-    named |= {"mask_token": "[MASK]"} if mask else {}
-    PreTrainedTokenizerFast(tokenizer_object=tokeniser, model_max_length=64, **named).save_pretrained(folder)
+    token_roles = {"pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]", "unk_token": "[UNK]"}
+    token_roles |= {"mask_token": "[MASK]"} if mask else {}
+    PreTrainedTokenizerFast(tokenizer_object=tokeniser, model_max_length=64, **token_roles).save_pretrained(folder)
     torch.manual_seed(0)
     config = BertConfig(
         vocab_size=len(vocabulary),
@@ -49,6 +49,8 @@ def encode(encoder, texts):
     vectors, states = np.zeros((len(texts), encoder.dim), np.float32), [None] * len(texts)
     for batch in encoder.encode(texts, states=True):
         vectors[batch.indices] = batch.vectors
-        for index, own in zip(batch.indices, np.split(batch.states, np.cumsum(batch.lengths)[:-1]), strict=True):
-            states[index] = own
+        for index, text_states in zip(
+            batch.indices, np.split(batch.states, np.cumsum(batch.lengths)[:-1]), strict=True
+        ):
+            states[index] = text_states
     return vectors, states

@@ -1,4 +1,4 @@
-"""The pages that tell every key are what the dataclasses say."""
+"""The pages of all settings keys match the settings classes."""
 
 import re
 from dataclasses import fields
@@ -19,10 +19,10 @@ def test_the_page_is_fresh():
 
 
 @pytest.mark.parametrize("name", heads.METHODS)
-def test_every_key_and_preset_of_a_method_is_told(name):
-    told, presets = method_reference(name), heads.method(name).presets
-    assert [field.name for field in fields(presets["paper"]) if f"\n| `{field.name}` | " not in told] == []
-    assert [preset for preset in presets if f"- `{name}`, preset `{preset}`: " not in told] == []
+def test_every_key_and_preset_of_a_method_is_documented(name):
+    page, presets = method_reference(name), heads.method(name).presets
+    assert [field.name for field in fields(presets["paper"]) if f"\n| `{field.name}` | " not in page] == []
+    assert [preset for preset in presets if f"- `{name}`, preset `{preset}`: " not in page] == []
     assert [preset for preset in presets if f"- `{name}`, preset `{preset}`: " not in reference()] == []
 
 
@@ -37,9 +37,9 @@ def test_the_page_shows_an_inherited_key_once_and_names_it_with_the_methods_defa
 @pytest.mark.parametrize("name", heads.METHODS)
 def test_the_page_shows_every_key_of_a_method_in_its_section_or_in_one_that_it_names(name):
     sections = {part.partition("\n")[0]: part for part in reference().split("\n### ")}
-    own = next(part for title, part in sections.items() if f"`{name}`" in title.split(", "))
-    shared = re.findall(r"`(\w+)`", "".join(re.findall(r"^And the keys of .*$", own, re.MULTILINE)))
-    shown = own + "".join(part for title, part in sections.items() if {f"`{place}`" for place in shared} & {title})
+    section = next(part for title, part in sections.items() if f"`{name}`" in title.split(", "))
+    shared = re.findall(r"`(\w+)`", "".join(re.findall(r"^And the keys of .*$", section, re.MULTILINE)))
+    shown = section + "".join(part for title, part in sections.items() if {f"`{place}`" for place in shared} & {title})
     shown += "".join(re.findall(r"^To repeat the code of papers .*$", shown, re.MULTILINE)).replace("`", "\n| `")
     keys = [field.name for field in fields(type(heads.method(name).presets["paper"]))]
     assert [key for key in keys if f"\n| `{key}" not in shown] == []
@@ -59,11 +59,13 @@ def test_every_key_has_a_meaning():
     assert [row for row in rows if row.startswith("| `") and not row.split(" | ")[-1].strip(" |")] == []
 
 
-def test_every_encoder_kind_is_told():
+def test_every_encoder_kind_is_documented():
     for kind in ENCODER_KINDS:
-        _, _, told = reference().partition(f'## `[[encoders]], kind = "{kind}"`')
-        own = told.partition("\n## ")[0]
-        assert [field.name for field in fields(encoder_module(kind).CONFIG) if f"| `{field.name}` | " not in own] == []
+        _, _, rest_of_page = reference().partition(f'## `[[encoders]], kind = "{kind}"`')
+        section = rest_of_page.partition("\n## ")[0]
+        assert [
+            field.name for field in fields(encoder_module(kind).CONFIG) if f"| `{field.name}` | " not in section
+        ] == []
 
 
 def test_a_preset_says_what_it_has_instead():

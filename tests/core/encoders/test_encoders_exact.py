@@ -56,8 +56,8 @@ def assert_exact(encoder, texts, *, rounds=6):
     """Random subsets in random order, from one text to all, give what all texts give."""
     whole, chance = encode(encoder, texts), random.Random(1)
     for part in range(rounds):
-        own = chance.sample(texts, min(len(texts), 1 + part * len(texts) // 5))
-        assert encode(encoder, own) == {one: whole[one] for one in own}
+        sample = chance.sample(texts, min(len(texts), 1 + part * len(texts) // 5))
+        assert encode(encoder, sample) == {stored: whole[stored] for stored in sample}
 
 
 @pytest.mark.parametrize("changed", [

@@ -251,9 +251,9 @@ def embed(texts, seed):
 
 
 def run(problem, own=embed):
-    known = {"method": "bertscore", "encoder": "toy", "trained_on": "", "seeds": None, "fingerprint": "f"}
+    identity = {"method": "bertscore", "encoder": "toy", "trained_on": "", "seeds": None, "fingerprint": "f"}
     config = EvaluationConfig(bootstrap_samples=10)
-    return evaluate([problem], own, **known, config=config, created_at=datetime(2024, 5, 1, tzinfo=UTC))
+    return evaluate([problem], own, **identity, config=config, created_at=datetime(2024, 5, 1, tzinfo=UTC))
 
 
 def translation_problem(count=5):

@@ -23,13 +23,13 @@ METHODS = {"centered": centered.METHOD, "projection": projection.METHOD}
 def language_rows(data, language, split="train"):
     """Vectors of a language's texts of a split, side by side with those of their translations."""
     pairs, label = data.splits[split], data.languages.index(language)
-    found = []
-    for own, other in (("source", "target"), ("target", "source")):
-        chosen = pairs.language[own] == label
-        found += list(zip(pairs.text[own][chosen].tolist(), pairs.text[other][chosen].tolist(), strict=True))
+    rows = []
+    for side, other_side in (("source", "target"), ("target", "source")):
+        chosen = pairs.language[side] == label
+        rows += list(zip(pairs.text[side][chosen].tolist(), pairs.text[other_side][chosen].tolist(), strict=True))
     vectors = data.vectors.take(torch.arange(int(data.vectors.starts[-1]))).double().numpy()
-    own, other = np.array(found).T
-    return vectors[own], vectors[other]
+    side, other_side = np.array(rows).T
+    return vectors[side], vectors[other_side]
 
 
 def features(matrix, language):

@@ -25,22 +25,22 @@ def head(**switches) -> DreamHead:
     return DreamHead(DIM, LANGUAGES, DreamConfig(**switches)).double()
 
 
-def batch(own: DreamHead):
-    rows = batch_of(*PairSampler(world().data, draws=draws(own.config)).roles)
-    if own.config.partner == "next_in_batch":
+def batch(model: DreamHead):
+    rows = batch_of(*PairSampler(world().data, draws=draws(model.config)).roles)
+    if model.config.partner == "next_in_batch":
         for side in SIDES:
             following = torch.arange(PAIRS).roll(-1)
             rows |= {f"{side}_next_in_batch": following, f"{side}_next_vectors": rows[f"{side}_vectors"][following]}
     return rows
 
 
-def loop_terms(own: DreamHead, rows) -> dict[str, float]:
-    meaning_partner, language_partner = PARTNERS[own.config.partner]
+def loop_terms(model: DreamHead, rows) -> dict[str, float]:
+    meaning_partner, language_partner = PARTNERS[model.config.partner]
     terms = dict.fromkeys(("reconstruction", *GROUPS["language"], *GROUPS["meaning"], "language_repulsion"), 0.0)
     parts = {
-        role: split(own, rows, role)
+        role: split(model, rows, role)
         for side in SIDES
-        for role in (side, *(f"{side}_{kind}" for kind in set(PARTNERS[own.config.partner])))
+        for role in (side, *(f"{side}_{kind}" for kind in set(PARTNERS[model.config.partner])))
     }
     for i in range(PAIRS):
         terms["meaning_parallel"] += (1 - cosine(parts["source"][1][i], parts["target"][1][i])) / PAIRS
@@ -54,9 +54,9 @@ def loop_terms(own: DreamHead, rows) -> dict[str, float]:
             terms["meaning_random"] += hinge(cosine(meaning, random[0])) / PAIRS
             terms["language_embedding"] += (1 - cosine(language, random[1])) / PAIRS
             label = int(rows[f"{side}_language"][i])
-            terms["language_identification"] += cross_entropy(through(own.identity, language), label) / PAIRS
-    left_out = set().union(*(GROUPS[group] for group in own.config.without))
-    left_out |= set() if own.config.language_repulsion else {"language_repulsion"}
+            terms["language_identification"] += cross_entropy(through(model.identity, language), label) / PAIRS
+    left_out = set().union(*(GROUPS[group] for group in model.config.without))
+    left_out |= set() if model.config.language_repulsion else {"language_repulsion"}
     return {name: value for name, value in terms.items() if name not in left_out}
 
 
@@ -75,9 +75,11 @@ def loop_terms(own: DreamHead, rows) -> dict[str, float]:
     ids=str,
 )
 def test_every_term_equals_a_loop_over_pairs(switches):
-    own = head(**switches)
-    rows = batch(own)
-    assert {name: value.item() for name, value in own(rows).items()} == pytest.approx(loop_terms(own, rows), abs=1e-9)
+    model = head(**switches)
+    rows = batch(model)
+    assert {name: value.item() for name, value in model(rows).items()} == pytest.approx(
+        loop_terms(model, rows), abs=1e-9
+    )
 
 
 def test_the_terms_are_the_five_of_the_paper():
@@ -86,11 +88,11 @@ def test_the_terms_are_the_five_of_the_paper():
 
 @pytest.mark.parametrize("partner", sorted(set(PARTNERS) - {"next_in_batch"}))
 def test_random_partners_take_part_in_two_terms_only(partner):
-    own = head(partner=partner)
-    rows = batch(own)
+    model = head(partner=partner)
+    rows = batch(model)
     others = rows["role_vectors"].clone()
     others[2:] = others[2:].flip(1)
-    before, after = own(rows), own(rows | {"role_vectors": others})
+    before, after = model(rows), model(rows | {"role_vectors": others})
     assert {name for name in before if not torch.equal(before[name], after[name])} == {
         "meaning_random",
         "language_embedding",
@@ -99,19 +101,19 @@ def test_random_partners_take_part_in_two_terms_only(partner):
 
 @pytest.mark.parametrize("preset", METHOD.presets)
 def test_gradients_reach_every_parameter_of_each_preset(preset):
-    own = head(partner=METHOD.presets[preset].partner)
-    sum(own(batch(own)).values()).backward()
-    assert all(value.grad is not None and value.grad.abs().sum() > 0 for value in own.parameters())
+    model = head(partner=METHOD.presets[preset].partner)
+    sum(model(batch(model)).values()).backward()
+    assert all(value.grad is not None and value.grad.abs().sum() > 0 for value in model.parameters())
 
 
 @pytest.mark.parametrize("partner", PARTNERS)
 def test_one_optimisation_step_lowers_the_total(partner):
-    own = head(partner=partner)
-    optimiser = torch.optim.SGD(own.parameters(), lr=0.01)
-    before = sum(own(batch(own)).values())
+    model = head(partner=partner)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.01)
+    before = sum(model(batch(model)).values())
     before.backward()
     optimiser.step()
-    assert sum(own(batch(own)).values()) < before
+    assert sum(model(batch(model)).values()) < before
 
 
 def test_the_paper_preset_has_the_papers_settings():

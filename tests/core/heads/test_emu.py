@@ -34,15 +34,15 @@ def config(**changes) -> EmuConfig:
     return EmuConfig(**{"tune": "head", "batch_size": 5, **changes})
 
 
-def task(own=None, kind=EmuTask, data=None, **changes):
+def task(config_of_task=None, kind=EmuTask, data=None, **changes):
     """One on float64 vectors that is no longer the identity."""
-    own = own or config(**changes)
+    config_of_task = config_of_task or config(**changes)
     torch.manual_seed(0)
-    made = intent_tasks(kind, data or WORLD.data, own, "cpu")(0).double()
-    made.inputs = made.inputs.double()
+    built = intent_tasks(kind, data or WORLD.data, config_of_task, "cpu")(0).double()
+    built.inputs = built.inputs.double()
     with torch.no_grad():
-        made.source.map.weight.add_(0.1 * torch.randn(DIM, DIM, dtype=torch.float64))
-    return made
+        built.source.map.weight.add_(0.1 * torch.randn(DIM, DIM, dtype=torch.float64))
+    return built
 
 
 def snapshot(module):
@@ -71,29 +71,29 @@ ACTIVATIONS = {
 }
 
 
-def loop_terms(own: EmuTask, batch) -> dict[str, float]:
+def loop_terms(emu: EmuTask, batch) -> dict[str, float]:
     """In evaluation mode: no dropout, and running centers stay."""
-    settings = own.config
-    texts = own.inputs.tolist()
-    embed = lambda row: through(own.source.map, texts[row])  # noqa: E731
-    labels = own.data.labels[batch["rows"]].tolist()
+    settings = emu.config
+    texts = emu.inputs.tolist()
+    embed = lambda row: through(emu.source.map, texts[row])  # noqa: E731
+    labels = emu.data.labels[batch["rows"]].tolist()
     vectors = [embed(row) for row in batch["rows"].tolist()]
     scaled = [[settings.alpha * value / math.sqrt(dot(u, u)) for value in u] for u in vectors]
     classification = center = adversary = 0.0
-    centers = own.centers.tolist()
+    centers = emu.centers.tolist()
     if settings.centers == "batch":
         for label in set(labels):
             members = [u for u, y in zip(vectors, labels, strict=True) if y == label]
             centers[label] = [sum(column) / len(members) for column in zip(*members, strict=True)]
     for u, unit, y in zip(vectors, scaled, labels, strict=True):
-        logits = through(own.classifier, unit)
+        logits = through(emu.classifier, unit)
         top = max(logits)
         classification += top + math.log(sum(math.exp(logit - top) for logit in logits)) - logits[y]
         center += sum((a - b) ** 2 for a, b in zip(u, centers[y], strict=True)) / 2
     others = [row for row in batch["adversarial"][:, -1].tolist() if row >= 0]
     pairs = [(u, embed(v)) for u, v in zip(vectors, batch["adversarial"][:, -1].tolist(), strict=True) if v >= 0]
     for u, v in pairs:
-        a, b = loop_logit(own, u), loop_logit(own, v)
+        a, b = loop_logit(emu, u), loop_logit(emu, v)
         ce = math.log(1 + math.exp(-a)) + math.log(1 + math.exp(b))
         adversary -= settings.gamma * (ce if settings.disc_loss == "ce_clip" else b - a)
     count = len(vectors)
@@ -104,12 +104,12 @@ def loop_terms(own: EmuTask, batch) -> dict[str, float]:
     }
 
 
-def loop_logit(own: EmuTask, x) -> float:
-    if own.config.disc_input == "normalised":
-        x = [own.config.alpha * value / math.sqrt(dot(x, x)) for value in x]
+def loop_logit(emu: EmuTask, x) -> float:
+    if emu.config.disc_input == "normalised":
+        x = [emu.config.alpha * value / math.sqrt(dot(x, x)) for value in x]
     for index in (0, 3):
-        x = [ACTIVATIONS[own.config.disc_activation](value) for value in through(own.discriminator[index], x)]
-    return through(own.discriminator[6], x)[0]
+        x = [ACTIVATIONS[emu.config.disc_activation](value) for value in through(emu.discriminator[index], x)]
+    return through(emu.discriminator[6], x)[0]
 
 
 SWITCHES = {
@@ -128,27 +128,27 @@ SWITCHES = {
 
 @pytest.mark.parametrize("switches", SWITCHES.values(), ids=SWITCHES)
 def test_the_terms_of_a_batch_equal_loops_over_utterances(switches):
-    own = task(**switches).eval()
+    emu = task(**switches).eval()
     with torch.no_grad():
-        own.centers.add_(torch.randn(own.centers.shape, generator=generator(1), dtype=torch.float64))
-        for parameter in own.discriminator.parameters():
+        emu.centers.add_(torch.randn(emu.centers.shape, generator=generator(1), dtype=torch.float64))
+        for parameter in emu.discriminator.parameters():
             parameter.mul_(3)  # logits that are not next to nothing
-    for batch in own.batches(0):
+    for batch in emu.batches(0):
         with torch.no_grad():
-            found = own.terms(batch, own.vectors)
-        assert {name: float(value) for name, value in found.items()} == pytest.approx(loop_terms(own, batch), abs=1e-6)
+            found = emu.terms(batch, emu.vectors)
+        assert {name: float(value) for name, value in found.items()} == pytest.approx(loop_terms(emu, batch), abs=1e-6)
 
 
 def test_an_utterance_without_translation_has_no_part_in_the_adversary():
-    own = task(adversary="translation", gamma=0.5).eval()
-    batch = dict(own.batches(0)[0])
+    emu = task(adversary="translation", gamma=0.5).eval()
+    batch = dict(emu.batches(0)[0])
     batch["adversarial"] = batch["adversarial"].clone()
     batch["adversarial"][:2] = -1
     with torch.no_grad():
-        found = own.terms(batch, own.vectors)
-    assert float(found["adversary"]) == pytest.approx(loop_terms(own, batch)["adversary"], abs=1e-6)
+        found = emu.terms(batch, emu.vectors)
+    assert float(found["adversary"]) == pytest.approx(loop_terms(emu, batch)["adversary"], abs=1e-6)
     batch["adversarial"][:] = -1
-    assert own.terms(batch, own.vectors)["adversary"] == 0
+    assert emu.terms(batch, emu.vectors)["adversary"] == 0
 
 
 # --- what a step changes ----------------------------------------------------------------------------------
@@ -156,62 +156,62 @@ def test_an_utterance_without_translation_has_no_part_in_the_adversary():
 
 @pytest.mark.parametrize("disc_loss", ["ce_clip", "wgan"])
 def test_the_discriminators_updates_leave_encoder_classifier_and_centers_alone(disc_loss):
-    own = task(disc_loss=disc_loss).train()
-    before = snapshot(own)
-    own.update_discriminator(own.batches(0)[0])
-    assert changed(before, snapshot(own)) == {"discriminator"}
-    assert all(value.grad is None for name, value in own.named_parameters() if "discriminator" not in name)
+    emu = task(disc_loss=disc_loss).train()
+    before = snapshot(emu)
+    emu.update_discriminator(emu.batches(0)[0])
+    assert changed(before, snapshot(emu)) == {"discriminator"}
+    assert all(value.grad is None for name, value in emu.named_parameters() if "discriminator" not in name)
 
 
 @pytest.mark.parametrize("disc_loss", ["ce_clip", "wgan"])
 def test_a_step_on_the_loss_leaves_the_discriminator_alone(disc_loss):
-    own = task(disc_loss=disc_loss, gamma=1.0).train()
-    before = snapshot(own)
-    super(EmuTask, own).step(own.batches(0)[0])
-    assert changed(before, snapshot(own)) == {"source", "classifier", "centers"}
-    assert all(value.grad is None for value in own.discriminator.parameters())
+    emu = task(disc_loss=disc_loss, gamma=1.0).train()
+    before = snapshot(emu)
+    super(EmuTask, emu).step(emu.batches(0)[0])
+    assert changed(before, snapshot(emu)) == {"source", "classifier", "centers"}
+    assert all(value.grad is None for value in emu.discriminator.parameters())
 
 
 @pytest.mark.parametrize("clip", [0.01, 0.003])
 def test_every_weight_of_the_discriminator_is_within_the_clip_after_each_update(clip, monkeypatch):
-    own = task(clip=clip).train()
-    seen, clip_ = [], type(own.discriminator).clip_
+    emu = task(clip=clip).train()
+    seen, clip_ = [], type(emu.discriminator).clip_
 
     def watched(self, bound):
         clip_(self, bound)
         seen.append(max(float(value.detach().abs().max()) for value in self.parameters()))
 
-    monkeypatch.setattr(type(own.discriminator), "clip_", watched)
-    own.update_discriminator(own.batches(0)[0])
+    monkeypatch.setattr(type(emu.discriminator), "clip_", watched)
+    emu.update_discriminator(emu.batches(0)[0])
     assert len(seen) == 5
     assert all(largest <= clip for largest in seen)
 
 
 def test_the_discriminators_updates_lower_its_loss_and_a_step_of_the_encoder_raises_it():
-    own = task(gamma=1e3, clip=1.0, learning_rate=0.01).eval()  # without dropout
-    batch = own.batches(0)[0]
+    emu = task(gamma=1e3, clip=1.0, learning_rate=0.01).eval()  # without dropout
+    batch = emu.batches(0)[0]
     repeated = {name: value[:, -1:].expand(-1, 6) for name, value in batch.items() if value.ndim == 2}
 
     def loss():
         with torch.no_grad():
-            return float(own.terms(batch, own.vectors)["adversary"]) / -own.config.gamma
+            return float(emu.terms(batch, emu.vectors)["adversary"]) / -emu.config.gamma
 
     at_first = loss()
-    own.update_discriminator({**batch, **repeated})
+    emu.update_discriminator({**batch, **repeated})
     fooled = loss()
     assert fooled < at_first
-    super(EmuTask, own).step(batch)
+    super(EmuTask, emu).step(batch)
     assert loss() > fooled
 
 
 def test_the_adversarys_gradient_reaches_the_encoder_from_both_languages():
-    own = task(gamma=1.0).eval()
-    batch = own.batches(0)[0]
+    emu = task(gamma=1.0).eval()
+    batch = emu.batches(0)[0]
     for role in ("rows", "adversarial"):
         rows = batch["rows"] if role == "rows" else batch["adversarial"][:, -1]
-        own.inputs.requires_grad_().grad = None
-        own.terms(batch, own.vectors)["adversary"].backward()
-        assert (own.inputs.grad[rows] != 0).any(dim=1).all()
+        emu.inputs.requires_grad_().grad = None
+        emu.terms(batch, emu.vectors)["adversary"].backward()
+        assert (emu.inputs.grad[rows] != 0).any(dim=1).all()
 
 
 def test_the_discriminator_has_two_layers_of_900_and_one_logit(monkeypatch):
@@ -221,32 +221,32 @@ def test_the_discriminator_has_two_layers_of_900_and_one_logit(monkeypatch):
 
 
 def test_running_centers_move_in_training_only_and_have_no_gradient():
-    own = task().eval()
-    batch = own.batches(0)[0]
-    before = own.centers.clone()
-    own.terms(batch, own.vectors)
-    assert torch.equal(own.centers, before)
-    own.train().terms(batch, own.vectors)
-    assert not torch.equal(own.centers, before)
-    assert not own.centers.requires_grad
+    emu = task().eval()
+    batch = emu.batches(0)[0]
+    before = emu.centers.clone()
+    emu.terms(batch, emu.vectors)
+    assert torch.equal(emu.centers, before)
+    emu.train().terms(batch, emu.vectors)
+    assert not torch.equal(emu.centers, before)
+    assert not emu.centers.requires_grad
 
 
 def test_learned_centers_are_trained():
-    own = task(centers="learned", center_weight=0.1).train()
-    before = own.centers.detach().clone()
-    own.step(own.batches(0)[0])
-    assert not torch.equal(own.centers, before)
+    emu = task(centers="learned", center_weight=0.1).train()
+    before = emu.centers.detach().clone()
+    emu.step(emu.batches(0)[0])
+    assert not torch.equal(emu.centers, before)
 
 
 def test_one_pass_for_all_updates_equals_a_pass_for_each():
-    own, other = task().eval(), task().eval()
-    batch = own.batches(0)[0]
-    own.update_discriminator(batch)
+    emu, other = task().eval(), task().eval()
+    batch = emu.batches(0)[0]
+    emu.update_discriminator(batch)
     for update in range(5):
         part = {name: batch[name][:, [update, -1]] for name in ("labelled", "adversarial")}
         other.update_discriminator(part)
     for name, value in other.discriminator.state_dict().items():
-        assert torch.allclose(value, own.discriminator.state_dict()[name], atol=1e-9), name
+        assert torch.allclose(value, emu.discriminator.state_dict()[name], atol=1e-9), name
 
 
 # --- who meets in a step ----------------------------------------------------------------------------------
@@ -257,41 +257,41 @@ def language_of(data, row):
 
 
 def test_labelled_utterances_are_english_and_adversarial_ones_of_one_other_language_an_update():
-    own = task()
+    emu = task()
     languages = set()
-    for batch in own.batches(0):
-        assert {language_of(own.data, row) for row in batch["labelled"].flatten().tolist()} == {"en"}
+    for batch in emu.batches(0):
+        assert {language_of(emu.data, row) for row in batch["labelled"].flatten().tolist()} == {"en"}
         assert torch.equal(batch["labelled"][:, -1], batch["rows"])
         for others in batch["adversarial"].T:
-            (language,) = {language_of(own.data, row) for row in others.tolist()}
+            (language,) = {language_of(emu.data, row) for row in others.tolist()}
             languages.add(language)
     assert languages == {"de", "es"}
 
 
 def test_every_labelled_utterance_comes_once_an_epoch_in_an_order_of_its_own():
-    own = task()
-    first, second = (torch.cat([batch["rows"] for batch in own.batches(epoch)]) for epoch in (0, 1))
-    assert sorted(first.tolist()) == sorted(second.tolist()) == own.data.labelled.tolist()
+    emu = task()
+    first, second = (torch.cat([batch["rows"] for batch in emu.batches(epoch)]) for epoch in (0, 1))
+    assert sorted(first.tolist()) == sorted(second.tolist()) == emu.data.labelled.tolist()
     assert not torch.equal(first, second)
 
 
 def test_the_parallel_adversary_is_the_translation_by_id():
-    own = task(adversary="translation")
-    for batch in own.batches(0):
+    emu = task(adversary="translation")
+    for batch in emu.batches(0):
         for left, right in zip(
             batch["labelled"].flatten().tolist(), batch["adversarial"].flatten().tolist(), strict=True
         ):
-            assert own.data.texts[left].split()[2] == own.data.texts[right].split()[2]
-            assert language_of(own.data, right) != "en"
+            assert emu.data.texts[left].split()[2] == emu.data.texts[right].split()[2]
+            assert language_of(emu.data, right) != "en"
 
 
 def test_an_id_that_two_corpora_have_has_no_translation():
     data = WORLD.data
     twice = replace(data.utterances["train"]["de"], ids=["0", "0", *data.utterances["train"]["de"].ids[2:]])
     utterances = {**data.utterances, "train": {**data.utterances["train"], "de": twice}}
-    own = intent_data(replace(data, utterances=utterances))
-    german = [language_of(own, int(pool[0])) for pool in own.adversarial].index("de")
-    assert own.translations[german, :3].tolist() == [-1, -1, int(own.adversarial[german][2])]
+    roles = intent_data(replace(data, utterances=utterances))
+    german = [language_of(roles, int(pool[0])) for pool in roles.adversarial].index("de")
+    assert roles.translations[german, :3].tolist() == [-1, -1, int(roles.adversarial[german][2])]
 
 
 @pytest.mark.parametrize(
@@ -303,15 +303,15 @@ def test_an_id_that_two_corpora_have_has_no_translation():
     ],
 )
 def test_languages_have_their_roles(chosen, labelled, adversaries):
-    own = intent_data(WORLD.data, **chosen)
-    assert {language_of(own, row) for row in own.labelled.tolist()} == labelled
-    assert [language_of(own, int(pool[0])) for pool in own.adversarial] == adversaries
-    assert all(row >= own.first_dev for row in own.dev_labelled.tolist())
+    roles = intent_data(WORLD.data, **chosen)
+    assert {language_of(roles, row) for row in roles.labelled.tolist()} == labelled
+    assert [language_of(roles, int(pool[0])) for pool in roles.adversarial] == adversaries
+    assert all(row >= roles.first_dev for row in roles.dev_labelled.tolist())
 
 
 def test_without_english_the_first_language_is_the_training_language():
-    own = intent_data(world("de-es").data)
-    assert {language_of(own, row) for row in own.labelled.tolist()} == {"de"}
+    roles = intent_data(world("de-es").data)
+    assert {language_of(roles, row) for row in roles.labelled.tolist()} == {"de"}
 
 
 def test_unknown_languages_and_missing_intents_are_errors():
@@ -320,7 +320,10 @@ def test_unknown_languages_and_missing_intents_are_errors():
     with pytest.raises(TrainingError, match="no other class"):
         task(training_languages=("en", "de", "es"))
     data = WORLD.data
-    none = {name: replace(own, intents=[None] * len(own)) for name, own in data.utterances["train"].items()}
+    none = {
+        name: replace(utterances, intents=[None] * len(utterances))
+        for name, utterances in data.utterances["train"].items()
+    }
     with pytest.raises(TrainingError, match="no training utterance"):
         intent_data(replace(data, utterances={**data.utterances, "train": none}))
 
@@ -353,13 +356,13 @@ def test_siamese_partners_are_of_both_kinds_and_n_pair_has_one_positive_and_four
         [pairs.labels(b["rows"]) == pairs.labels(b["partners"]) for e in range(4) for b in pairs.batches(e)]
     )
     assert 0.2 < same.double().mean() < 0.8
-    own = task(NPairConfig(tune="head", batch_size=5), NPairTask)
-    for batch in own.batches(0):
-        labels = own.labels(batch["rows"])
-        assert torch.equal(own.labels(batch["positives"]), labels)
+    emu = task(NPairConfig(tune="head", batch_size=5), NPairTask)
+    for batch in emu.batches(0):
+        labels = emu.labels(batch["rows"])
+        assert torch.equal(emu.labels(batch["positives"]), labels)
         assert (batch["positives"] != batch["rows"]).all()
         assert batch["negatives"].shape == (len(labels), 4)
-        assert (own.data.labels[batch["negatives"]] != labels.unsqueeze(1)).all()
+        assert (emu.data.labels[batch["negatives"]] != labels.unsqueeze(1)).all()
 
 
 def test_the_dev_accuracy_leaves_the_translation_out():

@@ -40,15 +40,15 @@ def batch_of_pairs(texts=TEXTS):
     return batch | {"role_vectors": torch.stack([rows[role] for role in ROLES])}
 
 
-def facets(own, batch, role):
+def facets(model, batch, role):
     """Meaning, template and residual of each text of a role, token by token."""
-    found = []
+    embeddings = []
     for row in range(len(LENGTHS[role])):
-        answers = [through(own.units, token) for token in tokens(batch, role, row)]
+        answers = [through(model.units, token) for token in tokens(batch, role, row)]
         maxima = [max(column) for column in zip(*answers, strict=True)]
         template, residual = unit(maxima[:4]), unit(maxima[4:])
-        found.append({"template": template, "residual": residual, "meaning": unit(template + residual)})
-    return found
+        embeddings.append({"template": template, "residual": residual, "meaning": unit(template + residual)})
+    return embeddings
 
 
 def tokens(batch, role, row):
@@ -72,35 +72,35 @@ def picked(query, candidates, allowed, gold, temperature):
     return cross_entropy([logits[place] for place in kept], kept.index(gold))
 
 
-def loop_meaning(own, batch, *, slot_swaps=True):
+def loop_meaning(model, batch, *, slot_swaps=True):
     texts = batch["role_texts"].tolist()
-    meaning = {role: [one["meaning"] for one in facets(own, batch, role)] for role in ROLES}
-    found, count = [], len(texts[0])
+    meaning = {role: [text["meaning"] for text in facets(model, batch, role)] for role in ROLES}
+    losses, count = [], len(texts[0])
     for side, other in (("source", "target"), ("target", "source")):
         mine, theirs, slot_swap = (texts[ROLES.index(role)] for role in (side, other, f"{other}_slot_swap"))
         for i in range(count):
             allowed = {j for j in range(count) if j == i or (mine[j] != mine[i] and theirs[j] != theirs[i])}
             allowed |= {count + j for j in range(count) if slot_swaps and slot_swap[j] != theirs[i]}
             candidates = meaning[other] + meaning[f"{other}_slot_swap"]
-            found.append(picked(meaning[side][i], candidates, allowed, i, own.config.temperature))
-    return mean(found)
+            losses.append(picked(meaning[side][i], candidates, allowed, i, model.config.temperature))
+    return mean(losses)
 
 
-def loop_template(own, batch):
+def loop_template(model, batch):
     texts = batch["role_texts"].tolist()
-    template = {role: [one["template"] for one in facets(own, batch, role)] for role in ROLES}
-    found, count = [], len(texts[0])
+    template = {role: [text["template"] for text in facets(model, batch, role)] for role in ROLES}
+    losses, count = [], len(texts[0])
     for side in ("source", "target"):
         for query, pool in ((side, f"{side}_slot_swap"), (f"{side}_slot_swap", side)):
             mine, theirs = texts[ROLES.index(query)], texts[ROLES.index(pool)]
             for i in range(count):
                 allowed = {j for j in range(count) if j == i or (mine[j] != mine[i] and theirs[j] != theirs[i])}
-                found.append(picked(template[query][i], template[pool], allowed, i, own.config.template_temperature))
-    return mean(found)
+                losses.append(picked(template[query][i], template[pool], allowed, i, model.config.template_temperature))
+    return mean(losses)
 
 
-def terms(own, batch):
-    return {name: value.item() for name, value in own(batch).items()}
+def terms(model, batch):
+    return {name: value.item() for name, value in model(batch).items()}
 
 
 # --- losses -----------------------------------------------------------------------------------------------
@@ -112,24 +112,26 @@ def terms(own, batch):
     ids=["distinct", "copies"],
 )
 def test_both_contrasts_equal_loops_over_pairs_and_candidates(texts):
-    own, batch = head(), batch_of_pairs(texts)
-    found = terms(own, batch)
-    assert found["meaning_contrast"] == pytest.approx(loop_meaning(own, batch), abs=1e-9)
-    assert found["template_contrast"] == pytest.approx(loop_template(own, batch), abs=1e-9)
+    model, batch = head(), batch_of_pairs(texts)
+    found = terms(model, batch)
+    assert found["meaning_contrast"] == pytest.approx(loop_meaning(model, batch), abs=1e-9)
+    assert found["template_contrast"] == pytest.approx(loop_template(model, batch), abs=1e-9)
 
 
 def test_without_slot_swaps_only_translations_are_candidates():
     batch = batch_of_pairs()
-    own = head(without=("mate_negatives",))
-    assert terms(own, batch)["meaning_contrast"] == pytest.approx(loop_meaning(own, batch, slot_swaps=False), abs=1e-9)
-    assert terms(head(), batch)["meaning_contrast"] > terms(own, batch)["meaning_contrast"]
+    model = head(without=("mate_negatives",))
+    assert terms(model, batch)["meaning_contrast"] == pytest.approx(
+        loop_meaning(model, batch, slot_swaps=False), abs=1e-9
+    )
+    assert terms(head(), batch)["meaning_contrast"] > terms(model, batch)["meaning_contrast"]
 
 
 def test_language_identification_is_a_loop_over_the_texts_of_both_sides():
-    own, batch = head(), batch_of_pairs()
+    model, batch = head(), batch_of_pairs()
     vectors = [(vector, side) for side in (0, 1) for vector in batch["role_vectors"][side].tolist()]
-    expected = [cross_entropy(through(own.language, vector), side) for vector, side in vectors]
-    assert terms(own, batch)["language_identification"] == pytest.approx(mean(expected), abs=1e-9)
+    expected = [cross_entropy(through(model.language, vector), side) for vector, side in vectors]
+    assert terms(model, batch)["language_identification"] == pytest.approx(mean(expected), abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -142,10 +144,10 @@ def test_without_leaves_out_its_term(without, left_out):
 
 
 def test_each_loss_reaches_the_units_it_is_about():
-    own, batch = head(), batch_of_pairs()
-    found = own(batch)
-    (of_template,) = torch.autograd.grad(found["template_contrast"], [own.units.weight], retain_graph=True)
-    (of_meaning,) = torch.autograd.grad(found["meaning_contrast"], [own.units.weight], retain_graph=True)
+    model, batch = head(), batch_of_pairs()
+    found = model(batch)
+    (of_template,) = torch.autograd.grad(found["template_contrast"], [model.units.weight], retain_graph=True)
+    (of_meaning,) = torch.autograd.grad(found["meaning_contrast"], [model.units.weight], retain_graph=True)
     assert (of_template[:4].abs().sum(dim=1) > 0).all()
     assert (of_template[4:] == 0).all()
     assert (of_meaning.abs().sum(dim=1) > 0).all()
@@ -155,25 +157,25 @@ def test_each_loss_reaches_the_units_it_is_about():
 
 
 def test_embeddings_equal_loops_over_tokens_and_units():
-    own, batch = head(), batch_of_pairs()
-    found = own.embed(of_role(batch, "source") | {"vectors": batch["role_vectors"][0]})
-    for row, expected in enumerate(facets(own, batch, "source")):
+    model, batch = head(), batch_of_pairs()
+    found = model.embed(of_role(batch, "source") | {"vectors": batch["role_vectors"][0]})
+    for row, expected in enumerate(facets(model, batch, "source")):
         for name, vector in expected.items():
             assert found[name][row].tolist() == pytest.approx(vector, abs=1e-9)
 
 
 def test_the_cosine_of_meanings_is_the_mean_of_those_of_their_facets():
-    own, batch = head(), batch_of_pairs()
-    found = own.embed(of_role(batch, "source") | {"vectors": batch["role_vectors"][0]})
+    model, batch = head(), batch_of_pairs()
+    found = model.embed(of_role(batch, "source") | {"vectors": batch["role_vectors"][0]})
     products = {name: rows @ rows.T for name, rows in found.items()}
     assert torch.allclose(products["meaning"], (products["template"] + products["residual"]) / 2)
 
 
 def test_the_language_embedding_is_one_of_as_many_vectors_as_there_are_languages():
-    own, batch = head(), batch_of_pairs()
+    model, batch = head(), batch_of_pairs()
     vectors = random_rows(len(LENGTHS["source"]), DIM, seed=9)
-    language = own.embed(of_role(batch, "source") | {"vectors": vectors})["language"]
-    assert language.tolist() == torch.eye(2)[own.language(vectors).argmax(dim=1)].tolist()
+    language = model.embed(of_role(batch, "source") | {"vectors": vectors})["language"]
+    assert language.tolist() == torch.eye(2)[model.language(vectors).argmax(dim=1)].tolist()
 
 
 # --- training ---------------------------------------------------------------------------------------------

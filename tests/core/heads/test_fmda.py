@@ -23,27 +23,27 @@ from disent_core.matmul import set_precision
 
 @pytest.mark.parametrize("switches", SWITCHES.values(), ids=SWITCHES)
 def test_every_term_equals_a_loop_over_pairs_and_tokens(switches):
-    own, batch = head(**switches), batch_of_pairs()
-    found = {name: value.item() for name, value in own(batch).items()}
-    assert found == pytest.approx(loop_terms(own, batch), abs=1e-9)
+    model, batch = head(**switches), batch_of_pairs()
+    found = {name: value.item() for name, value in model(batch).items()}
+    assert found == pytest.approx(loop_terms(model, batch), abs=1e-9)
 
 
 @pytest.mark.parametrize("switches", SWITCHES.values(), ids=SWITCHES)
 def test_embeddings_equal_attention_with_keys_and_values_of_every_token(switches):
-    own, batch = head(**switches), batch_of_pairs()
-    found = own.embed(texts_of(batch, "source"))
+    model, batch = head(**switches), batch_of_pairs()
+    found = model.embed(texts_of(batch, "source"))
     for name, rows in found.items():
-        expected = [one[name] for one in loop_embeddings(own, batch, "source")]
+        expected = [one[name] for one in loop_embeddings(model, batch, "source")]
         assert torch.allclose(rows, torch.tensor(expected, dtype=torch.float64), atol=1e-9), name
 
 
 def test_embeddings_in_float32_equal_the_loop_to_1e_6():
-    own, batch = head(), batch_of_pairs()
+    model, batch = head(), batch_of_pairs()
     texts = {name: value.float() if value.is_floating_point() else value for name, value in batch.items()}
-    single = own.float().embed(texts_of(texts, "source"))
-    own.double()
+    single = model.float().embed(texts_of(texts, "source"))
+    model.double()
     for name, rows in single.items():
-        expected = [one[name] for one in loop_embeddings(own, batch, "source")]
+        expected = [one[name] for one in loop_embeddings(model, batch, "source")]
         assert torch.allclose(rows.double(), torch.tensor(expected, dtype=torch.float64), atol=1e-6), name
 
 
@@ -83,14 +83,14 @@ def more_padding(batch, count, value):
 
 @pytest.mark.parametrize("switches", SWITCHES.values(), ids=SWITCHES)
 def test_padding_never_matters(switches):
-    own, batch = head(**switches), batch_of_pairs()
-    expected = {name: value.item() for name, value in own(batch).items()}
-    padded = own(more_padding(batch, 4, 100.0))
+    model, batch = head(**switches), batch_of_pairs()
+    expected = {name: value.item() for name, value in model(batch).items()}
+    padded = model(more_padding(batch, 4, 100.0))
     assert {name: value.item() for name, value in padded.items()} == pytest.approx(expected, abs=1e-9)
 
 
 def test_groups_of_similar_length_change_no_term():
-    own, batch = head(reconstruction_target="mean"), batch_of_pairs()
+    model, batch = head(reconstruction_target="mean"), batch_of_pairs()
     as_one = {name: value for name, value in batch.items() if not name[-1].isdigit() and "order" not in name}
     for role in ("source", "target", "source_negative", "target_negative"):
         tokens = [torch.tensor(real_tokens(batch, role, row), dtype=torch.float64) for row in range(4)]
@@ -98,47 +98,47 @@ def test_groups_of_similar_length_change_no_term():
         lengths = torch.tensor([len(own_tokens) for own_tokens in tokens]).unsqueeze(1)
         as_one[f"{role}_mask_0"] = torch.arange(int(lengths.max())) < lengths
         as_one |= {f"{role}_order": torch.arange(4), f"{role}_place": torch.arange(4)}
-    grouped, single = own(batch), own(as_one)
+    grouped, single = model(batch), model(as_one)
     assert {name: value.item() for name, value in single.items()} == pytest.approx(
         {name: value.item() for name, value in grouped.items()}, abs=1e-9
     )
 
 
 def test_rows_without_residual_weigh_nothing():
-    own, batch = head(), batch_of_pairs()
+    model, batch = head(), batch_of_pairs()
     changed = dict(batch)
     for side in SIDES:
         rows = batch[f"{side}_has_residual"] == 0
         changed[f"{side}_residual_vectors"] = torch.where(rows.unsqueeze(-1), 99.0, batch[f"{side}_residual_vectors"])
-    before, after = own(batch), own(changed)
+    before, after = model(batch), model(changed)
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
 def test_the_bias_of_the_keys_has_no_effect():
-    own, batch = head(), batch_of_pairs()
-    before = own(batch)
+    model, batch = head(), batch_of_pairs()
+    before = model(batch)
     with torch.no_grad():
-        own.attention.key.bias.add_(3)
-    after = own(batch)
+        model.attention.key.bias.add_(3)
+    after = model(batch)
     assert all(torch.equal(before[name], after[name]) for name in before)
-    expected = loop_terms(own, batch)  # which does add the bias to every key
+    expected = loop_terms(model, batch)  # which does add the bias to every key
     assert {name: value.item() for name, value in after.items()} == pytest.approx(expected, abs=1e-9)
 
 
 def test_gradients_reach_every_parameter_of_the_paper_preset_but_the_keys_bias():
-    own = head()
-    sum(own(batch_of_pairs()).values()).backward()
-    still = {name for name, value in own.named_parameters() if value.grad is None or not value.grad.abs().sum() > 0}
+    model = head()
+    sum(model(batch_of_pairs()).values()).backward()
+    still = {name for name, value in model.named_parameters() if value.grad is None or not value.grad.abs().sum() > 0}
     assert still == {"attention.key.bias"}
 
 
 def test_one_optimisation_step_lowers_the_total():
-    own, batch = head(), batch_of_pairs()
-    optimiser = torch.optim.SGD(own.parameters(), lr=0.01)
-    before = sum(own(batch).values())
+    model, batch = head(), batch_of_pairs()
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.01)
+    before = sum(model(batch).values())
     before.backward()
     optimiser.step()
-    assert sum(own(batch).values()) < before
+    assert sum(model(batch).values()) < before
 
 
 def test_the_paper_preset_has_the_papers_settings():
@@ -153,11 +153,11 @@ def test_a_temperature_that_is_not_positive_is_rejected():
 
 
 def test_bfloat16_products_move_no_term_by_more_than_their_rounding():
-    own, batch = head().float(), batch_of_pairs()
+    model, batch = head().float(), batch_of_pairs()
     single = {name: value.float() if value.is_floating_point() else value for name, value in batch.items()}
-    expected = {name: value.item() for name, value in own(single).items()}
-    set_precision(own, "bfloat16")
-    found = {name: value.item() for name, value in own(single).items()}
+    expected = {name: value.item() for name, value in model(single).items()}
+    set_precision(model, "bfloat16")
+    found = {name: value.item() for name, value in model(single).items()}
     assert found == pytest.approx(expected, abs=0.05)
     assert found != pytest.approx(expected, abs=1e-6)
 

@@ -92,9 +92,9 @@ def stage(kind, **switches):
     ],
 )
 def test_terms_of_a_stage_equal_the_loops(kind, left_out, switches):
-    own, batch = stage(kind, **switches), batch_of_pairs()
-    expected = {name: value for name, value in loop_terms(own, batch).items() if not name.startswith(tuple(left_out))}
-    assert {name: value.item() for name, value in own(batch).items()} == pytest.approx(expected, abs=1e-9)
+    model, batch = stage(kind, **switches), batch_of_pairs()
+    expected = {name: value for name, value in loop_terms(model, batch).items() if not name.startswith(tuple(left_out))}
+    assert {name: value.item() for name, value in model(batch).items()} == pytest.approx(expected, abs=1e-9)
 
 
 def test_without_its_language_the_template_alone_meets_its_target():

@@ -40,8 +40,8 @@ def distance(kind, found, wanted):
     return mean([(a - b) ** 2 for a, b in zip(found, wanted, strict=True)])
 
 
-def loop_terms(own: MeatHead, batch) -> dict[str, float]:
-    parts, kind = {side: split(own, batch, side) for side in SIDES}, own.config.reconstruction
+def loop_terms(model: MeatHead, batch) -> dict[str, float]:
+    parts, kind = {side: split(model, batch, side) for side in SIDES}, model.config.reconstruction
     terms = dict.fromkeys(("reconstruction", "cross_reconstruction", "language_repulsion", "adversarial"), 0.0)
     for i in range(PAIRS):
         (e_s, s_m, s_l), (e_t, t_m, t_l) = ([part[i] for part in parts[side]] for side in SIDES)
@@ -50,44 +50,44 @@ def loop_terms(own: MeatHead, batch) -> dict[str, float]:
         terms["cross_reconstruction"] += crossed / PAIRS
         terms["language_repulsion"] += hinge(cosine(s_l, t_l)) / PAIRS
         for side, meaning in (("source", s_m), ("target", t_m)):
-            logits, label = through(own.discriminator, meaning), int(batch[f"{side}_language"][i])
+            logits, label = through(model.discriminator, meaning), int(batch[f"{side}_language"][i])
             to_uniform = mean([cross_entropy(logits, language) for language in range(LANGUAGES)])
             owed = {
                 "uniform_ce": to_uniform,
                 "grad_reversal": cross_entropy(logits, label),
                 "negative_ce": -cross_entropy(logits, label),
             }
-            terms["adversarial"] += owed[own.config.adversarial] / PAIRS
+            terms["adversarial"] += owed[model.config.adversarial] / PAIRS
     return terms
 
 
 @pytest.mark.parametrize("reconstruction", ["cosine", "mse"])
 @pytest.mark.parametrize("adversarial", MODES)
 def test_every_term_equals_a_loop_over_pairs(adversarial, reconstruction):
-    own, batch = head(adversarial=adversarial, reconstruction=reconstruction), batch_of(*SIDES)
-    assert values(own(batch)) == pytest.approx(loop_terms(own, batch), abs=1e-9)
+    model, batch = head(adversarial=adversarial, reconstruction=reconstruction), batch_of(*SIDES)
+    assert values(model(batch)) == pytest.approx(loop_terms(model, batch), abs=1e-9)
 
 
 def test_the_discriminator_minimises_its_cross_entropy():
-    own, batch = head(), batch_of(*SIDES)
+    model, batch = head(), batch_of(*SIDES)
     expected = sum(
-        cross_entropy(through(own.discriminator, meaning), int(label)) / PAIRS
+        cross_entropy(through(model.discriminator, meaning), int(label)) / PAIRS
         for side in SIDES
-        for meaning, label in zip(split(own, batch, side)[1], batch[f"{side}_language"], strict=True)
+        for meaning, label in zip(split(model, batch, side)[1], batch[f"{side}_language"], strict=True)
     )
-    assert values(own.adversary_terms(own.encode(batch))) == pytest.approx({"discriminator": expected})
+    assert values(model.adversary_terms(model.encode(batch))) == pytest.approx({"discriminator": expected})
 
 
 def test_confusing_the_discriminator_cannot_pay_more_than_a_uniform_answer():
-    own = head()
+    model = head()
     with torch.no_grad():
-        own.discriminator.weight.zero_()
-        own.discriminator.bias.zero_()
-    assert own(batch_of(*SIDES))["adversarial"].item() == pytest.approx(2 * math.log(LANGUAGES))
+        model.discriminator.weight.zero_()
+        model.discriminator.bias.zero_()
+    assert model(batch_of(*SIDES))["adversarial"].item() == pytest.approx(2 * math.log(LANGUAGES))
 
 
-def gradients(own, loss):
-    names, parameters = zip(*own.named_parameters(), strict=True)
+def gradients(model, loss):
+    names, parameters = zip(*model.named_parameters(), strict=True)
     found = torch.autograd.grad(loss, parameters, allow_unused=True)
     return {name: value for name, value in zip(names, found, strict=True) if value is not None}
 
@@ -114,21 +114,21 @@ def test_only_reversal_has_no_step_of_the_adversary_alone():
 
 
 def test_terms_without_the_adversarial_one_do_not_reach_the_discriminator():
-    own = head()
-    terms = own(batch_of(*SIDES))
-    found = gradients(own, sum(value for name, value in terms.items() if name != "adversarial"))
+    model = head()
+    terms = model(batch_of(*SIDES))
+    found = gradients(model, sum(value for name, value in terms.items() if name != "adversarial"))
     assert found.keys() == {"meaning.weight", "meaning.bias", "language.weight", "language.bias"}
 
 
 @pytest.mark.parametrize("adversarial", ["uniform_ce", "negative_ce"])
 def test_one_optimisation_step_of_the_maps_lowers_the_total(adversarial):
-    own, batch = head(adversarial=adversarial), batch_of(*SIDES)
-    maps = [value for name, value in own.named_parameters() if not name.startswith("discriminator")]
+    model, batch = head(adversarial=adversarial), batch_of(*SIDES)
+    maps = [value for name, value in model.named_parameters() if not name.startswith("discriminator")]
     optimiser = torch.optim.SGD(maps, lr=0.01)
-    before = sum(own(batch).values())
+    before = sum(model(batch).values())
     before.backward()
     optimiser.step()
-    assert sum(own(batch).values()) < before
+    assert sum(model(batch).values()) < before
 
 
 def test_the_presets_have_the_published_settings():

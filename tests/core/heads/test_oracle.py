@@ -29,25 +29,25 @@ def of(name):
     return method(name)
 
 
-def batch(own):
-    roles = PairSampler(world().data, draws=draws(own.config)).roles if hasattr(own.config, "partner") else SIDES
+def batch(model):
+    roles = PairSampler(world().data, draws=draws(model.config)).roles if hasattr(model.config, "partner") else SIDES
     return batch_of(*roles)
 
 
-def rows_of(own, rows, side):
+def rows_of(model, rows, side):
     """Language label, meaning and language embedding of every pair's text, both halves of a halved batch."""
     halves = [side, *([f"{side}_second_half"] if f"{side}_second_half_vectors" in rows else [])]
     labels, meaning, language = [], [], []
     for role in halves:
-        _, own_meaning, own_language = split(own.base, rows, role)
+        _, own_meaning, own_language = split(model.base, rows, role)
         labels += rows[f"{role}_language"].tolist()
         meaning += own_meaning
         language += own_language
     return labels, meaning, language
 
 
-def loop_intra(own, sides):
-    config, total = own.config, 2.0
+def loop_intra(model, sides):
+    config, total = model.config, 2.0
     for labels, _, language in sides:
         per_row = []
         for i, one in enumerate(language):
@@ -62,10 +62,10 @@ def loop_intra(own, sides):
     return total
 
 
-def loop_terms(own, rows):
+def loop_terms(model, rows):
     """What the variants add, from the table of the specification."""
-    config, form = own.config, FORMS.get(own.config.separation)
-    sides = [rows_of(own, rows, side) for side in SIDES]
+    config, form = model.config, FORMS.get(model.config.separation)
+    sides = [rows_of(model, rows, side) for side in SIDES]
     (_, s_m, s_l), (_, t_m, t_l) = sides
 
     def leakage(default):
@@ -75,7 +75,7 @@ def loop_terms(own, rows):
     def languages(default):
         return mean([(form or FORMS[default])(cosine(a, b)) for a, b in zip(s_l, t_l, strict=True)])
 
-    intra, parallel = loop_intra(own, sides), mean([1 - cosine(a, b) for a, b in zip(s_m, t_m, strict=True)])
+    intra, parallel = loop_intra(model, sides), mean([1 - cosine(a, b) for a, b in zip(s_m, t_m, strict=True)])
     old = (intra + parallel, leakage("abs") + languages("hinge"))
     added = {
         "paper": (intra, leakage("hinge")),
@@ -92,10 +92,10 @@ def loop_terms(own, rows):
     return {name: value for name, value in named if value is not None and name not in config.without}
 
 
-def check(own):
-    rows = batch(own)
-    found = {name: value.item() for name, value in own(rows).items() if name in ("intra_class", "inter_class")}
-    assert found == pytest.approx(loop_terms(own, rows), abs=1e-9)
+def check(model):
+    rows = batch(model)
+    found = {name: value.item() for name, value in model(rows).items() if name in ("intra_class", "inter_class")}
+    assert found == pytest.approx(loop_terms(model, rows), abs=1e-9)
 
 
 @pytest.mark.parametrize("separation", [None, *FORMS])
@@ -127,9 +127,9 @@ def test_clusters_equal_a_loop_over_rows_with_any_partners(partner, scope, diago
 @pytest.mark.parametrize(("variant", "base"), [("alone2", "dream_oracle"), ("alone3", "dream_oracle"),
                                                ("alone4", "meat_oracle"), ("alone5", "dream_oracle")])  # fmt: skip
 def test_the_authors_lone_objectives_keep_some_terms_of_the_base(variant, base):
-    own = head(base, variant=variant)
-    check(own)
-    kept = set(own(batch(own))) - {"intra_class", "inter_class"}
+    model = head(base, variant=variant)
+    check(model)
+    kept = set(model(batch(model))) - {"intra_class", "inter_class"}
     assert len(kept) == LONE[variant]
 
 
@@ -144,10 +144,10 @@ def test_a_lone_objective_that_the_base_lacks_is_rejected():
 
 @pytest.mark.parametrize("name", ["dream_oracle", "meat_oracle"])
 def test_the_base_keeps_its_terms(name):
-    own = head(name)
-    rows = batch(own)
-    found = own(rows)
-    for term, value in own.base(rows).items():
+    model = head(name)
+    rows = batch(model)
+    found = model(rows)
+    for term, value in model.base(rows).items():
         assert torch.equal(found.pop(term), value)
     assert found.keys() == {"intra_class", "inter_class"}
 
@@ -155,9 +155,9 @@ def test_the_base_keeps_its_terms(name):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("part", ["intra_class", "inter_class"])
 def test_either_part_can_be_left_out(name, part):
-    own = head(name, without=(part,))
-    assert {"intra_class", "inter_class"} - own(batch(own)).keys() == {part}
-    check(own)
+    model = head(name, without=(part,))
+    assert {"intra_class", "inter_class"} - model(batch(model)).keys() == {part}
+    check(model)
 
 
 def test_nothing_to_minimise_is_an_error(tmp_path):
@@ -187,32 +187,32 @@ def test_a_weight_of_an_unknown_term_is_an_error(tmp_path):
 
 
 def test_regularisers_alone_leave_no_gradient_in_what_they_do_not_read():
-    own = head("meat_oracle", variant="alone1")
-    sum(own(batch(own)).values()).backward()
-    reached = {name for name, value in own.named_parameters() if value.grad is not None}
+    model = head("meat_oracle", variant="alone1")
+    sum(model(batch(model)).values()).backward()
+    reached = {name for name, value in model.named_parameters() if value.grad is not None}
     assert reached == {f"base.{part}.{kind}" for part in ("meaning", "language") for kind in ("weight", "bias")}
 
 
 def test_one_step_lowers_the_total():
-    own = head("dream_oracle")
-    rows, optimiser = batch(own), torch.optim.SGD(own.parameters(), lr=0.01)
-    before = sum(own(rows).values())
+    model = head("dream_oracle")
+    rows, optimiser = batch(model), torch.optim.SGD(model.parameters(), lr=0.01)
+    before = sum(model(rows).values())
     before.backward()
     optimiser.step()
-    assert sum(own(rows).values()) < before
+    assert sum(model(rows).values()) < before
 
 
 @pytest.mark.parametrize(
     ("name", "preset"), [(name, preset) for name in NAMES for preset in ("paper", "official_code")]
 )
 def test_every_preset_trains_on_a_mixture_and_goes_on_to_the_same_bits(tmp_path, name, preset):
-    own, data = of(name), world("en-de", "en-es").data
-    config = replace(own.presets[preset], max_epochs=3, batch_size=7, learning_rate=0.01, checkpoint_seconds=0.0)
-    whole = list(own.fit(data, config, (0, 1), checkpoint=tmp_path / "whole", device="cpu", run="run"))
-    cut = own.fit(data, config, (0, 1), checkpoint=tmp_path / "cut", device="cpu", run="run")
+    model, data = of(name), world("en-de", "en-es").data
+    config = replace(model.presets[preset], max_epochs=3, batch_size=7, learning_rate=0.01, checkpoint_seconds=0.0)
+    whole = list(model.fit(data, config, (0, 1), checkpoint=tmp_path / "whole", device="cpu", run="run"))
+    cut = model.fit(data, config, (0, 1), checkpoint=tmp_path / "cut", device="cpu", run="run")
     next(cut)
     cut.close()
-    again = list(own.fit(data, config, (0, 1), checkpoint=tmp_path / "cut", device="cpu", run="run"))
+    again = list(model.fit(data, config, (0, 1), checkpoint=tmp_path / "cut", device="cpu", run="run"))
     assert [epoch.terms for epoch in again] == [epoch.terms for epoch in whole]
     assert len({epoch.terms["train"]["total"] for epoch in whole}) == 3
 

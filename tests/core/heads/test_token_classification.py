@@ -44,33 +44,33 @@ def test_a_word_is_labelled_on_its_first_sub_word(labeller):
 
 
 def test_logits_of_a_batch_equal_those_of_one_sentence_at_a_time(labeller):
-    read = labeller.eval().read([one.tokens for one in TEST[:9]])
+    read = labeller.eval().read([sentence.tokens for sentence in TEST[:9]])
     with torch.no_grad():
-        together, apart = labeller(read), torch.cat([labeller([one]) for one in read])
+        together, apart = labeller(read), torch.cat([labeller([sentence]) for sentence in read])
     torch.testing.assert_close(together, apart, atol=1e-5, rtol=1e-5)
 
 
 def test_it_learns_to_tag_unseen_sentences(labeller):
-    tags = labeller.label([one.tokens for one in TEST])
-    assert token_agreement([one.tags for one in TEST], tags).f1 > 0.9
+    tags = labeller.label([sentence.tokens for sentence in TEST])
+    assert token_agreement([sentence.tags for sentence in TEST], tags).f1 > 0.9
 
 
 def test_words_that_the_encoder_does_not_see_are_outside(labeller):
     tags = labeller.label([["jazz"] * 60, [], ["rome"]])
-    assert [len(one) for one in tags] == [60, 0, 1]
+    assert [len(sentence) for sentence in tags] == [60, 0, 1]
     assert set(tags[0][38:]) == {"O"}
 
 
 def test_one_file_holds_every_seed(files, tmp_path):
     by_seed = {seed: train(files, tmp_path / str(seed), SHORT, seed=seed) for seed in (0, 1)}
     parts = {seed: tmp_path / f"{seed}.safetensors" for seed in by_seed}
-    for seed, one in by_seed.items():
-        save_weights(parts[seed], one.state_dict(), one.description)
+    for seed, tagger in by_seed.items():
+        save_weights(parts[seed], tagger.state_dict(), tagger.description)
     merge_weights(parts, tmp_path / "all.safetensors", {"name": "baseline"})
     assert read_weights(tmp_path / "all.safetensors")[1]["name"] == "baseline"
-    for seed, one in by_seed.items():
+    for seed, tagger in by_seed.items():
         loaded = TokenTagger.load(tmp_path / "all.safetensors", SHORT, files, "cpu", seed=seed)
-        assert torch.equal(weights(loaded), weights(one))
+        assert torch.equal(weights(loaded), weights(tagger))
     assert not torch.equal(weights(by_seed[0]), weights(by_seed[1]))
 
 

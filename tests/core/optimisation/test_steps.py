@@ -60,8 +60,8 @@ def test_a_run_that_was_cut_off_ends_with_the_same_weights_to_the_bit(tmp_path, 
     torch.manual_seed(99)
     again = resumed.train(tmp_path / "cut", adam, is_summed=is_summed)
     assert torch.equal(whole.weights(), resumed.weights())
-    assert [replace(one, seconds=0.0) for one in again] == [replace(one, seconds=0.0) for one in epochs]
-    assert sum(one.is_replayed for one in again) == cut // 3
+    assert [replace(report, seconds=0.0) for report in again] == [replace(report, seconds=0.0) for report in epochs]
+    assert sum(report.is_replayed for report in again) == cut // 3
 
 
 def test_a_finished_run_is_loaded_and_computes_nothing(tmp_path):
@@ -69,7 +69,7 @@ def test_a_finished_run_is_loaded_and_computes_nothing(tmp_path):
     first.train(tmp_path / "run")
     epochs = second.train(tmp_path / "run")
     assert torch.equal(first.weights(), second.weights())
-    assert [one.is_replayed for one in epochs] == [True] * 5
+    assert [report.is_replayed for report in epochs] == [True] * 5
 
 
 @pytest.mark.parametrize(
@@ -77,13 +77,13 @@ def test_a_finished_run_is_loaded_and_computes_nothing(tmp_path):
 )
 def test_a_checkpoint_of_another_run_is_not_used(tmp_path, other):
     Regression().train(tmp_path / "run")
-    assert not any(one.is_replayed for one in Regression().train(tmp_path / "run", **other))
+    assert not any(report.is_replayed for report in Regression().train(tmp_path / "run", **other))
 
 
 def test_a_damaged_checkpoint_is_not_used(tmp_path):
     Regression().train(tmp_path / "run")
     (tmp_path / "run").write_bytes((tmp_path / "run").read_bytes()[:-9])
-    assert not any(one.is_replayed for one in Regression().train(tmp_path / "run"))
+    assert not any(report.is_replayed for report in Regression().train(tmp_path / "run"))
 
 
 def test_every_step_draws_its_own_dropout(tmp_path):
@@ -106,8 +106,8 @@ def test_steps_equal_adamw_with_the_schedule_of_transformers_written_out(tmp_pat
     from transformers import get_linear_schedule_with_warmup
 
     ours, reference = Regression(), Regression()
-    for one in (ours, reference):
-        one.network[1].p = 0.0
+    for model in (ours, reference):
+        model.network[1].p = 0.0
     epochs = ours.train(tmp_path / "run")
     matrices, vectors = ([p for p in reference.network.parameters() if (p.ndim > 1) is wide] for wide in (True, False))
     optimiser = torch.optim.AdamW([{"params": matrices}, {"params": vectors, "weight_decay": 0.0}], 0.05,

@@ -22,26 +22,25 @@ def config(**changes):
     )
 
 
-def run(path, own, seeds=(0, 1)):
-    return fit(
-        lambda: MeatHead(DIM, 2, own), PairSampler(world().data), own, seeds, checkpoint=path, device="cpu", run="run"
-    )  # fmt: skip
+def run(path, settings, seeds=(0, 1)):
+    sampler = PairSampler(world().data)
+    return fit(lambda: MeatHead(DIM, 2, settings), sampler, settings, seeds, checkpoint=path, device="cpu", run="run")
 
 
 @pytest.mark.parametrize("rate", [None, 0.3])
 @pytest.mark.parametrize("mode", ["uniform_ce", "negative_ce"])
 def test_training_equals_two_optimisers_of_torch_that_take_turns(tmp_path, mode, rate):
-    own = config(adversarial=mode, adversary_learning_rate=rate)
-    list(run(tmp_path / "run", own, (7,)))
+    settings = config(adversarial=mode, adversary_learning_rate=rate)
+    list(run(tmp_path / "run", settings, (7,)))
     torch.manual_seed(7)
-    head = MeatHead(DIM, 2, own)
-    theirs = torch.optim.Adam(head.discriminator.parameters(), lr=rate or own.learning_rate)
-    maps = torch.optim.Adam([*head.meaning.parameters(), *head.language.parameters()], lr=own.learning_rate)
+    head = MeatHead(DIM, 2, settings)
+    adversary_adam = torch.optim.Adam(head.discriminator.parameters(), lr=rate or settings.learning_rate)
+    maps = torch.optim.Adam([*head.meaning.parameters(), *head.language.parameters()], lr=settings.learning_rate)
     plan = PairSampler(world().data).plan("dev", 0.1, 42, "cpu")
-    for epoch in range(own.max_epochs):
-        for _, stacked in plan.training_batches([7], epoch, own.batch_size):
+    for epoch in range(settings.max_epochs):
+        for _, stacked in plan.training_batches([7], epoch, settings.batch_size):
             batch = {name: value[0] for name, value in stacked.items()}
-            for optimiser, loss in ((theirs, adversary_loss), (maps, total)):
+            for optimiser, loss in ((adversary_adam, adversary_loss), (maps, total)):
                 head.zero_grad()
                 loss(head, batch).backward()
                 optimiser.step()
@@ -90,12 +89,12 @@ def test_stacked_seeds_equal_separate_runs(tmp_path):
 
 
 def test_a_run_that_was_cut_off_goes_on_to_the_same_bits(tmp_path):
-    own = config(max_epochs=4)
-    whole = list(run(tmp_path / "whole", own))
-    cut = run(tmp_path / "cut", own)
+    settings = config(max_epochs=4)
+    whole = list(run(tmp_path / "whole", settings))
+    cut = run(tmp_path / "cut", settings)
     next(cut)
     cut.close()
-    assert untimed(run(tmp_path / "cut", own)) == untimed(whole)
+    assert untimed(run(tmp_path / "cut", settings)) == untimed(whole)
     for prefix in ("now.", "best.", "first.", "second."):
         expected, found = stack(tmp_path / "whole", prefix), stack(tmp_path / "cut", prefix)
         assert all(torch.equal(found[name], expected[name]) for name in expected)
@@ -110,8 +109,8 @@ def test_the_adversarys_loss_is_logged_but_no_part_of_the_total(tmp_path):
 
 @pytest.mark.parametrize("monitor", ["loss", "loss_without_adversarial"])
 def test_the_best_epoch_is_that_of_the_monitored_loss(tmp_path, monitor):
-    own = config(monitor=monitor, learning_rate=0.2, max_epochs=12, patience=99, weights={"adversarial": 3.0})
-    epochs = list(run(tmp_path / "run", own, (0,)))
+    settings = config(monitor=monitor, learning_rate=0.2, max_epochs=12, patience=99, weights={"adversarial": 3.0})
+    epochs = list(run(tmp_path / "run", settings, (0,)))
     dev = [epoch.terms["dev"] for epoch in epochs]
     scores = {
         "loss": [one["total"][0] for one in dev],
@@ -124,6 +123,6 @@ def test_the_best_epoch_is_that_of_the_monitored_loss(tmp_path, monitor):
 
 @pytest.mark.parametrize("preset", METHOD.presets)
 def test_every_preset_takes_a_step(tmp_path, preset):
-    own = replace(METHOD.presets[preset], max_epochs=2, batch_size=4)
-    first, second = METHOD.fit(world().data, own, (0,), checkpoint=tmp_path / "c", device="cpu", run="run")
+    settings = replace(METHOD.presets[preset], max_epochs=2, batch_size=4)
+    first, second = METHOD.fit(world().data, settings, (0,), checkpoint=tmp_path / "c", device="cpu", run="run")
     assert second.terms["train"]["total"] != first.terms["train"]["total"]

@@ -74,11 +74,13 @@ def test_utterances_come_by_split_and_language_with_the_rows_of_their_texts():
     data, keys = WORLD.data, keys_of(WORLD.data)
     for split in ("train", "dev"):
         assert set(data.utterances[split]) == {"en", "de", "es"}
-        for language, own in data.utterances[split].items():
-            assert all(text.split()[1] == language for text in own.texts)
-            assert [keys[row] for row in own.rows.tolist()] == [text_key(text) for text in own.texts]
-            assert [" ".join(tokens) for tokens in own.tokens] == list(own.texts)
-            assert own.intents[1] == f"intent_{int(own.ids[1]) % 3}"
+        for language, utterances_of_language in data.utterances[split].items():
+            assert all(text.split()[1] == language for text in utterances_of_language.texts)
+            assert [keys[row] for row in utterances_of_language.rows.tolist()] == [
+                text_key(text) for text in utterances_of_language.texts
+            ]
+            assert [" ".join(tokens) for tokens in utterances_of_language.tokens] == list(utterances_of_language.texts)
+            assert utterances_of_language.intents[1] == f"intent_{int(utterances_of_language.ids[1]) % 3}"
 
 
 def test_data_of_a_method_without_these_needs_has_neither():

@@ -75,8 +75,8 @@ def template_pairs(*texts):
 
 
 def plan(needs, pairs=()):
-    own = language("en")
-    return texts_to_encode([own.utterances, own.utterances], [own.masked, own.masked], pairs, [], needs)
+    tables = language("en")
+    return texts_to_encode([tables.utterances, tables.utterances], [tables.masked, tables.masked], pairs, [], needs)
 
 
 PLAIN = {f"en text {i}" for i in SPLITS}

@@ -24,28 +24,28 @@ def rows_of(vectors, bank):
     return [int((everything == vector).all(dim=1).nonzero()) for vector in vectors]
 
 
-def epoch_rows(own, seeds, epoch, batch_size=5, name="source_vectors"):
+def epoch_rows(batch_plan, seeds, epoch, batch_size=5, name="source_vectors"):
     """Texts of an epoch, one list a seed."""
-    batches = [batch[name] for _, batch in own.training_batches(seeds, epoch, batch_size)]
+    batches = [batch[name] for _, batch in batch_plan.training_batches(seeds, epoch, batch_size)]
     stacked = torch.cat(batches, dim=1)
-    return [rows_of(vectors, own.sampler.data.vectors) for vectors in stacked]
+    return [rows_of(vectors, batch_plan.sampler.data.vectors) for vectors in stacked]
 
 
 # --- pairs ------------------------------------------------------------------------------------------------
 
 
 def test_an_epoch_has_each_pair_once_for_each_seed():
-    own = plan()
+    batch_plan = plan()
     for side in SIDES:
-        expected = sorted(own.train.text[side].tolist())
-        for rows in epoch_rows(own, [0, 1], 0, name=f"{side}_vectors"):
+        expected = sorted(batch_plan.train.text[side].tolist())
+        for rows in epoch_rows(batch_plan, [0, 1], 0, name=f"{side}_vectors"):
             assert sorted(rows) == expected
 
 
 def test_source_and_target_of_a_pair_stay_together():
-    own = plan()
-    pairs = set(zip(own.train.text["source"].tolist(), own.train.text["target"].tolist(), strict=True))
-    one, two = (epoch_rows(own, [3], 0, name=f"{side}_vectors")[0] for side in SIDES)
+    batch_plan = plan()
+    pairs = set(zip(batch_plan.train.text["source"].tolist(), batch_plan.train.text["target"].tolist(), strict=True))
+    one, two = (epoch_rows(batch_plan, [3], 0, name=f"{side}_vectors")[0] for side in SIDES)
     assert set(zip(one, two, strict=True)) == pairs
 
 
@@ -55,26 +55,28 @@ def test_the_last_batch_is_smaller_and_says_so():
 
 
 def test_seeds_and_epochs_see_different_orders():
-    own = plan()
-    orders = [*epoch_rows(own, [0, 1], 0), *epoch_rows(own, [0, 1], 1)]
+    batch_plan = plan()
+    orders = [*epoch_rows(batch_plan, [0, 1], 0), *epoch_rows(batch_plan, [0, 1], 1)]
     assert len({tuple(order) for order in orders}) == 4
 
 
 def test_what_a_seed_draws_does_not_depend_on_the_other_seeds():
-    own = plan(draws=("partner",))
+    batch_plan = plan(draws=("partner",))
     for name in ("source_vectors", "target_partner_vectors"):
-        assert epoch_rows(own, [0, 1, 2], 4, name=name)[1] == epoch_rows(own, [1], 4, name=name)[0]
+        assert epoch_rows(batch_plan, [0, 1, 2], 4, name=name)[1] == epoch_rows(batch_plan, [1], 4, name=name)[0]
 
 
 def test_what_is_drawn_does_not_depend_on_the_batch_size():
-    own = plan(draws=("partner",))
+    batch_plan = plan(draws=("partner",))
     for name in ("source_vectors", "source_partner_vectors"):
-        assert epoch_rows(own, [0], 0, batch_size=3, name=name) == epoch_rows(own, [0], 0, batch_size=50, name=name)
+        assert epoch_rows(batch_plan, [0], 0, batch_size=3, name=name) == epoch_rows(
+            batch_plan, [0], 0, batch_size=50, name=name
+        )
 
 
 def test_validation_batches_are_the_same_in_every_epoch_and_seed():
-    own = plan(draws=("partner",), states=True, masked=True)
-    first, second = (list(own.validation_batches(4)) for _ in range(2))
+    batch_plan = plan(draws=("partner",), states=True, masked=True)
+    first, second = (list(batch_plan.validation_batches(4)) for _ in range(2))
     assert [rows for rows, _ in first] == [4, 2]
     for (_, one), (_, two) in zip(first, second, strict=True):
         assert one.keys() == two.keys()
@@ -82,40 +84,40 @@ def test_validation_batches_are_the_same_in_every_epoch_and_seed():
 
 
 def test_what_is_drawn_for_validation_can_depend_on_the_epoch():
-    own = plan(draws=("partner",))
-    epochs = [next(own.validation_batches(6, epoch))[1] for epoch in (0, 0, 1)]
+    batch_plan = plan(draws=("partner",))
+    epochs = [next(batch_plan.validation_batches(6, epoch))[1] for epoch in (0, 0, 1)]
     for name, changes in (("source_vectors", False), ("source_partner_vectors", True)):
         assert torch.equal(epochs[0][name], epochs[1][name])
         assert torch.equal(epochs[0][name], epochs[2][name]) != changes
 
 
 def test_drop_last_leaves_out_what_fills_no_batch_unless_that_is_all():
-    own = plan()
-    sizes = [[rows for rows, _ in own.training_batches([0], 0, size, drop_last=True)] for size in (5, 6, 50)]
+    batch_plan = plan()
+    sizes = [[rows for rows, _ in batch_plan.training_batches([0], 0, size, drop_last=True)] for size in (5, 6, 50)]
     assert sizes == [[5, 5], [6, 6], [12]]
 
 
 def test_role_vectors_are_all_texts_of_a_step_in_the_order_of_the_roles():
-    own = plan(draws=("other_pair", "partner"))
-    _, batch = next(own.training_batches([0, 1], 0, 5))
+    batch_plan = plan(draws=("other_pair", "partner"))
+    _, batch = next(batch_plan.training_batches([0, 1], 0, 5))
     roles = ("source", "target", "source_other_pair", "target_other_pair", "source_partner", "target_partner")
-    assert own.sampler.roles == roles
+    assert batch_plan.sampler.roles == roles
     for index, role in enumerate(roles):
         assert torch.equal(batch["role_vectors"][:, index], batch[f"{role}_vectors"])
 
 
 def test_role_texts_are_the_numbers_of_all_texts_of_a_step():
-    own = plan(draws=("partner",))
-    _, batch = next(own.training_batches([0, 1], 0, 5))
-    vectors = own.sampler.data.vectors.take(batch["role_texts"].flatten())
+    batch_plan = plan(draws=("partner",))
+    _, batch = next(batch_plan.training_batches([0, 1], 0, 5))
+    vectors = batch_plan.sampler.data.vectors.take(batch["role_texts"].flatten())
     assert torch.equal(vectors, batch["role_vectors"].flatten(0, 2))
 
 
 def test_validation_texts_are_those_of_the_dev_split_in_order():
-    own = plan()
+    batch_plan = plan()
     for side in SIDES:
-        blocks = [batch["vectors"] for batch in own.validation_texts(side, batch_size=4)]
-        assert rows_of(torch.cat(blocks), own.sampler.data.vectors) == own.dev.text[side].tolist()
+        blocks = [batch["vectors"] for batch in batch_plan.validation_texts(side, batch_size=4)]
+        assert rows_of(torch.cat(blocks), batch_plan.sampler.data.vectors) == batch_plan.dev.text[side].tolist()
 
 
 # --- a fraction of the training pairs as validation ---------------------------------------------------------
@@ -125,8 +127,8 @@ def test_validation_texts_are_those_of_the_dev_split_in_order():
 @given(st.integers(10, 40), st.floats(0.01, 0.9), st.integers(0, 5))
 def test_a_validation_fraction_and_the_rest_are_the_training_pairs(count, fraction, split_seed):
     data = world(train=count, dev=2).data
-    own = plan(data, validation="train_fraction", fraction=fraction, split_seed=split_seed)
-    train, dev = own.train.text["source"].tolist(), own.dev.text["source"].tolist()
+    batch_plan = plan(data, validation="train_fraction", fraction=fraction, split_seed=split_seed)
+    train, dev = batch_plan.train.text["source"].tolist(), batch_plan.dev.text["source"].tolist()
     assert sorted(train + dev) == sorted(data.splits["train"].text["source"].tolist())
     assert not set(train) & set(dev)
     assert len(dev) == max(1, round(fraction * count))
@@ -151,20 +153,20 @@ def test_all_training_pairs_held_out_is_an_error():
 
 
 def test_other_pairs_are_training_pairs_but_never_the_own_one():
-    own = plan(world("en-de", "en-es").data, draws=("other_pair",))
-    pairs = set(zip(own.train.text["source"].tolist(), own.train.text["target"].tolist(), strict=True))
+    batch_plan = plan(world("en-de", "en-es").data, draws=("other_pair",))
+    pairs = set(zip(batch_plan.train.text["source"].tolist(), batch_plan.train.text["target"].tolist(), strict=True))
     languages = set()
     for epoch in range(4):
         rows = {
-            role: epoch_rows(own, [0], epoch, name=f"{role}_vectors")[0]
+            role: epoch_rows(batch_plan, [0], epoch, name=f"{role}_vectors")[0]
             for role in ("source", "target", "source_other_pair", "target_other_pair")
         }
         others = list(zip(rows["source_other_pair"], rows["target_other_pair"], strict=True))
         assert set(others) <= pairs
         assert all(
-            one != own for one, own in zip(others, zip(rows["source"], rows["target"], strict=True), strict=True)
+            other != pair for other, pair in zip(others, zip(rows["source"], rows["target"], strict=True), strict=True)
         )
-        start = own.sampler.data.vectors.starts[2].item()
+        start = batch_plan.sampler.data.vectors.starts[2].item()
         languages |= {(a >= start, b >= start) for a, b in zip(rows["target"], rows["target_other_pair"], strict=True)}
     assert len(languages) == 4, "of any language, whatever the anchor's"
 
@@ -197,19 +199,19 @@ def test_the_next_of_its_language_goes_round_all_of_them(labels):
 
 
 def test_the_next_in_a_batch_is_any_other_pair_over_time():
-    own, met = plan(draws=("next_in_batch",)), set()
+    batch_plan, met = plan(draws=("next_in_batch",)), set()
     for epoch in range(60):
-        for count, batch in own.training_batches([0], epoch, 5):
+        for count, batch in batch_plan.training_batches([0], epoch, 5):
             vectors, following = batch["source_vectors"][0], batch["source_next_in_batch"][0]
             assert count == 1 or (following != torch.arange(count)).all()
-            rows = rows_of(vectors, own.sampler.data.vectors)
+            rows = rows_of(vectors, batch_plan.sampler.data.vectors)
             met |= {(rows[i], rows[j]) for i, j in enumerate(following.tolist())}
-    assert len(met) == len(own.train) * (len(own.train) - 1)
+    assert len(met) == len(batch_plan.train) * (len(batch_plan.train) - 1)
 
 
 def test_a_batch_of_one_pair_has_no_halves():
-    own = plan(draws=("second_half",))
-    assert [pairs for pairs, _ in own.training_batches([0], 0, 11)] == [5]
+    batch_plan = plan(draws=("second_half",))
+    assert [pairs for pairs, _ in batch_plan.training_batches([0], 0, 11)] == [5]
 
 
 # --- partners and negatives -------------------------------------------------------------------------------
@@ -218,23 +220,23 @@ def test_a_batch_of_one_pair_has_no_halves():
 @pytest.mark.parametrize(("draw", "pool"), [("partner", "sentences"), ("negative", "negatives")])
 def test_draws_are_of_the_language_and_the_pool_but_never_the_anchor(draw, pool):
     data = world("en-de", "en-es").data
-    own = plan(data, draws=(draw,))
+    batch_plan = plan(data, draws=(draw,))
     pools = [set(rows.tolist()) for rows in getattr(data, pool)]
     for epoch in range(6):
         for side in SIDES:
-            anchors = epoch_rows(own, [0], epoch, name=f"{side}_vectors")[0]
-            drawn = epoch_rows(own, [0], epoch, name=f"{side}_{draw}_vectors")[0]
+            anchors = epoch_rows(batch_plan, [0], epoch, name=f"{side}_vectors")[0]
+            drawn = epoch_rows(batch_plan, [0], epoch, name=f"{side}_{draw}_vectors")[0]
             languages = [
-                int(x) for _, batch in own.training_batches([0], epoch, 5) for x in batch[f"{side}_language"][0]
+                int(x) for _, batch in batch_plan.training_batches([0], epoch, 5) for x in batch[f"{side}_language"][0]
             ]
             assert all(one != other for one, other in zip(anchors, drawn, strict=True))
             assert all(text in pools[language] for text, language in zip(drawn, languages, strict=True))
 
 
 def test_source_and_target_negatives_are_drawn_independently():
-    own = plan(draws=("negative",))
-    start = own.sampler.data.vectors.starts[1].item()
-    one, two = (epoch_rows(own, [0], 0, name=f"{side}_negative_vectors")[0] for side in SIDES)
+    batch_plan = plan(draws=("negative",))
+    start = batch_plan.sampler.data.vectors.starts[1].item()
+    one, two = (epoch_rows(batch_plan, [0], 0, name=f"{side}_negative_vectors")[0] for side in SIDES)
     assert len({(a, b - start) for a, b in zip(one, two, strict=True)}) > len(set(one))
 
 
@@ -291,10 +293,10 @@ def test_an_empty_pool_of_a_language_that_no_row_has_does_not_matter():
 
 def test_slot_swaps_are_targets_of_the_anchors_template_pairs_or_the_anchor_itself():
     data = world().data
-    own = plan(data, draws=("slot_swap",))
+    batch_plan = plan(data, draws=("slot_swap",))
     pairs = [(pairs.text["source"].tolist(), pairs.text["target"].tolist()) for pairs in data.template_pairs.values()]
     target = {source: target for sources, targets in pairs for source, target in zip(sources, targets, strict=True)}
-    for batches in (own.training_batches([0], 0, 5), own.validation_batches(5)):
+    for batches in (batch_plan.training_batches([0], 0, 5), batch_plan.validation_batches(5)):
         for _, batch in batches:
             source, target_side, *slot_swaps = (
                 batch["role_texts"].view(-1, 4, batch["role_texts"].shape[-1])[0].tolist()

@@ -54,7 +54,7 @@ def test_taking_states_equals_slicing_each_text(text_counts, dtype, data):
         torch.tensor(data.draw(st.lists(st.integers(1, 5), min_size=count, max_size=count)), dtype=torch.long)
         for count in text_counts
     ]
-    parts = [random_rows(int(own.sum()), 2, seed=seed).to(dtype) for seed, own in enumerate(lengths)]
+    parts = [random_rows(int(text_lengths.sum()), 2, seed=seed).to(dtype) for seed, text_lengths in enumerate(lengths)]
     length, values = torch.cat(lengths), torch.cat(parts)
     begin = length.cumsum(0) - length
     bank = StateBank(VectorBank(parts), begin, length)
@@ -89,11 +89,11 @@ def test_grouped_states_put_back_in_place_are_the_texts(lengths, seeds, data):
 
 
 def test_banks_over_tables_count_through_the_languages():
-    own = world()
-    tables = [own.vectors["en"], own.vectors["de"]]
+    toy_world = world()
+    tables = [toy_world.vectors["en"], toy_world.vectors["de"]]
     bank, start = vector_bank(tables), len(tables[0].keys)
     assert np.array_equal(bank.take(torch.tensor([start]))[0], tables[1].matrix[0])
-    states = [own.states["en"], own.states["de"]]
+    states = [toy_world.states["en"], toy_world.states["de"]]
     first, real = state_bank(states).take(torch.tensor([start]))
     expected = states[1].values[: states[1].offsets[1]].astype(np.float32)
     assert np.array_equal(first[0][real[0]], expected)
@@ -102,28 +102,28 @@ def test_banks_over_tables_count_through_the_languages():
 # --- training data ----------------------------------------------------------------------------------------
 
 
-def expected_vectors(own, pairs, column):
+def expected_vectors(toy_world, pairs, column):
     """By a loop: the vector that the key of each row stands for, None where there is no key."""
     side = column.split("_")[0]
     found = []
     for row in pairs:
-        key, table = row[column], own.vectors[row[f"{side}_language"]]
+        key, table = row[column], toy_world.vectors[row[f"{side}_language"]]
         found.append(None if key is None else table.matrix[table.keys.tolist().index(key.encode())])
     return found
 
 
 @pytest.mark.parametrize("pairs", [("en-de",), ("en-de", "en-es"), ("de-en", "en-es", "de-es")])
 def test_keys_lead_to_their_rows_in_mixtures_that_share_a_language(pairs):
-    own = world(*pairs)
-    data = own.data
-    assert data.languages == tuple(own.vectors)
+    toy_world = world(*pairs)
+    data = toy_world.data
+    assert data.languages == tuple(toy_world.vectors)
     for split in ("train", "dev"):
-        rows = [row for table in own.aligned for row in table.to_pylist() if row["split"] == split]
+        rows = [row for table in toy_world.aligned for row in table.to_pylist() if row["split"] == split]
         found = data.splits[split]
         for side in SIDES:
             assert [data.languages[i] for i in found.language[side]] == [row[f"{side}_language"] for row in rows]
             for what, addressed in (("", found.text), ("template_", found.template), ("residual_", found.residual)):
-                expected = expected_vectors(own, rows, f"{side}_{what}key")
+                expected = expected_vectors(toy_world, rows, f"{side}_{what}key")
                 for row, vector in zip(addressed[side].tolist(), expected, strict=True):
                     assert (row == -1) == (vector is None)
                     assert vector is None or np.array_equal(data.vectors.take(torch.tensor([row]))[0], vector)
@@ -138,28 +138,28 @@ def without_targets(table, rows):
 
 
 def test_pairs_without_masked_texts_train_the_methods_that_need_none_only():
-    own = world("en-de")
-    table = without_targets(own.aligned[0], [0, 1])
+    toy_world = world("en-de")
+    table = without_targets(toy_world.aligned[0], [0, 1])
     assert table["split"][:2].to_pylist() == ["train", "train"]
-    every = len(own.data.splits["train"])
-    assert len(training_data([table], own.vectors, masked=False).splits["train"]) == every
-    found = training_data([table], own.vectors).splits["train"]
+    every = len(toy_world.data.splits["train"])
+    assert len(training_data([table], toy_world.vectors, masked=False).splits["train"]) == every
+    found = training_data([table], toy_world.vectors).splits["train"]
     assert len(found) == every - 2
     assert all((found.template[side] >= 0).all() for side in SIDES)
 
 
 def test_where_no_pair_has_masked_texts_the_error_says_what_is_missing():
-    own = world("en-de")
-    table = without_targets(own.aligned[0], range(len(own.aligned[0])))
+    toy_world = world("en-de")
+    table = without_targets(toy_world.aligned[0], range(len(toy_world.aligned[0])))
     with pytest.raises(TrainingError, match=r"none of .* has masked texts.*utterances with slots"):
-        training_data([table], own.vectors)
+        training_data([table], toy_world.vectors)
 
 
 def test_states_of_a_text_are_its_own():
-    own = world("en-de", "en-es")
-    data = own.data
+    toy_world = world("en-de", "en-es")
+    data = toy_world.data
     for label, language in enumerate(data.languages):
-        vectors, states = own.vectors[language], own.states[language]
+        vectors, states = toy_world.vectors[language], toy_world.states[language]
         start = int(data.vectors.starts[label])
         for row in range(len(vectors.keys)):
             place = states.keys.tolist().index(vectors.keys[row])
@@ -168,30 +168,30 @@ def test_states_of_a_text_are_its_own():
             assert np.array_equal(found[0][mask[0]], expected)
 
 
-def texts_of_rows(own, rows):
+def texts_of_rows(toy_world, rows):
     """Keys of texts by their row in the bank."""
-    keys = np.concatenate([table.keys for table in own.vectors.values()])
+    keys = np.concatenate([table.keys for table in toy_world.vectors.values()])
     return {keys[row].decode() for row in rows}
 
 
 def test_rows_of_the_test_split_take_no_part():
-    own = world(train=6, dev=3, test=6)
-    data = own.data
+    toy_world = world(train=6, dev=3, test=6)
+    data = toy_world.data
     read = {row for pairs in data.splits.values() for rows in pairs.text.values() for row in rows.tolist()}
     read |= {row for pool in (*data.negatives, *data.sentences) for row in pool.tolist()}
-    test = {row[f"{side}_key"] for row in own.aligned[0].to_pylist() if row["split"] == "test" for side in SIDES}
+    test = {row[f"{side}_key"] for row in toy_world.aligned[0].to_pylist() if row["split"] == "test" for side in SIDES}
     assert set(data.splits) == {"train", "dev"}
-    assert not texts_of_rows(own, read) & test
+    assert not texts_of_rows(toy_world, read) & test
 
 
 @pytest.mark.parametrize(("pool", "only_negatives"), [("sentences", False), ("negatives", True)])
 def test_pools_have_each_training_text_of_the_language_once(pool, only_negatives):
-    own = world("en-de", "en-es")
-    for label, language in enumerate(own.data.languages):
-        rows = getattr(own.data, pool)[label].tolist()
+    toy_world = world("en-de", "en-es")
+    for label, language in enumerate(toy_world.data.languages):
+        rows = getattr(toy_world.data, pool)[label].tolist()
         expected = {
             row[f"{side}_key"]
-            for table in own.aligned
+            for table in toy_world.aligned
             for row in table.to_pylist()
             for side in SIDES
             if row["split"] == "train"
@@ -199,7 +199,7 @@ def test_pools_have_each_training_text_of_the_language_once(pool, only_negatives
             and (row[f"{side}_is_negative"] or not only_negatives)
         }
         assert len(rows) == len(set(rows))
-        assert texts_of_rows(own, rows) == expected
+        assert texts_of_rows(toy_world, rows) == expected
 
 
 def test_no_training_pair_is_an_error():
@@ -209,9 +209,9 @@ def test_no_training_pair_is_an_error():
 
 @pytest.mark.parametrize("reads_texts", [False, True])
 def test_a_method_of_pairs_says_that_one_language_is_none(reads_texts):
-    own = world("en-de")
-    none, vectors = [own.aligned[0].slice(0, 0)], {"en": own.vectors["en"]}
-    texts = own.utterances[:1] if reads_texts else None
+    toy_world = world("en-de")
+    none, vectors = [toy_world.aligned[0].slice(0, 0)], {"en": toy_world.vectors["en"]}
+    texts = toy_world.utterances[:1] if reads_texts else None
     with pytest.raises(TrainingError, match="en is one language, and the method trains on pairs of two"):
         fine_tuned_encoder.pair_texts(training_data(none, vectors, masked=False, utterances=texts))
 
@@ -223,35 +223,37 @@ def without_text(table, key):
 
 
 def test_a_text_without_vector_is_an_error():
-    own = world()
-    key = own.aligned[0]["source_key"][0].as_py()
+    toy_world = world()
+    key = toy_world.aligned[0]["source_key"][0].as_py()
     with pytest.raises(TableError, match=f"1 of 18 texts are missing, e.g. {key}"):
-        training_data(own.aligned, own.vectors | {"en": without_text(own.vectors["en"], key)})
+        training_data(toy_world.aligned, toy_world.vectors | {"en": without_text(toy_world.vectors["en"], key)})
 
 
 def test_masked_texts_need_no_vectors_where_no_method_reads_them():
-    own = world()
-    vectors = own.vectors
+    toy_world = world()
+    vectors = toy_world.vectors
     for language, side in (("en", "source"), ("de", "target")):
-        masked = set(own.aligned[0][f"{side}_template_key"].to_pylist()) - set(
-            own.aligned[0][f"{side}_key"].to_pylist()
+        masked = set(toy_world.aligned[0][f"{side}_template_key"].to_pylist()) - set(
+            toy_world.aligned[0][f"{side}_key"].to_pylist()
         )
         for key in masked:
             vectors = vectors | {language: without_text(vectors[language], key)}
     with pytest.raises(TableError):
-        training_data(own.aligned, vectors)
-    found = training_data(own.aligned, vectors, masked=False)
+        training_data(toy_world.aligned, vectors)
+    found = training_data(toy_world.aligned, vectors, masked=False)
     assert all((rows == -1).all() for rows in (*found.splits["train"].template.values(),))
     assert all((rows == -1).all() for rows in (*found.splits["dev"].residual.values(),))
 
 
 @pytest.mark.parametrize("which", ["first", "last"])
 def test_a_text_without_token_states_is_an_error(which):
-    own = world()
+    toy_world = world()
     read = set(
-        own.aligned[0].filter([s != "test" for s in own.aligned[0]["split"].to_pylist()])["source_key"].to_pylist()
+        toy_world.aligned[0]
+        .filter([s != "test" for s in toy_world.aligned[0]["split"].to_pylist()])["source_key"]
+        .to_pylist()
     )
-    table = own.states["en"]
+    table = toy_world.states["en"]
     places = [place for place, key in enumerate(table.keys) if key.decode() in read]
     place = places[0] if which == "first" else places[-1]
     start, end = table.offsets[place : place + 2]
@@ -262,14 +264,14 @@ def test_a_text_without_token_states_is_an_error(which):
         offsets=np.concatenate([table.offsets[:place], table.offsets[place + 1 :] - (end - start)]),
     )
     with pytest.raises(TableError, match="token states of 1 of 36 texts are missing"):
-        training_data(own.aligned, own.vectors, own.states | {"en": lacking})
+        training_data(toy_world.aligned, toy_world.vectors, toy_world.states | {"en": lacking})
 
 
 def test_token_states_of_masked_texts_are_not_needed():
-    own = world()
+    toy_world = world()
     states = {}
-    for language, table in own.states.items():
-        plain = {key.encode() for key in text_keys(t for t in own.texts[language] if "<mask>" not in t)}
+    for language, table in toy_world.states.items():
+        plain = {key.encode() for key in text_keys(t for t in toy_world.texts[language] if "<mask>" not in t)}
         keep = np.array([key in plain for key in table.keys])
         lengths = np.diff(table.offsets)
         states[language] = replace(
@@ -278,24 +280,24 @@ def test_token_states_of_masked_texts_are_not_needed():
             values=table.values[np.repeat(keep, lengths)],
             offsets=np.concatenate([[0], np.cumsum(lengths[keep])]),
         )
-    assert training_data(own.aligned, own.vectors, states).states is not None
+    assert training_data(toy_world.aligned, toy_world.vectors, states).states is not None
 
 
 # --- text features ----------------------------------------------------------------------------------------
 
 
 def features(count=7):
-    own = world()
-    keys = text_keys(sorted(own.texts["en"])[:count])
-    return own, keys, text_features(keys, own.vectors["en"], own.states["en"])
+    toy_world = world()
+    keys = text_keys(sorted(toy_world.texts["en"])[:count])
+    return toy_world, keys, text_features(keys, toy_world.vectors["en"], toy_world.states["en"])
 
 
 def test_features_come_in_blocks_in_the_order_of_the_keys():
-    own, keys, found = features()
+    toy_world, keys, found = features()
     blocks = list(found.batches(3, "cpu"))
     assert [len(block["vectors"]) for block in blocks] == [3, 3, 1]
-    rows = own.vectors["en"].rows(keys)
-    assert np.array_equal(torch.cat([block["vectors"] for block in blocks]), own.vectors["en"].matrix[rows])
+    rows = toy_world.vectors["en"].rows(keys)
+    assert np.array_equal(torch.cat([block["vectors"] for block in blocks]), toy_world.vectors["en"].matrix[rows])
 
 
 def test_features_of_an_unknown_text_are_an_error():
@@ -320,9 +322,9 @@ def test_an_unknown_method_is_an_error_that_lists_the_known():
 
 
 def test_raw_embeds_with_the_encoders_own_vectors(tmp_path):
-    own, keys, found = features()
+    toy_world, keys, found = features()
     embedded = raw.METHOD.load(tmp_path, raw.RawConfig(), "cpu").embed(found, None)
-    assert np.array_equal(embedded["sentence"], own.vectors["en"].matrix[own.vectors["en"].rows(keys)])
+    assert np.array_equal(embedded["sentence"], toy_world.vectors["en"].matrix[toy_world.vectors["en"].rows(keys)])
 
 
 # --- from inputs to files ---------------------------------------------------------------------------------
@@ -566,8 +568,8 @@ def test_a_warm_start_takes_no_step_where_nothing_has_changed(place):
 
 def test_a_warm_start_that_was_cut_off_ends_as_if_it_had_not_been(place, other):
     run, after = warm(), warm(data_fingerprint="edited")
-    for each in (place, other):
-        each.train(run)
+    for folder in (place, other):
+        folder.train(run)
     whole = other.train(after, world(seed=1))
 
     def cut_off(*_):

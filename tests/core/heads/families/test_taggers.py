@@ -30,7 +30,7 @@ SETTINGS = {
     "token_classification": TokenClassificationConfig(examples=12, epochs=3),
 }
 STAGES = {"twosl": 9, "token_classification": 3}
-TEST = [one.tokens for one in tagged_sentences(6, seed=5)]
+TEST = [sentence.tokens for sentence in tagged_sentences(6, seed=5)]
 
 
 @pytest.fixture(scope="module")
@@ -96,22 +96,22 @@ def test_seeds_differ(files, tmp_path):
 
 def test_the_first_language_is_the_source_and_the_others_are_the_target(files):
     source, target = sentences_of(tagged_data(files, ("en", "de", "tr")))
-    assert {one.language for one in source} == {"en"}
-    assert [one.language for one in target] == ["de"] * 16 + ["tr"] * 16
+    assert {sentence.language for sentence in source} == {"en"}
+    assert [sentence.language for sentence in target] == ["de"] * 16 + ["tr"] * 16
 
 
 def test_a_single_language_is_the_target(files):
     source, target = sentences_of(tagged_data(files, ("yo",)))
     assert source == []
-    assert [one.language for one in target] == ["yo"] * 16
+    assert [sentence.language for sentence in target] == ["yo"] * 16
 
 
 def test_a_split_without_sentences_is_an_error_that_says_so(files):
-    own = tagged_data(files)
-    empty = {"train": own.utterances["train"], "dev": {language: utterances_of_none() for language in ("en", "de")}}
-    assert sentences_of(replace(own, utterances=empty))[1]
+    tables = tagged_data(files)
+    empty = {"train": tables.utterances["train"], "dev": {language: utterances_of_none() for language in ("en", "de")}}
+    assert sentences_of(replace(tables, utterances=empty))[1]
     with pytest.raises(TrainingError, match=r"en-de has no dev sentence of a target language\. Set split"):
-        sentences_of(replace(own, utterances=empty), "dev")
+        sentences_of(replace(tables, utterances=empty), "dev")
 
 
 def test_a_method_that_tunes_refuses_to_work_without_the_encoder(files, tmp_path):

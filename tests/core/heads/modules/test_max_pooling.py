@@ -20,17 +20,20 @@ def texts(seed=0):
 
 def layer(precision="float32"):
     torch.manual_seed(0)
-    own = MaxLinear(DIM, UNITS).double()
-    own.precision = precision
-    return own
+    module = MaxLinear(DIM, UNITS).double()
+    module.precision = precision
+    return module
 
 
-def loop(own, states, mask):
+def loop(module, states, mask):
     """Values, and which token gave each."""
     values, winners = [], []
     for text, real in zip(states.tolist(), mask.tolist(), strict=True):
         answers = [
-            [sum(w * x for w, x in zip(row, token, strict=True)) + b for row, b in zip(*parameters(own), strict=True)]
+            [
+                sum(w * x for w, x in zip(row, token, strict=True)) + b
+                for row, b in zip(*parameters(module), strict=True)
+            ]
             for token, is_real in zip(text, real, strict=True)
             if is_real
         ]
@@ -40,25 +43,27 @@ def loop(own, states, mask):
     return values, winners
 
 
-def parameters(own):
-    return own.weight.tolist(), own.bias.tolist()
+def parameters(module):
+    return module.weight.tolist(), module.bias.tolist()
 
 
 def test_values_equal_a_loop_over_texts_tokens_and_units():
-    own, (states, mask) = layer(), texts()
-    assert torch.allclose(own(states, mask), torch.tensor(loop(own, states, mask)[0], dtype=torch.float64), atol=1e-12)
+    module, (states, mask) = layer(), texts()
+    assert torch.allclose(
+        module(states, mask), torch.tensor(loop(module, states, mask)[0], dtype=torch.float64), atol=1e-12
+    )
 
 
 def test_gradients_go_to_the_token_that_gave_the_maximum():
-    own, (states, mask) = layer(), texts()
+    module, (states, mask) = layer(), texts()
     upstream, states = random_rows(len(LENGTHS), UNITS, seed=7), states.requires_grad_()
     to_states, to_weight, to_bias = torch.autograd.grad(
-        (own(states, mask) * upstream).sum(), [states, own.weight, own.bias]
+        (module(states, mask) * upstream).sum(), [states, module.weight, module.bias]
     )
-    expected_states, expected_weight = torch.zeros_like(states), torch.zeros_like(own.weight)
-    for text, winners in enumerate(loop(own, states, mask)[1]):
+    expected_states, expected_weight = torch.zeros_like(states), torch.zeros_like(module.weight)
+    for text, winners in enumerate(loop(module, states, mask)[1]):
         for unit, token in enumerate(winners):
-            expected_states[text, token] += upstream[text, unit] * own.weight[unit]
+            expected_states[text, token] += upstream[text, unit] * module.weight[unit]
             expected_weight[unit] += upstream[text, unit] * states[text, token]
     assert torch.allclose(to_states, expected_states, atol=1e-12)
     assert torch.allclose(to_weight, expected_weight, atol=1e-12)
@@ -67,13 +72,13 @@ def test_gradients_go_to_the_token_that_gave_the_maximum():
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_a_stack_of_seeds_gives_what_each_seed_gives(shared):
-    own, (states, mask) = layer(), texts()
+    module, (states, mask) = layer(), texts()
     stacks = {"weight": random_rows(3, UNITS, DIM, seed=1), "bias": random_rows(3, UNITS, seed=2)}
     stacks = {name: stack.requires_grad_() for name, stack in stacks.items()}
     inputs = states if shared else torch.stack([states, texts(1)[0], texts(2)[0]])
 
     def of_one(weight, bias, rows):
-        return functional_call(own, {"weight": weight, "bias": bias}, (rows, mask))
+        return functional_call(module, {"weight": weight, "bias": bias}, (rows, mask))
 
     together = vmap(of_one, in_dims=(0, 0, None if shared else 0))(*stacks.values(), inputs)
     apart = torch.stack(
@@ -94,13 +99,13 @@ def test_bfloat16_differs_by_its_rounding_only():
 @settings(deadline=None, max_examples=20)
 @given(st.permutations(range(max(LENGTHS))))
 def test_the_order_of_tokens_does_not_matter(order):
-    own, (states, mask) = layer(), texts()
+    module, (states, mask) = layer(), texts()
     full = torch.ones_like(mask)
-    assert torch.allclose(own(states, full), own(states[:, list(order)], full), atol=1e-12)
+    assert torch.allclose(module(states, full), module(states[:, list(order)], full), atol=1e-12)
 
 
 def test_a_token_more_never_lowers_a_value():
-    own, (states, mask) = layer(), texts()
+    module, (states, mask) = layer(), texts()
     longer = mask.clone()
     longer[1, 1] = True
-    assert (own(states, longer) >= own(states, mask)).all()
+    assert (module(states, longer) >= module(states, mask)).all()

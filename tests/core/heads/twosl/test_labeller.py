@@ -59,8 +59,8 @@ def train(files, checkpoints, config=QUICK, **given):
 
 
 def score(labeller):
-    tags = labeller.label([one.tokens for one in TEST], "en")
-    return token_agreement([one.tags for one in TEST], tags).f1
+    tags = labeller.label([sentence.tokens for sentence in TEST], "en")
+    return token_agreement([sentence.tags for sentence in TEST], tags).f1
 
 
 def weights(labeller):
@@ -126,14 +126,14 @@ def test_the_paper_has_these_layers():
 
 def test_first_weights_depend_on_seed_and_purpose_alone():
     torch.manual_seed(1)
-    one = perceptron([4, 3, 2], 0, "filter", "cpu")[0].weight
+    first = perceptron([4, 3, 2], 0, "filter", "cpu")[0].weight
     torch.manual_seed(2)
     again, seed, what = (
         perceptron([4, 3, 2], *args, "cpu")[0].weight for args in ((0, "filter"), (1, "filter"), (0, "types"))
     )
-    assert torch.equal(one, again)
-    assert not torch.equal(one, seed)
-    assert not torch.equal(one, what)
+    assert torch.equal(first, again)
+    assert not torch.equal(first, seed)
+    assert not torch.equal(first, what)
 
 
 @settings(deadline=None)
@@ -192,7 +192,7 @@ def test_tags_have_the_shape_of_the_sentences(labeller):
 def test_a_labeller_loaded_from_its_file_tags_alike(files, labeller, tmp_path):
     save_weights(tmp_path / "weights.safetensors", labeller.state_dict(), labeller.description)
     loaded = SpanTagger.load(tmp_path / "weights.safetensors", QUICK, files, "cpu")
-    sentences = [one.tokens for one in TEST]
+    sentences = [sentence.tokens for sentence in TEST]
     assert loaded.label(sentences) == labeller.label(sentences)
     with pytest.raises(TrainingError, match="tuned from another encoder, tiny, not other"):
         SpanTagger.load(tmp_path / "weights.safetensors", QUICK, replace(files, fingerprint="other"), "cpu")
@@ -211,8 +211,8 @@ def test_its_stages_are_reported_in_order_and_those_that_are_done_are_replayed(f
     given = (METHOD, TRAIN, config, files, tmp_path)
     first, again = (train_tagger(*given, source=TEST[:8])[1] for _ in range(2))
     order = [f"{phase}_{stage}" for phase in ("source", "target") for stage in ("contrastive", "filter", "types")]
-    assert [one.stage for one in first] == [one.stage for one in again] == order
-    assert [one.is_replayed for one in (*first, *again)] == [False] * 6 + [True] * 6
+    assert [report.stage for report in first] == [report.stage for report in again] == order
+    assert [report.is_replayed for report in (*first, *again)] == [False] * 6 + [True] * 6
 
 
 def test_transfer_carries_over_what_the_source_language_taught(files, tmp_path):

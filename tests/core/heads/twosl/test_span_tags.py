@@ -84,10 +84,10 @@ def chunks(tags):
 @given(TWO_TAGGINGS)
 def test_span_f1_equals_a_loop_over_chunks(pairs):
     gold, guess = taggings(pairs)
-    hits = sum(len(chunks(own) & chunks(said)) for own, said in zip(gold, guess, strict=True))
-    found, wanted = (sum(len(chunks(own)) for own in side) for side in (guess, gold))
+    hits = sum(len(chunks(tags) & chunks(guessed)) for tags, guessed in zip(gold, guess, strict=True))
+    predicted, expected = (sum(len(chunks(tags)) for tags in side) for side in (guess, gold))
     agreement = span_agreement(gold, guess)
-    assert (agreement.correct, agreement.predicted, agreement.gold) == (hits, found, wanted)
+    assert (agreement.correct, agreement.predicted, agreement.gold) == (hits, predicted, expected)
 
 
 @settings(deadline=None)
