@@ -159,6 +159,7 @@ def token_matrix(features: TextFeatures, config: BertscoreConfig) -> TokenMatrix
 
 
 def _without(matrix: TokenMatrix, dropped: Tensor) -> TokenMatrix:
+    # New offsets: how many tokens are kept before each old offset.
     kept = torch.cat([torch.zeros(1, dtype=torch.long), (~dropped).cumsum(0)])
     return TokenMatrix(matrix.values[~dropped], matrix.weights[~dropped], kept[matrix.offsets])
 

@@ -217,6 +217,7 @@ def _steps(head: Head, state: TrainingState, batch: Batch, config: TrainConfig) 
 
 def _step(head: Head, state: TrainingState, batch: Batch, config: TrainConfig) -> Batch:
     """Update the adversary, if there is one, then everything else; returns all loss terms."""
+    # All parameters that require a gradient; those of the adversary have its name as prefix.
     trained = {name for name, parameter in head.named_parameters() if parameter.requires_grad}
     of_adversary = {name for name in trained if head.adversary and name.startswith(f"{head.adversary}.")}
     leaves = _leaves(state, trained - of_adversary)
@@ -250,6 +251,7 @@ def _leaves(state: TrainingState, trained: Set[str]) -> Parameters:
 
 def _gradients(losses: Float[Tensor, " seeds"], leaves: Parameters) -> dict[str, Tensor | None]:
     trained = {name: leaf for name, leaf in leaves.items() if leaf.requires_grad}
+    # A seed's parameters only affect its own loss, so the gradient of the sum holds every seed's gradient.
     gradients = torch.autograd.grad(losses.sum(), list(trained.values()), allow_unused=True)
     return dict(zip(trained, gradients, strict=True))
 
@@ -297,6 +299,7 @@ def _total(terms: Batch, config: TrainConfig) -> Float[Tensor, " seeds"]:
         raise ValueError("no loss term is left. Take something out of `without`")
     if unknown := config.weights.keys() - terms.keys():
         raise ValueError(f"weights names {sorted(unknown)}, but the loss terms are {sorted(terms)}")
+    # Terms are [seeds]: the weighted sum over terms is the total of each seed.
     return torch.stack([value * config.weights.get(name, 1.0) for name, value in terms.items()]).sum(dim=0)
 
 
