@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 
 from disent_core.corpora.contract import Shares
 
-_SPLITS = ("train", "dev", "test")
+SPLITS = ("train", "dev", "test")
 _HASH_RANGE = 2.0**64
 
 
@@ -64,4 +64,4 @@ def _draw(keys: pl.Series, shares: Shares, seed: int) -> list[str]:
     digests = b"".join(hashlib.sha256(f"{seed}\n{key}".encode()).digest()[:8] for key in keys)
     uniform = np.frombuffer(digests, ">u8") / _HASH_RANGE
     indices = np.searchsorted(np.cumsum(shares), uniform, side="right")
-    return [_SPLITS[min(index, len(_SPLITS) - 1)] for index in indices.tolist()]
+    return [SPLITS[min(index, len(SPLITS) - 1)] for index in indices.tolist()]

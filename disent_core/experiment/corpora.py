@@ -10,9 +10,10 @@ import pyarrow.compute as pc
 
 from disent_core.config.model import Config
 from disent_core.config.sections import CorpusConfig
-from disent_core.corpora import pair_reader, reader
+from disent_core.corpora import READERS, pair_reader, reader
 from disent_core.corpora.download import fetch
 from disent_core.corpora.languages import split_codes
+from disent_core.corpora.rows import check_rows
 from disent_core.corpora.splits import draw_splits, limited
 from disent_core.experiment.result import Check, CheckResult, StepResult, result_of
 from disent_core.experiment.workspace import SENTENCE_PAIRS, UTTERANCES, Workspace
@@ -84,7 +85,7 @@ def _refresh(workspace: Workspace, corpus: CorpusConfig, language: str) -> Refre
         SCHEMAS["utterances"],
         inputs=fingerprint(CODE_VERSION, corpus.format, locale, content, *_selection(corpus)),
         make=lambda: _prepared(
-            reader(corpus.format).read_utterances(path, locale, corpus=corpus.name, language=language), corpus
+            reader(corpus.format).read_utterances(path, locale, corpus=corpus.name, language=language), corpus, language
         ),
     )
 
@@ -94,7 +95,10 @@ def _selection(corpus: CorpusConfig) -> tuple[object, ...]:
     return (corpus.limit, corpus.shares) if corpus.limit or corpus.shares else ()
 
 
-def _prepared(table: pa.Table, corpus: CorpusConfig) -> pa.Table:
+def _prepared(table: pa.Table, corpus: CorpusConfig, name: str) -> pa.Table:
+    """Check the rows of a language or pair, and select those that the settings of the corpus ask for."""
+    remedy = "Correct its files" if corpus.format in READERS else f'Mend the reader "{corpus.format}"'
+    check_rows(table, f"corpus {corpus.name}, {name}", remedy)
     if corpus.shares is not None:
         table = draw_splits(table, corpus.shares)
     return limited(table, corpus.limit)
@@ -141,7 +145,7 @@ def _refresh_pairs(workspace: Workspace, corpus: CorpusConfig, pair: str) -> Ref
         workspace.table(*SENTENCE_PAIRS, corpus.name, pair),
         SCHEMAS["sentence_pairs"],
         inputs=fingerprint(CODE_VERSION, corpus.format, pair, pair_hash(workspace, corpus, pair), *_selection(corpus)),
-        make=lambda: _prepared(pair_reader(corpus.format).read_pairs(path, pair, corpus=corpus.name), corpus),
+        make=lambda: _prepared(pair_reader(corpus.format).read_pairs(path, pair, corpus=corpus.name), corpus, pair),
     )
 
 
