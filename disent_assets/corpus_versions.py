@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from disent_core.corpora import code_version
 from disent_core.errors import CorpusError
 from disent_core.experiment.corpora import content_hash, pair_hash, word_list_hash
 from disent_core.experiment.workspace import Workspace
@@ -184,7 +185,7 @@ def _utterance_version(workspace: Workspace, observer: Observer, language: str) 
     hashes = [
         observer.hash_of(
             workspace.corpus_path(corpus.name),
-            (corpus.format, workspace.config.locales[corpus.name][language]),
+            (corpus.format, workspace.config.locales[corpus.name][language], *code_version(corpus.format)),
             partial(content_hash, workspace, corpus, language),
         )
         for corpus in workspace.config.corpora_of(language)
@@ -195,7 +196,9 @@ def _utterance_version(workspace: Workspace, observer: Observer, language: str) 
 def _pair_version(workspace: Workspace, observer: Observer, pair: str) -> str | None:
     hashes = [
         observer.hash_of(
-            workspace.corpus_path(corpus.name), (corpus.format, pair), partial(pair_hash, workspace, corpus, pair)
+            workspace.corpus_path(corpus.name),
+            (corpus.format, pair, *code_version(corpus.format)),
+            partial(pair_hash, workspace, corpus, pair),
         )
         for corpus in workspace.config.corpora_of_sentence_pair(pair)
     ]

@@ -51,6 +51,16 @@ def _members(table: str) -> list[str]:
     return [name for name in dict.fromkeys(names) if not name.startswith("_")]
 
 
+def code_version(name: str) -> tuple[str, ...]:
+    """Part of the fingerprints of what a reader makes: its `CODE_VERSION`; empty for the first version, `"1"`.
+
+    Raises:
+        ConfigError: if no module reads this format.
+    """
+    version = str(getattr(format_module(name), "CODE_VERSION", "1"))
+    return () if version == "1" else (f"CODE_VERSION {version}",)
+
+
 def is_of_pairs(name: str) -> bool:
     """Whether a corpus of this format is read into `sentence_pairs`."""
     return KINDS[format_module(name).KIND] == "sentence_pairs"

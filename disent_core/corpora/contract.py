@@ -30,7 +30,11 @@ Shares = tuple[float, float, float]
 
 @runtime_checkable
 class Format(Protocol):
-    """Members of every reader module."""
+    """Members of every reader module.
+
+    A module may also have `CODE_VERSION`, a string; without one it is `"1"`. Raise it when the reader makes other rows
+    of the same files: then they are read again.
+    """
 
     KIND: Kind
     TRAINS: bool

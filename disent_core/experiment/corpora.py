@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from disent_core.config.model import Config
 from disent_core.config.sections import CorpusConfig
-from disent_core.corpora import READERS, pair_reader, reader
+from disent_core.corpora import READERS, code_version, pair_reader, reader
 from disent_core.corpora.download import fetch
 from disent_core.corpora.languages import split_codes
 from disent_core.corpora.rows import check_rows
@@ -59,7 +59,9 @@ def download(workspace: Workspace) -> dict[str, int]:
 def utterances_version(config: Config) -> str:
     """Fingerprint of the code and settings that determine `utterances`."""
     corpora = [
-        (corpus.name, corpus.format, config.locales[corpus.name]) for corpus in config.corpora if not corpus.is_of_pairs
+        (corpus.name, corpus.format, config.locales[corpus.name], *code_version(corpus.format))
+        for corpus in config.corpora
+        if not corpus.is_of_pairs
     ]
     return fingerprint(CODE_VERSION, corpora)
 
@@ -83,11 +85,16 @@ def _refresh(workspace: Workspace, corpus: CorpusConfig, language: str) -> Refre
     return refresh_table(
         workspace.table(*UTTERANCES, corpus.name, language),
         SCHEMAS["utterances"],
-        inputs=fingerprint(CODE_VERSION, corpus.format, locale, content, *_selection(corpus)),
+        inputs=fingerprint(CODE_VERSION, corpus.format, locale, content, *_of_rows(corpus)),
         make=lambda: _prepared(
             reader(corpus.format).read_utterances(path, locale, corpus=corpus.name, language=language), corpus, language
         ),
     )
+
+
+def _of_rows(corpus: CorpusConfig) -> tuple[object, ...]:
+    """What determines the rows beside the published files: the version of the reader, and the selection."""
+    return (*_selection(corpus), *code_version(corpus.format))
 
 
 def _selection(corpus: CorpusConfig) -> tuple[object, ...]:
@@ -123,7 +130,7 @@ def _check_utterances(paths: Sequence[Path]) -> list[CheckResult]:
 
 def sentence_pairs_version(config: Config) -> str:
     """Fingerprint of the code and settings that determine `sentence_pairs`."""
-    corpora = [(corpus.name, corpus.format, *_selection(corpus)) for corpus in config.corpora if corpus.is_of_pairs]
+    corpora = [(corpus.name, corpus.format, *_of_rows(corpus)) for corpus in config.corpora if corpus.is_of_pairs]
     return fingerprint(CODE_VERSION, corpora)
 
 
@@ -144,7 +151,7 @@ def _refresh_pairs(workspace: Workspace, corpus: CorpusConfig, pair: str) -> Ref
     return refresh_table(
         workspace.table(*SENTENCE_PAIRS, corpus.name, pair),
         SCHEMAS["sentence_pairs"],
-        inputs=fingerprint(CODE_VERSION, corpus.format, pair, pair_hash(workspace, corpus, pair), *_selection(corpus)),
+        inputs=fingerprint(CODE_VERSION, corpus.format, pair, pair_hash(workspace, corpus, pair), *_of_rows(corpus)),
         make=lambda: _prepared(pair_reader(corpus.format).read_pairs(path, pair, corpus=corpus.name), corpus, pair),
     )
 

@@ -6,7 +6,7 @@ import pytest
 
 from disent_core import corpora
 from disent_core.errors import CorpusError
-from disent_core.experiment.corpora import refresh_utterances
+from disent_core.experiment.corpora import refresh_utterances, utterances_version
 from disent_core.experiment.workspace import Workspace
 
 READER = """\
@@ -86,3 +86,17 @@ def test_a_bad_row_fails_naming_the_reader(workspace):
 def test_rows_of_an_unchanged_reader_are_kept(workspace):
     refresh_utterances(workspace(), "en")
     assert refresh_utterances(workspace(), "en").is_reused
+
+
+def test_rows_are_made_again_when_the_version_of_the_reader_is_raised(workspace):
+    old = workspace()
+    refresh_utterances(old, "en")
+    old_version = utterances_version(old.config)
+    new = workspace("SPLITS =", 'CODE_VERSION = "2"\nSPLITS =')
+    assert utterances_version(new.config) != old_version
+    assert not refresh_utterances(new, "en").is_reused
+
+
+def test_the_first_version_of_a_reader_need_not_be_named(workspace):
+    refresh_utterances(workspace(), "en")
+    assert refresh_utterances(workspace("SPLITS =", 'CODE_VERSION = "1"\nSPLITS ='), "en").is_reused
