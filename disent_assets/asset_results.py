@@ -63,6 +63,7 @@ def check_result(key: Sequence[str], outcome: CheckResult) -> dg.AssetCheckResul
         check_name=outcome.check.name,
         asset_key=list(key),
         severity=dg.AssetCheckSeverity.ERROR if outcome.check.blocking else dg.AssetCheckSeverity.WARN,
+        description=outcome.check.description,
         metadata=dict(outcome.figures),
     )
 

@@ -17,9 +17,9 @@ from typing import TextIO
 import dagster as dg
 from dagster._core.definitions.asset_selection import DagsterInvalidAssetSelectionError
 from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGraph
-from dagster._core.execution.plan.objects import StepFailureData
 from sqlalchemy.exc import DBAPIError
 
+from disent_assets.failures import failed_checks_text, failure_text
 from disent_core.errors import StorageError, located
 from disent_core.storage.atomic import locked, storage_errors
 
@@ -153,27 +153,16 @@ def materialize(definitions: dg.Definitions, step: Step, instance: dg.DagsterIns
         raise_on_error=False,
     )
     if not result.success:
-        raise RunError(_reason(result))
+        raise RunError(_reason(result, step))
     return result
 
 
-def _reason(result: dg.ExecuteInProcessResult) -> str:
+def _reason(result: dg.ExecuteInProcessResult, step: Step) -> str:
     for event in result.filter_events(lambda event: event.is_step_failure):
-        text = failure_text(event.step_failure_data)
-        if event.step_failure_data.error is not None:
-            logging.getLogger(__name__).debug("%s", event.step_failure_data.error.to_string())
-        if text:
+        failure = event.step_failure_data
+        if failure.error is not None:
+            logging.getLogger(__name__).debug("%s", failure.error.to_string())
+        checks = failed_checks_text(failure, result.get_asset_check_evaluations(), str(step))
+        if text := checks or failure_text(failure):
             return text
     return "a run failed; see it in the UI"
-
-
-def failure_text(failure: StepFailureData) -> str:
-    """The message of a failed step: its description if there is one, else the message of the innermost error."""
-    if failure.user_failure_data is not None and failure.user_failure_data.description:
-        return failure.user_failure_data.description
-    if failure.error is None:
-        return ""
-    innermost = failure.error
-    while innermost.cause is not None:
-        innermost = innermost.cause
-    return innermost.message.strip()

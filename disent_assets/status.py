@@ -12,7 +12,8 @@ from dagster._core.definitions.events import AssetKeyPartitionKey
 from dagster._core.definitions.observe import observe as run_observation
 from dagster._core.loader import LoadingContextForTest
 
-from disent_assets.instance import QUIET, failure_text
+from disent_assets.failures import failure_text
+from disent_assets.instance import QUIET
 from disent_assets.stages.corpora import FILES, PAIR_FILES
 from disent_core.experiment.workspace import Workspace
 

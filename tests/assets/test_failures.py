@@ -1,0 +1,68 @@
+"""The message of a run that fails unexpectedly, or for a check that blocks."""
+
+import json
+
+import dagster as dg
+import pytest
+
+from disent_assets.factory import spec, step_asset, table_asset
+from disent_assets.failures import place_of
+from disent_assets.instance import RunError, materialize, plan
+from disent_core.experiment.result import Check, StepResult
+
+KEY = ("corpora", "toy")
+LIBRARY = '  File "/env/lib/python3.11/site-packages/numpy/core.py", line 9, in dot\n    x\n'
+OF_USER = '  File "/home/user/package/reader.py", line 7, in read_utterances\n    y\n'
+OF_DISENT = '  File "/env/lib/python3.11/site-packages/disent_core/experiment/corpora.py", line 5, in make\n    z\n'
+FROZEN = '  File "<frozen importlib._bootstrap>", line 241, in _call\n'
+
+
+def message_of(asset) -> str:
+    definitions = dg.Definitions(assets=[asset])
+    (step,) = plan(definitions, None, None)
+    with dg.DagsterInstance.ephemeral() as instance, pytest.raises(RunError) as raised:
+        materialize(definitions, step, instance)
+    return str(raised.value)
+
+
+def test_an_unexpected_error_is_shown_with_the_place_of_the_user_s_code():
+    def of_user(partition):
+        return json.loads("no json")
+
+    message = message_of(step_asset([spec(KEY, "Toy.", code_version="1")], of_user))
+    assert message.startswith("json.decoder.JSONDecodeError: Expecting value")
+    assert f"({__file__}:{of_user.__code__.co_firstlineno + 1}, in of_user)" in message
+    assert message.endswith("For the traceback run disent --debug materialize")
+
+
+@pytest.mark.parametrize(
+    ("stack", "place"),
+    [
+        ([OF_DISENT, OF_USER, LIBRARY, FROZEN], "/home/user/package/reader.py:7, in read_utterances"),
+        ([LIBRARY, OF_DISENT, LIBRARY], "site-packages/disent_core/experiment/corpora.py:5, in make"),
+        ([LIBRARY], "site-packages/numpy/core.py:9, in dot"),
+    ],
+)
+def test_the_place_is_the_innermost_that_is_not_of_a_library(stack, place):
+    shown = place_of(stack)
+    assert shown is not None
+    assert shown.endswith(place)
+
+
+def test_an_error_without_frames_has_no_place():
+    assert place_of([]) is None
+
+
+def test_a_failed_check_is_described_with_its_asset_condition_and_figures():
+    unique = Check("ids_are_unique", "No id occurs twice.", True)
+    passing = Check("has_rows", "It has rows.", True)
+
+    def refresh(partition):
+        checks = (unique.result(False, repeated=3), passing.result(True))
+        return StepResult(rows=1, content="0", is_reused=False, checks=checks)
+
+    asset = table_asset(spec(KEY, "Toy.", code_version="1"), refresh, checks=[unique, passing])
+    assert message_of(asset) == (
+        "corpora: check ids_are_unique of corpora/toy failed: No id occurs twice (repeated = 3). "
+        "Nothing downstream is made until the data is corrected"
+    )
