@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from disent_core.errors import ConfigError
@@ -21,15 +22,16 @@ def find(kind: str, name: str, registry: Mapping[str, str], attribute: str = "")
 
     Args:
         kind: word for such a part in messages, e.g. `method`.
-        name: a name in the registry, `module` or `module:ATTRIBUTE`.
+        name: a name in the registry, `module` or `module:ATTRIBUTE`; a name in the registry goes first.
         registry: from names to modules, `module` or `module:ATTRIBUTE` too.
         attribute: default attribute of a module; empty for the module itself.
 
     Raises:
         ConfigError: if there is no such name, module or attribute, or the module can't be imported.
     """
-    if name not in registry and not is_import(name):
-        choices = f"choose one of {', '.join(registry)}, or name one of your own as package.module:ATTRIBUTE"
+    if name not in registry and not is_import(name) and not _is_module(name):
+        reference = "package.module:ATTRIBUTE" if attribute else "package.module"
+        choices = f"choose one of {', '.join(registry)}, or name one of your own as {reference}"
         raise ConfigError(f"unknown {kind} {name!r}{nearest(name, registry)}; {choices}")
     module, _, named_attribute = registry.get(name, name).partition(":")
     imported = import_module(module) if name in registry else _imported(kind, name, module)
@@ -39,6 +41,15 @@ def find(kind: str, name: str, registry: Mapping[str, str], attribute: str = "")
             f"{kind} {name!r}: {module} has no {attribute_name!r}; name what it has, as {module}:ATTRIBUTE"
         )
     return getattr(imported, attribute_name) if attribute_name else imported
+
+
+def _is_module(name: str) -> bool:
+    """Whether a bare name is that of a module; a folder without `__init__.py` is none."""
+    try:
+        spec = find_spec(name) if name.isidentifier() else None
+    except ValueError:  # a module that was not imported from a file, such as __main__
+        return False
+    return spec is not None and spec.origin is not None
 
 
 def _imported(kind: str, name: str, module: str) -> Any:

@@ -305,6 +305,6 @@ def task(name: str) -> Task:
     if not isinstance(loaded, Task):
         remedy = "export an instance of disent_core.evaluation.Task"
         raise ConfigError(f"task {name!r}: this is no task but a {type(loaded).__name__}; {remedy}")
-    if is_import(name) and loaded.name in TASKS and loaded is not task(loaded.name):
+    if name not in TASKS and loaded.name in TASKS and loaded is not task(loaded.name):
         raise ConfigError(f"task {name!r}: its name {loaded.name!r} is that of a task of disent; rename it")
     return loaded

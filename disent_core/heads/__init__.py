@@ -9,7 +9,7 @@ from typing import Any
 
 from disent_core.errors import ConfigError
 from disent_core.heads.contract import Method
-from disent_core.registry import find, is_import
+from disent_core.registry import find
 
 METHODS: dict[str, str] = {
     "raw": "disent_core.heads.raw",
@@ -53,7 +53,7 @@ def method(name: str) -> Method[Any]:
     if not isinstance(instance, Method):
         remedy = "export an instance of a subclass of disent_core.heads.contract.Method"
         raise ConfigError(f"method {name!r}: this is no method but a {type(instance).__name__}; {remedy}")
-    if is_import(name) and instance.name in METHODS and instance is not method(instance.name):
+    if name not in METHODS and instance.name in METHODS and instance is not method(instance.name):
         raise ConfigError(f"method {name!r}: its name {instance.name!r} is that of a method of disent; rename it")
     return instance
 

@@ -68,3 +68,33 @@ def test_a_reader_that_lacks_something_is_told_what(package):
     name = package("half_a_reader", text)
     with pytest.raises(ConfigError, match="a reader of bitext must have content_hash, read_pairs; see"):
         corpora.format_module(f"{name}:READER")
+
+
+READER = "KIND, TRAINS, SHARES, PARALLEL, LOCALES = 'utterances', True, None, 'all', None\n" + "".join(
+    f"def {name}(*_): ...\n" for name in ("content_hash", "language_of", "locales", "read_utterances")
+)
+
+
+def test_a_module_that_is_in_no_package_is_named_without_a_dot(package):
+    assert corpora.format_module(package("reader_in_no_package", READER)).KIND == "utterances"
+
+
+def test_a_name_in_the_registry_goes_before_a_module_of_that_name(package):
+    assert (
+        find("part", package("name_of_both", ""), {"name_of_both": "disent_core.text"}).__name__ == "disent_core.text"
+    )
+
+
+def test_a_folder_without_modules_is_no_part(tmp_path, package):
+    package("reader_beside", "")
+    (tmp_path / "folder_of_a_user").mkdir()
+    with pytest.raises(ConfigError, match="unknown part 'folder_of_a_user'"):
+        find("part", "folder_of_a_user", {})
+
+
+@pytest.mark.parametrize(
+    ("attribute", "reference"), [("", r"package\.module$"), ("PART", r"package\.module:ATTRIBUTE$")]
+)
+def test_an_unknown_name_is_refused_with_the_way_to_name_a_module(attribute, reference):
+    with pytest.raises(ConfigError, match=f"unknown part 'nothing_of_this_name'; .* of your own as {reference}"):
+        find("part", "nothing_of_this_name", {"one": "disent_core.text"}, attribute)
