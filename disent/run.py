@@ -1,6 +1,7 @@
 """Open a configuration and its folder of results for reading."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -89,7 +90,8 @@ class Run:
         encoder = _choice("encoder", encoder, encoders)
         pairs = config.training_sets_of(chosen)
         pair = pairs[0] if pair is None and not chosen.method.is_trained else _choice("pair", pair, pairs)
-        require_trained(self._workspace, head_run(self._workspace, encoder, chosen, pair))
+        with self._missing_results():
+            require_trained(self._workspace, head_run(self._workspace, encoder, chosen, pair))
         return Head(self._workspace, chosen, encoder, pair)
 
     # --- tables ---
@@ -109,7 +111,8 @@ class Run:
 
         from disent_core.experiment.tables import read_stored
 
-        return pl.DataFrame(read_stored(self._workspace, name))
+        with self._missing_results():
+            return pl.DataFrame(read_stored(self._workspace, name))
 
     def metrics(self, *, task: str | None = None, method: str | None = None) -> "pl.DataFrame":
         """Read the table `metrics`: every number of every method with its 95 % interval.
@@ -143,7 +146,21 @@ class Run:
 
         from disent_assets.duckdb_warehouse import query as answer
 
-        return pl.DataFrame(answer(self._workspace.warehouse, query))
+        with self._missing_results():
+            return pl.DataFrame(answer(self._workspace.warehouse, query))
+
+    @contextmanager
+    def _missing_results(self) -> Iterator[None]:
+        """Name the folder of results in the error of a missing result: it may be that of another configuration."""
+        from disent_core.errors import DamagedError, EncoderError, TableError, TrainingError
+
+        try:
+            yield
+        except DamagedError:
+            raise
+        except (EncoderError, TableError, TrainingError) as error:
+            remedy = "If they are in another folder, name it: disent.open(..., home=FOLDER)"
+            raise type(error)(f"{error}. Results were read from {self.home}. {remedy}") from error
 
 
 class Head:

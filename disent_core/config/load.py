@@ -49,7 +49,8 @@ def load_config(path: Path) -> Config:
         ConfigError: naming file, line and key of everything that is wrong.
     """
     if not path.is_file():
-        raise ConfigError(located(path, None, "there is no such file", "Set DISENT_CONFIG to a configuration"))
+        remedy = "Check the path (DISENT_CONFIG names it for the command line)"
+        raise ConfigError(located(path, None, "there is no such file", remedy))
     text = _read(path)
     try:
         raw = tomllib.loads(text)

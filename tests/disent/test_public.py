@@ -1,5 +1,6 @@
 """Tests the public package: what it imports, and its messages before anything has run."""
 
+import re
 import subprocess
 import sys
 from importlib.resources import files
@@ -8,7 +9,7 @@ import pytest
 
 import disent
 from disent_assets.resources import home_folder
-from disent_core.errors import ConfigError, TableError
+from disent_core.errors import ConfigError, EncoderError, TableError
 
 CONFIG = """
 [[corpora]]
@@ -61,6 +62,19 @@ def test_results_lie_where_the_command_line_puts_them_unless_told_otherwise(run,
 def test_a_configuration_that_is_not_there_is_named(tmp_path):
     with pytest.raises(ConfigError, match="there is no such file"):
         disent.open(tmp_path / "missing.toml")
+
+
+@pytest.mark.parametrize(
+    ("ask", "error"),
+    [
+        (lambda run: run.table("metrics"), TableError),
+        (lambda run: run.sql("select 1"), TableError),
+        (lambda run: run.head("dream"), EncoderError),
+    ],
+)
+def test_an_error_of_a_missing_result_names_the_folder_of_results_and_how_to_choose_another(run, ask, error):
+    with pytest.raises(error, match=re.escape(f"Results were read from {run.home}. ") + ".* home=FOLDER"):
+        ask(run)
 
 
 def test_where_nothing_has_run_the_untrained_heads_are_listed_only(run):

@@ -298,7 +298,7 @@ def test_errors_of_whole_sections_do_not_repeat_the_section(load):
 
 
 def test_a_missing_file_is_named_with_a_remedy(tmp_path):
-    with pytest.raises(ConfigError, match=r"nothing\.toml: there is no such file\. Set DISENT_CONFIG"):
+    with pytest.raises(ConfigError, match=r"nothing\.toml: there is no such file\. Check the path \(DISENT_CONFIG"):
         load_config(tmp_path / "nothing.toml")
 
 
