@@ -10,7 +10,7 @@ from dagster._core.execution.plan.objects import StepFailureData
 from dagster_shared.error import SerializableErrorInfo
 
 _FRAME = re.compile(r'\s*File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)')
-_LIBRARY = re.compile(r"/(site|dist)-packages/(?!disent)")
+_INSTALLED = re.compile(r"/(site|dist)-packages/(?P<package>\w+)")
 _STANDARD_LIBRARY = sysconfig.get_path("stdlib")
 
 
@@ -40,9 +40,9 @@ def place_of(stack: Sequence[str]) -> str | None:
 
 
 def _is_of_library(file: str) -> bool:
-    is_installed = re.search("/(site|dist)-packages/", file) is not None
-    is_standard = not is_installed and file.startswith((f"{_STANDARD_LIBRARY}/", "<"))
-    return is_standard or _LIBRARY.search(file) is not None
+    if installed := _INSTALLED.search(file):
+        return not installed["package"].startswith("disent")
+    return file.startswith((f"{_STANDARD_LIBRARY}/", "<"))
 
 
 def failed_checks_text(failure: StepFailureData, evaluations: Sequence[dg.AssetCheckEvaluation], step: str) -> str:
