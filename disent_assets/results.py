@@ -87,11 +87,15 @@ class Table:
 
     def with_missing(self, before: "Table") -> "Table":
         """With the rows of `before` that are about other methods, as of earlier code: a run may have a few methods."""
-        if self.columns and self.columns != before.columns:
-            return self
         measured = {tuple(self.methods(row)) for row in self.rows}
-        missing = [(*row[:-1], EARLIER) for row in before.rows if tuple(before.methods(row)) not in measured | {()}]
-        return Table(before.columns, (*self.rows, *missing))
+        missing = [row for row in before.rows if (about := tuple(before.methods(row))) and about not in measured]
+        if not missing:
+            return self
+        names = dict.fromkeys((*self.columns, *before.columns))
+        columns = (*(name for name in names if name != "code"), "code")
+        rows = [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+        rows += [dict(zip(before.columns, row, strict=True)) | {"code": EARLIER} for row in missing]
+        return Table(columns, tuple(tuple(row.get(name, "") for name in columns) for row in rows))
 
     def stamped(self, code: Callable[[Sequence[str], str], str]) -> "Table":
         """The table with `code(methods, old)` as the last cell of each row; `old` is empty if there was none."""
@@ -226,8 +230,8 @@ def default_homes(project: Path) -> dict[str, Path]:
 
 def _table(block: Block, project: Path, home: Path | None) -> tuple[Table, str]:
     config = load_config(project / block.config)
+    kept = block.table.stamped(lambda methods, old: old if old == block.code(config, methods) else EARLIER)
     if home is None or not (home / "warehouse.duckdb").is_file():
-        kept = block.table.stamped(lambda methods, old: old if old == block.code(config, methods) else EARLIER)
         return kept, f"kept ({block.config} has no warehouse here)"
     workspace = Workspace(config, home)
     is_fresh = cache(lambda method: _is_of_current_code(workspace, block.encoder, method))
@@ -238,6 +242,8 @@ def _table(block: Block, project: Path, home: Path | None) -> tuple[Table, str]:
         return current if current != EARLIER and all(map(is_fresh, methods or all_methods)) else EARLIER
 
     answer = shown(query(workspace.warehouse, block.sql(project, config))).stamped(code)
+    if "method" not in answer.columns and not all(map(is_fresh, all_methods)):
+        return kept, f"kept (its rows compare methods, and {home} lacks some)"
     return answer.with_missing(block.table), f"from {home}"
 
 

@@ -163,7 +163,9 @@ def test_rows_of_methods_that_a_warehouse_lacks_are_kept_as_of_earlier_code():
     assert written.with_missing(before).rows == (("raw", "0.3", "cccccccc"), ("emu", "0.2", EARLIER))
 
 
-def test_rows_of_other_columns_are_not_mixed():
-    before = Table(("method", "en-de", "code"), (("emu", "0.2", "bbbbbbbb"),))
-    written = Table(("method", "en-es", "code"), (("raw", "0.3", "cccccccc"),))
-    assert written.with_missing(before) == written
+def test_kept_rows_stand_in_columns_of_their_name():
+    before = Table(("method", "en-ja", "en-de", "code"), (("emu", "0.1", "0.2", "bbbbbbbb"),))
+    written = Table(("method", "en-de", "n", "code"), (("raw", "0.3", "9", "cccccccc"),))
+    kept = written.with_missing(before)
+    assert kept.columns == ("method", "en-de", "n", "en-ja", "code")
+    assert kept.rows == (("raw", "0.3", "9", "", "cccccccc"), ("emu", "0.2", "", "0.1", EARLIER))
