@@ -4,46 +4,18 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
+import task_inputs
 from hypothesis import given
 from hypothesis import strategies as st
+from task_inputs import CONFIG, utterance_inputs, utterances
 
-from disent_core.evaluation import EvaluationConfig, task
-from disent_core.evaluation.contract import Inputs
 from disent_core.evaluation.metrics.statistics import f1
 from disent_core.evaluation.runner import evaluate
-from disent_core.storage.tables import rows_table
 from disent_core.text import text_key
-
-CONFIG = EvaluationConfig(bootstrap_samples=50)
-
-
-def utterances(language, rows, split="test"):
-    """From id to (intent, text, tags)."""
-    table = [
-        {
-            "corpus": "toy",
-            "language": language,
-            "utterance_id": name,
-            "split": split,
-            "domain": None,
-            "intent": intent,
-            "text": text,
-            "tokens": text.split(),
-            "slot_tags": tags.split(),
-            "text_key": text_key(text),
-        }
-        for name, (intent, text, tags) in rows.items()
-    ]
-    return rows_table(table, "utterances")
 
 
 def problems(name, tables):
-    inputs = Inputs(
-        corpus="toy",
-        languages=tuple(tables),
-        tables={("utterances", language): table for language, table in tables.items()},
-    )
-    return task(name).problems(inputs, CONFIG)
+    return task_inputs.problems(name, utterance_inputs(tables))
 
 
 def with_intents(language, intents):
