@@ -9,7 +9,8 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from disent_assets.cli import _Printable, main
+from disent_assets.cli import main
+from disent_assets.cli.group import Printable
 from disent_assets.table_text import render
 from disent_core.text import printable
 
@@ -80,7 +81,7 @@ def test_an_error_that_quotes_a_text_prints_no_control_characters(home):
 
 def test_log_lines_show_control_characters_escaped():
     record = logging.LogRecord("disent_core", logging.WARNING, "", 0, "%s: broken", ("\x1b]0;x\x07",), None)
-    assert _Printable("%(message)s").format(record) == "\\x1b]0;x\\x07: broken"
+    assert Printable("%(message)s").format(record) == "\\x1b]0;x\\x07: broken"
 
 
 @pytest.mark.parametrize("task", ["x' or 'a' = 'a", "'; drop table metrics; --", "x\x1b[2J"])

@@ -1,0 +1,5 @@
+"""`python -m disent_assets.cli`."""
+
+from disent_assets.cli import main
+
+main()

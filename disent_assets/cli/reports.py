@@ -1,0 +1,87 @@
+"""Commands that report on a run: what is stale, the HTML report, the tables of the docs, the texts of an encoder."""
+
+from pathlib import Path
+
+import click
+
+from disent_assets.cli.group import errors, main
+
+
+@main.command()
+@click.option("--all", "show_all", is_flag=True, help="Show every partition, fresh ones included.")
+@click.pass_context
+def status(context: click.Context, show_all: bool) -> None:
+    """Show what is fresh, stale or missing, and why."""
+    with errors(context):
+        from disent_assets.definitions import build
+        from disent_assets.instance import open_instance
+        from disent_assets.resources import open_workspace
+        from disent_assets.status import observe, states, summary
+
+        workspace = open_workspace()
+        definitions = build(workspace)
+        with open_instance(workspace.home) as instance:
+            observe(definitions, instance)
+            click.echo(summary(states(workspace, definitions, instance), show_all=show_all))
+
+
+@main.command()
+@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="Default: DISENT_HOME/report.html.")
+@click.option("--title", default="disent: report of a run", show_default=True)
+@click.pass_context
+def report(context: click.Context, output: Path | None, title: str) -> None:
+    """Write tables, pictures and case studies of the run as one self-contained HTML file."""
+    with errors(context):
+        from disent_assets.resources import open_workspace
+        from disent_assets.run_report import write_report
+
+        workspace = open_workspace()
+        path = _new_file(output or workspace.home / "report.html")
+        write_report(workspace, path, title)
+        click.echo(path)
+
+
+@main.command()
+@click.option("--home", "homes", multiple=True, metavar="CONFIG=FOLDER", help="The folder with the results of CONFIG.")
+@click.pass_context
+def results(context: click.Context, homes: tuple[str, ...]) -> None:
+    """Write the tables of results in README and docs from warehouses.
+
+    The results of configs/NAME.toml are expected in data/NAME, those of disent.toml in data. Without a warehouse a
+    table keeps its rows, and rows of earlier code are marked.
+    """
+    with errors(context):
+        from disent_assets.resources import PROJECT
+        from disent_assets.results import default_homes, write_results
+
+        given = {config: Path(folder).expanduser() for config, _, folder in (home.partition("=") for home in homes)}
+        for line in write_results(PROJECT, default_homes(PROJECT) | given):
+            click.echo(line)
+
+
+@main.command()
+@click.argument("output", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--encoder", required=True, metavar="NAME", help="The encoder's name in [[encoders]].")
+@click.option("--missing", is_flag=True, help="Only texts that the files of imported vectors lack.")
+@click.pass_context
+def texts(context: click.Context, output: Path, encoder: str, missing: bool) -> None:
+    """Write the texts that an encoder has to embed, so that another program can embed them.
+
+    OUTPUT is a .parquet or .jsonl file with the columns text_key, language and text. Add a column `vector`, and an
+    encoder of kind "vectors" can read it. `disent materialize '+group:targets'` makes the texts.
+    """
+    with errors(context):
+        from disent_assets.resources import open_workspace
+        from disent_core.experiment.embeddings import texts_of, write_texts
+
+        _new_file(output)
+        listed = texts_of(open_workspace(), encoder, only_missing=missing)
+        write_texts(listed, output)
+        click.echo(f"{len(listed)} texts in {output}")
+
+
+def _new_file(path: Path) -> Path:
+    """The path, unless it is a device, a pipe or a folder: the file there is replaced as a whole."""
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is not a regular file, so it can't be replaced")
+    return path
