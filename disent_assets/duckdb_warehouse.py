@@ -40,6 +40,9 @@ INPUTS = (
 )
 """Tables that the warehouse is built from, by their names in `SCHEMAS`."""
 
+STORAGE_VERSION = "v1.2.0"
+"""The oldest DuckDB that opens the warehouse: many programs lag behind the newest. Views keep to its functions."""
+
 Severity = Literal["error", "warning"]
 
 SAMPLE = 5
@@ -129,14 +132,20 @@ def build_warehouse(inputs: Mapping[str, Sequence[Path]], sql_root: Path, destin
 def _new_database(destination: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection to a new file beside `destination`, which replaces it if nothing is raised."""
     with checksummed_path(destination) as beside:
-        connection = duckdb.connect(beside, config=_NO_EXTENSIONS)
+        spill = beside.with_name(beside.name + ".tmp")
+        connection = duckdb.connect(":memory:", config={**_NO_EXTENSIONS, "temp_directory": str(spill)})
         try:
+            file = str(beside.absolute()).replace("'", "''")
+            connection.execute(f"attach '{file}' as warehouse (storage_version '{STORAGE_VERSION}')")
+            connection.execute("use warehouse")
             yield connection
         finally:
             with _one_line("the warehouse"):
-                connection.close()  # merges the write-ahead log into the file
+                connection.execute("use memory")
+                connection.execute("detach database if exists warehouse")  # merges the write-ahead log into the file
+                connection.close()
             beside.with_name(beside.name + ".wal").unlink(missing_ok=True)
-            shutil.rmtree(beside.with_name(beside.name + ".tmp"), ignore_errors=True)
+            shutil.rmtree(spill, ignore_errors=True)
 
 
 def _attach_input(connection: duckdb.DuckDBPyConnection, name: str, paths: Sequence[Path]) -> None:

@@ -28,4 +28,4 @@ rows as (
 
 select *
 from rows
-where not coalesce(if(json_valid(settings), json_type(settings) = 'OBJECT', false), false)
+where not coalesce(case when json_valid(settings) then json_type(settings) = 'OBJECT' else false end, false)

@@ -8,11 +8,11 @@ named as (
     select
         cells.*,
         named_sets.members_are,
-        coalesce(named_sets.members, if(
-            cells.evaluated_on = 'average',
-            split_part(cells.average_over, ';', 1),
-            split_part(cells.evaluated_on, '+', 1)
-        )) as set_members
+        coalesce(named_sets.members, case
+            when cells.evaluated_on = 'average'
+                then split_part(cells.average_over, ';', 1)
+            else split_part(cells.evaluated_on, '+', 1)
+        end) as set_members
     from main.table_cells as cells
     left join main.averaged_over as named_sets
         on
@@ -36,13 +36,17 @@ directed as (
 
     select
         *,
-        if(members_are = 'languages', 'en-' || member, member) as place
+        case when members_are = 'languages' then 'en-' || member else member end as place
     from members
     where is_forward
     union all
     select
         *,
-        if(members_are = 'languages', member, split_part(member, '-', 2)) || '-en' as place
+        case
+            when members_are = 'languages'
+                then member
+            else split_part(member, '-', 2)
+        end || '-en' as place
     from members
     where is_backward
 
@@ -66,7 +70,11 @@ sides as (
     select
         *,
         'value' as side,
-        if(settings ->> 'component' = 'center loss', 'emu_no_discriminator', base_method) as part_method
+        case
+            when settings ->> 'component' = 'center loss'
+                then 'emu_no_discriminator'
+            else base_method
+        end as part_method
     from paired
     union all
     select
@@ -88,5 +96,5 @@ select
     part_method,
     trained_pair,
     -- the paper prints the code of three letters
-    if(place = 'yor', 'yo', place) as place
+    case when place = 'yor' then 'yo' else place end as place
 from sides

@@ -21,7 +21,7 @@ figures as (
     select
         *,
         string_split(trained_on, '+') as entries,
-        if(contains(trained_on, '+'), trained_on, 'each pair') as training
+        case when contains(trained_on, '+') then trained_on else 'each pair' end as training
     from main.measured_figures
 
 ),
@@ -113,9 +113,9 @@ candidates as (
         figures.settings,
         figures.method as own_method,
         figures.embedding,
-        if(cells.rows_are_methods and found.side = 'value', figures.method, null) as row_method,
-        if(cells.is_open, figures.embedding, null) as own_embedding,
-        if(cells.paper = 'fmda' and cells.rows_are_methods, figures.training, null) as training,
+        case when cells.rows_are_methods and found.side = 'value' then figures.method end as row_method,
+        case when cells.is_open then figures.embedding end as own_embedding,
+        case when cells.paper = 'fmda' and cells.rows_are_methods then figures.training end as training,
         figures.trained_on = ''
         or list_contains(figures.entries, found.place)
         or list_contains(figures.entries, regexp_replace(found.place, '^(\w+)-(\w+)$', '\2-\1'))
@@ -154,8 +154,8 @@ sides as (
         own_embedding,
         training,
         -- sorted, because the rounding of a sum depends on the order
-        list_avg(list_sort(list(if(statistic = 'std', std, value)))) as measured_mean,
-        count(if(statistic = 'std', std, value)) as n_parts,
+        list_avg(list_sort(list(case when statistic = 'std' then std else value end))) as measured_mean,
+        count(case when statistic = 'std' then std else value end) as n_parts,
         string_agg(distinct nullif(trained_on, ''), ', ' order by nullif(trained_on, '')) as trained_on,
         any_value(ci_low order by place, part_pair) as ci_low,
         any_value(ci_high order by place, part_pair) as ci_high,
@@ -190,8 +190,8 @@ select
     needed.of_parts,
     sides.settings,
     sides.is_seen,
-    if(needed.of_parts = 1 and sides.statistic = 'mean', sides.ci_low, null) as ci_low,
-    if(needed.of_parts = 1 and sides.statistic = 'mean', sides.ci_high, null) as ci_high,
+    case when needed.of_parts = 1 and sides.statistic = 'mean' then sides.ci_low end as ci_low,
+    case when needed.of_parts = 1 and sides.statistic = 'mean' then sides.ci_high end as ci_high,
     case
         when sides.n_parts < needed.of_parts or coalesce(baselines.n_parts, 0) < needed.of_baseline then null
         when sides.statistic = 'relative_change' then sides.measured_mean / baselines.measured_mean - 1

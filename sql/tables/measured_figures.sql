@@ -27,7 +27,7 @@ aggregates as (
     select
         metrics.*,
         deviations.std,
-        if(json_valid(configured.settings), configured.settings, '{}') as method_settings,
+        case when json_valid(configured.settings) then configured.settings else '{}' end as method_settings,
         coalesce(configured.base_method, metrics.method) as named_base
     from main.metrics as metrics
     left join deviations
@@ -37,9 +37,17 @@ aggregates as (
     where
         metrics.seed is null
         -- settings that are not JSON are reported by a check
-        and if(json_valid(metrics.settings), coalesce(metrics.settings ->> 'split', 'test'), 'test') = 'test'
+        and case
+            when json_valid(metrics.settings)
+                then coalesce(metrics.settings ->> 'split', 'test')
+            else 'test'
+        end = 'test'
         -- the gold score of the papers' correlations
-        and if(json_valid(metrics.settings), coalesce(metrics.settings ->> 'gold', 'z_mean'), 'z_mean')
+        and case
+            when json_valid(metrics.settings)
+                then coalesce(metrics.settings ->> 'gold', 'z_mean')
+            else 'z_mean'
+        end
         = 'z_mean'
 
 ),
@@ -53,11 +61,11 @@ varied as (
             when starts_with(named_base, 'twosl') and method_settings is not null
                 then case
                     when method_settings ->> 'filter' = 'false'
-                        then if(
-                            method_settings ->> 'contrastive' = 'false',
-                            'twosl_no_filter-contrastive',
-                            'twosl_no_filter'
-                        )
+                        then case
+                            when method_settings ->> 'contrastive' = 'false'
+                                then 'twosl_no_filter-contrastive'
+                            else 'twosl_no_filter'
+                        end
                     when method_settings ->> 'contrastive' = 'false' then 'twosl_no_contrastive'
                     else named_base
                 end
@@ -86,7 +94,11 @@ select
     row_number() over (
         order by task, dataset, method, encoder, trained_on, evaluated_on, embedding, metric, settings
     ) as figure_id,
-    if(variant = 'fmda' and contains(trained_on, '+'), 'fmda_unified', variant) as base_method,
+    case
+        when variant = 'fmda' and contains(trained_on, '+')
+            then 'fmda_unified'
+        else variant
+    end as base_method,
     (method_settings ->> 'examples')::bigint as examples,
     (method_settings ->> 'negatives_per_positive')::bigint as negatives,
     coalesce(method_settings ->> 'transfer', 'none') as transfer,

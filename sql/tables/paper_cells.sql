@@ -100,7 +100,11 @@ beside as (
         measured.trained_on as run_trained_on,
         measured.settings as run_settings,
         coalesce(measured.is_seen, true) as is_seen,
-        if(measured.measured is null, coalesce(verdicts.status, 'not_run'), 'measured') as status,
+        case
+            when measured.measured is null
+                then coalesce(verdicts.status, 'not_run')
+            else 'measured'
+        end as status,
         case
             when measured.measured is not null then null
             when measured.n_parts > 0
@@ -155,11 +159,11 @@ select
     of_parts,
     status,
     why_missing,
-    if(is_open, null, cell_id) as cell_id,
+    case when is_open then null else cell_id end as cell_id,
     coalesce(run_method, method) as method,
-    coalesce(run_training, if(paper = 'fmda' and rows_are_methods, 'each pair', null)) as training,
-    if(is_open, null, dataset) as published_dataset,
-    if(is_open, null, settings) as published_settings,
+    coalesce(run_training, case when paper = 'fmda' and rows_are_methods then 'each pair' end) as training,
+    case when is_open then null else dataset end as published_dataset,
+    case when is_open then null else settings end as published_settings,
     round(measured - value, 6) as difference,
     measured is not null and not is_seen as is_zero_shot,
     measured is not null

@@ -14,14 +14,18 @@ rows as (
 
     select
         cells.*,
-        if(
-            cells.cell_missing is null or cells.n_parts is null,
-            cells.cell_missing,
-            cells.column_label || ': ' || cells.cell_missing
-        ) as cell_reason,
+        case
+            when cells.cell_missing is null or cells.n_parts is null
+                then cells.cell_missing
+            else cells.column_label || ': ' || cells.cell_missing
+        end as cell_reason,
         hash(
             cells.paper, cells."table", cells.paper_row, cells.dataset, cells.encoder, cells.training,
-            if(paper_tables.rows_are_methods, [cells.method, cells.embedding, cells.examples::varchar], [])
+            case
+                when paper_tables.rows_are_methods
+                    then [cells.method, cells.embedding, cells.examples::varchar]
+                else []
+            end
         ) as row_key
     from cells
     inner join main.paper_tables using (paper, "table")

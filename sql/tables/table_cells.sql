@@ -11,18 +11,22 @@ named as (
         settings ->> 'average_over' as average_over,
         (settings ->> 'train_examples')::bigint as examples,
         -- In the tables the paper counts negatives of each side of a positive, which no setting changes.
-        if("table" = 'text §5.1', (settings ->> 'negatives_per_positive')::bigint, null) as negatives,
-        if(settings ->> 'transfer' is null, 'none', 'sequential') as transfer,
+        case
+            when "table" = 'text §5.1'
+                then (settings ->> 'negatives_per_positive')::bigint
+        end as negatives,
+        case when settings ->> 'transfer' is null then 'none' else 'sequential' end as transfer,
         row_number() over () as cell_id,
         -- Encoders that a paper lists as systems.
-        if(method in ('laser', 'multilingual_sbert'), 'raw', method) as base_method,
+        case when method in ('laser', 'multilingual_sbert') then 'raw' else method end as base_method,
         regexp_replace(metric, '_(relative_change|drop|difference|std)$', '') as base_metric,
         coalesce(
             nullif(regexp_extract(metric, '_(relative_change|drop|difference|std)$', 1), ''), 'mean'
         ) as statistic,
-        if(
-            paper = 'fmda', coalesce(nullif(trained_on, ''), settings ->> 'column_group'), null
-        ) as trained_pair
+        case
+            when paper = 'fmda'
+                then coalesce(nullif(trained_on, ''), settings ->> 'column_group')
+        end as trained_pair
     from main.published_metrics
 
 ),
@@ -45,7 +49,11 @@ labelled as (
             when cells.paper = 'fmda' and cells."table" in ('T3', 'T6')
                 then cells.trained_pair || '_on_' || cells.evaluated_on
             when cells.paper = 'fmda' and cells."table" = 'T9'
-                then if(cells.method = 'fmda_unified', 'fmda_multi', cells.method || '_dual')
+                then case
+                    when cells.method = 'fmda_unified'
+                        then 'fmda_multi'
+                    else cells.method || '_dual'
+                end
             when cells.paper = 'dream' and cells."table" = 'T6' then cells.encoder
             when cells.paper = 'twosl' and cells."table" = 'T3' then 'examples_' || cells.examples
             when cells.paper = 'twosl' and cells."table" = 'T4'
@@ -53,7 +61,7 @@ labelled as (
             when cells.paper = 'oracle' and cells."table" = 'T3'
                 then cells.average_over || '_' || cells.evaluated_on
             when cells.paper = 'oracle' and cells."table" = 'T4'
-                then if(cells.task = 'sts', 'sts', split_part(cells.average_over, ',', 1))
+                then case when cells.task = 'sts' then 'sts' else split_part(cells.average_over, ',', 1) end
             when cells.paper = 'oracle' and cells."table" = 'text' then split_part(cells.average_over, ' ', 1)
             when cells.paper = 'emu' and cells."table" = 'T4' then split_part(cells.evaluated_on, '-', -1)
             when cells.paper = 'emu' and cells."table" = 'T5' then cells.dataset
@@ -86,7 +94,7 @@ select
     min(cell_id) over (
         partition by
             paper, "table", row_label,
-            if(rows_are_methods, [method, encoder, embedding, examples::varchar], null)
+            case when rows_are_methods then [method, encoder, embedding, examples::varchar] end
     ) as paper_row
 from labelled
 union all by name

@@ -83,5 +83,5 @@ left join golds
         best.dataset = golds.corpus
         and best.pool_language = golds.language
         and best.query_id = golds.gold_of
-        and if(contains(best.task, 'template'), 'target', 'utterance') = golds.kind
+        and case when contains(best.task, 'template') then 'target' else 'utterance' end = golds.kind
 order by best.task, best.dataset, best.evaluated_on, best.query_id, best.method, best.embedding

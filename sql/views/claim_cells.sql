@@ -59,7 +59,11 @@ compared as (
 
     select
         *,
-        if(statistic = 'ratio', left_value / nullif(right_value, 0), left_value - right_value) as found
+        case
+            when statistic = 'ratio'
+                then left_value / nullif(right_value, 0)
+            else left_value - right_value
+        end as found
     from sides
 
 )

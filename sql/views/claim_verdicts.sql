@@ -28,11 +28,11 @@ compared as (
         means.right_value,
         means.cells,
         means.cells_held,
-        if(
-            claims.statistic = 'ratio',
-            means.left_value / nullif(means.right_value, 0),
-            means.left_value - means.right_value
-        ) as found
+        case
+            when claims.statistic = 'ratio'
+                then means.left_value / nullif(means.right_value, 0)
+            else means.left_value - means.right_value
+        end as found
     from main.claims as claims
     left join means using (claim)
 

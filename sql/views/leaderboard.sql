@@ -66,7 +66,7 @@ ranked as (
         *,
         case when is_scored and reads_as != 'a choice, not a score' then rank() over (
             partition by task, dataset, encoder, evaluated_on, metric, settings, is_scored
-            order by if(reads_as = 'higher is better', value, -value) desc
+            order by case when reads_as = 'higher is better' then value else -value end desc
         ) end as rank
     from entries
 
@@ -93,4 +93,4 @@ select
 from ranked
 order by
     task, dataset, encoder, evaluated_on, metric, rank nulls last, reads_as,
-    if(reads_as = 'higher is better', value, -value) desc
+    case when reads_as = 'higher is better' then value else -value end desc
