@@ -10,11 +10,7 @@ named as (
         settings ->> 'model' as printed_as,
         settings ->> 'average_over' as average_over,
         (settings ->> 'train_examples')::bigint as examples,
-        -- In the tables the paper counts negatives of each side of a positive, which no setting changes.
-        case
-            when "table" = 'text §5.1'
-                then (settings ->> 'negatives_per_positive')::bigint
-        end as negatives,
+        (settings ->> 'negatives_per_positive')::bigint as negatives,
         case when settings ->> 'transfer' is null then 'none' else 'sequential' end as transfer,
         row_number() over () as cell_id,
         -- Encoders that a paper lists as systems.

@@ -63,10 +63,19 @@ def test_a_variant_that_leaves_something_out_is_the_papers_ablation_whatever_it_
 
 
 def test_slots_are_found_by_the_number_of_training_examples(warehouse):
-    methods = [configured("few", "twosl", examples=50), configured("some", "twosl", examples=77)]
+    methods = [configured(name, "twosl", examples=n, negatives_per_positive=2) for name, n in (("few", 50), ("some", 77))]
     warehouse.build(metrics=[{**SLOTS, "method": name} for name in ("few", "some")], configured_methods=methods)
     found = measured(warehouse, "distinct examples, method", "measured is not null and paper = 'twosl'")
     assert found == [(50, "few")]
+
+
+@pytest.mark.parametrize(("negatives", "tables"), [(1, ["T10"]), (2, ["T10", "T2", "T5"])])
+def test_slots_are_found_by_the_number_of_negatives_where_the_paper_tells_it(warehouse, negatives, tables):
+    methods = [configured("few", "twosl", examples=50, negatives_per_positive=negatives)]
+    warehouse.build(metrics=[{**SLOTS, "method": "few", "evaluated_on": "ar"}], configured_methods=methods)
+    where = "measured is not null and published is not null and encoder is not null and printed_as like 'mpnet%'"
+    found = measured(warehouse, 'distinct "table"', f"{where} and \"table\" <> 'T9'")
+    assert [row[0] for row in found] == tables
 
 
 def test_the_larger_mixture_with_the_pair_is_preferred_and_zero_shot_is_marked(warehouse):
@@ -122,7 +131,7 @@ def test_the_language_of_the_labels_decides_the_row_of_emu(warehouse):
 
 def test_deviations_are_over_seeds(warehouse):
     seeds = [{**SLOTS, "method": "few", "seed": seed, "value": value} for seed, value in ((0, 0.4), (1, 0.6))]
-    methods = [configured("few", "twosl", examples=100)]
+    methods = [configured("few", "twosl", examples=100, negatives_per_positive=2)]
     warehouse.build(metrics=[*seeds, {**SLOTS, "method": "few"}], configured_methods=methods)
     found = warehouse.ask("select de_published, de_measured from twosl_table9 where de_measured is not null")
     assert found == [{"de_published": 0.0296, "de_measured": pytest.approx(0.2 / 2**0.5)}]
