@@ -41,9 +41,8 @@ settings: setup
 	mkdir -p $(DISENT_HOME)/dagster
 	cp disent_assets/dagster.yaml $(DISENT_HOME)/dagster/
 
-dev: settings ## start the Dagster UI on http://127.0.0.1:3000
-	DAGSTER_HOME=$(DISENT_HOME)/dagster DISENT_UI=http://127.0.0.1:$(or $(PORT),3000) \
-		$(BIN)/dagster dev --workspace workspace.yaml --host 127.0.0.1 --port $(or $(PORT),3000)
+dev: setup ## start the Dagster UI on http://127.0.0.1:3000
+	$(BIN)/disent dev --port $(or $(PORT),3000)
 
 dev-test: setup ## test that a running make dev notices edits; takes minutes
 	$(BIN)/pytest -m daemon -s tests/end_to_end/test_refresh.py

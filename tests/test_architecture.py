@@ -136,7 +136,7 @@ def test_core_does_not_read_the_environment():
 
 def test_only_resources_and_instance_touch_the_environment_of_the_face():
     readers = {name for name in SOURCES for node in found(name, ast.Attribute) if node.attr in ("environ", "getenv")}
-    assert readers == {"disent_assets", "disent_assets.resources", "disent_assets.instance"}
+    assert readers == {"disent_assets", "disent_assets.resources", "disent_assets.instance", "disent_assets.dev"}
 
 
 def test_nothing_catches_every_exception():
@@ -219,6 +219,8 @@ def test_only_pictures_are_markdown_in_the_ui():
 def test_the_web_server_listens_on_this_machine_only():
     lines = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
     servers = [line for line in lines if "dagster dev" in line or "dagster-webserver" in line]
+    launcher = (ROOT / "disent_assets" / "dev.py").read_text(encoding="utf-8").replace('", "', " ")
+    servers += [line for line in launcher.splitlines() if "--port" in line]
     assert len(servers) == 2
     assert all("--host 127.0.0.1" in line for line in servers)
 

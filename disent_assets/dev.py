@@ -1,0 +1,144 @@
+"""Run the UI and Dagster's daemon (`disent dev`), so that one signal ends everything that they have started.
+
+`serve` starts this module as the leader of a new session. Web server, daemon, code servers and runs stay in its process
+group. A signal to `disent dev` goes to the whole group, and what does not end in time is killed.
+"""
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+from typing import TextIO
+from uuid import uuid4
+
+import dagster as dg
+
+from disent_assets.instance import FACE, dagster_home, open_instance
+from disent_assets.resources import PROJECT
+from disent_core.errors import DisentError
+
+GRACE_SECONDS = 20
+"""Time in which the processes have to end after the first signal."""
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def serve(home: Path, port: int) -> int:
+    """Run the UI and the daemon until they end, or until this process gets a signal; returns the exit code.
+
+    Raises:
+        DisentError: if they already run on this folder of results.
+    """
+    with _only_one(home) as lock:
+        end_lost_runs(home)
+        address = ["--host", "127.0.0.1", "--port", str(port)]
+        command = [sys.executable, "-m", __name__, "--workspace", str(PROJECT / "workspace.yaml"), *address]
+        return run_group(command, environment={**os.environ, **_environment(home, port)}, lock=lock)
+
+
+def _environment(home: Path, port: int) -> Mapping[str, str]:
+    return {
+        "DISENT_HOME": str(home),
+        "DAGSTER_HOME": str(dagster_home(home)),
+        "DISENT_UI": f"http://127.0.0.1:{port}",
+        "DISENT_STARTED": uuid4().hex,
+    }
+
+
+@contextmanager
+def _only_one(home: Path) -> Iterator[TextIO]:
+    """A lock that the processes hold as long as one of them lives: two daemons would start every run twice."""
+    with Path(dagster_home(home), "dev.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise DisentError(f"{home}: `disent dev` already runs here. Stop it first") from error
+        yield lock
+
+
+def end_lost_runs(home: Path) -> None:
+    """Report runs of a killed daemon as failed: it would wait for them, and repeats them once."""
+    with open_instance(home) as instance:
+        for run in instance.get_runs(
+            dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED])
+        ):
+            if not FACE.items() <= run.tags.items():
+                instance.report_run_failed(run, "`disent dev` was killed during this run.")
+        for run in instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.CANCELING])):
+            instance.report_run_canceled(run)
+
+
+def run_group(
+    command: Sequence[str], *, environment: Mapping[str, str], lock: TextIO, grace: float = GRACE_SECONDS
+) -> int:
+    """Run a command in a process group of its own, and end the group if this process gets a signal.
+
+    Args:
+        command: its standard input ends when this process does.
+        environment: of the command.
+        lock: a file that the command keeps open.
+        grace: seconds in which the group has to end after the first signal.
+
+    Returns:
+        The exit code of the command; 0 after a signal.
+    """
+    # A script in the background starts its commands with SIGINT ignored. Dagster's processes would inherit that, and
+    # use the same for SIGTERM. With a handler in this process, its children start with the default.
+    for number in SIGNALS:
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup
+            signal.signal(number, signal.default_int_handler)
+    leader = subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, pass_fds=[lock.fileno()], start_new_session=True
+    )
+    try:
+        return leader.wait()
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        _end(leader, grace)
+
+
+def _end(leader: subprocess.Popen[bytes], grace: float) -> None:
+    """End the process group; kill what is left of it after a while, or at a second signal."""
+    try:
+        _signal_group(leader, signal.SIGTERM)
+        until = time.monotonic() + grace
+        while time.monotonic() < until and _signal_group(leader, 0):
+            leader.poll()  # a process that has ended belongs to the group until its parent has asked
+            time.sleep(0.1)
+    finally:
+        _signal_group(leader, signal.SIGKILL)
+        leader.wait()
+
+
+def _signal_group(leader: subprocess.Popen[bytes], number: int) -> bool:
+    """Send a signal; returns whether the group has a process left."""
+    try:
+        os.killpg(leader.pid, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _end_with_parent() -> None:
+    os.read(0, 1)  # ends when `disent dev` does, also if it was killed
+    os.killpg(0, signal.SIGTERM)
+    time.sleep(GRACE_SECONDS)
+    os.killpg(0, signal.SIGKILL)
+
+
+def main() -> None:
+    """Run `dagster dev` with the arguments of this process."""
+    from dagster._cli.dev import dev_command
+
+    Thread(target=_end_with_parent, daemon=True).start()
+    dev_command.main(sys.argv[1:], prog_name="disent dev")
+
+
+if __name__ == "__main__":
+    main()
