@@ -248,7 +248,7 @@ def query(database: Path, sql: str) -> pa.Table:
         except duckdb.Error as error:
             remedy = "Delete the file and materialise it again"
             raise TableError(located(database, None, f"can't be opened ({error})", remedy)) from error
-        connection.execute("use warehouse")
+        connection.execute(f"set search_path = '{_search_path(connection)}'")
         for option in _QUERY_OPTIONS:
             connection.execute(f"set {option}")
         with _one_line("query"):
@@ -257,6 +257,13 @@ def query(database: Path, sql: str) -> pa.Table:
         if answer is not None:
             return answer
     raise DisentError("query: this statement returns no rows. Use select")
+
+
+def _search_path(connection: duckdb.DuckDBPyConnection) -> str:
+    """All schemas of the warehouse, `main` first, so that a query may name a relation without its schema."""
+    listed = "select schema_name from duckdb_schemas() where database_name = 'warehouse' and not internal order by all"
+    others = [name for (name,) in connection.sql(listed).fetchall() if name != "main"]
+    return ",".join(f"warehouse.{name}" for name in ("main", *others))
 
 
 def _interruptible(connection: duckdb.DuckDBPyConnection, sql: str) -> pa.Table | None:

@@ -4,6 +4,9 @@
 of `published` is a table, the files of `published/figures` are the papers' figures, and `templates/paper_table.sql`
 makes a view for each table that `published/paper_tables.csv` lists. Queries name what they read as `inputs.NAME` (in
 tables only) or `schema.relation`; the order of creation follows from these names.
+
+Schema `main` is what users query first, a stage's schema has its tables, `papers` the papers' tables beside what was
+measured, and `parts` what the others are computed from.
 """
 
 import re
@@ -103,7 +106,7 @@ def _of_values(sql_root: Path, published: Mapping[str, pa.Table]) -> Iterator[tu
     """A table for each CSV file of `sql/published`, but not for the papers' figures: `sql/tables` has their query."""
     for name in published:
         if name != "published_metrics":
-            yield sql_root / "published" / f"{name}.csv", Relation(f"main.{name}", "table", f"from inputs.{name}")
+            yield sql_root / "published" / f"{name}.csv", Relation(f"parts.{name}", "table", f"from inputs.{name}")
 
 
 def _of_papers(sql_root: Path, published: Mapping[str, pa.Table]) -> Iterator[tuple[Path, Relation]]:
@@ -117,7 +120,7 @@ def _of_papers(sql_root: Path, published: Mapping[str, pa.Table]) -> Iterator[tu
             paper, number = row["paper"], re.sub(r"\D", "", row["table"])
             labels = ", ".join(f"'{label}'" for label in row["labels"].split())
             sql = _filled_in(path.read_text(encoding="utf-8"), {**row, "number": number, "labels": labels})
-            yield path, Relation(f"main.{paper}_table{number}", "view", sql)
+            yield path, Relation(f"papers.{paper}_table{number}", "view", sql)
 
 
 def _filled_in(template: str, values: Mapping[str, str]) -> str:

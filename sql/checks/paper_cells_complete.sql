@@ -1,8 +1,8 @@
 -- grain: one printed cell that is in no table, or is empty without a reason
--- reads: main.published_metrics, main.paper_cells
--- units: printed counts the cells of main.published_metrics, placed those of main.paper_cells
+-- reads: main.published_metrics, parts.paper_cells
+-- units: printed counts the cells of main.published_metrics, placed those of parts.paper_cells
 -- severity: error
--- excludes: nothing; a reason is a row of main.missing_reasons, at least for the data set
+-- excludes: nothing; a reason is a row of parts.missing_reasons, at least for the data set
 with
 
 printed as (
@@ -23,7 +23,7 @@ placed as (
         "table",
         count(distinct cell_id) as placed,
         count_if(measured is null and why_missing is null) as unexplained
-    from main.paper_cells
+    from parts.paper_cells
     group by paper, "table"
 
 )

@@ -1,11 +1,11 @@
 -- grain: one row of $paper's table $number ($shows), for each data set and encoder of ours
--- reads: main.paper_rows
+-- reads: parts.paper_rows
 -- units: $units
 with
 
 cells as (
 
-    select * from main.paper_rows
+    select * from parts.paper_rows
     where paper = '$paper' and regexp_full_match("table", 'T$number[a-z]?')
 
 ),

@@ -1,6 +1,6 @@
 -- grain: one claim on one encoder, training pair and evaluated pair, where both sides were measured
--- reads: main.claims, main.metrics
--- units: values as main.metrics, means over seeds; found is the measured statistic of main.claims
+-- reads: parts.claims, main.metrics
+-- units: values as main.metrics, means over seeds; found is the measured statistic of parts.claims
 with
 
 aggregates as (
@@ -27,7 +27,7 @@ sides as (
         measured.ci_high as left_high,
         other.ci_low as right_low,
         other.ci_high as right_high
-    from main.claims as claims
+    from parts.claims as claims
     inner join aggregates as measured
         on
             claims.task = measured.task

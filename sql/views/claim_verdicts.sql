@@ -1,5 +1,5 @@
 -- grain: one claim on one data set and encoder; a claim without measurement has one row without them
--- reads: main.claims, main.claim_cells
+-- reads: parts.claims, main.claim_cells
 -- units: values are means over the cells; statistic is computed from them; cells_held counts single cells
 with
 
@@ -33,7 +33,7 @@ compared as (
                 then means.left_value / nullif(means.right_value, 0)
             else means.left_value - means.right_value
         end as found
-    from main.claims as claims
+    from parts.claims as claims
     left join means using (claim)
 
 )

@@ -1,5 +1,5 @@
 -- grain: one printed table of a paper
--- reads: main.paper_cells, main.paper_tables
+-- reads: parts.paper_cells, parts.paper_tables
 -- units: counts; cells = measured + published_only + impossible; measured includes comparable
 with
 
@@ -13,7 +13,7 @@ printed as (
         bool_or(status = 'measured') as is_measured,
         bool_or(status = 'impossible') as is_impossible,
         bool_or(comparable) as is_comparable
-    from main.paper_cells
+    from parts.paper_cells
     where cell_id is not null
     group by paper, "table", cell_id
 
@@ -29,6 +29,6 @@ select
     count_if(not printed.is_measured and printed.is_impossible)::bigint as impossible,
     count_if(printed.is_comparable)::bigint as comparable
 from printed
-inner join main.paper_tables using (paper, "table")
+inner join parts.paper_tables using (paper, "table")
 group by printed.paper, printed."table"
 order by printed.paper, try_cast(regexp_extract(printed."table", '^T(\d+)', 1) as int), printed."table"

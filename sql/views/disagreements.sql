@@ -1,5 +1,5 @@
 -- grain: the first candidate of one method for one of the ten queries of a task with the most disagreement
--- reads: evaluation.rankings, main.scored_embeddings, main.case_studies
+-- reads: evaluation.rankings, parts.scored_embeddings, main.case_studies
 -- units: place counts queries from 1, drawn from all languages in turn; score is a cosine, -1 to 1
 with
 
@@ -17,7 +17,7 @@ entered as (
         rankings.candidate_id,
         rankings.is_gold
     from evaluation.rankings
-    inner join main.scored_embeddings using (task, embedding)
+    inner join parts.scored_embeddings using (task, embedding)
     where rankings.rank = 1
     qualify row_number() over (
         partition by

@@ -1,5 +1,5 @@
 -- grain: one number of one method, aggregated over its seeds
--- reads: main.metrics, main.seed_variance, main.scored_embeddings
+-- reads: main.metrics, main.seed_variance, parts.scored_embeddings
 -- units: as main.metrics; rank 1 is the best, null if the task is not scored on the embedding or metric
 with
 
@@ -56,7 +56,7 @@ entries as (
     from directed
     left join main.seed_variance
         using (task, dataset, method, encoder, trained_on, evaluated_on, embedding, metric, settings)
-    left join main.scored_embeddings using (task, embedding)
+    left join parts.scored_embeddings using (task, embedding)
 
 ),
 

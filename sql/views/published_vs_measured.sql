@@ -1,5 +1,5 @@
 -- grain: one published figure with one of ours for a data set, encoder and method, or with none
--- reads: main.paper_cells
+-- reads: parts.paper_cells
 -- units: as main.metrics; difference is measured minus published; comparable: same data set and encoder
 select
     paper,
@@ -26,6 +26,6 @@ select
     difference,
     comparable,
     why_missing
-from main.paper_cells
+from parts.paper_cells
 where published is not null
 order by measured is null, paper, "table", task, method

@@ -1,5 +1,5 @@
 -- grain: one embedding of one method on one set of languages that ORACLE averages over, in one direction
--- reads: main.measured_figures, main.averaged_over
+-- reads: parts.measured_figures, parts.averaged_over
 -- units: accuracy at 1 is a fraction, the mean over the measured languages; languages is their number
 with
 
@@ -9,7 +9,7 @@ lists as (
         set_name,
         unnest(string_split(members, ', ')) as member,
         len(string_split(members, ', ')) as of_languages
-    from main.averaged_over
+    from parts.averaged_over
     where starts_with(set_name, 'Tatoeba')
 
 ),
@@ -43,7 +43,7 @@ select
     avg(figures.value) as accuracy_at_1,
     string_agg(distinct directions.member, ' ' order by directions.member) as measured_languages
 from directions
-inner join main.measured_figures as figures
+inner join parts.measured_figures as figures
     on directions.place = figures.place
 where figures.task = 'tatoeba_retrieval' and figures.metric = 'accuracy_at_1'
 group by all

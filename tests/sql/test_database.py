@@ -1,5 +1,6 @@
 """The warehouse is built, swapped in, queried and printed."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -169,13 +170,13 @@ def test_a_view_may_not_read_what_is_not_kept(warehouse, sql_copy):
 
 
 def test_a_name_is_defined_once(warehouse, sql_copy):
-    (sql_copy / "views/metrics.sql").write_text("select 1\nfrom main.methods\n")
+    (sql_copy / "views/metrics.sql").write_text("select 1\nfrom parts.methods\n")
     with pytest.raises(DisentError, match=r"main\.metrics is defined twice"):
         warehouse.build(sql_copy)
 
 
 def test_a_check_without_severity_is_refused(warehouse, sql_copy):
-    (sql_copy / "checks/mild.sql").write_text("select 1\nfrom main.methods\n")
+    (sql_copy / "checks/mild.sql").write_text("select 1\nfrom parts.methods\n")
     with pytest.raises(DisentError, match=r"mild\.sql: this check has no severity"):
         warehouse.build(sql_copy)
 
@@ -199,7 +200,37 @@ def test_references_are_what_a_query_names_after_from_and_join():
     assert references(sql) == {"main.c", "corpora.d"}
 
 
+def test_what_the_other_relations_are_computed_from_is_not_in_main(published):
+    relations = published.ask("select schema, name from (show all tables)")
+    in_main = {row["name"] for row in relations if row["schema"] == "main"}
+    assert {"metrics", "leaderboard", "significance", "claim_verdicts"} <= in_main
+    assert {row["name"] for row in relations if row["schema"] == "parts"} >= {"table_cells", "paper_rows", "claims"}
+    assert [name for name in in_main if re.search(r"_table\d|_parts|_cells$", name)] == ["claim_cells"]
+
+
+def test_a_name_without_its_schema_means_one_relation(published):
+    names = [
+        row["name"] for row in published.ask("select schema, name from (show all tables) where schema <> 'history'")
+    ]
+    assert len(names) == len(set(names)) > 60
+
+
 # --- querying ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["metrics", "utterances", "training_curve", "fmda_table2", "table_cells"])
+def test_a_query_names_a_relation_with_or_without_its_schema(warehouse, name):
+    rows = warehouse.build(metrics=[{}], utterances=[{}]).rows
+    full = next(relation for relation in rows if relation.endswith(f".{name}"))
+    counted = [warehouse.ask(f"select count(*) as n from {each}") for each in (name, full)]
+    assert counted == [[{"n": rows[full]}]] * 2
+
+
+def test_a_name_of_several_schemas_means_the_one_in_main(warehouse):
+    warehouse.build(metrics=[{}])
+    with duckdb.connect(warehouse.path) as connection:
+        connection.execute("create schema a_first; create table a_first.metrics as select 'other' as method")
+    assert warehouse.ask("select method from metrics") == [{"method": "dream"}]
 
 
 def test_a_query_without_a_warehouse_says_what_to_do(tmp_path):

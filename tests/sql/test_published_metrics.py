@@ -103,7 +103,7 @@ def test_single_cells_are_found_by_their_names(published, where, value):
 
 
 def test_the_vocabulary_of_methods_is_the_registry_and_the_published_variants(published):
-    named = {row["method"]: row["is_trained"] for row in published.ask("select method, is_trained from main.methods")}
+    named = {row["method"]: row["is_trained"] for row in published.ask("select method, is_trained from parts.methods")}
     for name in heads.METHODS:
         assert named[name] == heads.method(name).is_trained, name
     assert named.keys() - heads.METHODS.keys() == {"fmda_unified", *heads.ALIASES}  # the first is FMDA on a mixture

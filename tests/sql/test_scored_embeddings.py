@@ -10,7 +10,7 @@ RAW = {"method": "raw", "embedding": "sentence", "trained_on": ""}
 
 @pytest.mark.parametrize("name", TASKS)
 def test_the_warehouse_ranks_a_task_by_the_embeddings_that_the_task_names(name, published):
-    rows = published.ask(f"select embedding from main.scored_embeddings where task = '{name}' order by preference")
+    rows = published.ask(f"select embedding from parts.scored_embeddings where task = '{name}' order by preference")
     assert tuple(row["embedding"] for row in rows) == task(name).ranked
 
 

@@ -1,5 +1,5 @@
 -- grain: one printed cell, or (is_open) one place of the table for methods that the paper lacks
--- reads: main.published_metrics, main.paper_tables
+-- reads: main.published_metrics, parts.paper_tables
 -- units: as main.published_metrics; cell_id counts from 1, printed ones first; paper_row is a row's first
 with
 
@@ -67,7 +67,7 @@ labelled as (
             else split_part(cells.evaluated_on, '+', 1)
         end), '-', '_') as column_label
     from named as cells
-    inner join main.paper_tables using (paper, "table")
+    inner join parts.paper_tables using (paper, "table")
 
 ),
 

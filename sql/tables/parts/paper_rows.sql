@@ -1,12 +1,12 @@
--- grain: one cell of main.paper_cells
--- reads: main.paper_cells, main.paper_tables
+-- grain: one cell of parts.paper_cells
+-- reads: parts.paper_cells, parts.paper_tables
 -- units: trained_on and why_missing are texts for the whole row of the table
 with
 
 cells as (
 
     select * rename (trained_on as cell_trained_on, why_missing as cell_missing)
-    from main.paper_cells
+    from parts.paper_cells
 
 ),
 
@@ -28,7 +28,7 @@ rows as (
             end
         ) as row_key
     from cells
-    inner join main.paper_tables using (paper, "table")
+    inner join parts.paper_tables using (paper, "table")
 
 ),
 

@@ -1,5 +1,5 @@
 -- grain: one cell of a paper's table with one data set, encoder and method of ours, or with none
--- reads: main.table_cells, main.measured_cells, main.missing_reasons
+-- reads: parts.table_cells, parts.measured_cells, parts.missing_reasons
 -- units: as main.published_metrics; difference is measured minus published; comparable: same data, encoder
 with
 
@@ -10,8 +10,8 @@ reasons as (
         missing.status,
         missing.reason,
         min(missing.status) over (partition by cells.cell_id) as worst
-    from main.table_cells as cells
-    inner join main.missing_reasons as missing
+    from parts.table_cells as cells
+    inner join parts.missing_reasons as missing
         on
             (missing.kind = 'dataset' and cells.dataset = missing.name)
             or (missing.kind = 'encoder' and cells.encoder = missing.name)
@@ -43,8 +43,8 @@ row_runs as (
         measured.encoder,
         measured.row_method,
         measured.training
-    from main.measured_cells as measured
-    inner join main.table_cells as cells using (cell_id)
+    from parts.measured_cells as measured
+    inner join parts.table_cells as cells using (cell_id)
     where not cells.is_open
 
 ),
@@ -58,7 +58,7 @@ printed as (
         row_runs.row_method as run_method,
         cells.embedding as run_embedding,
         row_runs.training as run_training
-    from main.table_cells as cells
+    from parts.table_cells as cells
     left join row_runs using (paper_row)
     where not cells.is_open
 
@@ -73,8 +73,8 @@ ours as (
         measured.row_method as run_method,
         measured.own_embedding as run_embedding,
         measured.training as run_training
-    from main.table_cells as cells
-    inner join main.measured_cells as measured using (cell_id)
+    from parts.table_cells as cells
+    inner join parts.measured_cells as measured using (cell_id)
     where cells.is_open
 
 ),
@@ -120,7 +120,7 @@ beside as (
             else 'not run yet: ' || verdicts.reason
         end as why_missing
     from cells
-    left join main.measured_cells as measured
+    left join parts.measured_cells as measured
         on
             cells.cell_id = measured.cell_id
             and cells.run_dataset = measured.dataset

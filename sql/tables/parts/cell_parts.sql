@@ -1,5 +1,5 @@
 -- grain: one figure that a cell is computed from: itself, a part of an average, or the baseline of a change
--- reads: main.table_cells, main.averaged_over
+-- reads: parts.table_cells, parts.averaged_over
 -- units: place is evaluated_on; trained_pair is null if any training set fits; side is value or baseline
 with
 
@@ -13,8 +13,8 @@ named as (
                 then split_part(cells.average_over, ';', 1)
             else split_part(cells.evaluated_on, '+', 1)
         end) as set_members
-    from main.table_cells as cells
-    left join main.averaged_over as named_sets
+    from parts.table_cells as cells
+    left join parts.averaged_over as named_sets
         on
             starts_with(cells.average_over, named_sets.set_name)
             and cells.encoder = coalesce(named_sets.encoder, cells.encoder)

@@ -1,5 +1,5 @@
 -- grain: one cell as measured with one data set and encoder and, if methods are rows, with one method
--- reads: main.table_cells, main.cell_parts, main.measured_figures
+-- reads: parts.table_cells, parts.cell_parts, parts.measured_figures
 -- units: measured is null unless all parts were measured; measured_mean is over those that were
 with
 
@@ -11,8 +11,8 @@ parts as (
         cell_parts.part_method,
         cell_parts.place,
         cell_parts.trained_pair as part_pair
-    from main.cell_parts
-    inner join main.table_cells as cells using (cell_id)
+    from parts.cell_parts
+    inner join parts.table_cells as cells using (cell_id)
 
 ),
 
@@ -22,7 +22,7 @@ figures as (
         *,
         string_split(trained_on, '+') as entries,
         case when contains(trained_on, '+') then trained_on else 'each pair' end as training
-    from main.measured_figures
+    from parts.measured_figures
 
 ),
 
@@ -74,7 +74,7 @@ others as (
             parts.task = figures.task
             and parts.base_metric = figures.metric
             and parts.place = figures.place
-    anti join main.table_cells as known
+    anti join parts.table_cells as known
         on
             parts.paper = known.paper
             and parts."table" = known."table"
@@ -121,7 +121,7 @@ candidates as (
         or list_contains(figures.entries, regexp_replace(found.place, '^(\w+)-(\w+)$', '\2-\1'))
         or list_contains(string_split_regex(figures.trained_on, '[-+]'), found.place) as is_seen
     from found
-    inner join main.table_cells as cells using (cell_id)
+    inner join parts.table_cells as cells using (cell_id)
     inner join figures using (figure_id)
 
 ),
@@ -172,7 +172,7 @@ needed as (
         cell_id,
         count_if(side = 'value')::bigint as of_parts,
         count_if(side = 'baseline')::bigint as of_baseline
-    from main.cell_parts
+    from parts.cell_parts
     group by cell_id
 
 )
