@@ -63,7 +63,8 @@ def test_a_variant_that_leaves_something_out_is_the_papers_ablation_whatever_it_
 
 
 def test_slots_are_found_by_the_number_of_training_examples(warehouse):
-    methods = [configured(name, "twosl", examples=n, negatives_per_positive=2) for name, n in (("few", 50), ("some", 77))]
+    examples = {"few": 50, "some": 77}
+    methods = [configured(name, "twosl", examples=n, negatives_per_positive=2) for name, n in examples.items()]
     warehouse.build(metrics=[{**SLOTS, "method": name} for name in ("few", "some")], configured_methods=methods)
     found = measured(warehouse, "distinct examples, method", "measured is not null and paper = 'twosl'")
     assert found == [(50, "few")]
