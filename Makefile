@@ -48,7 +48,7 @@ dev-test: setup ## test that a running make dev notices edits; takes minutes
 	$(BIN)/pytest -m daemon -s tests/end_to_end/test_refresh.py
 
 ui-read-only: settings ## start a read-only UI on http://127.0.0.1:3000
-	DAGSTER_HOME=$(DISENT_HOME)/dagster $(BIN)/dagster-webserver --read-only --workspace workspace.yaml --host 127.0.0.1 --port $(or $(PORT),3000)
+	DAGSTER_HOME=$(DISENT_HOME)/dagster $(BIN)/python -m disent_assets.web_server --read-only --workspace workspace.yaml --host 127.0.0.1 --port $(or $(PORT),3000)
 
 fuzz: setup ## give 112,000 mutated files to the readers; SEED=1 for other files
 	$(BIN)/python -m tests.fuzz --inputs $(or $(INPUTS),7000) --seed $(or $(SEED),0)

@@ -133,9 +133,12 @@ def _end_with_parent() -> None:
 
 
 def main() -> None:
-    """Run `dagster dev` with the arguments of this process."""
+    """Run `dagster dev` with the arguments of this process, and with our web server."""
     from dagster._cli.dev import dev_command
 
+    from disent_assets.web_server import replace_in_dagster_dev
+
+    replace_in_dagster_dev()
     Thread(target=_end_with_parent, daemon=True).start()
     dev_command.main(sys.argv[1:], prog_name="disent dev")
 

@@ -218,7 +218,8 @@ def test_only_pictures_are_markdown_in_the_ui():
 
 def test_the_web_server_listens_on_this_machine_only():
     lines = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
-    servers = [line for line in lines if "dagster dev" in line or "dagster-webserver" in line]
+    servers = [line for line in lines if "disent_assets.web_server" in line]
+    assert not any("dagster dev" in line or "dagster-webserver" in line for line in lines)
     launcher = (ROOT / "disent_assets" / "dev.py").read_text(encoding="utf-8").replace('", "', " ")
     servers += [line for line in launcher.splitlines() if "--port" in line]
     assert len(servers) == 2

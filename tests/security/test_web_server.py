@@ -1,0 +1,420 @@
+"""The web server obeys its user alone: requests of other pages, names and machines are refused, on a real server."""
+
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import quote
+from urllib.request import urlopen
+
+import dagster as dg
+import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
+from disent_assets.instance import dagster_home
+from disent_assets.resources import PROJECT
+from disent_assets.web_server import refusal
+
+CHROMIUM = shutil.which("chromium")
+POOL = 'mutation { setConcurrencyLimit(concurrencyKey: "%s", limit: 0) }'
+ATTACK = POOL % "gpu"
+"""Stops all encoding and training, if it is executed."""
+REPORT = "/report_asset_materialization/corpora/files"
+JSON = ("Content-Type", "application/json")
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server and the folder of results that it serves."""
+
+    home: Path
+    port: int
+    log: Path
+
+    @property
+    def own(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def ask(self, method: str, path: str, *headers: tuple[str, str], body: str = "") -> http.client.HTTPResponse:
+        """One request with exactly these headers, and the usual Host unless one is given."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+        names = [name for name, _ in headers]
+        for name, value in (*(() if "Host" in names else [("Host", "OWN")]), *headers):
+            connection.putheader(name, value.replace("OWN", self.own).replace("PORT", str(self.port)))
+        connection.putheader("Content-Length", str(len(body.encode())))
+        connection.endheaders(body.encode())
+        answer = connection.getresponse()
+        answer.text = answer.read().decode(errors="replace")
+        connection.close()
+        return answer
+
+    def mutate(self, key: str, *headers: tuple[str, str]) -> http.client.HTTPResponse:
+        return self.ask("POST", "/graphql", JSON, *headers, body=json.dumps({"query": POOL % key}))
+
+    @property
+    def stopped_pools(self) -> set[str]:
+        """Pools whose limit a mutation has set."""
+        with dg.DagsterInstance.from_config(str(self.home / "dagster")) as instance:
+            return set(instance.event_log_storage.get_concurrency_keys())
+
+    @property
+    def reported(self) -> bool:
+        with dg.DagsterInstance.from_config(str(self.home / "dagster")) as instance:
+            return instance.get_latest_materialization_event(dg.AssetKey(["corpora", "files"])) is not None
+
+
+@contextmanager
+def running(
+    home: Path, module: str, *arguments: str, workspace: tuple[str, ...] = ("--empty-workspace",)
+) -> Iterator[Running]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = os.environ | {"DISENT_HOME": str(home), "DAGSTER_HOME": str(dagster_home(home))}
+    command = [sys.executable, "-m", module, *workspace, "--host", "127.0.0.1", "--port", str(port)]
+    with (home / "server.log").open("w") as log, subprocess.Popen(
+        [*command, *arguments], env=environment, cwd=PROJECT, stdin=subprocess.PIPE, stdout=log, stderr=log,
+        start_new_session=True,
+    ) as process:  # fmt: skip
+        server = Running(home, port, home / "server.log")
+        try:
+            wait_for(server, process)
+            yield server
+        finally:
+            process.send_signal(signal.SIGINT)
+
+
+def until(is_so: Callable[[], object]) -> None:
+    end = time.monotonic() + 300
+    while not is_so():
+        assert time.monotonic() < end, "it takes too long"
+        time.sleep(0.1)
+
+
+def wait_for(server: Running, process: subprocess.Popen[bytes]) -> None:
+    def answers() -> bool:
+        assert process.poll() is None, server.log.read_text()
+        try:
+            return server.ask("GET", "/server_info").status == 200
+        except ConnectionError:
+            return False
+
+    until(answers)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    home = tmp_path_factory.mktemp("home")
+    (home / "plots" / "heads").mkdir(parents=True)
+    for name in ("curve.png", "curve.svg", "table.json", ".curve.png.1.tmp", ".hidden.png"):
+        (home / "plots" / "heads" / name).write_text(name)
+    (home / "secret.png").write_text("secret")
+    (home / "plots" / "link.png").symlink_to(home / "secret.png")
+    with running(home, "disent_assets.web_server", "--uvicorn-log-level", "info") as server:
+        yield server
+
+
+# --- what is refused, what is answered --------------------------------------------------------------------
+
+IN_ADDRESS = f"/graphql?query={quote(ATTACK)}"
+BODY = json.dumps({"query": ATTACK})
+REFUSED = {
+    "a mutation by GET": ("GET", IN_ADDRESS),
+    "a mutation by GET that accepts a page": ("GET", IN_ADDRESS, ("Accept", "text/html")),
+    "a mutation by GET for a picture": ("GET", IN_ADDRESS, ("Accept", "image/png,*/*")),
+    "a query by GET": ("GET", "/graphql?query={version}"),
+    "a GET that accepts no page": ("GET", "/graphql", ("Accept", "*/*")),
+    "a mutation by HEAD": ("HEAD", IN_ADDRESS),
+    "a mutation in the address of a POST": ("POST", IN_ADDRESS),
+    "a form": ("POST", IN_ADDRESS, ("Content-Type", "application/x-www-form-urlencoded")),
+    "plain text": ("POST", "/graphql", ("Content-Type", "text/plain")),
+    "plain text that names JSON": ("POST", "/graphql", ("Content-Type", "text/plain; application/json")),
+    "GraphQL": ("POST", "/graphql", ("Content-Type", "application/graphql")),
+    "two types of content": ("POST", "/graphql", JSON, ("Content-Type", "text/plain")),
+    "a foreign origin": ("POST", "/graphql", JSON, ("Origin", "https://evil.example")),
+    "no origin's page": ("POST", "/graphql", JSON, ("Origin", "null")),
+    "a page of another port": ("POST", "/graphql", JSON, ("Origin", "http://127.0.0.1:1")),
+    "a page that names the port only": ("POST", "/graphql", JSON, ("Origin", "http://evil.example:PORT")),
+    "localhost's page at 127.0.0.1": ("POST", "/graphql", JSON, ("Origin", "http://localhost:PORT")),
+    "two origins": ("POST", "/graphql", JSON, ("Origin", "http://OWN"), ("Origin", "https://evil.example")),
+    "a cross-site request": ("POST", "/graphql", JSON, ("Sec-Fetch-Site", "cross-site")),
+    "a request of another port": ("POST", "/graphql", JSON, ("Sec-Fetch-Site", "same-site")),
+    "a cross-site form": ("POST", "/graphql", JSON, ("Sec-Fetch-Site", "cross-site"), ("Sec-Fetch-Mode", "navigate"),
+                          ("Sec-Fetch-Dest", "document")),
+    "a foreign host": ("POST", "/graphql", JSON, ("Host", "evil.example")),
+    "a foreign host at the port": ("POST", "/graphql", JSON, ("Host", "evil.example:PORT")),
+    "a host that begins alike": ("POST", "/graphql", JSON, ("Host", "localhost.evil.example:PORT")),
+    "a host without its port": ("POST", "/graphql", JSON, ("Host", "127.0.0.1")),
+    "a host with another port": ("POST", "/graphql", JSON, ("Host", "127.0.0.1:1")),
+    "an empty host": ("POST", "/graphql", JSON, ("Host", "")),
+    "a foreign host that reads": ("GET", "/server_info", ("Host", "evil.example")),
+    "a foreign page that reads": ("GET", "/server_info", ("Sec-Fetch-Site", "cross-site")),
+    "a foreign page that reads runs": ("GET", "/download_debug/run", ("Sec-Fetch-Site", "same-site")),
+    "a picture on a foreign page": ("GET", "/pictures/heads/curve.png", ("Sec-Fetch-Site", "cross-site"),
+                                    ("Sec-Fetch-Mode", "no-cors"), ("Sec-Fetch-Dest", "image")),
+    "a foreign frame": ("GET", "/", ("Sec-Fetch-Site", "cross-site"), ("Sec-Fetch-Mode", "navigate"),
+                        ("Sec-Fetch-Dest", "iframe")),
+    "a preflight": ("OPTIONS", "/graphql", ("Origin", "https://evil.example")),
+    "a report of a foreign page": ("POST", REPORT, JSON, ("Origin", "https://evil.example")),
+    "a report in plain text": ("POST", REPORT, ("Content-Type", "text/plain")),
+    "a report without type": ("POST", REPORT),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_request_that_is_not_the_user_s_is_refused(server, case):
+    method, path, *headers = REFUSED[case]
+    body = "{}" if path == REPORT else BODY if method == "POST" else ""
+    answer = server.ask(method, path, *headers, body=body)
+    assert answer.status == 403
+    assert method == "HEAD" or answer.text.startswith("refused: ")
+    assert "gpu" not in server.stopped_pools
+    assert not server.reported
+
+
+ANSWERED = {
+    "a page": ("GET", "/"),
+    "a page by a link": ("GET", "/assets", ("Sec-Fetch-Site", "cross-site"), ("Sec-Fetch-Mode", "navigate"),
+                         ("Sec-Fetch-Dest", "document")),
+    "a page at localhost": ("GET", "/", ("Host", "localhost:PORT")),
+    "a page at ::1": ("GET", "/", ("Host", "[::1]:PORT")),
+    "a page at LOCALHOST": ("GET", "/", ("Host", "LOCALHOST:PORT")),
+    "the page of GraphQL": ("GET", "/graphql", ("Accept", "text/html,*/*")),
+    "a picture": ("GET", "/pictures/heads/curve.png", ("Sec-Fetch-Site", "same-origin")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ANSWERED)
+def test_what_the_user_opens_is_answered(server, case):
+    assert server.ask(*ANSWERED[case]).status == 200
+
+
+def test_a_program_of_this_machine_may_change_something(server):
+    """The sensor that reloads a changed configuration asks like this."""
+    assert server.mutate("without-origin").status == 200
+    assert "without-origin" in server.stopped_pools
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "[::1]"])
+def test_the_ui_may_change_something(server, name):
+    host = f"{name}:{server.port}"
+    headers = ("Host", host), ("Origin", f"http://{host}"), ("Sec-Fetch-Site", "same-origin")
+    assert server.mutate(f"of-{name}", *headers).status == 200
+    assert f"of-{name}" in server.stopped_pools
+
+
+@pytest.mark.parametrize("address", ["192.0.2.1", "::", "0.0.0.0"])
+def test_another_machine_gets_nothing_whatever_the_server_listens_on(address):
+    host = [(b"host", b"127.0.0.1:3000")]
+    assert refusal({"type": "http", "method": "GET", "server": ("127.0.0.1", 3000), "headers": host}) is None
+    assert refusal({"type": "http", "method": "GET", "server": (address, 3000), "headers": host})
+
+
+def test_no_page_may_embed_an_answer(server):
+    for path in ("/", "/server_info", "/pictures/heads/curve.svg", "/graphql?query={version}"):
+        headers = server.ask("GET", path).headers
+        assert headers["X-Frame-Options"] == "DENY"
+        assert "frame-ancestors 'none'" in headers.get_all("Content-Security-Policy")
+        assert headers["Cross-Origin-Resource-Policy"] == headers["Cross-Origin-Opener-Policy"] == "same-origin"
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Access-Control-Allow-Origin"] is None
+    assert len(server.ask("GET", "/").headers.get_all("Content-Security-Policy")) == 2  # Dagster's, and ours
+
+
+# --- websockets -------------------------------------------------------------------------------------------
+
+
+def websocket(server: Running, host: str = "", origin: str | None = None):
+    name = host or server.own
+    with (
+        socket.create_connection(("127.0.0.1", server.port)) as here,
+        connect(f"ws://{name}/graphql", sock=here, origin=origin, subprotocols=["graphql-ws"]) as opened,
+    ):
+        yield opened
+
+
+@pytest.mark.parametrize(("host", "origin"), [
+    ("", "https://evil.example"), ("", "null"), ("", "http://127.0.0.1:1"), ("evil.example", None),
+    ("evil.example", "http://evil.example"),
+])  # fmt: skip
+def test_a_websocket_of_another_page_is_refused(server, host, origin):
+    with pytest.raises(InvalidStatus) as refused:
+        next(websocket(server, host, origin))
+    assert refused.value.response.status_code == 403
+
+
+def test_a_websocket_of_the_ui_opens_and_mutates_nothing(server):
+    for opened in websocket(server, origin=f"http://{server.own}"):
+        opened.send(json.dumps({"type": "start", "id": "1", "payload": {"query": ATTACK}}))
+        assert json.loads(opened.recv(timeout=60))["type"] == "error"
+    assert "gpu" not in server.stopped_pools
+
+
+# --- pictures ---------------------------------------------------------------------------------------------
+
+
+def test_pictures_of_the_folder_of_results_are_served(server):
+    answer = server.ask("GET", "/pictures/heads/curve.svg?v=1")
+    assert (answer.status, answer.text) == (200, "curve.svg")
+    assert answer.headers["Content-Type"].startswith("image/svg+xml")
+    assert any("sandbox" in policy for policy in answer.headers.get_all("Content-Security-Policy"))
+
+
+@pytest.mark.parametrize("path", [
+    "../secret.png", "heads/../../secret.png", "%2e%2e/secret.png", "..%2fsecret.png", "//secret.png", "link.png",
+    "heads/table.json", "heads/.hidden.png", "heads/.curve.png.1.tmp", "heads", "heads/", "", "heads/missing.png",
+])  # fmt: skip
+def test_nothing_but_its_pictures_is_served(server, path):
+    answer = server.ask("GET", f"/pictures/{path}")
+    assert answer.status == 404
+    assert "secret" not in answer.text
+
+
+# --- the same server behind both commands -----------------------------------------------------------------
+
+
+def test_a_read_only_server_refuses_others_and_changes_nothing(tmp_path):
+    with running(tmp_path, "disent_assets.web_server", "--read-only") as server:
+        assert server.mutate("gpu", ("Origin", "https://evil.example")).status == 403
+        assert "Unauthorized" in server.mutate("gpu").text
+        assert server.stopped_pools == set()
+
+
+def test_disent_dev_starts_this_server(tmp_path):
+    with running(tmp_path, "disent_assets.dev") as server:
+        assert server.ask("GET", "/", ("Host", "evil.example")).status == 403
+        assert server.ask("GET", "/").status == 200
+
+
+# --- a browser --------------------------------------------------------------------------------------------
+
+FOREIGN_PAGE = """<!doctype html><title>foreign</title>
+<img src="TARGET/graphql?query=MUTATION"><img src="TARGET/pictures/heads/curve.png">
+<script src="TARGET/graphql?query=MUTATION"></script><link rel="stylesheet" href="TARGET/graphql?query=MUTATION">
+<iframe src="TARGET/"></iframe><iframe name="hidden"></iframe>
+<form id="form" method="post" enctype="text/plain" target="hidden" action="TARGET/graphql">
+<input name='{"query": QUOTED, "a": "' value='"}'></form>
+<script>
+const body = JSON.stringify({query: QUOTED}), done = {};
+const tell = (name, outcome) => { done[name] = outcome; };
+const attempt = (name, options) => fetch("TARGET/graphql", {method: "POST", body, ...options})
+  .then(answer => answer.text().then(text => tell(name, answer.type + " " + text)), error => tell(name, "stopped"));
+const socket = new Promise(resolve => {
+  const opened = new WebSocket("TARGET/graphql".replace("http", "ws"), "graphql-ws");
+  opened.onopen = () => resolve(tell("websocket", "open"));
+  opened.onerror = () => resolve(tell("websocket", "stopped"));
+});
+const form = new Promise(resolve => {
+  document.getElementsByName("hidden")[0].onload = resolve;
+  document.getElementById("form").submit();
+});
+addEventListener("load", () => Promise.all([
+  attempt("no-cors", {mode: "no-cors", headers: {"Content-Type": "text/plain"}}),
+  attempt("no-cors JSON", {mode: "no-cors", headers: {"Content-Type": "text/plain; application/json"}}),
+  attempt("JSON", {headers: {"Content-Type": "application/json"}}), socket, form,
+  fetch("TARGET/server_info").then(() => tell("read", "read"), () => tell("read", "stopped")),
+]).then(() => fetch("/done", {method: "POST", body: JSON.stringify(done)})));
+</script>"""
+
+
+class Foreign(BaseHTTPRequestHandler):
+    """A page of another port, which reports what it could do."""
+
+    page = b""
+    outcome: dict[str, str]
+    done: threading.Event
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(self.page if self.path == "/" else b"")
+
+    def do_POST(self) -> None:
+        type(self).outcome = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(200)
+        self.end_headers()
+        self.done.set()
+
+    def log_message(self, *_: object) -> None: ...
+
+
+QUIET = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium, the Debian package chromium")
+
+
+@contextmanager
+def browser(address: str, profile: Path) -> Iterator[Path]:
+    """Open a page; yields the file in which Chromium names the port of its debugger."""
+    command = [str(CHROMIUM), *QUIET, f"--user-data-dir={profile}", "--remote-debugging-port=0", address]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        yield profile / "DevToolsActivePort"
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def text_with(word: str, debugger: Path) -> str:
+    """The text of the open page, as soon as the word is in it."""
+    until(lambda: debugger.is_file() and debugger.read_text())
+    pages = json.load(urlopen(f"http://127.0.0.1:{debugger.read_text().split()[0]}/json", timeout=60))
+    page = next(page for page in pages if page["type"] == "page")["webSocketDebuggerUrl"]
+    asked = {"id": 1, "method": "Runtime.evaluate", "params": {"expression": "document.body.innerText"}}
+    with connect(page, max_size=None) as connection:
+
+        def text() -> str:
+            connection.send(json.dumps(asked))
+            return json.loads(connection.recv(timeout=60))["result"]["result"].get("value", "")
+
+        until(lambda: word in text())
+        return text()
+
+
+@needs_chromium
+@pytest.mark.parametrize("page_of", ["127.0.0.1", "localhost"])
+def test_a_page_of_another_port_can_do_nothing_in_a_browser(server, tmp_path, page_of):
+    quoted = json.dumps(ATTACK).replace("'", "&#39;")
+    page = FOREIGN_PAGE.replace("TARGET", f"http://{server.own}").replace("MUTATION", quote(ATTACK))
+    handler = type("Handler", (Foreign,), {"page": page.replace("QUOTED", quoted).encode(), "outcome": {},
+                                           "done": threading.Event()})  # fmt: skip
+    before = len(server.log.read_text())
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as foreign:
+        threading.Thread(target=foreign.serve_forever, daemon=True).start()
+        with browser(f"http://{page_of}:{foreign.server_port}/", tmp_path):
+            assert handler.done.wait(120)
+        foreign.shutdown()
+    requests = [line for line in server.log.read_text()[before:].splitlines() if '"' in line]
+    assert len(requests) >= 9
+    assert [line for line in requests if " 403" not in line] == []
+    assert set(handler.outcome) == {"no-cors", "no-cors JSON", "JSON", "websocket", "read"}
+    assert set(handler.outcome.values()) == {"stopped"}
+    assert "gpu" not in server.stopped_pools
+
+
+@needs_chromium
+def test_the_ui_shows_the_assets_and_nothing_is_refused_to_it(tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    arguments = "--uvicorn-log-level", "info"
+    with running(home, "disent_assets.web_server", *arguments, workspace=("-w", "workspace.yaml")) as server:
+        before = len(server.log.read_text())
+        with browser(f"http://{server.own}/assets", tmp_path / "browser") as debugger:
+            text_with("utterances", debugger)
+        requests = [line for line in server.log.read_text()[before:].splitlines() if '"' in line]
+    assert any("WebSocket" in line and "[accepted]" in line for line in requests)
+    assert [line for line in requests if re.search(r" [45]\d\d", line)] == []
