@@ -49,11 +49,18 @@ def materialized(
         metadata={
             **({} if result.rows is None else {"dagster/partition_row_count": result.rows}),
             "recomputed": not result.is_reused,
-            **result.figures,
+            **{name: shown(value) for name, value in result.figures.items()},
             **(metadata or {}),
         },
         check_results=[check_result(key, outcome) for outcome in result.checks],
     )
+
+
+def shown(value: Any) -> Any:
+    """A figure as metadata: rows (mappings with equal keys) become a table."""
+    if not isinstance(value, list | tuple) or not value or not isinstance(value[0], Mapping):
+        return value
+    return dg.MetadataValue.table([dg.TableRecord(row) for row in value])
 
 
 def check_result(key: Sequence[str], outcome: CheckResult) -> dg.AssetCheckResult:

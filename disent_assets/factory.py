@@ -90,7 +90,7 @@ def spec(
     kinds: set[str] | None = None,
     schema: pa.Schema | None = None,
 ) -> dg.AssetSpec:
-    """Spec of an asset; the first part of its key is its stage, which is also its group.
+    """Spec of an asset; the first part of its key is its stage, and the second the encoder, if it belongs to one.
 
     Args:
         key: key of the asset.
@@ -104,12 +104,18 @@ def spec(
         key=list(key),
         description=description,
         deps=list(deps),
-        group_name=key[0],
+        group_name=group_name(key),
         code_version=code_version,
         kinds=kinds or {"parquet"},
         owners=OWNERS,
         metadata={} if schema is None else {"dagster/column_schema": column_schema(schema)},
     )
+
+
+def group_name(key: Sequence[str]) -> str:
+    """The stage of an asset is its group; an encoder has a group of its own in each stage: `scratch_heads`."""
+    stage, *encoder = key[:-1]
+    return _OTHER_CHARACTER.sub("_", "_".join([*encoder, stage]))
 
 
 def dep(key: Sequence[str], mapping: dg.PartitionMapping | None = None) -> dg.AssetDep:

@@ -119,7 +119,7 @@ def _select(graph: BaseAssetGraph, selection: str) -> set[dg.AssetKey]:
     try:
         return set(dg.AssetSelection.from_string(selection).required_multi_asset_neighbors().resolve(graph))
     except (DagsterInvalidAssetSelectionError, dg.DagsterInvalidSubsetError) as error:
-        raise ValueError(f"selection {selection!r} can't be read; write for instance 'group:heads'") from error
+        raise ValueError(f"selection {selection!r} can't be read; write for instance 'key:heads/*'") from error
 
 
 def _wave(graph: BaseAssetGraph, left: Sequence[dg.AssetKey]) -> list[dg.AssetKey]:

@@ -28,20 +28,34 @@ def sentence_pairs(config: Config) -> dg.StaticPartitionsDefinition:
     return dg.StaticPartitionsDefinition(list(config.pair_names))
 
 
-def pairs(config: Config, method: MethodConfig | None = None) -> dg.StaticPartitionsDefinition:
+def pairs(config: Config, methods: Sequence[MethodConfig] | None = None) -> dg.StaticPartitionsDefinition:
     """One partition a training set: a language pair, a mixture of several, or one language.
 
-    With a method, only the training sets that the method is trained and evaluated on.
+    With methods, only the training sets that one of them is trained and evaluated on.
     """
-    return dg.StaticPartitionsDefinition(list(_training_sets(config, method)))
+    return dg.StaticPartitionsDefinition(list(_training_sets(config, methods)))
 
 
 # --- mappings: a partition of the source -> those that depend on it ----------------------------------------
 
 
-def same_pair(config: Config, method: MethodConfig) -> dg.StaticPartitionMapping:
-    """A training set of a method depends on the same training set of the whole configuration."""
-    return dg.StaticPartitionMapping({pair: pair for pair in _training_sets(config, method)})
+def same_pair(
+    config: Config, methods: Sequence[MethodConfig], of: Sequence[MethodConfig] | None = None
+) -> dg.StaticPartitionMapping | None:
+    """A training set of methods depends on the same training set of the source.
+
+    Args:
+        config: of the run.
+        methods: the methods that depend.
+        of: the methods whose training sets the source has; all, if None.
+
+    Returns:
+        None if both have the same partitions: that is what Dagster assumes, and both can share a run.
+    """
+    dependents = _training_sets(config, methods)
+    if dependents == _training_sets(config, of):
+        return None
+    return dg.StaticPartitionMapping({pair: pair for pair in dependents})
 
 
 def same_language(config: Config) -> dg.StaticPartitionMapping:
@@ -56,13 +70,13 @@ def pair_to_languages(config: Config) -> dg.StaticPartitionMapping:
 
 
 def language_to_pairs(
-    config: Config, method: MethodConfig | None = None, *, languages: Sequence[str] | None = None
+    config: Config, methods: Sequence[MethodConfig] | None = None, *, languages: Sequence[str] | None = None
 ) -> dg.StaticPartitionMapping:
-    """A training set depends on its languages only; with a method, the mapping has only its training sets."""
+    """A training set depends on its languages only; with methods, the mapping has only their training sets."""
     dependents = {
         language: {
             training_set
-            for training_set in _training_sets(config, method)
+            for training_set in _training_sets(config, methods)
             if language in config.languages_of(training_set)
         }
         for language in (config.languages if languages is None else languages)
@@ -70,29 +84,34 @@ def language_to_pairs(
     return _mapping(dependents)
 
 
-def pair_to_training_sets(config: Config, method: MethodConfig | None = None) -> dg.StaticPartitionMapping:
-    """A training set depends on its training sentence pairs; with a method, the mapping has only its training sets."""
+def pair_to_training_sets(config: Config) -> dg.StaticPartitionMapping:
+    """A training set depends on its training sentence pairs."""
     dependents: dict[str, set[str]] = {}
-    for training_set in _training_sets(config, method):
+    for training_set in config.training_sets:
         for left, right in config.pair_languages[training_set]:
             for _, name in config.training_pairs(left, right):
                 dependents.setdefault(name, set()).add(training_set)
     return _mapping(dependents)
 
 
-def evaluated(config: Config, method: MethodConfig, tasks: Sequence[Task]) -> dict[str, dg.StaticPartitionMapping]:
-    """For every table that a method is evaluated on: partition -> training sets of the method that depend on it.
+def evaluated(
+    config: Config, methods: Sequence[MethodConfig], tasks: Sequence[Task]
+) -> dict[str, dg.StaticPartitionMapping]:
+    """For every table that methods are evaluated on: partition -> their training sets that depend on it.
 
     The key `languages` has the mapping of the embeddings.
     """
     dependents: dict[str, dict[str, set[str]]] = {"languages": {}}
-    for training_set in _training_sets(config, method):
-        for scope in scopes(config, method, training_set):
-            parts = scope.partitions(tasks)
-            for table, part in parts:
-                dependents.setdefault(table, {}).setdefault(part, set()).add(training_set)
-            for language in scope.languages if parts else ():
-                dependents["languages"].setdefault(language, set()).add(training_set)
+    # Methods that are alike in this are measured on the same.
+    distinct = {(method.method.is_trained, config.training_sets_of(method)): method for method in methods}
+    for method in distinct.values():
+        for training_set in config.training_sets_of(method):
+            for scope in scopes(config, method, training_set):
+                parts = scope.partitions(tasks)
+                for table, part in parts:
+                    dependents.setdefault(table, {}).setdefault(part, set()).add(training_set)
+                for language in scope.languages if parts else ():
+                    dependents["languages"].setdefault(language, set()).add(training_set)
     return {table: _mapping(of_table) for table, of_table in dependents.items() if of_table}
 
 
@@ -100,5 +119,9 @@ def _mapping(dependents: dict[str, set[str]]) -> dg.StaticPartitionMapping:
     return dg.StaticPartitionMapping({key: names for key, names in dependents.items() if names})
 
 
-def _training_sets(config: Config, method: MethodConfig | None) -> tuple[str, ...]:
-    return config.training_sets if method is None else config.training_sets_of(method)
+def _training_sets(config: Config, methods: Sequence[MethodConfig] | None) -> tuple[str, ...]:
+    """Training sets of the methods, in the order of the configuration."""
+    if methods is None:
+        return config.training_sets
+    chosen = {training_set for method in methods for training_set in config.training_sets_of(method)}
+    return tuple(training_set for training_set in config.training_sets if training_set in chosen)

@@ -15,6 +15,7 @@ from dagster._core.loader import LoadingContextForTest
 from disent_assets.failures import failure_text
 from disent_assets.instance import QUIET
 from disent_assets.stages.corpora import FILES, PAIR_FILES
+from disent_core.experiment.keys import EMBEDDINGS, HEAD, METRICS, embedding_key
 from disent_core.experiment.workspace import Workspace
 
 
@@ -119,13 +120,14 @@ def _files(workspace: Workspace, key: Sequence[str], partition: str | None) -> l
     match (*key, partition):
         case ("embeddings", encoder, _, None):
             files = [workspace.pretrained(encoder)]
-        case ("embeddings", encoder, table, str(language)):
+        case ("embeddings", encoder, _, str(language)):
+            table = next(table for table in EMBEDDINGS if embedding_key(encoder, table) == tuple(key))
             parts = (workspace.embeddings / table / encoder).glob(f"*/{language}/part-*.parquet")
             files = [next(parts, workspace.embeddings / table / encoder / language)]
-        case ("heads", encoder, method, str(pair)):
-            files = [workspace.head(encoder, method, pair)]
-        case ("evaluation", encoder, method, str(pair)):
-            files = [workspace.table("evaluation", "metrics", encoder, method, pair)]
+        case ("heads", encoder, name, str(pair)) if name.endswith(HEAD):
+            files = [workspace.head(encoder, name.removesuffix(HEAD), pair)]
+        case ("evaluation", encoder, name, str(pair)) if name.endswith(METRICS):
+            files = [workspace.table("evaluation", "metrics", encoder, name.removesuffix(METRICS), pair)]
         case ("targets", "aligned_pairs", str(pair)):
             files = [workspace.table("targets", "aligned_pairs", pair)]
         case ("evaluation", encoder, _, None):
@@ -140,7 +142,7 @@ def _files(workspace: Workspace, key: Sequence[str], partition: str | None) -> l
             training = table not in ("utterances", "template_pairs")
             corpora = workspace.config.corpora_of(language, training=training)
             files = [workspace.table(stage, table, corpus.name, language) for corpus in corpora]
-        case _:  # downloads: their readers check that they exist
+        case _:  # gates make no files; readers of downloads check that they exist
             files = []
     return files
 

@@ -321,8 +321,9 @@ def test_every_asset_depends_only_on_its_own_or_an_earlier_stage(demo):
     assert uphill == []
 
 
-def test_the_group_of_every_asset_is_its_stage(demo):
-    odd = [spec.key for spec in demo.resolve_all_asset_specs() if spec.group_name != spec.key.path[0]]
+def test_the_group_of_every_asset_is_its_stage_and_its_encoder_if_it_has_one(demo):
+    groups = {spec.key: spec.group_name for spec in demo.resolve_all_asset_specs()}
+    odd = [key for key, group in groups.items() if group != "_".join([*key.path[1:-1], key.path[0]])]
     assert odd == []
 
 

@@ -22,7 +22,7 @@ from disent_core.text import printable
 def materialize(context: click.Context, selection: str | None, partition: str | None) -> None:
     """Run assets in this process; assets that are up to date are not computed again.
 
-    SELECTION is in Dagster's syntax: 'group:heads', 'key:evaluation/*', '+key:warehouse/database'. Default: everything.
+    SELECTION is in Dagster's syntax: 'key:heads/*', 'key:evaluation/*', '+key:warehouse/database'. Default: everything.
     """
     with errors(context):
         from disent_assets.definitions import build

@@ -9,6 +9,7 @@ from disent_assets.asset_results import materialized
 from disent_assets.factory import GPU_POOL, check_spec, dep, spec, step_asset, table_asset
 from disent_core.embeddings.store import STATES, VECTORS
 from disent_core.experiment import embeddings
+from disent_core.experiment.keys import embedding_key, encoder_key
 from disent_core.experiment.workspace import SENTENCE_PAIRS, SWITCHED, UTTERANCES, Key, Workspace
 
 DESCRIPTIONS = {
@@ -27,14 +28,9 @@ def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
     return assets
 
 
-def pretrained_key(encoder: str) -> Key:
-    """Key of the encoder that the lineage pretrains."""
-    return ("embeddings", encoder, "pretrained_encoder")
-
-
 def embedding_keys(workspace: Workspace, encoder: str) -> list[Key]:
     """Keys of the encoder's outputs: sentence vectors, and token states if a method needs them."""
-    return [("embeddings", encoder, table) for table in embeddings.tables_of(workspace.config, encoder)]
+    return [embedding_key(encoder, table) for table in embeddings.tables_of(workspace.config, encoder)]
 
 
 def _pretrained(workspace: Workspace, name: str) -> dg.AssetsDefinition:
@@ -43,7 +39,7 @@ def _pretrained(workspace: Workspace, name: str) -> dg.AssetsDefinition:
     sources += [SENTENCE_PAIRS] if config.trains_on_sentence_pairs else []
     return table_asset(
         spec(
-            pretrained_key(name),
+            encoder_key(name),
             "A transformer with its own tokenizer, pretrained on the corpora's training texts by masked-"
             "language modelling. It is pretrained once and then frozen: texts that change later do not change it. "
             "Delete its folder to pretrain anew.",
@@ -57,7 +53,8 @@ def _pretrained(workspace: Workspace, name: str) -> dg.AssetsDefinition:
 
 
 def _vectors(workspace: Workspace, name: str) -> dg.AssetsDefinition:
-    config, keys = workspace.config, embedding_keys(workspace, name)
+    config = workspace.config
+    keys = {table: embedding_key(name, table) for table in embeddings.tables_of(config, name)}
     sources = []
     if config.utterance_languages:
         mapping = partitions.same_language(config)
@@ -67,26 +64,26 @@ def _vectors(workspace: Workspace, name: str) -> dg.AssetsDefinition:
         keys_of_pairs = [SENTENCE_PAIRS, *([SWITCHED] if config.targets.code_switching.dictionaries else [])]
         sources += [dep(key, mapping) for key in keys_of_pairs]
     if embeddings.lazy_encoder(workspace, name).is_pretrained_here:
-        sources.append(dep(pretrained_key(name)))
+        sources.append(dep(encoder_key(name)))
 
     def encode(language: str) -> Iterator[dg.MaterializeResult]:
         results = embeddings.encode(workspace, name, language)
-        for key in keys:
-            yield materialized(key, results[key[-1]])
+        for table, key in keys.items():
+            yield materialized(key, results[table])
 
     return step_asset(
         [
             spec(
                 key,
-                DESCRIPTIONS[key[-1]],
+                DESCRIPTIONS[table],
                 code_version=embeddings.version(config, name)[:12],
                 deps=sources,
                 kinds={"parquet", "huggingface"},
             )
-            for key in keys
+            for table, key in keys.items()
         ],
         encode,
         partitions=partitions.languages(config),
-        checks=[check_spec(key, embeddings.ALL_ENCODED) for key in keys],
+        checks=[check_spec(key, embeddings.ALL_ENCODED) for key in keys.values()],
         pool=GPU_POOL,
     )

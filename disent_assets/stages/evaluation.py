@@ -11,11 +11,11 @@ from disent_assets import partitions
 from disent_assets.asset_results import pictures
 from disent_assets.factory import GPU_POOL, dep, spec, table_asset
 from disent_assets.stages.embeddings import embedding_keys
-from disent_assets.stages.heads import head_key
 from disent_core.config.model import MethodConfig
 from disent_core.evaluation.contract import READABLE
-from disent_core.experiment import evaluation
-from disent_core.experiment.workspace import Key, Workspace
+from disent_core.experiment import evaluation, gates
+from disent_core.experiment.keys import comparisons_key, evaluation_sets_key, head_key, metrics_key
+from disent_core.experiment.workspace import Workspace
 from disent_core.report import PICTURES_VERSION
 from disent_core.report.scores import bars, by_embedding, spread
 from disent_core.storage.tables import SCHEMAS, fingerprint
@@ -23,29 +23,44 @@ from disent_core.training.needs import Need
 
 
 def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
-    """The assets of the stage: one for each encoder and method, and the comparisons of each encoder."""
-    config = workspace.config
-    measured = [
-        _evaluation(workspace, encoder, method) for encoder in config.encoders for method in config.methods_of(encoder)
-    ]
-    return [*measured, *(_comparisons(workspace, encoder) for encoder in config.encoders)]
+    """The assets of the stage: for each encoder a gate, the metrics of each method, and their comparisons."""
+    assets = []
+    for encoder in workspace.config.encoders:
+        methods = workspace.config.methods_of(encoder)
+        assets.append(_evaluation_sets(workspace, encoder))
+        assets += [_metrics(workspace, encoder, method) for method in methods]
+        assets.append(_comparisons(workspace, encoder))
+    return assets
 
 
-def evaluation_key(encoder: str, method: str) -> Key:
-    """Key of a method's metrics."""
-    return ("evaluation", encoder, method)
+def _evaluation_sets(workspace: Workspace, encoder: str) -> dg.AssetsDefinition:
+    """The gate, as `heads._training_data` is for heads."""
+    config, methods = workspace.config, workspace.config.methods_of(encoder)
+    mappings = partitions.evaluated(config, methods, evaluation.tasks_of(config))
+    of_embeddings = mappings.pop("languages", None)
+    tables = [table for table, _ in evaluation.made(config, [(table, "") for table in mappings])]
+    deps = [dep((READABLE[table], table), mappings[table]) for table in tables]
+    if of_embeddings is not None:
+        deps += [dep(key, of_embeddings) for key in embedding_keys(workspace, encoder)]
+    return table_asset(
+        spec(
+            evaluation_sets_key(encoder),
+            f"What the tasks read to measure the methods on `{encoder}` with a training set. Nothing is made: while "
+            "the content stays the same, no metrics are stale but those of a new head.",
+            code_version=gates.CODE_VERSION,
+            deps=deps,
+            kinds={"python"},
+        ),
+        lambda training_set: gates.evaluation_sets(workspace, encoder, training_set),
+        partitions=partitions.pairs(config, methods),
+    )
 
 
-def comparisons_key(encoder: str) -> Key:
-    """Key of the paired tests between the methods of an encoder."""
-    return ("evaluation", encoder, "comparisons")
-
-
-def _evaluation(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.AssetsDefinition:
+def _metrics(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.AssetsDefinition:
     config = workspace.config
     return table_asset(
         spec(
-            evaluation_key(encoder, method.name),
+            metrics_key(encoder, method.name),
             f"Metrics of `{method.name}` on `{encoder}`: every task, every embedding, every seed and their "
             "mean, with 95 % intervals. One row a number.",
             code_version=evaluation.version(config)[:12],
@@ -53,7 +68,7 @@ def _evaluation(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.
             schema=SCHEMAS["metrics"],
         ),
         lambda training_set: evaluation.refresh_metrics(workspace, encoder, method, training_set),
-        partitions=partitions.pairs(config, method),
+        partitions=partitions.pairs(config, [method]),
         checks=[evaluation.IN_INTERVAL],
         pool=GPU_POOL if Need.ENCODER in method.needs else None,  # a fine-tuned encoder needs the device here too
         show=lambda training_set, measured: _pictures(
@@ -63,17 +78,11 @@ def _evaluation(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.
 
 
 def _dependencies(workspace: Workspace, encoder: str, method: MethodConfig) -> list[dg.AssetDep]:
-    """The tables of the method's tasks, the embeddings of their texts, and the head."""
+    """The gate, and the head."""
     config = workspace.config
-    mappings = partitions.evaluated(config, method, evaluation.tasks_of(config))
-    embeddings_mapping = mappings.pop("languages", None)
-    tables = [table for table, _ in evaluation.made(config, [(table, "") for table in mappings])]
-    deps = [dep((READABLE[table], table), mappings[table]) for table in tables]
-    if embeddings_mapping is not None:
-        deps += [dep(key, embeddings_mapping) for key in embedding_keys(workspace, encoder)]
-    if method.method.is_trained:
-        deps.append(dep(head_key(encoder, method.name)))
-    return deps
+    gate = partitions.same_pair(config, [method], config.methods_of(encoder))
+    of_head = [dep(head_key(encoder, method.name))] if method.method.is_trained else []
+    return [dep(evaluation_sets_key(encoder), gate), *of_head]
 
 
 def _comparisons(workspace: Workspace, encoder: str) -> dg.AssetsDefinition:
@@ -84,7 +93,7 @@ def _comparisons(workspace: Workspace, encoder: str) -> dg.AssetsDefinition:
             f"Every two methods on `{encoder}`, on every problem: McNemar's test or a paired bootstrap, corrected "
             "by Holm over each task. One row two methods and a problem.",
             code_version=evaluation.comparisons_version(config)[:12],
-            deps=[dep(evaluation_key(encoder, method.name)) for method in config.methods_of(encoder)],
+            deps=[dep(metrics_key(encoder, method.name)) for method in config.methods_of(encoder)],
             schema=SCHEMAS["comparisons"],
         ),
         lambda _: evaluation.refresh_comparisons(workspace, encoder),

@@ -1,6 +1,6 @@
 """Assets of the stage `heads`: aligned pairs x embeddings x method -> weights and training curve of every seed."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from functools import cache, partial
 
 import dagster as dg
@@ -10,33 +10,56 @@ from disent_assets.asset_results import pictures
 from disent_assets.factory import GPU_POOL, dep, spec, table_asset
 from disent_assets.stages.embeddings import embedding_keys
 from disent_core.config.model import MethodConfig
-from disent_core.embeddings.store import STATES
-from disent_core.experiment import heads
-from disent_core.experiment.workspace import ALIGNED, SENTENCE_PAIRS, Key, Workspace
+from disent_core.experiment import gates, heads
+from disent_core.experiment.keys import head_key, training_data_key
+from disent_core.experiment.workspace import ALIGNED, Workspace
 from disent_core.heads import described
 from disent_core.report import PICTURES_VERSION
 from disent_core.report.clouds import pca, tsne
 from disent_core.report.curves import training_curve
 from disent_core.storage.tables import fingerprint
-from disent_core.training.needs import Need
 
 
 def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
-    """The assets of the stage: one for each encoder and trained method."""
-    return [
-        _head(workspace, encoder, method)
-        for encoder in workspace.config.encoders
-        for method in workspace.config.methods_of(encoder)
-        if method.method.is_trained
-    ]
+    """The assets of the stage: for each encoder a gate, and a head for each trained method."""
+    assets = []
+    for encoder in workspace.config.encoders:
+        if methods := gates.trained_methods(workspace.config, encoder):
+            assets.append(_training_data(workspace, encoder, methods))
+            assets += [_head(workspace, encoder, method, methods) for method in methods]
+    return assets
 
 
-def head_key(encoder: str, method: str) -> Key:
-    """Key of a head."""
-    return ("heads", encoder, method)
+def _training_data(workspace: Workspace, encoder: str, methods: Sequence[MethodConfig]) -> dg.AssetsDefinition:
+    """The gate: the only asset of the group that depends on other groups, and the one parent of every head.
+
+    So the group can be materialised for one training set, whichever training sets its methods have.
+    """
+    config = workspace.config
+    by_language = partitions.language_to_pairs(config, methods)
+    deps = [dep(ALIGNED, partitions.same_pair(config, methods))]
+    deps += [dep(key, by_language) for key in embedding_keys(workspace, encoder)]
+    if config.utterance_languages:
+        of_utterances = partitions.language_to_pairs(config, methods, languages=config.utterance_languages)
+        needs = frozenset().union(*(method.needs for method in methods))
+        deps += [dep(table, of_utterances) for need, table in heads.TABLES.items() if need in needs]
+    return table_asset(
+        spec(
+            training_data_key(encoder),
+            f"What the heads on `{encoder}` read of a training set. Nothing is made: while the content stays the "
+            "same, no head is stale.",
+            code_version=gates.CODE_VERSION,
+            deps=deps,
+            kinds={"python"},
+        ),
+        lambda training_set: gates.training_data(workspace, encoder, training_set),
+        partitions=partitions.pairs(config, methods),
+    )
 
 
-def _head(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.AssetsDefinition:
+def _head(
+    workspace: Workspace, encoder: str, method: MethodConfig, methods: Sequence[MethodConfig]
+) -> dg.AssetsDefinition:
     config = workspace.config
     return table_asset(
         spec(
@@ -44,33 +67,15 @@ def _head(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.Assets
             f"{described(method.base)}\n\nMethod `{method.method.name}`, "
             f"seeds {list(config.seeds_of(method))}, trained on the embeddings of `{encoder}`.",
             code_version=heads.version(method),
-            deps=list(_dependencies(workspace, encoder, method)),
+            deps=[dep(training_data_key(encoder), partitions.same_pair(config, [method], methods))],
             kinds={"pytorch", "safetensors"},
         ),
         lambda training_set: heads.train(workspace, encoder, method, training_set),
-        partitions=partitions.pairs(config, method),
+        partitions=partitions.pairs(config, [method]),
         checks=[heads.CONVERGED],
         pool=GPU_POOL,
         show=partial(_shown, workspace, method),
     )
-
-
-def _dependencies(workspace: Workspace, encoder: str, method: MethodConfig) -> Iterator[dg.AssetDep]:
-    """The aligned pairs and the embeddings, and the tables of utterances if the method needs them and they exist."""
-    config, needs = workspace.config, method.needs
-    if not method.method.labels:
-        yield dep(ALIGNED, partitions.same_pair(config, method))
-    by_language = partitions.language_to_pairs(config, method)
-    for source in embedding_keys(workspace, encoder):
-        if source[-1] != STATES or Need.TOKEN_STATES in needs:
-            yield dep(source, by_language)
-    if config.utterance_languages:
-        of_utterances = partitions.language_to_pairs(config, method, languages=config.utterance_languages)
-        for need, table in heads.TABLES.items():
-            if need in needs:
-                yield dep(table, of_utterances)
-    if Need.UTTERANCES in needs and config.trains_on_sentence_pairs and not method.method.labels:
-        yield dep(SENTENCE_PAIRS, partitions.pair_to_training_sets(config, method))
 
 
 def _shown(

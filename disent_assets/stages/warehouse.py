@@ -8,10 +8,9 @@ from disent_assets.asset_results import pictures
 from disent_assets.duckdb_warehouse import query
 from disent_assets.factory import dep, spec, table_asset
 from disent_assets.refresh_warehouse import CODE_VERSION, refresh_warehouse, warehouse_checks
-from disent_assets.stages.evaluation import comparisons_key, evaluation_key
-from disent_assets.stages.heads import head_key
 from disent_core.config.model import Config
 from disent_core.experiment.evaluation import task_names
+from disent_core.experiment.keys import comparisons_key
 from disent_core.experiment.result import StepResult
 from disent_core.experiment.tables import OF_LANGUAGES
 from disent_core.experiment.workspace import SENTENCE_PAIRS, SWITCHED, Key, Workspace
@@ -42,14 +41,10 @@ def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
 
 
 def _sources(config: Config) -> list[Key]:
-    """Keys of everything that is loaded; heads are loaded for their training curves."""
+    """Keys of what is loaded; the comparisons of an encoder stand for its metrics and training curves too."""
     sources = list(OF_LANGUAGES) if config.utterance_languages else []
     sources += [SENTENCE_PAIRS] if config.pair_names else []
     sources += [SWITCHED] if config.pair_names and config.targets.code_switching.dictionaries else []
-    for encoder in config.encoders:
-        for method in config.methods_of(encoder):
-            sources.append(evaluation_key(encoder, method.name))
-            sources += [head_key(encoder, method.name)] if method.method.is_trained else []
     return [*sources, *(comparisons_key(encoder) for encoder in config.encoders)]
 
 

@@ -120,7 +120,7 @@ class LazyEncoder:
         if not self.is_pretrained_here:
             return self.config
         if not self.folder.is_dir():
-            remedy = f"Materialise the asset embeddings/{self.config.name}/pretrained_encoder first"
+            remedy = f"Materialise the asset embeddings/{self.config.name}/{self.config.name}_encoder first"
             raise EncoderError(located(self.folder, None, f"{self.config.name!r} is not pretrained yet", remedy))
         return pretraining.frozen(self.config, self.folder)
 

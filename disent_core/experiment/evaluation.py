@@ -4,7 +4,7 @@ Metric rows, rankings and outcomes have one file for each method, encoder and tr
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, partial
 
@@ -109,7 +109,7 @@ def metrics_inputs(workspace: Workspace, encoder: str, method: MethodConfig, tra
         *_measure_version(config),
         _content_of_method(workspace, encoder, method, training_set),
         lazy_encoder(workspace, encoder).fingerprint,
-        [content_of(workspace.table(*source)) for source in _sources(workspace, training_set, method)],
+        [content_of(workspace.table(*source)) for source in sources(workspace, training_set, method)],
         method.corpora if method.method.is_trained else config.training_sets_of(method),
     )
 
@@ -215,7 +215,7 @@ def made(config: Config, parts: Sequence[tuple[str, str]]) -> list[tuple[str, st
     return [part for part in parts if has_words or part[0] != "code_switched_pairs"]
 
 
-def _sources(workspace: Workspace, training_set: str, method: MethodConfig) -> list[tuple[str, ...]]:
+def sources(workspace: Workspace, training_set: str, method: MethodConfig) -> list[tuple[str, ...]]:
     """Every table file that the tasks read for a training set."""
     config = workspace.config
     return list(
@@ -242,13 +242,18 @@ def _ranked(config: Config) -> dict[str, tuple[str, ...]]:
 
 
 def refresh_comparisons(workspace: Workspace, encoder: str) -> StepResult:
-    """Test every two measured methods of an encoder against each other, unless that is up to date."""
+    """Test every two measured methods of an encoder against each other, unless that is up to date.
+
+    The content of the result covers the metrics and training curves too: what collects all results of an encoder has
+    to depend on this step alone.
+    """
     config = workspace.config
-    paths = [
-        workspace.table("evaluation", "outcomes", encoder, method.name, training_set)
+    measured = [
+        (encoder, method.name, training_set)
         for method in config.methods_of(encoder)
         for training_set in config.training_sets_of(method)
     ]
+    paths = [workspace.table("evaluation", "outcomes", *of) for of in measured]
     paths = [path for path in paths if path.is_file()]
     inputs = fingerprint(comparisons_version(config), [content_of(path) for path in paths])
     refreshed = refresh_table(
@@ -264,4 +269,8 @@ def refresh_comparisons(workspace: Workspace, encoder: str) -> StepResult:
             created_at=datetime.now(UTC),
         ),
     )
-    return result_of([refreshed])
+    collected = [
+        (content_of(workspace.table("evaluation", "metrics", *of)), content_of(workspace.training_curve(*of)))
+        for of in measured
+    ]
+    return replace(result_of([refreshed]), content=fingerprint(refreshed.info.content_hash, collected))

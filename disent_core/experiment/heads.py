@@ -14,6 +14,7 @@ from disent_core.encoders.contract import EncoderFiles
 from disent_core.encoders.huggingface import resolve_device
 from disent_core.errors import TrainingError
 from disent_core.experiment.embeddings import lazy_encoder, open_embeddings
+from disent_core.experiment.keys import head_key
 from disent_core.experiment.result import Check, StepResult
 from disent_core.experiment.workspace import ALIGNED, SENTENCE_PAIRS, TRAINING_TEMPLATES, UTTERANCES, Key, Workspace
 from disent_core.heads.contract import TrainedLabeller, TrainedMethod
@@ -202,7 +203,8 @@ def require_trained(workspace: Workspace, run: HeadRun) -> None:
     """
     if not run.method.is_trained:
         return
-    described, key = describe_head(head_files(workspace, run).weights), f"heads/{run.encoder}/{run.name}"
+    described = describe_head(head_files(workspace, run).weights)
+    key = "/".join(head_key(run.encoder, run.name))
     remedy = f"Run `disent materialize '+key:\"{key}\"'`"
     if described is None:
         raise TrainingError(f"{key} [{run.trained_on}] has not been trained. {remedy}")

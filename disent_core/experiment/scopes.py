@@ -47,9 +47,11 @@ def scopes(config: Config, method: MethodConfig, training_set: str) -> list[Scop
     training set that has it, or else with the first of all.
     """
     seen = list(_seen(config, training_set))
+    if method.method.is_trained and not config.evaluation.unseen:
+        return seen
     all_scopes = list(dict.fromkeys((*seen, *_all_scopes(config))))
     if method.method.is_trained:
-        return all_scopes if config.evaluation.unseen else seen
+        return all_scopes
     training_sets = config.training_sets_of(method)
     first = {scope: name for name in reversed(training_sets) for scope in _seen(config, name)}
     return [scope for scope in all_scopes if first.get(scope, training_sets[0]) == training_set]

@@ -39,7 +39,7 @@ def training_rows(aligned: pa.Table, *, masked: bool) -> pa.Table:
     Raises:
         TrainingError: if there are rows to train on, but none with template targets.
     """
-    rows = aligned.filter(pc.is_in(aligned["split"], value_set=pa.array(TRAINING_SPLITS)))
+    rows = in_training_splits(aligned)
     if not masked:
         return rows
     source, target = (rows[f"{side}_template_key"].is_valid() for side in SIDES)
@@ -66,7 +66,7 @@ def training_fingerprint(
     columns = {*_ALWAYS, *(column for need in needs for column in _NEEDED.get(need, ()))}
     names = [name for name in rows.column_names if name.removeprefix("source_").removeprefix("target_") in columns]
     pairs = content_fingerprint(rows.select(names))
-    table_hashes = [content_fingerprint(_training_rows(table)) for table in (*templates, *utterances)]
+    table_hashes = [content_fingerprint(in_training_splits(table)) for table in (*templates, *utterances)]
     return fingerprint(pairs, table_hashes) if table_hashes else pairs
 
 
@@ -115,7 +115,8 @@ def texts_to_encode(
     return TextPlan(texts, states)
 
 
-def _training_rows(table: pa.Table) -> pa.Table:
+def in_training_splits(table: pa.Table) -> pa.Table:
+    """Rows of a table with a column `split` that heads train on or choose an epoch by."""
     return table.filter(pc.is_in(table["split"], value_set=pa.array(TRAINING_SPLITS)))
 
 
@@ -124,7 +125,7 @@ def _of_training(masked: pa.Table, utterances: Sequence[pa.Table]) -> pa.Table:
     tables_of_corpus = (
         table for table in utterances if len(masked) and len(table) and table["corpus"][0] == masked["corpus"][0]
     )
-    ids = [_training_rows(table)["utterance_id"].combine_chunks() for table in tables_of_corpus]
+    ids = [in_training_splits(table)["utterance_id"].combine_chunks() for table in tables_of_corpus]
     return masked.filter(pc.is_in(masked["utterance_id"], value_set=ids[0])) if ids else masked
 
 

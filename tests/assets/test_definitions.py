@@ -81,8 +81,8 @@ def test_one_step_at_a_time_has_an_encoder_in_memory(workspace):
     graph = build(with_tuned).resolve_asset_graph()
     pooled = {key.to_user_string() for key in graph.get_all_asset_keys() if graph.get(key).pools}
     evaluated = {key for key in pooled if key.startswith("evaluation/")}
-    assert evaluated == {"evaluation/own/tuned", "evaluation/published/tuned"}
-    assert {"embeddings/own/sentence_vectors", "heads/own/dream", "heads/own/tuned"} <= pooled
+    assert evaluated == {"evaluation/own/tuned_metrics", "evaluation/published/tuned_metrics"}
+    assert {"embeddings/own/own_vectors", "heads/own/dream_head", "heads/own/tuned_head"} <= pooled
 
 
 def test_loading_definitions_writes_nothing(workspace):
@@ -91,38 +91,61 @@ def test_loading_definitions_writes_nothing(workspace):
 
 
 def test_a_head_for_each_encoder_and_trained_method_that_runs_on_it(graph):
-    assert keys(graph, "heads") == {"heads/own/dream", "heads/own/fmda", "heads/published/dream"}
+    heads = {key for key in keys(graph, "heads") if key.endswith("_head")}
+    assert heads == {"heads/own/dream_head", "heads/own/fmda_head", "heads/published/dream_head"}
 
 
 def test_metrics_for_each_encoder_and_method_that_runs_on_it(graph):
     methods = ("own/raw", "own/dream", "own/fmda", "published/raw", "published/dream")
-    comparisons = ("own/comparisons", "published/comparisons")
-    assert keys(graph, "evaluation") == {f"evaluation/{name}" for name in (*methods, *comparisons)}
+    metrics = {f"evaluation/{method}_metrics" for method in methods}
+    of_encoders = {
+        f"evaluation/{name}/{name}_{what}"
+        for name in ("own", "published")
+        for what in ("evaluation_sets", "comparisons")
+    }
+    assert keys(graph, "evaluation") == metrics | of_encoders
 
 
 def test_token_states_only_where_a_method_needs_them(graph):
     assert keys(graph, "embeddings") == {
-        "embeddings/own/pretrained_encoder",
-        "embeddings/own/sentence_vectors",
-        "embeddings/own/token_states",
-        "embeddings/published/sentence_vectors",
+        "embeddings/own/own_encoder",
+        "embeddings/own/own_vectors",
+        "embeddings/own/own_states",
+        "embeddings/published/published_vectors",
     }
 
 
-def test_a_head_waits_for_its_own_encoder_only(graph):
-    assert parents(graph, "heads/published/dream") == {
-        "targets/aligned_pairs",
-        "embeddings/published/sentence_vectors",
-    }
+def test_a_gate_waits_for_its_own_encoder_only(graph):
+    of_encoder = {"targets/aligned_pairs", "embeddings/published/published_vectors"}
+    assert parents(graph, "heads/published/published_training_data") == of_encoder
 
 
-def test_the_warehouse_waits_for_every_metric(graph):
-    assert keys(graph, "evaluation") < parents(graph, "warehouse/database")
+@pytest.mark.parametrize("group", ["own_heads", "own_evaluation", "published_heads", "published_evaluation"])
+def test_the_gate_is_the_only_root_of_its_group_and_alone_depends_on_other_groups_than_heads(graph, group):
+    encoder, stage = group.split("_")
+    members = {key for key in graph.get_all_asset_keys() if graph.get(key).group_name == group}
+    [root] = [key for key in members if not graph.get(key).parent_keys & members]
+    assert root.path[-1] in (f"{encoder}_training_data", f"{encoder}_evaluation_sets")
+    beyond = {parent for key in members - {root} for parent in graph.get(key).parent_keys - members}
+    assert {graph.get(parent).group_name for parent in beyond} <= ({f"{encoder}_heads"} if stage != "heads" else set())
+
+
+def test_a_group_can_be_materialised_for_a_pair_that_not_all_of_its_methods_have(graph):
+    gate = graph.get(dg.AssetKey(["heads", "own", "own_training_data"]))
+    assert list(gate.partitions_def.get_partition_keys()) == ["en-de", "en-ja", "en-de+en-ja"]
+
+
+def test_the_warehouse_waits_for_the_comparisons_of_each_encoder_which_wait_for_every_metric(graph):
+    found = {key for key in parents(graph, "warehouse/database") if key.startswith("evaluation/")}
+    comparisons = {f"evaluation/{name}/{name}_comparisons" for name in ("own", "published")}
+    assert found == comparisons
+    metrics = {key for key in keys(graph, "evaluation") if key.endswith("_metrics")}
+    assert {parent for key in comparisons for parent in parents(graph, key)} == metrics
 
 
 def test_partitions_are_the_languages_and_the_training_sets_of_pairs(graph):
     by_language = graph.get(dg.AssetKey(["corpora", "utterances"])).partitions_def
-    by_pair = graph.get(dg.AssetKey(["heads", "own", "fmda"])).partitions_def
+    by_pair = graph.get(dg.AssetKey(["heads", "own", "fmda_head"])).partitions_def
     assert by_language.get_partition_keys() == ["en", "de", "ja", "es"]
     assert by_pair.get_partition_keys() == ["en-de", "en-ja", "en-de+en-ja"]
 
@@ -178,9 +201,10 @@ def test_the_state_of_dagster_has_the_settings_of_the_project(tmp_path):
 
 
 def test_a_method_has_partitions_and_seeds_of_its_own_choice(workspace, graph):
-    for stage in ("heads", "evaluation"):
-        assert list(graph.get(dg.AssetKey([stage, "own", "dream"])).partitions_def.get_partition_keys()) == ["en-ja"]
-        assert len(graph.get(dg.AssetKey([stage, "own", "fmda"])).partitions_def.get_partition_keys()) == 3
+    for stage, what in (("heads", "head"), ("evaluation", "metrics")):
+        of_dream, of_fmda = (graph.get(dg.AssetKey([stage, "own", f"{name}_{what}"])) for name in ("dream", "fmda"))
+        assert list(of_dream.partitions_def.get_partition_keys()) == ["en-ja"]
+        assert len(of_fmda.partitions_def.get_partition_keys()) == 3
     assert workspace.config.seeds_of(workspace.config.methods["dream"]) == (7,)
     assert workspace.config.seeds_of(workspace.config.methods["fmda"]) == (0, 1, 2)
 
@@ -210,6 +234,6 @@ def test_a_method_may_be_trained_on_a_mixture_that_no_other_is(tmp_path):
     def partitions(*key):
         return list(graph.get(dg.AssetKey(key)).partitions_def.get_partition_keys())
 
-    assert partitions("heads", "own", "dream") == ["en-de+en-es"]
-    assert partitions("heads", "own", "fmda") == ["en-de", "en-ja", "en-de+en-ja"]
+    assert partitions("heads", "own", "dream_head") == ["en-de+en-es"]
+    assert partitions("heads", "own", "fmda_head") == ["en-de", "en-ja", "en-de+en-ja"]
     assert partitions("targets", "aligned_pairs") == ["en-de", "en-ja", "en-de+en-ja", "en-de+en-es"]

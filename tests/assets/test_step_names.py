@@ -56,8 +56,15 @@ def test_variants_whose_names_differ_in_a_sign_have_separate_assets(tmp_path: Pa
     (tmp_path / "disent.toml").write_text(CONFIG, encoding="utf-8")
     definitions = build(Workspace(load_config(tmp_path / "disent.toml"), tmp_path / "home"))
     keys = {tuple(key.path) for key in definitions.resolve_asset_graph().get_all_asset_keys()}
-    for stage in ("heads", "evaluation"):
-        assert {key[-1] for key in keys if key[0] == stage} - {"comparisons"} == set(VARIANTS)
+    for stage, what in (("heads", "head"), ("evaluation", "metrics")):
+        assert {key[-1] for key in keys if key[0] == stage} >= {f"{name}_{what}" for name in VARIANTS}
+
+
+def test_the_groups_of_an_encoder_have_names_that_dagster_allows(tmp_path: Path):
+    (tmp_path / "disent.toml").write_text(CONFIG, encoding="utf-8")
+    definitions = build(Workspace(load_config(tmp_path / "disent.toml"), tmp_path / "home"))
+    groups = {spec.group_name for spec in definitions.resolve_all_asset_specs()}
+    assert {"small_1_0_embeddings", "small_1_0_heads", "small_1_0_evaluation"} < groups
 
 
 part = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.+@-]{0,4}", fullmatch=True)
@@ -71,4 +78,4 @@ def test_different_keys_have_steps_of_different_names(keys):
 
 
 def test_a_plain_key_is_legible_in_the_name_of_its_step():
-    assert step_name(["heads", "xlm_roberta", "fmda"]) == "heads__xlm_roberta__fmda"
+    assert step_name(["heads", "xlm_roberta", "fmda_head"]) == "heads__xlm_roberta__fmda_head"

@@ -24,7 +24,7 @@ from tests.benchmarks.negatives import DEFAULT_MASSIVE
 
 CONFIG = Path(__file__).parents[2] / "configs" / "massive_quick.toml"
 LOCALES = ("en-US", "de-DE", "es-ES", "ja-JP")
-SELECTION = "+group:embeddings"
+SELECTION = "+key:embeddings/*"
 DISENT = "from disent_assets.cli import main; main()"
 
 

@@ -102,7 +102,7 @@ def test_an_untrained_head_is_refused_with_the_command_that_trains_it(copied):
     copied.workspace.head("tiny", "dream", "en-de").unlink()
     run = opened(copied)
     assert ("dream", "tiny", "en-de") not in run.heads()
-    with pytest.raises(TrainingError, match=r"heads/tiny/dream \[en-de\] has not been trained") as error:
+    with pytest.raises(TrainingError, match=r"heads/tiny/dream_head \[en-de\] has not been trained") as error:
         run.head("dream", pair="en-de")
     command = re.search(r"`disent materialize '(.+)'`", str(error.value))
     assert command is not None

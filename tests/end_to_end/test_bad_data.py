@@ -83,21 +83,21 @@ def test_a_stage_without_its_inputs_fails_naming_the_table_to_make(fresh):
 
 
 def test_a_head_without_its_inputs_fails_naming_the_table_to_make(fresh):
-    result = fresh.disent("materialize", "key:heads/tiny/dream", "--partition", "en-de")
+    result = fresh.disent("materialize", "key:heads/tiny/dream_head", "--partition", "en-de")
     assert result.exit_code == 1
     assert "targets/aligned_pairs/en-de.parquet" in complaint(result)
 
 
 def test_vectors_without_their_encoder_fail_naming_it(fresh):
     fresh.materialize("group:corpora or group:negatives or key:targets/*", "--partition", "en")
-    result = fresh.disent("materialize", "key:embeddings/tiny/sentence_vectors", "--partition", "en")
+    result = fresh.disent("materialize", "key:embeddings/tiny/tiny_vectors", "--partition", "en")
     assert result.exit_code == 1
     assert str(fresh.home / "encoders" / "tiny") in complaint(result)
 
 
 def test_a_vector_that_is_not_a_number_is_refused(copied):
     poison(copied, "sentence_vectors")
-    result = copied.disent("materialize", "key:evaluation/tiny/raw", "--partition", "en-de")
+    result = copied.disent("materialize", "key:evaluation/tiny/raw_metrics", "--partition", "en-de")
     assert result.exit_code == 1
     assert "finite" in complaint(result)
 
@@ -105,7 +105,7 @@ def test_a_vector_that_is_not_a_number_is_refused(copied):
 def test_no_head_is_trained_on_a_vector_that_is_not_a_number(copied):
     poison(copied, "sentence_vectors")
     (copied.home / "heads" / "tiny" / "dream" / "en-de.safetensors").unlink()
-    result = copied.disent("materialize", "key:heads/tiny/dream", "--partition", "en-de")
+    result = copied.disent("materialize", "key:heads/tiny/dream_head", "--partition", "en-de")
     assert result.exit_code == 1
     assert "finite" in complaint(result)
 
@@ -131,16 +131,16 @@ def test_a_damaged_table_is_made_again(copied, where):
     before = copied.results()[f"tables/{where}"]
     (copied.home / "tables" / where).write_bytes(b"PAR1 no more")
     copied.materialize("group:corpora", "--partition", "de")
-    copied.materialize("group:heads", "--partition", "en-de")
+    copied.materialize("key:heads/*", "--partition", "en-de")
     assert copied.results()[f"tables/{where}"] == before
 
 
 def test_a_damaged_part_of_the_embeddings_is_named_set_aside_and_encoded_again(copied, caplog):
     part = next((copied.home / "tables" / "embeddings" / "sentence_vectors").rglob("de/part-*.parquet"))
     part.write_bytes(b"PAR1 no more")
-    assert copied.materialize("key:embeddings/tiny/sentence_vectors", "--partition", "de")["encoded"] > 0
+    assert copied.materialize("key:embeddings/tiny/tiny_vectors", "--partition", "de")["encoded"] > 0
     assert f"{part}: this file is not as it was written" in caplog.text
-    assert copied.materialize("key:embeddings/tiny/sentence_vectors", "--partition", "de")["encoded"] == 0
+    assert copied.materialize("key:embeddings/tiny/tiny_vectors", "--partition", "de")["encoded"] == 0
 
 
 def test_a_reader_of_a_damaged_table_names_it_and_the_next_run_makes_it_anew(copied):
@@ -148,7 +148,7 @@ def test_a_reader_of_a_damaged_table_names_it_and_the_next_run_makes_it_anew(cop
     table = copied.home / "tables" / "targets" / "aligned_pairs" / "en-de.parquet"
     table.write_bytes(table.read_bytes()[:-1] + b"?")
     (copied.home / "heads" / "tiny" / "dream" / "en-de.safetensors").unlink()
-    result = copied.disent("materialize", "key:heads/tiny/dream", "--partition", "en-de")
+    result = copied.disent("materialize", "key:heads/tiny/dream_head", "--partition", "en-de")
     assert result.exit_code == 1
     assert complaint(result).startswith(f"{table}: this file is not as it was written. It was quarantined")
     copied.materialize("--partition", "en-de")

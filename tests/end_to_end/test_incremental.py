@@ -132,6 +132,23 @@ def test_a_change_that_is_taken_back_gives_the_old_numbers(edit):
     assert edit.restored.metrics == edit.before.metrics
 
 
+GATES = "+key:*_training_data or +key:*_evaluation_sets"
+OF_METHODS = {
+    "train": {f"heads/tiny/{name}_head [en-de]" for name in ("dream", "fmda", "fmda_softmax")},
+    "test": set[str](),
+}
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_an_edit_makes_exactly_the_heads_and_metrics_stale_that_read_it(copied, split):
+    change_word(copied, "de-DE", split)
+    copied.materialize(GATES)
+    lines = copied.disent("status").stdout.splitlines()
+    stale = {line.removeprefix("stale").split("  <- ")[0].strip() for line in lines if line.startswith("stale")}
+    metrics = {f"evaluation/tiny/{name}_metrics [en-de]" for name in ("raw", "dream", "fmda", "fmda_softmax")}
+    assert {name for name in stale if name.startswith(("heads/", "evaluation/"))} == OF_METHODS[split] | metrics
+
+
 def test_a_changed_test_utterance_trains_nothing(copied):
     weights = copied.weights()
     change_word(copied, "de-DE", "test")
@@ -143,7 +160,7 @@ def test_a_changed_test_utterance_trains_nothing(copied):
 
 def test_another_seed_trains_again_and_encodes_nothing(copied):
     copied.configure("seeds = [0, 1]", "seeds = [0, 2]")
-    counts = copied.materialize("+group:heads", "--partition", "en-ja")
+    counts = copied.materialize("+key:heads/*", "--partition", "en-ja")
     assert counts["encoded"] == 0
     assert counts["steps"] > 0
 
@@ -151,8 +168,8 @@ def test_another_seed_trains_again_and_encodes_nothing(copied):
 def test_a_new_setting_of_one_method_leaves_the_others_alone(copied):
     before = copied.weights()
     copied.configure("[methods.dream]\nmax_epochs = 6", "[methods.dream]\nmax_epochs = 7")
-    assert "stale   heads/tiny/dream [en-ja]" in copied.disent("status").stdout
-    copied.materialize("group:heads", "--partition", "en-ja")
+    assert "stale   heads/tiny/dream_head [en-ja]" in copied.disent("status").stdout
+    copied.materialize("key:heads/*", "--partition", "en-ja")
     after = copied.weights()
     assert {name for name in after if before[name] != after[name]} == {"tiny/dream/en-ja"}
 
@@ -163,4 +180,4 @@ def test_whitespace_in_a_corpus_file_changes_no_table(copied):
     before = content_of(path)
     copied.materialize("key:corpora/utterances", "--partition", "de")
     assert content_of(path) == before
-    assert copied.materialize("group:targets or group:heads", "--partition", "en-de")["made"] == 0
+    assert copied.materialize("group:targets or key:heads/*", "--partition", "en-de")["made"] == 0

@@ -16,7 +16,7 @@ from disent_assets.instance import FACE
 
 pytestmark = pytest.mark.end_to_end
 EPOCHS = 100
-HEAD = ("materialize", "key:heads/tiny/dream", "--partition", "en-de")
+HEAD = ("materialize", "key:heads/tiny/dream_head", "--partition", "en-de")
 
 
 def lengthen(project: Project) -> None:

@@ -54,8 +54,8 @@ def test_what_the_package_lacks_is_told_with_file_and_line(project):
 
 def test_a_method_from_outside_has_assets_that_are_described_by_its_module(project):
     specs = {spec.key.to_user_string(): spec for spec in project.definitions.resolve_all_asset_specs()}
-    assert "evaluation/tiny/turned" in specs
-    assert "One linear map that brings translations together" in specs["heads/tiny/turned"].description
+    assert "evaluation/tiny/turned_metrics" in specs
+    assert "One linear map that brings translations together" in specs["heads/tiny/turned_head"].description
 
 
 def test_method_task_and_format_from_outside_reach_the_leaderboard_of_a_run(project):

@@ -75,8 +75,8 @@ def test_without_a_warehouse_there_is_no_report(fresh):
 @pytest.mark.parametrize(
     ("asset", "names"),
     [
-        ("heads/tiny/dream", ("training_curve", "t_sne", "pca")),
-        ("evaluation/tiny/dream", ("scores", "seed_spread")),
+        ("heads/tiny/dream_head", ("training_curve", "t_sne", "pca")),
+        ("evaluation/tiny/dream_metrics", ("scores", "seed_spread")),
         ("warehouse/database", ("leaderboard", "leakage")),
     ],
 )
@@ -96,5 +96,5 @@ def test_a_picture_lost_by_a_killed_run_is_drawn_again(copied):
     path = copied.home / "plots" / "tiny" / "dream" / "en-de" / "pca.png"
     before = path.read_bytes()
     path.write_bytes(before[:50])
-    assert copied.materialize("key:heads/tiny/dream")["made"] == 0
+    assert copied.materialize("key:heads/tiny/dream_head")["made"] == 0
     assert path.read_bytes() == before

@@ -57,17 +57,17 @@ def test_a_tagger_learns_and_is_measured_on_the_corpora_that_it_names(project):
 
 
 def test_a_tagger_is_trained_anew_by_its_own_corpora_alone(project):
-    project.materialize("+group:heads")
+    project.materialize("+key:heads/*")
     before = project.weights()
     path = project.folder / "names/en/train.txt"
     path.write_text(path.read_text(encoding="utf-8").replace("O\nOslo", "O\nElse"), encoding="utf-8")
-    project.materialize("+group:heads")
+    project.materialize("+key:heads/*")
     changed = {head for head, content in project.weights().items() if content != before[head]}
     assert changed == {"tiny/entities/en"}
 
 
 def test_a_tagger_is_asked_from_python(project):
-    project.materialize('+key:"heads/tiny/entities"')
+    project.materialize('+key:"heads/tiny/entities_head"')
     head = disent.open(project.config, home=project.home).head("entities", pair="en")
     tags = head.label([["Ada1", "leaves", "Oslo1"], ["Ada2"]], language="en")
     assert [len(sentence) for sentence in tags] == [3, 1]
