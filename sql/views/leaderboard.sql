@@ -11,13 +11,16 @@ aggregates as (
 ),
 
 -- Some tasks measure how well the language is recognised (a probe, clusters by language). A high value is
--- good for a language embedding, but is leakage in a meaning embedding.
+-- good for a language embedding, but is leakage in a meaning embedding. Language identification ranks methods
+-- without a language embedding by the sentence embedding.
 asked as (
 
     select
         *,
         task = 'language_identification'
-        or coalesce(try_cast(settings as json) ->> 'labels' = 'language', false) as asks_for_language
+        or coalesce(try_cast(settings as json) ->> 'labels' = 'language', false) as asks_for_language,
+        embedding = 'language'
+        or (task = 'language_identification' and embedding = 'sentence') as is_asked_for
     from aggregates
 
 ),
@@ -25,11 +28,11 @@ asked as (
 directed as (
 
     select
-        * exclude (asks_for_language),
+        * exclude (asks_for_language, is_asked_for),
         case
             when metric = 'threshold'
                 then 'a choice, not a score'
-            when asks_for_language and embedding not in ('language', 'sentence')
+            when asks_for_language and not is_asked_for
                 then 'leakage, lower is better'
             when not asks_for_language and embedding = 'language'
                 then 'leakage, lower is better'
@@ -92,5 +95,6 @@ select
     settings
 from ranked
 order by
-    task, dataset, encoder, evaluated_on, metric, rank nulls last, reads_as,
-    case when reads_as = 'higher is better' then value else -value end desc
+    task asc, dataset asc, encoder asc, evaluated_on asc, metric asc, rank asc nulls last, reads_as asc,
+    case when reads_as = 'higher is better' then value else -value end desc,
+    method asc, trained_on asc, embedding asc, settings asc

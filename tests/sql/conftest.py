@@ -63,7 +63,21 @@ TARGET = {
     "target_text": "wake me at nine",
     "replaced_slots": [{"slot": "time", "old": "six", "new": "nine"}],
 }
-DEFAULTS = {"metrics": METRIC, "rankings": RANKING, "utterances": UTTERANCE, "template_pairs": TARGET}
+COMPARISON = {
+    **{"task": "crosslingual_retrieval", "dataset": "massive", "encoder": "minilm", "evaluated_on": "en-de"},
+    **{"metric": "accuracy_at_1", "settings": "{}"},
+    **{"method_a": "facet", "trained_on_a": "en-de", "embedding_a": "meaning", "value_a": 0.8},
+    **{"method_b": "raw", "trained_on_b": "", "embedding_b": "sentence", "value_b": 0.5},
+    **{"difference": 0.3, "ci_low": 0.2, "ci_high": 0.4, "n": 100, "test": "mcnemar_exact"},
+    **{"p_value": 0.001, "p_holm": 0.002, "fingerprint": "f", "created_at": datetime(2026, 1, 1, tzinfo=UTC)},
+}
+DEFAULTS = {
+    "metrics": METRIC,
+    "comparisons": COMPARISON,
+    "rankings": RANKING,
+    "utterances": UTTERANCE,
+    "template_pairs": TARGET,
+}
 
 
 def write_rows(path: Path, name: str, rows: list[dict]) -> Path:

@@ -1,25 +1,15 @@
 """The view describes comparisons in words, and names the best method of a problem with those that it beats."""
 
-from datetime import UTC, datetime
-
 import pytest
 
 from disent_core.errors import TableError
 
-COMPARISON = {
-    **{"task": "crosslingual_retrieval", "dataset": "massive", "encoder": "minilm", "evaluated_on": "en-de"},
-    **{"metric": "accuracy_at_1", "settings": "{}"},
-    **{"method_a": "facet", "trained_on_a": "en-de", "embedding_a": "meaning", "value_a": 0.8},
-    **{"method_b": "raw", "trained_on_b": "", "embedding_b": "sentence", "value_b": 0.5},
-    **{"difference": 0.3, "ci_low": 0.2, "ci_high": 0.4, "n": 100, "test": "mcnemar_exact"},
-    **{"p_value": 0.001, "p_holm": 0.002, "fingerprint": "f", "created_at": datetime(2026, 1, 1, tzinfo=UTC)},
-}
 DREAM = {"method_b": "dream", "trained_on_b": "en-de", "embedding_b": "meaning", "value_b": 0.79, "difference": 0.01}
-CLOSE = {**COMPARISON, **DREAM, "p_value": 0.3, "p_holm": 0.3}
+CLOSE = {**DREAM, "p_value": 0.3, "p_holm": 0.3}
 
 
 def test_a_difference_stands_below_five_percent_after_holm(warehouse):
-    warehouse.build(comparisons=[COMPARISON, CLOSE])
+    warehouse.build(comparisons=[{}, CLOSE])
     rows = warehouse.ask("select stands, reads_as, best, best_beats from significance order by p_holm")
     best = {"best": "facet (meaning, en-de)", "best_beats": "raw (sentence)"}
     assert rows == [
@@ -39,7 +29,7 @@ def test_a_difference_stands_below_five_percent_after_holm(warehouse):
 
 def test_a_negative_difference_reads_as_below(warehouse):
     turned = {"value_a": 0.2, "difference": -0.3, "ci_low": -0.4, "ci_high": -0.2}
-    warehouse.build(comparisons=[{**COMPARISON, **turned}])
+    warehouse.build(comparisons=[{**turned}])
     (row,) = warehouse.ask("select reads_as, best from significance")
     assert row["reads_as"].startswith("facet (meaning, en-de) is below raw (sentence)")
     assert row["best"] == "raw (sentence)"
@@ -48,20 +38,20 @@ def test_a_negative_difference_reads_as_below(warehouse):
 @pytest.mark.parametrize("order", [1, -1])
 def test_of_equals_the_first_by_name_is_the_best_in_whatever_order_they_come(warehouse, order):
     equal = {"value_b": 0.8, "difference": 0.0, "ci_low": -0.1, "ci_high": 0.1, "p_value": 1.0, "p_holm": 1.0}
-    rows = [{**COMPARISON, **DREAM, **equal}, {**COMPARISON, **equal}]
+    rows = [{**DREAM, **equal}, {**equal}]
     warehouse.build(comparisons=rows[::order])
     assert {row["best"] for row in warehouse.ask("select best from significance")} == {"dream (meaning, en-de)"}
 
 
 def test_the_language_embedding_may_be_the_best_where_it_is_what_is_compared(warehouse):
     of = {"task": "language_identification", "embedding_a": "language", "embedding_b": "language"}
-    warehouse.build(comparisons=[{**COMPARISON, **of}])
+    warehouse.build(comparisons=[{**of}])
     (row,) = warehouse.ask("select best from significance")
     assert row["best"] == "facet (language, en-de)"
 
 
 def test_problems_are_kept_apart(warehouse):
-    warehouse.build(comparisons=[COMPARISON, {**COMPARISON, "evaluated_on": "de-en", "p_holm": 0.2}])
+    warehouse.build(comparisons=[{}, {"evaluated_on": "de-en", "p_holm": 0.2}])
     rows = warehouse.ask("select evaluated_on, best_beats from significance order by evaluated_on")
     assert [row["best_beats"] for row in rows] == [None, "raw (sentence)"]
 
@@ -71,9 +61,9 @@ def test_problems_are_kept_apart(warehouse):
 )
 def test_comparisons_that_contradict_themselves_are_offending(warehouse, change):
     with pytest.raises(TableError, match="comparisons_in_order"):
-        warehouse.build(comparisons=[{**COMPARISON, **change}])
+        warehouse.build(comparisons=[{**change}])
 
 
 def test_a_comparison_that_is_there_twice_is_offending(warehouse):
     with pytest.raises(TableError, match="comparisons_in_order"):
-        warehouse.build(comparisons=[COMPARISON, COMPARISON])
+        warehouse.build(comparisons=[{}, {}])

@@ -74,6 +74,25 @@ def test_language_identification_ranks_a_method_without_language_embedding_by_it
     ]
 
 
+def test_clusters_of_languages_are_leakage_whatever_the_embedding(warehouse):
+    clusters = {"task": "clustering", "metric": "silhouette_cosine", "settings": '{"labels": "language"}'}
+    warehouse.build(metrics=[{**clusters, "value": 0.45}, {**clusters, **RAW}, {**clusters, "embedding": "language"}])
+    assert board(warehouse, "method, embedding, reads_as, rank") == [
+        ("dream", "meaning", "leakage, lower is better", 1),
+        ("raw", "sentence", "leakage, lower is better", 2),
+        ("dream", "language", "higher is better", None),
+    ]
+
+
+def test_equals_come_in_the_order_of_their_names_whatever_order_they_are_loaded_in(warehouse):
+    rows = [{"method": name, "trained_on": pair} for name in ("meat", "dream") for pair in ("en-es", "en-de")]
+    orders = []
+    for turned in (rows, rows[::-1]):
+        warehouse.build(metrics=turned)
+        orders.append(board(warehouse, "method, trained_on"))
+    assert orders == [[(name, pair) for name in ("dream", "meat") for pair in ("en-de", "en-es")]] * 2
+
+
 def test_ranks_do_not_cross_encoders_or_directions(warehouse):
     warehouse.build(metrics=[{}, {"encoder": "xlmr"}, {"evaluated_on": "de-en"}])
     assert board(warehouse, "rank") == [(1,), (1,), (1,)]

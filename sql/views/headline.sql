@@ -1,0 +1,117 @@
+-- grain: one method on one task, data set, encoder and direction, with the number that ranks methods
+-- reads: main.leaderboard
+-- units: as main.leaderboard; rank is a method's place in the direction, overall its place in all of them
+with
+
+-- Of several metrics of a task the one that papers report first, and of several gold scores their `z_mean`.
+scored as (
+
+    select
+        *,
+        coalesce(list_position(
+            ['accuracy_at_1', 'accuracy', 'map', 'f1', 'micro_f1', 'pearson', 'silhouette_cosine'], metric
+        ), 99) as metric_place,
+        coalesce(try_cast(settings as json) ->> 'gold' = 'mean', false) as is_other_gold,
+        case when reads_as = 'higher is better' then value else -value end as goodness
+    from main.leaderboard
+    where rank is not null
+
+),
+
+problems as (
+
+    select
+        task,
+        dataset,
+        encoder,
+        evaluated_on,
+        metric,
+        settings
+    from scored
+    group by task, dataset, encoder, evaluated_on, metric, settings
+    qualify row_number() over (
+        partition by task, dataset, encoder, evaluated_on
+        order by
+            min(metric_place) asc, metric asc, min(is_other_gold) asc,
+            count(distinct method) desc, settings asc
+    ) = 1
+
+),
+
+-- Of several training sets of a method the one that knows most of the evaluated languages, then the smallest.
+entries as (
+
+    select scored.*
+    from scored
+    inner join problems using (task, dataset, encoder, evaluated_on, metric, settings)
+    qualify row_number() over (
+        partition by scored.task, scored.dataset, scored.encoder, scored.evaluated_on, scored.method
+        order by
+            len(list_intersect(
+                string_split_regex(scored.trained_on, '[-+]'), string_split(scored.evaluated_on, '-')
+            )) desc,
+            len(string_split(scored.trained_on, '+')) asc,
+            scored.trained_on asc
+    ) = 1
+
+),
+
+-- A method may lack a direction, so methods are ordered by how far they are from the best of each.
+placed as (
+
+    select
+        *,
+        row_number() over (
+            partition by task, dataset, encoder, evaluated_on
+            order by goodness desc, method asc
+        ) as place,
+        goodness - max(goodness) over (
+            partition by task, dataset, encoder, evaluated_on
+        ) as lag
+    from entries
+
+),
+
+averaged as (
+
+    select
+        *,
+        round(avg(lag) over (partition by task, dataset, encoder, method), 9) as mean_lag
+    from placed
+
+),
+
+ordered as (
+
+    select
+        * exclude (rank),
+        place as rank,
+        dense_rank() over (
+            partition by task, dataset, encoder
+            order by mean_lag desc, method asc
+        ) as overall
+    from averaged
+
+)
+
+select
+    task,
+    dataset,
+    encoder,
+    method,
+    evaluated_on,
+    value,
+    ci_low,
+    ci_high,
+    n,
+    seeds,
+    seed_std,
+    rank,
+    overall,
+    trained_on,
+    embedding,
+    metric,
+    reads_as,
+    settings
+from ordered
+order by task, dataset, encoder, overall, evaluated_on

@@ -1,0 +1,117 @@
+"""`headline` has one number a method and direction, `best` the winner of each direction beside the runner-up."""
+
+import pytest
+
+from disent_core.evaluation import TASKS
+
+RAW = {"method": "raw", "trained_on": "", "embedding": "sentence"}
+BACK = {"evaluated_on": "de-en"}
+
+
+def ask(warehouse, columns, view="headline", where="true"):
+    return [tuple(row.values()) for row in warehouse.ask(f"select {columns} from {view} where {where}")]
+
+
+def test_a_method_has_one_row_a_direction(warehouse):
+    warehouse.build(
+        metrics=[
+            {},
+            {"seed": 0},
+            {"embedding": "language", "value": 0.45},
+            {"metric": "recall_at_5", "value": 0.6},
+            {"trained_on": "en-de+en-es", "value": 0.6},
+            BACK,
+            RAW,
+        ]
+    )
+    assert ask(warehouse, "method, evaluated_on, trained_on, embedding, metric, value") == [
+        ("dream", "de-en", "en-de", "meaning", "accuracy_at_1", 0.5),
+        ("dream", "en-de", "en-de", "meaning", "accuracy_at_1", 0.5),
+        ("raw", "en-de", "", "sentence", "accuracy_at_1", 0.5),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sets", "chosen"),
+    [
+        (["en-es", "en-de"], "en-de"),
+        (["de-en+en-es", "en-es"], "de-en+en-es"),
+        (["en-de+en-es", "en-de+en-es+en-ja"], "en-de+en-es"),
+        (["en-ja", "en-es"], "en-es"),
+    ],
+)
+def test_of_several_training_sets_the_smallest_with_the_evaluated_languages_counts(warehouse, sets, chosen):
+    warehouse.build(metrics=[{"trained_on": name} for name in sets])
+    assert ask(warehouse, "trained_on") == [(chosen,)]
+
+
+def test_the_gold_score_of_the_papers_counts(warehouse):
+    qe = {"task": "qe", "metric": "pearson"}
+    golds = [{**qe, "settings": f'{{"gold": "{gold}"}}'} for gold in ("mean", "z_mean")]
+    warehouse.build(metrics=[*golds, {**golds[0], "metric": "spearman"}])
+    assert ask(warehouse, "metric, settings") == [("pearson", '{"gold": "z_mean"}')]
+
+
+def test_a_metric_of_a_task_of_ones_own_counts(warehouse):
+    scored = [{"task": name, "embedding": "meaning", "preference": 1} for name in ("mine", *TASKS)]
+    warehouse.build(metrics=[{"task": "mine", "metric": "my_score"}], scored_embeddings=scored)
+    assert ask(warehouse, "metric, rank") == [("my_score", 1)]
+
+
+def test_methods_are_ordered_by_how_far_they_are_from_the_best_of_each_direction(warehouse):
+    values = {"everywhere": (0.8, 0.3), "only_easy": (0.7,), "uneven": (0.9, 0.1)}
+    warehouse.build(
+        metrics=[
+            {"method": method, "evaluated_on": direction, "value": value, "ci_low": None, "ci_high": None}
+            for method, both in values.items()
+            for direction, value in zip(("en-de", "de-en"), both, strict=False)
+        ]
+    )
+    overall = dict(ask(warehouse, "method, overall"))
+    assert sorted(overall, key=overall.__getitem__) == ["everywhere", "uneven", "only_easy"]
+    assert dict(ask(warehouse, "method, rank", where="evaluated_on = 'en-de'")) == {
+        "uneven": 1,
+        "everywhere": 2,
+        "only_easy": 3,
+    }
+
+
+def test_equals_have_a_fixed_order(warehouse):
+    for names in (["meat", "dream"], ["dream", "meat"]):
+        warehouse.build(metrics=[{"method": name} for name in names])
+        assert ask(warehouse, "method, rank, overall") == [("dream", 1, 1), ("meat", 2, 2)]
+
+
+FACET = {"method": "facet", "value": 0.8, "ci_low": 0.7, "ci_high": 0.9}
+
+
+@pytest.mark.parametrize(("p", "stands"), [(0.04, True), (0.06, False)])
+def test_the_best_stands_beside_the_runner_up(warehouse, p, stands):
+    test = {"p_value": p, "p_holm": p}
+    warehouse.build(metrics=[FACET, RAW, {**BACK, **RAW}], comparisons=[test])
+    columns = (
+        "evaluated_on, method, value, runner_up, runner_up_value, difference_low, difference_high, stands, methods"
+    )
+    assert ask(warehouse, columns, "best") == [
+        ("de-en", "raw", 0.5, None, None, None, None, None, 1),
+        ("en-de", "facet", 0.8, "raw", 0.5, 0.2, 0.4, stands, 2),
+    ]
+
+
+def test_a_test_is_found_whichever_side_the_best_is_on(warehouse):
+    turned = {"value_a": 0.5, "value_b": 0.8, "difference": -0.3, "ci_low": -0.4, "ci_high": -0.2}
+    sides = {"method_a": "dream", "method_b": "facet", "trained_on_b": "en-de", "embedding_b": "meaning"}
+    warehouse.build(metrics=[FACET, {}], comparisons=[{**sides, **turned}])
+    found = ask(warehouse, "method, runner_up, round(difference, 6), difference_low, difference_high", "best")
+    assert found == [("facet", "dream", 0.3, 0.2, 0.4)]
+
+
+def test_a_difference_that_was_not_tested_neither_stands_nor_falls(warehouse):
+    warehouse.build(metrics=[FACET, {"trained_on": "en-de+en-es"}], comparisons=[{}])
+    assert ask(warehouse, "method, runner_up, stands", "best") == [("facet", "dream", None)]
+
+
+def test_of_leakage_the_least_is_best(warehouse):
+    clusters = {"task": "clustering", "metric": "silhouette_cosine", "settings": '{"labels": "language"}'}
+    warehouse.build(metrics=[{**clusters, "value": 0.45}, {**clusters, **RAW}])
+    assert ask(warehouse, "method, runner_up", "best") == [("dream", "raw")]
