@@ -5,9 +5,8 @@ changed. `docs/operations.md`, section Refresh, describes it for users.
 """
 
 import json
-import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.error import URLError
@@ -20,13 +19,10 @@ from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGra
 from disent_assets.corpus_versions import (
     CorpusVersions,
     are_settled,
-    pair_versions,
-    record_of,
     stamps,
-    utterance_versions,
 )
 from disent_assets.instance import FACE, RunError, materialize, open_instance, plan
-from disent_assets.stages.corpora import FILES, PAIR_FILES
+from disent_assets.published_files import observations, observe, read_versions
 from disent_core.config.load import load_config
 from disent_core.config.model import Config
 from disent_core.errors import DisentError
@@ -41,7 +37,6 @@ NIGHTLY = "0 3 * * *"
 """At 03:00 UTC."""
 LOCATION = "disent"
 """Name of the code location in `workspace.yaml`."""
-DATA_VERSION = "dagster/data_version"
 RELOAD = """mutation ($name: String!) { reloadRepositoryLocation(repositoryLocationName: $name) { __typename } }"""
 
 
@@ -105,12 +100,11 @@ def automated(load: Load, workspace: Workspace, ui: str | None) -> dg.Definition
     """
     assets = load(workspace)
     refresh = _refresh_job(assets, workspace)
-    observed = {FILES, PAIR_FILES} & assets.resolve_asset_graph().get_all_asset_keys()
     return dg.Definitions(
         assets=with_condition(assets),
         jobs=[refresh],
         schedules=[_nightly_schedule(refresh)],
-        sensors=[_refresh_sensor(), _observation_sensor(workspace, observed), _reload_sensor(load, workspace, ui)],
+        sensors=[_refresh_sensor(), _observation_sensor(workspace), _reload_sensor(load, workspace, ui)],
     )
 
 
@@ -159,33 +153,19 @@ def _refresh_sensor() -> dg.AutomationConditionSensorDefinition:
 # --- published files --------------------------------------------------------------------------------------
 
 
-def _observation_sensor(workspace: Workspace, keys: set[dg.AssetKey]) -> dg.SensorDefinition:
+def _observation_sensor(workspace: Workspace) -> dg.SensorDefinition:
     @dg.sensor(
         name="look_at_published_files",
         minimum_interval_seconds=OBSERVE_EVERY_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Reads the files of the corpora and records new content. Starts no run.",
     )
-    def observe(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        by_key = {key: _versions_of(workspace, key, OBSERVE_SECONDS) for key in sorted(keys)}
-        events = [event for key, read in by_key.items() for event in observations(context.instance, key, read)]
+    def look(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        by_key = read_versions(workspace, seconds=OBSERVE_SECONDS)
+        events = list(observations(context.instance, by_key))
         return dg.SensorResult(asset_events=events) if events else dg.SkipReason(_skip_reason(by_key))
 
-    return observe
-
-
-def _versions_of(workspace: Workspace, key: dg.AssetKey, seconds: float) -> CorpusVersions:
-    return (utterance_versions if key == FILES else pair_versions)(workspace, seconds=seconds)
-
-
-def observations(instance: dg.DagsterInstance, key: dg.AssetKey, read: CorpusVersions) -> Iterator[dg.AssetObservation]:
-    """Observations of the partitions whose content differs from the version that Dagster has recorded."""
-    recorded = instance.event_log_storage.get_latest_tags_by_partition(
-        key, dg.DagsterEventType.ASSET_OBSERVATION, [DATA_VERSION]
-    )
-    for name, version in read.versions.items():
-        if recorded.get(name, {}).get(DATA_VERSION) != version:
-            yield dg.AssetObservation(key, partition=name, tags={DATA_VERSION: version})
+    return look
 
 
 def _skip_reason(by_key: Mapping[dg.AssetKey, CorpusVersions]) -> str:
@@ -268,12 +248,8 @@ def _refresh_job(assets: dg.Definitions, workspace: Workspace) -> dg.JobDefiniti
 
     @dg.op(description="Hashes all published files again, then runs every step; steps that are up to date do nothing.")
     def everything(context: dg.OpExecutionContext) -> None:
-        for table in ("utterances", "sentence_pairs"):
-            record_of(workspace, table).unlink(missing_ok=True)
         with open_instance(workspace.home) as instance:
-            for key in sorted({FILES, PAIR_FILES} & assets.resolve_asset_graph().get_all_asset_keys()):
-                for event in observations(instance, key, _versions_of(workspace, key, math.inf)):
-                    instance.report_runless_asset_event(event)
+            observe(workspace, instance, hash_again=True)
             for step in plan(assets, None, None):
                 context.log.info("%s", step)
                 try:

@@ -7,14 +7,11 @@ from pathlib import Path
 
 import dagster as dg
 from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGraph
-from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleCause
+from dagster._core.definitions.data_version import StaleCause
 from dagster._core.definitions.events import AssetKeyPartitionKey
-from dagster._core.definitions.observe import observe as run_observation
-from dagster._core.loader import LoadingContextForTest
 
 from disent_assets.failures import failure_text
-from disent_assets.instance import QUIET
-from disent_assets.stages.corpora import FILES, PAIR_FILES
+from disent_assets.staleness import staleness
 from disent_core.experiment.keys import EMBEDDINGS, HEAD, METRICS, embedding_key
 from disent_core.experiment.workspace import Workspace
 
@@ -30,20 +27,12 @@ class State:
     is_settled: bool
 
 
-def observe(definitions: dg.Definitions, instance: dg.DagsterInstance) -> None:
-    """Record the current data versions of the published files."""
-    graph = definitions.resolve_asset_graph()
-    for key in (FILES, PAIR_FILES):
-        if key in graph.get_all_asset_keys():
-            run_observation([graph.assets_def_for_key(key)], run_config=QUIET, instance=instance)
-
-
 def states(workspace: Workspace, definitions: dg.Definitions, instance: dg.DagsterInstance) -> Iterator[State]:
     """The state of every partition of every asset, upstream first."""
     graph = definitions.resolve_asset_graph()
     unsettled: set[AssetKeyPartitionKey] = set()
     failures = Failures(instance, graph)
-    resolver = CachingStaleStatusResolver(instance, graph, LoadingContextForTest(instance))
+    resolver = staleness(instance, graph)
     for key in graph.toposorted_asset_keys:
         node = graph.get(key)
         if not node.is_materializable:

@@ -28,15 +28,15 @@ def materialize(context: click.Context, selection: str | None, partition: str | 
         from disent_assets.definitions import build
         from disent_assets.instance import RunError, open_instance, plan
         from disent_assets.instance import materialize as run
+        from disent_assets.published_files import observe
         from disent_assets.resources import open_workspace
-        from disent_assets.status import observe
 
         started = time.monotonic()
         workspace = open_workspace()
         definitions = build(workspace)
         steps = plan(definitions, selection, partition)
         with open_instance(workspace.home) as instance, _Progress(len(steps)) as progress:
-            observe(definitions, instance)
+            observe(workspace, instance)
             for step in steps:
                 progress.begin(str(step))
                 try:

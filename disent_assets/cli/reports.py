@@ -15,13 +15,14 @@ def status(context: click.Context, show_all: bool) -> None:
     with errors(context):
         from disent_assets.definitions import build
         from disent_assets.instance import open_instance
+        from disent_assets.published_files import observe
         from disent_assets.resources import open_workspace
-        from disent_assets.status import observe, states, summary
+        from disent_assets.status import states, summary
 
         workspace = open_workspace()
         definitions = build(workspace)
         with open_instance(workspace.home) as instance:
-            observe(definitions, instance)
+            observe(workspace, instance)
             click.echo(summary(states(workspace, definitions, instance), show_all=show_all))
 
 

@@ -1,0 +1,55 @@
+"""Record the versions of the published files as observations of Dagster, without a run."""
+
+import math
+from collections.abc import Iterator, Mapping
+
+import dagster as dg
+
+from disent_assets.corpus_versions import CorpusVersions, pair_versions, record_of, utterance_versions
+from disent_assets.stages.corpora import FILES, PAIR_FILES
+from disent_core.experiment.workspace import Workspace
+
+DATA_VERSION = "dagster/data_version"
+
+
+def read_versions(workspace: Workspace, *, seconds: float = math.inf) -> dict[dg.AssetKey, CorpusVersions]:
+    """The versions of all published files, by asset.
+
+    Args:
+        workspace: the workspace whose corpora are hashed.
+        seconds: limit of hashing; the next call continues from there.
+    """
+    versions: dict[dg.AssetKey, CorpusVersions] = {}
+    if workspace.config.utterance_languages:
+        versions[FILES] = utterance_versions(workspace, seconds=seconds)
+    if workspace.config.pair_names:
+        versions[PAIR_FILES] = pair_versions(workspace, seconds=seconds)
+    return versions
+
+
+def observations(
+    instance: dg.DagsterInstance, versions: Mapping[dg.AssetKey, CorpusVersions]
+) -> Iterator[dg.AssetObservation]:
+    """Observations of the partitions whose content differs from the version that Dagster has recorded."""
+    for key, read in versions.items():
+        recorded = instance.event_log_storage.get_latest_tags_by_partition(
+            key, dg.DagsterEventType.ASSET_OBSERVATION, [DATA_VERSION]
+        )
+        for name, version in read.versions.items():
+            if recorded.get(name, {}).get(DATA_VERSION) != version:
+                yield dg.AssetObservation(key, partition=name, tags={DATA_VERSION: version})
+
+
+def observe(workspace: Workspace, instance: dg.DagsterInstance, *, hash_again: bool = False) -> None:
+    """Record the present versions of the published files.
+
+    Args:
+        workspace: the workspace whose corpora are hashed.
+        instance: records what has changed.
+        hash_again: read every file, also those that have not been touched.
+    """
+    if hash_again:
+        for table in ("utterances", "sentence_pairs"):
+            record_of(workspace, table).unlink(missing_ok=True)
+    for event in observations(instance, read_versions(workspace)):
+        instance.report_runless_asset_event(event)
