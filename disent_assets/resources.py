@@ -7,10 +7,12 @@ This is the only module that reads `DISENT_CONFIG` (default `disent.toml` in the
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from disent_core.config.load import load_config
 from disent_core.errors import ConfigError
-from disent_core.experiment.workspace import Workspace
+
+if TYPE_CHECKING:
+    from disent_core.experiment.workspace import Workspace
 
 PROJECT = Path(__file__).resolve().parent.parent
 SQL = PROJECT / "sql"
@@ -33,11 +35,14 @@ def run_settings(environment: Mapping[str, str] = os.environ, *, choices: tuple[
     return executor, environment.get("DISENT_UI") or None
 
 
-def open_workspace(environment: Mapping[str, str] = os.environ) -> Workspace:
+def open_workspace(environment: Mapping[str, str] = os.environ) -> "Workspace":
     """The workspace that the environment names.
 
     Raises:
         ConfigError: if the configuration can't be read.
     """
+    from disent_core.config.load import load_config  # loads torch, which whoever only asks the warehouse does not need
+    from disent_core.experiment.workspace import Workspace
+
     path = Path(environment.get("DISENT_CONFIG") or PROJECT / "disent.toml").expanduser()
     return Workspace(load_config(path), home_folder(environment))

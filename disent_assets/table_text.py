@@ -4,7 +4,8 @@ import csv
 import io
 import json
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -13,9 +14,16 @@ from disent_core.text import printable
 
 Style = Literal["table", "csv", "json", "markdown"]
 
+_NARROWEST = 12
+"""Columns to which a folded text is narrowed at most."""
 
-def render(table: pa.Table, style: Style) -> str:
-    """The rows as text: columns of fixed width, or a Markdown table, with three decimals; CSV or JSON in full."""
+
+def render(table: pa.Table, style: Style, width: int | None = None) -> str:
+    """The rows as text: columns of fixed width, or a Markdown table, with three decimals; CSV or JSON in full.
+
+    A table of fixed width that is wider than `width` has its texts folded. If it is too wide even so, each row is
+    shown as a list of its columns.
+    """
     columns = [column.to_pylist() for column in table.columns]
     rows = list(zip(*columns, strict=True))
     if style == "json":
@@ -30,17 +38,74 @@ def render(table: pa.Table, style: Style) -> str:
     if style == "markdown":
         cells = [list(map(_cell, table.column_names)), ["---"] * table.num_columns, *(map(_cell, row) for row in rows)]
         return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n" for row in cells)
-    return _fixed_width(table.schema, rows)
+    return _fixed_width(table.schema, rows, width)
 
 
-def _fixed_width(schema: pa.Schema, rows: Sequence[Sequence[Any]]) -> str:
+def lines_of(cells: Sequence[Sequence[str]], right: Sequence[bool]) -> list[str]:
+    """Lines in which the columns are aligned, on the right where `right` says so."""
+    return _aligned(cells, right, _widths(cells))
+
+
+def _fixed_width(schema: pa.Schema, rows: Sequence[Sequence[Any]], width: int | None) -> str:
     right = [pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in schema.types]
     cells = [list(map(_cell, schema.names)), *([_cell(value) for value in row] for row in rows)]
-    widths = [max(map(_width, column)) for column in zip(*cells, strict=True)]
-    lines = ["  ".join(map(_pad, row, widths, right)).rstrip() for row in cells]
-    rule = "  ".join("-" * width for width in widths)
+    widths = _widths(cells)
     total = f"({len(rows):,} row{'' if len(rows) == 1 else 's'})"
-    return "\n".join((lines[0], rule, *lines[1:], total)) + "\n"
+    if width is not None and _total(widths) > width:
+        widths = _narrowed(widths, right, width)
+        if _total(widths) > width:
+            return "\n".join([*_records(cells), total]) + "\n"
+    lines = [_aligned(_folded_row(row, widths), right, widths) for row in cells]
+    rule = "  ".join("-" * width for width in widths)
+    return "\n".join([*lines[0], rule, *(line for row in lines[1:] for line in row), total]) + "\n"
+
+
+def _widths(cells: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(_width, column)) for column in zip(*cells, strict=True)]
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + 2 * (len(widths) - 1)
+
+
+def _aligned(cells: Sequence[Sequence[str]], right: Sequence[bool], widths: Sequence[int]) -> list[str]:
+    return ["  ".join(map(_pad, row, widths, right)).rstrip() for row in cells]
+
+
+def _narrowed(widths: Sequence[int], is_number: Sequence[bool], width: int) -> list[int]:
+    """Take columns from the widest text until the table fits; a text keeps at least `_NARROWEST`."""
+    narrowed, texts = list(widths), [place for place, number in enumerate(is_number) if not number]
+    while _total(narrowed) > width and texts:
+        widest = max(texts, key=narrowed.__getitem__)
+        if narrowed[widest] <= _NARROWEST:
+            break
+        narrowed[widest] -= 1
+    return narrowed
+
+
+def _folded_row(row: Sequence[str], widths: Sequence[int]) -> list[tuple[str, ...]]:
+    """The lines of one row."""
+    return list(zip_longest(*map(_folded, row, widths), fillvalue=""))
+
+
+def _folded(text: str, width: int) -> list[str]:
+    """Lines of at most `width` columns, cut after a space or an underscore if there is one."""
+    lines = []
+    while _width(text) > width:
+        end = next(end for end in range(len(text), 0, -1) if end == 1 or _width(text[:end]) <= width)
+        end = max((text.rfind(mark, 0, end) + 1 for mark in " _,/"), default=0) or end
+        lines.append(text[:end].rstrip())
+        text = text[end:].lstrip()
+    return [*lines, text]
+
+
+def _records(cells: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Every row as a list of its columns."""
+    names = cells[0]
+    longest = max(map(_width, names))
+    for number, row in enumerate(cells[1:], start=1):
+        yield f"-- row {number}"
+        yield from (f"{_pad(name, longest, False)}  {value}".rstrip() for name, value in zip(names, row, strict=True))
 
 
 def _plain(value: Any) -> Any:

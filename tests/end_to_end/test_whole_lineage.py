@@ -55,10 +55,35 @@ def test_status_says_missing_where_files_are_gone(finished, tmp_path):
 
 
 def test_the_leaderboard_shows_what_is_ranked_and_with_all_the_rest(finished):
-    brief, everything = (finished.disent("leaderboard", *more).stdout for more in ((), ("--all",)))
-    assert "leakage" not in brief
+    brief, everything = (
+        finished.disent("leaderboard", "template_retrieval", *more).stdout for more in ((), ("--all",))
+    )
+    assert "language" not in brief
     assert "leakage, lower is better" in everything
-    assert len(everything.splitlines()) > len(brief.splitlines()) > 10
+    assert len(everything.splitlines()) > len(brief.splitlines()) > 4
+
+
+def test_the_leaderboard_is_one_screen_that_says_what_to_do_next(finished):
+    lines = finished.disent("leaderboard").stdout.splitlines()
+    assert len(lines) <= 30
+    assert max(map(len, lines)) <= 100
+    assert [line.split(":")[0] for line in lines if " on tiny, n " in line] == ["crosslingual_retrieval", "template_retrieval"]
+    assert sum(line.startswith("    disent ") for line in lines) == 3
+
+
+def test_the_leaderboard_of_a_task_that_is_left_out_says_so(finished, tmp_path):
+    project = finished.copy(tmp_path)
+    project.configure("[evaluation]", '[evaluation]\ntasks = ["crosslingual_retrieval"]')
+    result = project.disent("leaderboard", "sts")
+    assert result.exit_code == 1
+    assert "sts is not among the tasks of this configuration" in result.stderr
+
+
+def test_the_leaderboard_of_a_task_without_corpus_says_what_is_measured(finished):
+    result = finished.disent("leaderboard", "sts")
+    assert result.exit_code == 1
+    assert "nothing is measured by sts" in result.stderr
+    assert "measured are clustering, crosslingual_retrieval, " in result.stderr
 
 
 def test_every_method_and_embedding_is_on_the_leaderboard(finished):

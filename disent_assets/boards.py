@@ -1,0 +1,127 @@
+"""Lay out the leaderboard for a terminal: a board for each task, data set, encoder and metric, best method first.
+
+A board has a line for each method and a column for each language or direction. Of several trainings of a method (with
+German, with Spanish) that are measured in one column, the board shows the best.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from statistics import mean
+
+from disent_assets.table_text import lines_of
+from disent_core.evaluation.contract import TASKS
+from disent_core.report.scores import Group, Row, ordered_groups, ranked
+
+_METHODS, _COLUMNS, _NAME = 10, 6, 20
+"""Methods and columns of a board in the summary, and characters of a name: as many as fit in 100 columns."""
+
+
+def summary(rows: Iterable[Row]) -> list[str]:
+    """Lines of the largest board of the first two tasks, in hundredths: at most 25, of at most 100 columns."""
+    largest: dict[str, list[str]] = {}
+    for group, numbers in ordered_groups(ranked(rows), TASKS):
+        if len(largest) < 2 and group[0] not in largest:
+            largest[group[0]] = [_title(group, numbers, "in %"), *_brief(group[0], numbers)]
+    return [line for board in largest.values() for line in ("", *board)][1:]
+
+
+def shown_tasks(rows: Iterable[Row]) -> list[str]:
+    """Tasks that have a board, in the order in which they are shown."""
+    return list(dict.fromkeys(group[0] for group, _ in ordered_groups(rows, TASKS)))
+
+
+def boards(rows: Iterable[Row], width: int | None) -> list[str]:
+    """Lines of all boards, with three decimals; a board that is wider than the terminal is continued below."""
+    lines = []
+    for group, numbers in ordered_groups(ranked(rows), TASKS):
+        lines += ["", _title(group, numbers), *_folded(_cells(numbers, _decimals), width)]
+    return lines[1:]
+
+
+def _brief(task: str, rows: Sequence[Row]) -> list[str]:
+    """The first methods and columns of a board, and a line that tells how many are left out."""
+    cells = _cells(rows, _hundredths)
+    methods, columns = len(cells) - 1, len(cells[0]) - 1
+    kept = cells if methods <= _METHODS and columns <= _COLUMNS else cells[:_METHODS]
+    short = [[_shortened(row[0]), *row[1 : _COLUMNS + 1]] for row in kept]
+    more = [
+        f"{count} {kind}{'s' * (count > 1)}"
+        for kind, count in (("method", methods + 1 - len(kept)), ("column", columns - _COLUMNS))
+        if count > 0
+    ]
+    return [*_lines(short), *([f"and {' and '.join(more)} more: disent leaderboard {task}"] if more else [])]
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
+
+
+def _title(group: Group, rows: Sequence[Row], unit: str = "") -> str:
+    task, dataset, encoder, metric = group
+    sizes = _span({row["n"] for row in rows})
+    seeds = {row["seeds"] for row in rows} - {0}
+    trainings = f", {_span(seeds)} seeds" if seeds else ""
+    return f"{task}: {metric}{unit and ' '}{unit} [95 % interval]; {dataset} on {encoder}, n {sizes}{trainings}"
+
+
+def _span(numbers: set[int]) -> str:
+    return "-".join(f"{number:,}" for number in dict.fromkeys((min(numbers), max(numbers))))
+
+
+def _cells(rows: Sequence[Row], form: Callable[[Row], str]) -> list[list[str]]:
+    """A line of column names and a line for each method, best first. `rows` has one row a method and column."""
+    columns = list(dict.fromkeys(row["evaluated_on"] for row in sorted(rows, key=_by_pair)))
+    cells = {(row["method"], row["evaluated_on"]): form(row) for row in rows}
+    lines = ([method, *(cells.get((method, column), "") for column in columns)] for method in _best_first(rows))
+    return [["", *columns], *lines]
+
+
+def _by_pair(row: Row) -> tuple[str, bool, str]:
+    """Sort the two directions of a pair beside each other, the one that methods are trained on first."""
+    direction = row["evaluated_on"]
+    return "-".join(sorted(direction.split("-"))), row["trained_on"] != direction, direction
+
+
+def _best_first(rows: Sequence[Row]) -> list[str]:
+    """Methods by their mean rank over the columns that they have."""
+    ranks: dict[str, list[int]] = {}
+    for row in rows:
+        ranks.setdefault(row["method"], []).append(row["rank"])
+    return sorted(ranks, key=lambda method: (mean(ranks[method]), method))
+
+
+def _folded(cells: Sequence[Sequence[str]], width: int | None) -> Iterator[str]:
+    """Lines of a table; columns that do not fit are continued below, beside the first column again."""
+    start, columns = 1, len(cells[0])
+    while start < columns:
+        end = next(end for end in range(columns, start, -1) if end == start + 1 or _fits(cells, start, end, width))
+        yield from _lines(_part(cells, start, end))
+        start = end
+
+
+def _fits(cells: Sequence[Sequence[str]], start: int, end: int, width: int | None) -> bool:
+    return width is None or max(map(len, _lines(_part(cells, start, end)))) <= width
+
+
+def _part(cells: Sequence[Sequence[str]], start: int, end: int) -> list[list[str]]:
+    return [[row[0], *row[start:end]] for row in cells]
+
+
+def _lines(cells: Sequence[Sequence[str]]) -> list[str]:
+    return lines_of(cells, right=[False, *[True] * (len(cells[0]) - 1)])
+
+
+def _decimals(row: Row) -> str:
+    """`0.324 [0.309, 0.341]`: a value and its interval."""
+    return _with_interval(row, 1, ".3f")
+
+
+def _hundredths(row: Row) -> str:
+    """`32 [31, 34]`: the same in hundredths."""
+    return _with_interval(row, 100, ".0f")
+
+
+def _with_interval(row: Row, factor: int, form: str) -> str:
+    value, low, high = (
+        None if row[name] is None else format(factor * row[name], form) for name in ("value", "ci_low", "ci_high")
+    )
+    return f"{value}" if low is None or high is None else f"{value} [{low}, {high}]"

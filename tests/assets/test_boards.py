@@ -1,0 +1,88 @@
+"""Boards of the leaderboard in a terminal."""
+
+from itertools import product
+
+import pytest
+
+from disent_assets.boards import boards, shown_tasks, summary
+
+PAIRS = ("en-de", "de-en", "en-es", "es-en", "en-ja", "ja-en")
+
+
+def row(method, evaluated_on, value, rank, **more):
+    trained_on = "" if method == "raw" else "-".join(sorted(evaluated_on.split("-"), key=lambda code: code != "en"))
+    same = {"task": "crosslingual_retrieval", "dataset": "sample", "encoder": "scratch", "metric": "accuracy_at_1"}
+    numbers = {"value": value, "ci_low": value - 0.05, "ci_high": value + 0.05, "n": 299, "seeds": 3, "rank": rank}
+    return {**same, "method": method, "trained_on": trained_on, "evaluated_on": evaluated_on, **numbers, **more}
+
+
+def many(methods, task="crosslingual_retrieval", pairs=PAIRS):
+    names = [f"a_method_with_a_very_long_name_{number:02}" for number in range(methods)]
+    return [
+        row(name, pair, 0.9 - 0.01 * place, place + 1, task=task) for place, name in enumerate(names) for pair in pairs
+    ]
+
+
+def test_the_summary_of_many_methods_and_directions_fits_on_a_screen():
+    pairs = ["-".join(codes) for codes in product(("en", "de", "es", "ja"), repeat=2) if codes[0] != codes[1]]
+    lines = summary([row for task in ("crosslingual_retrieval", "sts", "qe") for row in many(40, task, pairs)])
+    assert len(lines) == 25
+    assert max(map(len, lines)) <= 100
+    assert "and 31 methods and 6 columns more: disent leaderboard crosslingual_retrieval" in lines
+
+
+def test_as_many_methods_as_fit_are_shown_without_a_line_about_more():
+    assert len(summary(many(10))) == 12
+    assert len(summary(many(11))) == 12
+    assert summary(many(11))[-1] == "and 2 methods more: disent leaderboard crosslingual_retrieval"
+
+
+def test_the_summary_shows_the_largest_data_set_of_the_first_two_tasks():
+    small = [row("dream", "en-de", 0.1, 1, dataset="small")]
+    tasks = [row("dream", "en-de", 0.1, 1, task=task) for task in ("clustering", "sts")]
+    titles = [line for line in summary([*tasks, *small, *many(2)]) if ":" in line]
+    assert [title.partition(":")[0] for title in titles] == ["crosslingual_retrieval", "sts"]
+    assert "sample on scratch" in titles[0]
+
+
+def test_a_cell_is_a_value_with_its_interval_in_hundredths_or_in_decimals():
+    rows = [row("dream", "en-de", 0.5, 1), row("raw", "en-de", 0.25, 2, ci_low=None, ci_high=None)]
+    assert [line.split(maxsplit=1) for line in summary(rows)[2:]] == [["dream", "50 [45, 55]"], ["raw", "25"]]
+    assert [line.split(maxsplit=1)[1] for line in boards(rows, None)[2:]] == ["0.500 [0.450, 0.550]", "0.250"]
+
+
+def test_methods_are_in_the_order_of_their_mean_rank():
+    ranks = {"a": (1, 4), "b": (2, 2), "c": (3, 1), "d": (3,)}
+    rows = [row(method, PAIRS[i], 0.5, rank) for method, places in ranks.items() for i, rank in enumerate(places)]
+    assert [line.split()[0] for line in boards(rows, None)[2:]] == ["b", "c", "a", "d"]
+
+
+def test_of_several_trainings_the_best_is_shown():
+    rows = [row("facet", "en", value, rank, trained_on=pair) for pair, value, rank in
+            (("en-de", 0.4, 2), ("en-es", 0.5, 1), ("en-ja", 0.3, 3))]  # fmt: skip
+    assert "0.500" in boards(rows, None)[2]
+
+
+def test_the_direction_of_training_stands_before_its_reverse():
+    rows = [row("raw", pair, 0.5, 1) for pair in sorted(PAIRS)] + [row("dream", pair, 0.5, 1) for pair in PAIRS]
+    assert boards(rows, None)[1].split() == list(PAIRS)
+
+
+@pytest.mark.parametrize("width", [40, 60, 100])
+def test_a_board_that_is_wider_than_the_terminal_is_continued_below(width):
+    rows = [row("dream", pair, 0.5, 1) for pair in PAIRS]
+    lines = boards(rows, width)
+    assert max(map(len, lines[1:])) <= width
+    assert [name for line in lines[1::2] for name in line.split()] == list(PAIRS)
+
+
+def test_a_title_tells_how_many_were_measured_and_trained():
+    rows = [row("raw", "en-de", 0.5, 1, n=1200, seeds=0), row("dream", "en-de", 0.5, 1, n=90, seeds=3)]
+    assert boards(rows, None)[0].endswith("sample on scratch, n 90-1,200, 3 seeds")
+    assert boards(rows[:1], None)[0].endswith("n 1,200")
+
+
+def test_every_task_that_is_measured_is_counted_in_the_order_in_which_it_is_shown():
+    tasks = ("mine", "sts", "crosslingual_retrieval")
+    shown = shown_tasks([row("dream", "en-de", 0.5, 1, task=task) for task in tasks])
+    assert shown == ["crosslingual_retrieval", "sts", "mine"]

@@ -1,0 +1,53 @@
+"""Tables as text in a terminal of some width."""
+
+import pyarrow as pa
+import pytest
+
+from disent_assets.table_text import render
+
+ROWS = pa.table(
+    {
+        "method": ["dream", "facet"],
+        "note": ["its language embedding finds translations", "日本語の文章はここで折り返されます"],
+        "value": [0.25, 0.5],
+    }
+)
+
+
+def width_of(line):
+    return len(line) + sum(character > "\u3000" for character in line)
+
+
+def test_a_table_that_fits_is_the_same_in_every_terminal():
+    assert render(ROWS, "table", 100) == render(ROWS, "table")
+
+
+@pytest.mark.parametrize("width", [30, 35, 50])
+def test_a_table_that_is_too_wide_has_its_texts_folded(width):
+    text = render(ROWS, "table", width)
+    assert max(map(width_of, text.splitlines())) <= width
+    assert text.splitlines()[0].split() == ["method", "note", "value"]
+    assert text.splitlines()[-1] == "(2 rows)"
+
+
+def test_a_folded_text_is_cut_between_words_and_keeps_every_character():
+    lines = render(ROWS, "table", 35).splitlines()[2:-1]
+    notes = [line[8:].replace("0.250", "").replace("0.500", "").strip() for line in lines]
+    assert "".join(notes).replace(" ", "") == "".join(ROWS["note"].to_pylist()).replace(" ", "")
+    assert notes[0] == "its language"
+
+
+def test_a_table_that_is_too_wide_even_so_has_a_list_for_each_row():
+    lines = render(ROWS, "table", 20).splitlines()
+    assert lines[:4] == [
+        "-- row 1",
+        "method  dream",
+        "note    its language embedding finds translations",
+        "value   0.250",
+    ]
+    assert lines[-1] == "(2 rows)"
+
+
+@pytest.mark.parametrize("style", ["csv", "json", "markdown"])
+def test_other_formats_do_not_depend_on_the_terminal(style):
+    assert render(ROWS, style, 20) == render(ROWS, style)
