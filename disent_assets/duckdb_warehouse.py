@@ -18,7 +18,16 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from disent_assets.sql_folder import COMMENT, Relation, in_order, published_tables, relations
+from disent_assets.sql_folder import (
+    COMMENT,
+    Description,
+    Relation,
+    described,
+    descriptions,
+    in_order,
+    published_tables,
+    relations,
+)
 from disent_core.errors import DisentError, TableError, located
 from disent_core.storage.checksums import checksummed_path
 from disent_core.storage.tables import SCHEMAS
@@ -120,6 +129,7 @@ def build_warehouse(inputs: Mapping[str, Sequence[Path]], sql_root: Path, destin
         for relation in ordered:
             _create(connection, relation)
         connection.execute("detach inputs")
+        _comment(connection, ordered, descriptions(sql_root))
         counts = {relation.name: _count(connection, relation.name) for relation in ordered}
         checks = tuple(_check(connection, path) for path in sorted((sql_root / "checks").glob("*.sql")))
         if failed := [str(check) for check in checks if check.offending and check.severity == "error"]:
@@ -191,6 +201,20 @@ def _create(connection: duckdb.DuckDBPyConnection, relation: Relation) -> None:
     connection.execute(f"create schema if not exists {schema}")
     with _one_line(f"{relation.kind} {relation.name}"):
         connection.execute(f"create {relation.kind} {relation.name} as {relation.sql}")
+
+
+def _comment(connection: duckdb.DuckDBPyConnection, created: Sequence[Relation], lines: Sequence[Description]) -> None:
+    """Describe each relation and column where other programs look for it."""
+    texts: list[tuple[str, str]] = []
+    for relation in created:
+        name = relation.name.split(".")[1]
+        line = described(lines, name)
+        texts.append((f"{relation.kind} {relation.name}", relation.description or (line.text if line else "")))
+        for column in connection.sql(f"from {relation.name} limit 0").columns:
+            if line := described(lines, name, column):
+                texts.append((f'column {relation.name}."{column}"', line.text))
+    for place, text in texts:
+        connection.execute(f"comment on {place} is '{text.replace(chr(39), chr(39) * 2)}'")
 
 
 def _count(connection: duckdb.DuckDBPyConnection, name: str) -> int:

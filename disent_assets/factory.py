@@ -5,14 +5,17 @@ What belongs here: what the assets of all stages have in common. What does not: 
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 import dagster as dg
 import pyarrow as pa
 
 from disent_assets.asset_results import materialized, user_errors
+from disent_assets.resources import SQL
+from disent_assets.sql_folder import Description, described, descriptions
 from disent_core.experiment.result import Check, StepResult
-from disent_core.storage.tables import fingerprint
+from disent_core.storage.tables import SCHEMAS, fingerprint
 
 OWNERS = ["team:disent"]
 GPU_POOL = "gpu"
@@ -129,13 +132,24 @@ def check_spec(key: Sequence[str], check: Check) -> dg.AssetCheckSpec:
 
 
 def column_schema(schema: pa.Schema) -> dg.TableSchema:
-    """An Arrow schema as the UI shows it."""
+    """An Arrow schema as the UI shows it, with the descriptions of `sql/columns.csv`."""
+    table = next((name for name, known in SCHEMAS.items() if known is schema), "")
     return dg.TableSchema(
         columns=[
-            dg.TableColumn(field.name, str(field.type), constraints=dg.TableColumnConstraints(nullable=field.nullable))
+            dg.TableColumn(
+                field.name,
+                str(field.type),
+                description=line.text if (line := described(_descriptions(), table, field.name)) else None,
+                constraints=dg.TableColumnConstraints(nullable=field.nullable),
+            )
             for field in schema
         ]
     )
+
+
+@cache
+def _descriptions() -> tuple[Description, ...]:
+    return descriptions(SQL)
 
 
 def step_name(key: Sequence[str]) -> str:

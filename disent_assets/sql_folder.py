@@ -6,12 +6,14 @@ makes a view for each table that `published/paper_tables.csv` lists. Queries nam
 tables only) or `schema.relation`; the order of creation follows from these names.
 
 Schema `main` is what users query first, a stage's schema has its tables, `papers` the papers' tables beside what was
-measured, and `parts` what the others are computed from.
+measured, and `parts` what the others are computed from. `columns.csv` describes the columns.
 """
 
+import csv
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Literal, get_args
@@ -32,6 +34,7 @@ _PUBLISHED = pa.schema(
     ]
 )
 COMMENT = re.compile(r"--[^\n]*")
+_HEADER = re.compile(r"^-- (grain|units): (.+)$", re.MULTILINE)
 _REFERENCE = re.compile(r"\b(?:from|join)\s+(\w+\.\w+)")
 _PLACEHOLDER = re.compile(r'"?\$(\w+)"?')
 
@@ -48,6 +51,15 @@ class Relation:
     def reads(self) -> frozenset[str]:
         """Names of the relations that the query reads."""
         return references(self.sql)
+
+    @property
+    def description(self) -> str | None:
+        """What a row is, and the units, from the header of its file; None if it has none."""
+        header = dict(_HEADER.findall(self.sql))
+        if "grain" not in header:
+            return None
+        units = header.get("units", "none").removeprefix("none").removeprefix("; ")
+        return f"A row is {header['grain']}." + (f" Units and values: {units}." if units else "")
 
 
 def references(sql: str) -> frozenset[str]:
@@ -143,3 +155,48 @@ def in_order(named: Mapping[str, Relation]) -> list[Relation]:
     except CycleError as error:
         raise DisentError(f"relations read each other in a circle: {' -> '.join(error.args[1])}") from error
     return sorted((named[name] for name in names), key=lambda relation: relation.kind)
+
+
+# --- descriptions -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Description:
+    """A line of `columns.csv`; relation (without its schema) and column may have `*`.
+
+    Without a column, the line describes the relation itself.
+    """
+
+    relation: str
+    column: str
+    text: str
+
+    def fits(self, relation: str, column: str) -> bool:
+        """Whether the line describes this column."""
+        return fnmatchcase(relation, self.relation) and fnmatchcase(column, self.column)
+
+    @property
+    def generality(self) -> tuple[bool, bool, bool]:
+        """Smaller for a line that is more specific: first of its relation, then of its column."""
+        return self.relation == "*", "*" in self.relation, "*" in self.column
+
+
+def descriptions(sql_root: Path) -> tuple[Description, ...]:
+    """The lines of `columns.csv`.
+
+    Raises:
+        TableError: if a line has not three fields.
+    """
+    path = sql_root / "columns.csv"
+    with path.open(encoding="utf-8", newline="") as file:
+        lines = list(csv.reader(file))[1:]
+    for number, line in enumerate(lines, start=2):
+        if len(line) != 3 or not line[2]:
+            remedy = "Give relation, column and description, and quote a description with commas"
+            raise TableError(located(path, number, f"{line} are not three fields", remedy))
+    return tuple(Description(*line) for line in lines)
+
+
+def described(lines: Sequence[Description], relation: str, column: str = "") -> Description | None:
+    """The most specific line on a column of a relation, or on the relation itself; None if there is none."""
+    return min((line for line in lines if line.fits(relation, column)), key=lambda line: line.generality, default=None)

@@ -1,4 +1,4 @@
--- grain: one row of $paper's table $number ($shows), for each data set and encoder of ours
+-- grain: one line of $paper's table $number ($shows), for each data set and encoder of ours
 -- reads: parts.paper_rows
 -- units: $units
 with

@@ -1,0 +1,80 @@
+"""Every relation and column says what it is, to programs that read the warehouse and in the UI."""
+
+from pathlib import Path
+
+import pytest
+
+from disent_assets.factory import column_schema
+from disent_assets.sql_folder import Description, described, descriptions
+from disent_core.errors import TableError
+from disent_core.storage.tables import SCHEMAS
+
+SQL = Path(__file__).parents[2] / "sql"
+LINES = descriptions(SQL)
+RELATIONS = """
+    select schema_name || '.' || {kind}_name as name, comment from duckdb_{kind}s()
+    where not internal and database_name = 'warehouse'"""
+COLUMNS = """
+    select table_name as relation, column_name as name, comment from duckdb_columns()
+    where not internal and database_name = 'warehouse'"""
+
+
+def test_every_relation_is_described(published):
+    relations = published.ask(f"{RELATIONS.format(kind='table')} union all {RELATIONS.format(kind='view')}")
+    assert len(relations) > 60
+    assert [row["name"] for row in relations if not row["comment"]] == []
+
+
+def test_every_column_of_the_warehouse_is_described(published):
+    columns = published.ask(COLUMNS)
+    assert len(columns) > 1000
+    assert [(row["relation"], row["name"]) for row in columns if not row["comment"]] == []
+
+
+@pytest.mark.parametrize("table", SCHEMAS)
+def test_every_column_of_a_stored_table_is_described(table):
+    assert [name for name in SCHEMAS[table].names if described(LINES, table, name) is None] == []
+
+
+def test_the_ui_shows_the_description_of_the_table_that_a_column_is_in():
+    columns = {table: column_schema(SCHEMAS[table]).columns for table in ("rankings", "comparisons")}
+    of_rank = next(column.description for column in columns["rankings"] if column.name == "rank")
+    assert of_rank.startswith("Place of the candidate in the ranking of the query")
+    assert None not in {column.description for column in (*columns["rankings"], *columns["comparisons"])}
+
+
+def test_every_line_describes_something(published):
+    described_columns = [(row["relation"], row["name"]) for row in published.ask(COLUMNS)]
+    of_stages = [(table, name) for table, schema in SCHEMAS.items() for name in schema.names]
+    themselves = [(relation, "") for relation, _ in described_columns]
+    used = {described(LINES, *place) for place in (*described_columns, *of_stages, *themselves)}
+    assert [line for line in LINES if line not in used] == []
+
+
+def test_a_comment_says_what_a_row_is_and_in_which_units(published):
+    (row,) = published.ask("select comment from duckdb_tables() where schema_name = 'main' and table_name = 'metrics'")
+    assert row["comment"].startswith("A row is one number, of one seed or (seed null) aggregated over seeds. Units")
+
+
+def test_a_line_of_the_relation_is_preferred_and_then_one_of_the_column():
+    lines = [Description(*line, text="") for line in (("*", "n"), ("m*", "n"), ("mine", "*"), ("mine", "n"))]
+    for place in range(len(lines)):
+        assert described(lines[: place + 1], "mine", "n") == lines[place]
+        assert described(lines[place::-1], "mine", "n") == lines[place]
+
+
+def test_a_line_with_too_many_fields_is_refused(warehouse, sql_copy):
+    path = sql_copy / "columns.csv"
+    path.write_text(path.read_text() + "metrics,value,in units, that vary\n")
+    with pytest.raises(TableError, match=r"columns\.csv:\d+: .* are not three fields\. Give relation, column"):
+        warehouse.build(sql_copy)
+
+
+def test_a_description_may_have_quotes(warehouse, sql_copy):
+    path = sql_copy / "columns.csv"
+    path.write_text(path.read_text() + """metrics,value,"the user's ""value\"\""\n""")
+    warehouse.build(sql_copy)
+    (row,) = warehouse.ask(
+        "select comment from duckdb_columns() where table_name = 'metrics' and column_name = 'value'"
+    )
+    assert row["comment"] == 'the user\'s "value"'
