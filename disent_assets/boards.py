@@ -1,15 +1,16 @@
 """Lay out the leaderboard for a terminal: a board for each task, data set, encoder and metric, best method first.
 
-A board has a line for each method and a column for each language or direction. Of several trainings of a method (with
-German, with Spanish) that are measured in one column, the board shows the best.
+A board has a line for each method and a column for each language or direction. The rows of the leaderboard that are
+laid out have one number for each method and column.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import inf
 from statistics import mean
 
 from disent_assets.table_text import lines_of
 from disent_core.evaluation.contract import TASKS
-from disent_core.report.scores import Group, Row, ordered_groups, ranked
+from disent_core.report.scores import Group, Row, ordered_groups
 
 _METHODS, _COLUMNS, _NAME = 10, 6, 20
 """Methods and columns of a board in the summary, and characters of a name: as many as fit in 100 columns."""
@@ -18,7 +19,7 @@ _METHODS, _COLUMNS, _NAME = 10, 6, 20
 def summary(rows: Iterable[Row]) -> list[str]:
     """Lines of the largest board of the first two tasks, in hundredths: at most 25, of at most 100 columns."""
     largest: dict[str, list[str]] = {}
-    for group, numbers in ordered_groups(ranked(rows), TASKS):
+    for group, numbers in ordered_groups(rows, TASKS):
         if len(largest) < 2 and group[0] not in largest:
             largest[group[0]] = [_title(group, numbers, "in %"), *_brief(group[0], numbers)]
     return [line for board in largest.values() for line in ("", *board)][1:]
@@ -32,7 +33,7 @@ def shown_tasks(rows: Iterable[Row]) -> list[str]:
 def boards(rows: Iterable[Row], width: int | None) -> list[str]:
     """Lines of all boards, with three decimals; a board that is wider than the terminal is continued below."""
     lines = []
-    for group, numbers in ordered_groups(ranked(rows), TASKS):
+    for group, numbers in ordered_groups(rows, TASKS):
         lines += ["", _title(group, numbers), *_folded(_cells(numbers, _decimals), width)]
     return lines[1:]
 
@@ -68,7 +69,7 @@ def _span(numbers: set[int]) -> str:
 
 
 def _cells(rows: Sequence[Row], form: Callable[[Row], str]) -> list[list[str]]:
-    """A line of column names and a line for each method, best first. `rows` has one row a method and column."""
+    """A line of column names and a line for each method, best first."""
     columns = list(dict.fromkeys(row["evaluated_on"] for row in sorted(rows, key=_by_pair)))
     cells = {(row["method"], row["evaluated_on"]): form(row) for row in rows}
     lines = ([method, *(cells.get((method, column), "") for column in columns)] for method in _best_first(rows))
@@ -82,11 +83,18 @@ def _by_pair(row: Row) -> tuple[str, bool, str]:
 
 
 def _best_first(rows: Sequence[Row]) -> list[str]:
-    """Methods by their mean rank over the columns that they have."""
-    ranks: dict[str, list[int]] = {}
+    """Methods by how far they are from the best of each column, on average over the columns that they have."""
+    best: dict[str, float] = {}
     for row in rows:
-        ranks.setdefault(row["method"], []).append(row["rank"])
-    return sorted(ranks, key=lambda method: (mean(ranks[method]), method))
+        best[row["evaluated_on"]] = max(best.get(row["evaluated_on"], -inf), _goodness(row))
+    lags: dict[str, list[float]] = {}
+    for row in rows:
+        lags.setdefault(row["method"], []).append(best[row["evaluated_on"]] - _goodness(row))
+    return sorted(lags, key=lambda method: (round(mean(lags[method]), 9), method))
+
+
+def _goodness(row: Row) -> float:
+    return row["value"] if row["reads_as"] == "higher is better" else -row["value"]
 
 
 def _folded(cells: Sequence[Sequence[str]], width: int | None) -> Iterator[str]:
@@ -121,7 +129,6 @@ def _hundredths(row: Row) -> str:
 
 
 def _with_interval(row: Row, factor: int, form: str) -> str:
-    value, low, high = (
-        None if row[name] is None else format(factor * row[name], form) for name in ("value", "ci_low", "ci_high")
-    )
-    return f"{value}" if low is None or high is None else f"{value} [{low}, {high}]"
+    value, *bounds = (row[name] for name in ("value", "ci_low", "ci_high"))
+    shown = [format(factor * number, form) for number in (value, *bounds) if number is not None]
+    return shown[0] if None in bounds else f"{shown[0]} [{shown[1]}, {shown[2]}]"

@@ -16,10 +16,23 @@ LONG = (
     "task, dataset, evaluated_on, metric, rank, method, encoder, trained_on, embedding, "
     "value, ci_low, ci_high, n, seeds, round(seed_std, 4) as seed_std, reads_as"
 )
+BOARDS = """
+from leaderboard
+where task = '{task}' and rank is not null and value is not null
+qualify row_number() over (
+    partition by dataset, encoder, evaluated_on, metric, method
+    order by
+        coalesce(try_cast(settings as json) ->> 'gold' = 'mean', false),
+        len(list_intersect(string_split_regex(trained_on, '[-+]'), string_split(evaluated_on, '-'))) desc,
+        len(string_split(trained_on, '+')),
+        trained_on
+) = 1
+order by all"""
+"""Of several trainings of a method the one that knows most of the languages, then the first, as in `headline`."""
 NEXT = """\
 {report} UI: make dev, then http://127.0.0.1:3000. Try next:
     disent leaderboard {task:<16}  # one of {tasks} tasks; --all: also what other embeddings leak
-    disent sql "from significance"       # which differences between methods stand
+    disent sql "from best"               # the best of each task, and whether it stands
     disent status                        # what is fresh, stale or missing"""
 
 
@@ -37,7 +50,7 @@ def leaderboard(context: click.Context, task: str | None, show_all: bool, style:
         _check(task)
         of_task = f"task = '{task}'" if task else "true"
         if style == "table" and not show_all:
-            rows = answer(f"from leaderboard where {of_task} and rank is not null order by all").to_pylist()
+            rows = answer(BOARDS.format(task=task) if task else "from headline where value is not null").to_pylist()
             click.echo(printable("\n".join(_screen(rows, task))))
             return
         columns = LONG if style in ("table", "markdown") else "*"

@@ -5,6 +5,9 @@ import subprocess
 import sys
 
 import pytest
+from click.testing import CliRunner
+
+from disent_assets.cli import main
 
 HEAVY = ("torch", "dagster", "polars", "transformers", "pydantic", "matplotlib", "sklearn", "scipy")
 
@@ -27,3 +30,20 @@ def loaded_by(home, *arguments):
 def test_a_question_to_the_warehouse_loads_no_library_of_training(warehouse, arguments):
     warehouse.build(metrics=[{}])
     assert loaded_by(warehouse.path.parent, *arguments) == "loaded: []"
+
+
+@pytest.mark.parametrize("task", [(), ("template_retrieval",)])
+def test_of_several_trainings_the_one_that_knows_the_languages_is_shown(warehouse, task):
+    values = {"de-es": 0.9, "en-de": 0.5, "en-es": 0.7, "en-de+en-es": 0.8}
+    cell = {
+        "ci_low": None,
+        "ci_high": None,
+        "task": "template_retrieval",
+        "evaluated_on": "en",
+        "embedding": "template",
+        "method": "facet",
+    }
+    warehouse.build(metrics=[{**cell, "trained_on": pair, "value": value} for pair, value in values.items()])
+    shown = CliRunner().invoke(main, ["leaderboard", *task], env={"DISENT_HOME": str(warehouse.path.parent)})
+    assert shown.exit_code == 0, shown.output
+    assert shown.stdout.splitlines()[2].split()[:2] == ["facet", "0.500" if task else "50"]
