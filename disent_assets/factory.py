@@ -10,16 +10,24 @@ from typing import Any, TypeVar
 
 import dagster as dg
 import pyarrow as pa
+import torch
 
 from disent_assets.asset_results import materialized, user_errors
 from disent_assets.resources import SQL
 from disent_assets.sql_folder import Description, described, descriptions
+from disent_core.config.model import Config
 from disent_core.experiment.result import Check, StepResult
 from disent_core.storage.tables import SCHEMAS, fingerprint
 
 OWNERS = ["team:disent"]
 GPU_POOL = "gpu"
 """Pool of the steps that use the accelerator; `dagster.yaml` limits how many of them run at once."""
+
+
+def device_pool(config: Config) -> str | None:
+    """The pool of steps that take the whole accelerator; None on a CPU, where steps can run side by side."""
+    return GPU_POOL if config.experiment.device != "cpu" and torch.cuda.is_available() else None
+
 
 Result = TypeVar("Result", bound=StepResult)
 

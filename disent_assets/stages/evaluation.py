@@ -9,7 +9,7 @@ import dagster as dg
 
 from disent_assets import partitions
 from disent_assets.asset_results import pictures
-from disent_assets.factory import GPU_POOL, dep, spec, table_asset
+from disent_assets.factory import dep, device_pool, spec, table_asset
 from disent_assets.stages.embeddings import embedding_keys
 from disent_core.config.model import MethodConfig
 from disent_core.evaluation.contract import READABLE
@@ -70,7 +70,9 @@ def _metrics(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.Ass
         lambda training_set: evaluation.refresh_metrics(workspace, encoder, method, training_set),
         partitions=partitions.pairs(config, [method]),
         checks=[evaluation.IN_INTERVAL],
-        pool=GPU_POOL if Need.ENCODER in method.needs else None,  # a fine-tuned encoder needs the device here too
+        pool=device_pool(config)
+        if Need.ENCODER in method.needs
+        else None,  # a fine-tuned encoder needs the device here too
         show=lambda training_set, measured: _pictures(
             partial(workspace.plot, encoder, method.name, training_set), measured
         ),

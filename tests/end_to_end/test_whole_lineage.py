@@ -141,7 +141,7 @@ def test_no_check_that_must_hold_fails(events):
     found = [event.asset_check_evaluation_data for event in events.of(dg.DagsterEventType.ASSET_CHECK_EVALUATION)]
     must = [check for check in found if check.severity == dg.AssetCheckSeverity.ERROR]
     assert [(check.asset_key, check.check_name) for check in must if not check.passed] == []
-    assert len(must) > 20
+    assert len(must) >= 20
 
 
 def test_every_table_tells_its_rows_and_whether_it_was_recomputed(events):
@@ -176,7 +176,7 @@ def test_every_head_shows_its_curve_and_its_clouds_in_less_than_100_kb(events):
             assert picture, name
             assert base64.b64decode(picture[1]).startswith(b"\x89PNG")
             assert len(found[name]) < 100_000
-    assert len(heads) == 2 * 6
+    assert len(heads) == 6
 
 
 def test_every_metric_that_is_shown_is_one_plain_number(events):
