@@ -213,8 +213,8 @@ def _comment(connection: duckdb.DuckDBPyConnection, created: Sequence[Relation],
         for column in connection.sql(f"from {relation.name} limit 0").columns:
             if line := described(lines, name, column):
                 texts.append((f'column {relation.name}."{column}"', line.text))
-    for place, text in texts:
-        connection.execute(f"comment on {place} is '{text.replace(chr(39), chr(39) * 2)}'")
+    comments = (f"comment on {place} is '{text.replace(chr(39), chr(39) * 2)}'" for place, text in texts)
+    connection.execute(f"begin; {'; '.join(comments)}; commit")
 
 
 def _count(connection: duckdb.DuckDBPyConnection, name: str) -> int:
