@@ -66,7 +66,7 @@ def _result(last: Mapping[str, Any], *, is_reused: bool) -> StepResult:
         is_reused=is_reused,
         figures={
             "build_seconds": last["build_seconds"],
-            **{f"rows/{name}": rows for name, rows in last["rows"].items()},
+            "relations": [{"relation": name, "rows": rows} for name, rows in last["rows"].items()],
         },
         checks=tuple(checks[name].result(rows == 0, rows=rows) for name, rows in last["checks"].items()),
     )

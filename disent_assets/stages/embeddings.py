@@ -53,7 +53,7 @@ def _pretrained(workspace: Workspace, name: str) -> dg.AssetsDefinition:
 
 
 def _vectors(workspace: Workspace, name: str) -> dg.AssetsDefinition:
-    config = workspace.config
+    config, languages = workspace.config, partitions.languages(workspace.config)
     keys = {table: embedding_key(name, table) for table in embeddings.tables_of(config, name)}
     sources = []
     if config.utterance_languages:
@@ -83,7 +83,7 @@ def _vectors(workspace: Workspace, name: str) -> dg.AssetsDefinition:
             for table, key in keys.items()
         ],
         encode,
-        partitions=partitions.languages(config),
-        checks=[check_spec(key, embeddings.ALL_ENCODED) for key in keys.values()],
+        partitions=languages,
+        checks=[check_spec(key, embeddings.ALL_ENCODED, languages) for key in keys.values()],
         pool=device_pool(config),
     )

@@ -74,7 +74,7 @@ def _metrics(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.Ass
         if Need.ENCODER in method.needs
         else None,  # a fine-tuned encoder needs the device here too
         show=lambda training_set, measured: _pictures(
-            partial(workspace.plot, encoder, method.name, training_set), measured
+            workspace, partial(workspace.plot, encoder, method.name, training_set), measured
         ),
     )
 
@@ -102,12 +102,12 @@ def _comparisons(workspace: Workspace, encoder: str) -> dg.AssetsDefinition:
     )
 
 
-def _pictures(place: partial, measured: evaluation.MeasuredMethod) -> dict[str, dg.MetadataValue]:
+def _pictures(workspace: Workspace, place: partial, measured: evaluation.MeasuredMethod) -> dict[str, dg.MetadataValue]:
     """A bar for every number, by task and language, and the spread of the seeds."""
     rows = measured.metrics.to_pylist()
     panels = cache(lambda: by_embedding([row for row in rows if row["seed"] is None], rows))
     drawings = {
-        place(name="scores"): lambda: bars(panels()),
-        place(name="seed_spread"): lambda: spread(panels(), "seed minus mean, in units of the metric"),
+        place(name="scores"): lambda: bars(panels(), columns=2),
+        place(name="seed_spread"): lambda: spread(panels(), "seed minus mean, in units of the metric", columns=2),
     }
-    return pictures(fingerprint(PICTURES_VERSION, measured.metrics_content), drawings)
+    return pictures(workspace.plots, fingerprint(PICTURES_VERSION, measured.metrics_content), drawings)

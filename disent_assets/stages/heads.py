@@ -93,6 +93,6 @@ def _shown(
     }
     selected = dict(list(drawings.items())[: 3 if method.method.embeddings else 1])
     return {
-        **pictures(fingerprint(PICTURES_VERSION, run.inputs, trained.fingerprint), selected),
+        **pictures(workspace.plots, fingerprint(PICTURES_VERSION, run.inputs, trained.fingerprint), selected),
         "weights": dg.MetadataValue.path(str(heads.head_files(workspace, run).weights)),
     }
