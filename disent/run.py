@@ -101,7 +101,7 @@ class Run:
 
         Args:
             name: of the table, `"metrics"`; its stage may come before it, and the first parts of a partition after it:
-                `"corpora", "utterances", "massive", "en"` is one file.
+                `"corpora", "utterances", "massive", "en"` is one file. `"history.metrics"` is the history.
 
         Raises:
             ValueError: if there is no such table or partition.
@@ -109,8 +109,11 @@ class Run:
         """
         import polars as pl
 
+        from disent_core.experiment.history import read_history
         from disent_core.experiment.tables import read_stored
 
+        if name == ("history.metrics",):
+            return pl.DataFrame(read_history(self._workspace).rows)
         with self._missing_results():
             return pl.DataFrame(read_stored(self._workspace, name))
 

@@ -7,7 +7,7 @@ import errno
 import re
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -46,6 +46,7 @@ INPUTS = (
     "training_template_pairs",
     "code_switched_pairs",
     "training_curve",
+    "metric_history",
 )
 """Tables that the warehouse is built from, by their names in `SCHEMAS`."""
 
@@ -53,11 +54,6 @@ STORAGE_VERSION = "v1.2.0"
 """The oldest DuckDB that opens the warehouse: many programs lag behind the newest. Views keep to its functions."""
 
 Severity = Literal["error", "warning"]
-
-ANSWER_BYTES = 256 << 20
-"""Size of the largest answer of a query that has a limit."""
-BATCH = 2048
-"""Rows that are read at once."""
 
 SAMPLE = 5
 """Number of offending rows that the result of a check carries."""
@@ -108,13 +104,19 @@ class WarehouseReport:
 # --- building ---------------------------------------------------------------------------------------------
 
 
-def build_warehouse(inputs: Mapping[str, Sequence[Path]], sql_root: Path, destination: Path) -> WarehouseReport:
+def build_warehouse(
+    inputs: Mapping[str, Sequence[Path] | pa.Table],
+    sql_root: Path,
+    destination: Path,
+    before_swap: Callable[[], None] = lambda: None,
+) -> WarehouseReport:
     """Build the warehouse beside `destination` and swap it in, so that a reader sees either the old or the new one.
 
     Args:
-        inputs: the Parquet files to load, by name from `INPUTS`; a name that is left out is an empty table.
+        inputs: the Parquet files or rows to load, by name from `INPUTS`; a name that is left out is an empty table.
         sql_root: folder with `tables`, `views`, `checks` and `published`.
         destination: the DuckDB file. It changes only if every check of severity `error` passes.
+        before_swap: is called when the checks have passed, before `destination` changes.
 
     Raises:
         TableError: if an input is missing, damaged or of another schema, or a check of severity `error` fails.
@@ -128,7 +130,11 @@ def build_warehouse(inputs: Mapping[str, Sequence[Path]], sql_root: Path, destin
     with _new_database(destination) as connection:
         connection.execute("attach ':memory:' as inputs")  # in memory, so that it is not part of the file
         for name in INPUTS:
-            _attach_input(connection, name, inputs.get(name, ()))
+            rows = inputs.get(name, ())
+            if isinstance(rows, pa.Table):
+                _input_table(connection, name, rows)
+            else:
+                _attach_input(connection, name, rows)
         for name, rows in published.items():
             _input_table(connection, name, rows)
         for relation in ordered:
@@ -140,6 +146,7 @@ def build_warehouse(inputs: Mapping[str, Sequence[Path]], sql_root: Path, destin
         if failed := [str(check) for check in checks if check.offending and check.severity == "error"]:
             problem = f"{len(failed)} of {len(checks)} checks of the warehouse failed: {'; '.join(failed)}"
             raise TableError(f"{problem}. Correct the rows that sql/checks/ names; the last warehouse stays")
+        before_swap()
     return WarehouseReport(rows=counts, checks=checks, seconds=time.monotonic() - started)
 
 
@@ -218,8 +225,8 @@ def _comment(connection: duckdb.DuckDBPyConnection, created: Sequence[Relation],
         for column in connection.sql(f"from {relation.name} limit 0").columns:
             if line := described(lines, name, column):
                 texts.append((f'column {relation.name}."{column}"', line.text))
-    comments = (f"comment on {place} is '{text.replace(chr(39), chr(39) * 2)}'" for place, text in texts)
-    connection.execute(f"begin; {'; '.join(comments)}; commit")
+    for place, text in texts:
+        connection.execute(f"comment on {place} is '{text.replace(chr(39), chr(39) * 2)}'")
 
 
 def _count(connection: duckdb.DuckDBPyConnection, name: str) -> int:
@@ -256,21 +263,15 @@ def _one_line(origin: str) -> Iterator[None]:
 # --- querying ---------------------------------------------------------------------------------------------
 
 
-def query(database: Path, sql: str, *, limit: int | None = None, seconds: float | None = None) -> pa.Table:
+def query(database: Path, sql: str) -> pa.Table:
     """The answer of one query, which can't change the warehouse, nor reach another file or the network.
 
     Only `select` (and `from`, `with`, `pivot`, `describe`) is run: even without access to files, DuckDB lets
-    `attach` and `copy` write to the open database and its log. A query may use 4 GB of memory beside its answer.
-
-    Args:
-        database: the warehouse.
-        sql: the query.
-        limit: an answer with more rows, or of more than 256 MB, is an error; None: it may have any size.
-        seconds: a query that takes longer is stopped; None: it may take any time.
+    `attach` and `copy` write to the open database and its log. A query may use 4 GB of memory.
 
     Raises:
         TableError: if the warehouse is missing or damaged.
-        DisentError: if the query can't be run, is another statement, or exceeds a limit.
+        DisentError: if the query can't be run, or is another statement.
     """
     if not database.is_file():
         raise TableError(located(database, None, "there is no warehouse", "Materialise it first"))
@@ -288,7 +289,7 @@ def query(database: Path, sql: str, *, limit: int | None = None, seconds: float 
             connection.execute(f"set {option}")
         with _one_line("query"):
             _require_select(connection, sql)
-            answer = _interruptible(connection, sql, limit, seconds)
+            answer = _interruptible(connection, sql)
         if answer is not None:
             return answer
     raise DisentError("query: this statement returns no rows. Use select")
@@ -301,44 +302,22 @@ def _search_path(connection: duckdb.DuckDBPyConnection) -> str:
     return ",".join(f"warehouse.{name}" for name in ("main", *others))
 
 
-def _interruptible(
-    connection: duckdb.DuckDBPyConnection, sql: str, limit: int | None, seconds: float | None
-) -> pa.Table | None:
+def _interruptible(connection: duckdb.DuckDBPyConnection, sql: str) -> pa.Table | None:
     """The answer of a query that Ctrl-C can end: DuckDB ignores Ctrl-C while its worker threads run."""
 
     def run() -> pa.Table | None:
         answer = connection.sql(sql)
-        return None if answer is None else _collected(answer.to_arrow_reader(BATCH), limit)
+        return None if answer is None else answer.to_arrow_table()
 
     with ThreadPoolExecutor(max_workers=1) as thread:
         running = thread.submit(run)
         try:
-            return running.result(seconds)
-        except TimeoutError as error:
-            remedy = "Ask for less, or allow it more time (--timeout)"
-            raise DisentError(f"query: it took more than {seconds:g} s and was stopped. {remedy}") from error
-        finally:
+            return running.result()
+        except KeyboardInterrupt:
             while not running.done():  # an interrupt before the query starts is lost, so it is repeated
                 connection.interrupt()
                 wait([running], timeout=0.1)
-
-
-def _collected(batches: pa.RecordBatchReader, limit: int | None) -> pa.Table:
-    """The rows of a stream; it is read no further than the limits."""
-    read, rows, size = [], 0, 0
-    try:
-        for batch in batches:
-            read.append(batch)
-            rows, size = rows + batch.num_rows, size + batch.nbytes
-            if limit is not None and rows > limit:
-                remedy = "Select fewer (where, limit), or allow more (--limit)"
-                raise DisentError(f"query: the answer has more than {limit:,} rows. {remedy}")
-            if limit is not None and size > ANSWER_BYTES:
-                remedy = "Select fewer rows or columns"
-                raise DisentError(f"query: the answer has more than {ANSWER_BYTES >> 20} MB. {remedy}")
-    except (OSError, MemoryError, pa.ArrowException) as error:
-        raise DisentError(f"query: {' '.join(str(error).split()) or 'out of memory'}") from error
-    return pa.Table.from_batches(read, batches.schema)
+            raise
 
 
 def _require_select(connection: duckdb.DuckDBPyConnection, sql: str) -> None:

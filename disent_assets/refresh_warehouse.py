@@ -5,37 +5,50 @@ What belongs here: which files are loaded, and when. What does not: SQL, and how
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from disent_assets.duckdb_warehouse import INPUTS, build_warehouse
 from disent_assets.resources import SQL
+from disent_core.experiment.history import EVENTS, append, history_files, new_rows, read_history
 from disent_core.experiment.result import Check, StepResult
 from disent_core.experiment.tables import refresh_vocabulary, stored_tables
 from disent_core.experiment.workspace import Workspace
 from disent_core.storage.atomic import locked
 from disent_core.storage.checksums import ignore_damaged, read_verified, verified, write_checksummed_text
-from disent_core.storage.tables import content_of, fingerprint
+from disent_core.storage.tables import SCHEMAS, content_of, fingerprint, read_table
 
 CODE_VERSION = "1"
+HISTORY = Check("history_is_complete", "No file of the history of metrics was damaged and set aside.", blocking=False)
 
 
 def warehouse_checks() -> dict[str, Check]:
-    """The checks of `sql/checks` by name.
+    """The check of the history, and those of `sql/checks`, by name.
 
     None of them blocks the asset: if a check of severity `error` fails, the last warehouse stays in place anyway.
     """
     paths = sorted((SQL / "checks").glob("*.sql"))
-    return {path.stem: Check(path.stem, _first_line(path), blocking=False) for path in paths}
+    return {HISTORY.name: HISTORY, **{path.stem: Check(path.stem, _first_line(path), blocking=False) for path in paths}}
 
 
 def _first_line(path: Path) -> str:
     return path.read_text(encoding="utf-8").split("\n", 1)[0].removeprefix("-- ")
 
 
-def refresh_warehouse(workspace: Workspace) -> StepResult:
-    """Build the warehouse, unless it was built from the same tables and the same SQL.
+def refresh_warehouse(workspace: Workspace, run_id: str = "") -> StepResult:
+    """Build the warehouse, unless it was built from the same tables and the same SQL; record what is new in it.
+
+    The history is written when the new warehouse has passed its checks, before it is swapped in. A run that is killed
+    in between builds the warehouse again and finds nothing new to record.
+
+    Args:
+        workspace: of the run.
+        run_id: Dagster's id of the run.
 
     Raises:
         TableError: if a table is damaged, or a check of severity `error` fails. The last warehouse stays.
@@ -43,32 +56,47 @@ def refresh_warehouse(workspace: Workspace) -> StepResult:
     with locked(workspace.warehouse):
         refresh_vocabulary(workspace)
         stored = stored_tables(workspace)
-        inputs = {name: stored[name] for name in INPUTS}
-        contents = {name: [content_of(path) for path in paths] for name, paths in inputs.items()}
+        inputs: dict[str, list[Path] | pa.Table] = {name: stored[name] for name in INPUTS if name in stored}
+        contents = {name: [content_of(path) for path in stored[name]] for name in inputs}
         inputs_hash = fingerprint(CODE_VERSION, contents, _sql_hash())
+        history = read_history(workspace)
         # The record is written after the swap: a run that is killed in between builds the warehouse again.
         record = workspace.warehouse.with_suffix(".json")
         is_intact, recorded = verified(workspace.warehouse) is not None, ignore_damaged(lambda: read_verified(record))
-        if is_intact and recorded is not None and (last := json.loads(recorded))["inputs"] == inputs_hash:
-            return _result(last, is_reused=True)
-        report = build_warehouse(inputs, SQL, workspace.warehouse)
-        offending = {check.name: check.offending for check in report.checks}
-        last = {"inputs": inputs_hash, "checks": offending, "rows": dict(report.rows), "build_seconds": report.seconds}
+        if is_intact and recorded is not None:
+            last = json.loads(recorded)
+            if last["inputs"] == inputs_hash and last.get("history") == list(history.files):
+                return _result(last, history.damaged, {}, is_reused=True)
+        metrics = pa.concat_tables(
+            [SCHEMAS["metrics"].empty_table(), *(read_table(path, SCHEMAS["metrics"]) for path in stored["metrics"])]
+        )
+        added = new_rows(workspace, history, metrics, recorded_at=datetime.now(UTC), run_id=run_id)
+        inputs["metric_history"] = pa.concat_tables([history.rows, added])
+        report = build_warehouse(inputs, SQL, workspace.warehouse, lambda: append(workspace, added, inputs=inputs_hash))
+        last = {
+            "inputs": inputs_hash,
+            "history": [file.path.name for file in history_files(workspace)],
+            "checks": {check.name: check.offending for check in report.checks},
+            "rows": dict(report.rows),
+            "build_seconds": report.seconds,
+        }
         write_checksummed_text(record, json.dumps(last, indent=2) + "\n")
-        return _result(last, is_reused=False)
+        return _result(last, history.damaged, Counter(added["event"].to_pylist()), is_reused=False)
 
 
-def _result(last: Mapping[str, Any], *, is_reused: bool) -> StepResult:
+def _result(last: Mapping[str, Any], damaged: int, events: Mapping[str, int], *, is_reused: bool) -> StepResult:
     checks = warehouse_checks()
+    offending = {**last["checks"], HISTORY.name: damaged}
     return StepResult(
         rows=None,
         content=last["inputs"],
         is_reused=is_reused,
         figures={
             "build_seconds": last["build_seconds"],
-            "relations": [{"relation": name, "rows": rows} for name, rows in last["rows"].items()],
+            **{f"numbers/{event}": events.get(event, 0) for event in EVENTS},
+            **{f"rows/{name}": rows for name, rows in last["rows"].items()},
         },
-        checks=tuple(checks[name].result(rows == 0, rows=rows) for name, rows in last["checks"].items()),
+        checks=tuple(checks[name].result(rows == 0, rows=rows) for name, rows in offending.items()),
     )
 
 

@@ -173,8 +173,7 @@ class Description:
 
     def fits(self, relation: str, column: str) -> bool:
         """Whether the line describes this column."""
-        is_of_column = self.column == column or ("*" in self.column and fnmatchcase(column, self.column))
-        return is_of_column and fnmatchcase(relation, self.relation)  # which takes longer
+        return fnmatchcase(relation, self.relation) and fnmatchcase(column, self.column)
 
     @property
     def generality(self) -> tuple[bool, bool, bool]:

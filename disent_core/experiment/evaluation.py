@@ -3,10 +3,11 @@
 Metric rows, rankings and outcomes have one file for each method, encoder and training set.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, partial
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,6 @@ from disent_core.evaluation.comparisons import compare
 from disent_core.evaluation.contract import READABLE, TASKS, LabelProblem, Problem, Task, Texts, task
 from disent_core.evaluation.runner import Evaluated, Label, evaluate
 from disent_core.experiment.embeddings import lazy_encoder, open_embeddings
-from disent_core.experiment.headline import headline, table
 from disent_core.experiment.heads import load_head
 from disent_core.experiment.result import Check, CheckResult, StepResult, result_of
 from disent_core.experiment.scopes import scopes
@@ -80,7 +80,6 @@ def refresh_metrics(workspace: Workspace, encoder: str, method: MethodConfig, tr
         TableError: if the head, or a table that a task reads, does not exist.
         EncoderError: if an embedding is not finite.
     """
-    config = workspace.config
     paths = {name: workspace.table("evaluation", name, encoder, method.name, training_set) for name in TABLES}
     inputs = metrics_inputs(workspace, encoder, method, training_set)
     measured = cache(lambda: measure(workspace, encoder, method, training_set, inputs))
@@ -94,13 +93,29 @@ def refresh_metrics(workspace: Workspace, encoder: str, method: MethodConfig, tr
     rows = read_table(paths["metrics"], SCHEMAS["metrics"])
     result = result_of(
         [refreshed["metrics"]],
-        figures={
-            **headline(rows.to_pylist(), config.pair_languages[training_set]),
-            "all_metrics": table(rows.to_pylist()),
-        },
+        figures={"rankings": refreshed["rankings"].info.rows, **_headline(rows)},
         checks=[_check_intervals(rows)],
     )
     return MeasuredMethod(**vars(result), metrics=rows, metrics_content=refreshed["metrics"].info.content_hash)
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What a metric was made from, as fingerprints.
+
+    Attributes:
+        inputs: of everything; the column `fingerprint` of `metrics`.
+        code: of the code and settings of method, tasks and evaluation, and of what it is trained on.
+        data: of the tables that the tasks read.
+        weights: of the trained head; None if the method is untrained.
+        vectors: of the encoder.
+    """
+
+    inputs: str
+    code: str
+    data: str
+    weights: str | None
+    vectors: str
 
 
 def metrics_inputs(workspace: Workspace, encoder: str, method: MethodConfig, training_set: str) -> str:
@@ -109,25 +124,53 @@ def metrics_inputs(workspace: Workspace, encoder: str, method: MethodConfig, tra
     Raises:
         TableError: if the head, or a table that a task reads, does not exist.
     """
+    return provenance(workspace, encoder, method, training_set).inputs
+
+
+def provenance(
+    workspace: Workspace,
+    encoder: str,
+    method: MethodConfig,
+    training_set: str,
+    content: Callable[[Path], str | None] = content_of,
+) -> Provenance:
+    """What the metrics of a method depend on, from the current files; `content` gives the content hash of a table.
+
+    Raises:
+        TableError: if the head, or a table that a task reads, does not exist.
+    """
     config = workspace.config
-    return fingerprint(
-        *_measure_version(config),
-        _content_of_method(workspace, encoder, method, training_set),
-        lazy_encoder(workspace, encoder).fingerprint,
-        [content_of(workspace.table(*source)) for source in sources(workspace, training_set, method)],
-        method.corpora if method.method.is_trained else config.training_sets_of(method),
+    measuring = _measure_version(config)
+    untrained = fingerprint(method.name, method.method.code_version, settings_fingerprint(method.settings))
+    weights = _weights(workspace, encoder, method, training_set) if method.method.is_trained else None
+    vectors = lazy_encoder(workspace, encoder).fingerprint
+    data = [content(workspace.table(*source)) for source in sources(workspace, training_set, method)]
+    learned = method.corpora if method.method.is_trained else config.training_sets_of(method)
+    of_method = untrained if weights is None else fingerprint(untrained, weights)
+    return Provenance(
+        inputs=fingerprint(*measuring, of_method, vectors, data, learned),
+        code=fingerprint(*measuring, untrained, learned),
+        data=fingerprint(data),
+        weights=weights,
+        vectors=vectors,
     )
 
 
-def _content_of_method(workspace: Workspace, encoder: str, method: MethodConfig, training_set: str) -> str:
-    untrained = fingerprint(method.name, method.method.code_version, settings_fingerprint(method.settings))
-    if not method.method.is_trained:
-        return untrained
+def _weights(workspace: Workspace, encoder: str, method: MethodConfig, training_set: str) -> str:
     weights = workspace.head(encoder, method.name, training_set)
     described = describe_head(weights)
     if described is None:
         raise TableError(located(weights, None, "this head does not exist", "Materialise its asset first"))
-    return fingerprint(untrained, described[1])
+    return described[1]
+
+
+def _headline(metrics: pa.Table) -> dict[str, float]:
+    """Means over seeds, under keys that are the same in every run, so that the UI can plot them."""
+    return {
+        f"{row['task']}/{row['evaluated_on']}/{row['embedding']}/{row['metric']}": row["value"]
+        for row in metrics.to_pylist()
+        if row["seed"] is None
+    }
 
 
 def _check_intervals(metrics: pa.Table) -> CheckResult:

@@ -144,12 +144,12 @@ def is_verified_folder(folder: Path) -> bool:
     return recorded == current
 
 
-def ignore_damaged(read: Callable[[], Value]) -> Value | None:
-    """Return what `read` returns, or log and return None if the file was damaged, for callers that rebuild it."""
+def ignore_damaged(read: Callable[[], Value], remedy: str = "It is rebuilt now") -> Value | None:
+    """Return what `read` returns, or log and return None if the file was damaged, for callers that go on without it."""
     try:
         return read()
     except DamagedError as error:
-        log.warning("%s", str(error).replace(_REMEDY, "It is rebuilt now"))
+        log.warning("%s", str(error).replace(_REMEDY, remedy))
         return None
 
 

@@ -18,7 +18,7 @@ _UTTERANCE = (_column("corpus", _TEXT), _column("language", _TEXT))
 _REPLACED_SLOT = pa.struct([("slot", _TEXT), ("old", _TEXT), ("new", _TEXT)])
 _REPLACED_WORD = pa.struct([("old", _TEXT), ("new", _TEXT)])
 
-_SUBJECT = ("task", "dataset", "method", "encoder", "trained_on", "evaluated_on", "embedding", "metric")
+SUBJECT = ("task", "dataset", "method", "encoder", "trained_on", "evaluated_on", "embedding", "metric")
 """Columns that say what a number measures."""
 
 _TEMPLATE_PAIRS = _schema(
@@ -121,7 +121,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     ),
     # one number
     "metrics": _schema(
-        *(_column(name, _TEXT) for name in _SUBJECT),
+        *(_column(name, _TEXT) for name in SUBJECT),
         _column("value", pa.float64()),
         _column("ci_low", pa.float64(), nullable=True),
         _column("ci_high", pa.float64(), nullable=True),
@@ -131,9 +131,23 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         _column("fingerprint", _TEXT),
         _column("created_at", pa.timestamp("us", tz="UTC")),
     ),
+    # one number after a refresh that made it, changed it, made it again or found it gone
+    "metric_history": _schema(
+        _column("refresh", pa.int64()),
+        _column("event", _TEXT),
+        *(_column(name, _TEXT) for name in SUBJECT),
+        _column("seed", pa.int64(), nullable=True),
+        _column("problem", _TEXT),
+        _column("settings", _TEXT),
+        *(_column(name, pa.float64(), nullable=True) for name in ("value", "ci_low", "ci_high")),
+        _column("n", pa.int64(), nullable=True),
+        *(_column(name, _TEXT, nullable=True) for name in ("fingerprint", "code", "data", "weights", "vectors")),
+        _column("recorded_at", pa.timestamp("us", tz="UTC")),
+        *(_column(name, _TEXT) for name in ("run_id", "config", "disent_version")),
+    ),
     # one number with the items that it is the mean of; paired tests read it
     "outcomes": _schema(
-        *(_column(name, _TEXT) for name in _SUBJECT),
+        *(_column(name, _TEXT) for name in SUBJECT),
         _column("seed", pa.int64(), nullable=True),
         _column("settings", _TEXT),
         _column("columns", pa.int32()),

@@ -79,8 +79,7 @@ class Project:
 
     @property
     def environment(self) -> dict[str, str]:
-        """One worker: a test can replace functions of this process; the tests of workers ask for more."""
-        return {"DISENT_CONFIG": str(self.config), "DISENT_HOME": str(self.home), "DISENT_WORKERS": "1"}
+        return {"DISENT_CONFIG": str(self.config), "DISENT_HOME": str(self.home)}
 
     @property
     def workspace(self) -> Workspace:

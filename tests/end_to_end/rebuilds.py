@@ -1,7 +1,8 @@
 """Compare the results of two projects to the bit.
 
 The comparison leaves out times, and results that nothing refers to any more: files of removed partitions, texts that no
-corpus has. It ignores how embeddings are divided into parts, which depends on when texts were added.
+corpus has. It ignores how embeddings are divided into parts, which depends on when texts were added. Of the history of
+metrics, which a rebuild does not have, the last row of every number is compared.
 """
 
 import hashlib
@@ -17,6 +18,19 @@ from safetensors import safe_open
 from disent_assets.duckdb_warehouse import query
 from disent_core.storage.tables import content_fingerprint
 
+OF_TIME = {("warehouse", "history"), ("warehouse", "asset_state")}
+"""Folders of tables that depend on what was run before."""
+RELATIONS_OF_TIME = {"history.metrics", "history.events", "main.changes", "main.runs", "main.asset_state"}
+_LAST = """
+from history.metrics
+select * exclude (refresh, recorded_at, event, run_id)
+qualify row_number() over (
+    partition by task, dataset, method, encoder, trained_on, evaluated_on, embedding, metric, seed, problem
+    order by refresh desc
+) = 1 and event != 'ended'
+"""
+_ALL = "from history.metrics select * exclude (recorded_at, run_id)"
+
 Results = Mapping[str, object]
 """Results by their names; equal values are equal to the bit."""
 
@@ -26,7 +40,7 @@ def tables(home: Path) -> Results:
     folder, results = home / "tables", {}
     for path in sorted(folder.rglob("*.parquet")):
         name = path.relative_to(folder)
-        if name.parts[0] != "embeddings":
+        if name.parts[0] != "embeddings" and name.parts[:2] not in OF_TIME:
             table = pq.read_table(path)
             footer = table.schema.metadata or {}
             results[name.as_posix()] = (footer[b"disent.inputs"], timeless(table), table.num_rows)
@@ -67,7 +81,13 @@ def warehouse(home: Path) -> Results:
     """Rows of every table and view, in any order, without times."""
     path = home / "warehouse.duckdb"
     names = query(path, "select table_schema || '.' || table_name as name from information_schema.tables")
-    return {name: sorted(_rows(query(path, f"select * from {name}"))) for name in names["name"].to_pylist()}
+    asked = {name: f"select * from {name}" for name in names["name"].to_pylist() if name not in RELATIONS_OF_TIME}
+    return {name: sorted(_rows(query(path, sql))) for name, sql in {**asked, "last rows of the history": _LAST}.items()}
+
+
+def history(home: Path) -> list[str]:
+    """Rows of the whole history, in any order, without times and runs."""
+    return sorted(_rows(query(home / "warehouse.duckdb", _ALL)))
 
 
 def _rows(table: pa.Table) -> Iterator[str]:

@@ -75,6 +75,7 @@ def test_a_description_may_have_quotes(warehouse, sql_copy):
     path.write_text(path.read_text() + """metrics,value,"the user's ""value\"\""\n""")
     warehouse.build(sql_copy)
     (row,) = warehouse.ask(
-        "select comment from duckdb_columns() where table_name = 'metrics' and column_name = 'value'"
+        "select comment from duckdb_columns() "
+        "where schema_name = 'main' and table_name = 'metrics' and column_name = 'value'"
     )
     assert row["comment"] == 'the user\'s "value"'

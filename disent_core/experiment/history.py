@@ -1,0 +1,238 @@
+"""Keep the history of all metrics: each refresh adds a file with the rows that are new, and no file ever changes.
+
+`tables/warehouse/history/000007-000007.parquet` has the rows of refresh 7. Refreshes are numbered, because clocks can
+be set back. When there are 64 such files, they become one, `000001-000064.parquet`. A file whose numbers lie within
+those of another was left by a kill between the two steps; it is ignored, and removed by the next refresh.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from disent_core.errors import DisentError
+from disent_core.experiment.evaluation import Provenance, provenance
+from disent_core.experiment.workspace import Workspace
+from disent_core.storage.checksums import ignore_damaged, read_verified, remove_with_checksum
+from disent_core.storage.schemas import SUBJECT
+from disent_core.storage.tables import SCHEMAS, conform, content_of, fingerprint, read_table, write_table
+
+NAME = "metric_history"
+SCHEMA = SCHEMAS[NAME]
+KEY = (*SUBJECT, "seed", "problem")
+"""Columns that identify a number from refresh to refresh."""
+MEASURED = ("value", "ci_low", "ci_high", "n")
+ORIGIN = ("code", "data", "weights", "vectors")
+COUNTS = ("pool_size", "pool_duplicates", "source_distractors", "target_distractors", "replaced_share")
+"""Settings of a metric that follow from the data: a number stays the same one if an edit of a corpus changes them."""
+EVENTS = ("new", "changed", "confirmed", "ended")
+MERGED_FILES = 64
+_FILE = re.compile(r"(\d+)-(\d+)\.parquet(\.damaged)?")
+_LOST = (
+    "Its rows can't be made again: put the file back from a backup and delete the damaged one, "
+    "or delete the damaged one to accept the loss"
+)
+
+
+# --- files ------------------------------------------------------------------------------------------------
+
+
+class HistoryFile(NamedTuple):
+    """A file of the history: its first and last refresh, and its path."""
+
+    first: int
+    last: int
+    path: Path
+
+
+@dataclass(frozen=True)
+class History:
+    """The history of a run.
+
+    Attributes:
+        rows: of all refreshes in their order, with the schema `metric_history`.
+        files: names of its files, which never change.
+        damaged: number of files that were set aside and still lie there.
+    """
+
+    rows: pa.Table
+    files: tuple[str, ...]
+    damaged: int
+
+
+def history_files(workspace: Workspace) -> list[HistoryFile]:
+    """The files of the history, in the order of refreshes, without those that others contain."""
+    files: list[HistoryFile] = []
+    for file in sorted(_files(workspace, damaged=False), key=lambda file: (file.first, -file.last)):
+        if not files or file.last > files[-1].last:
+            files.append(file)
+    return files
+
+
+def _files(workspace: Workspace, *, damaged: bool) -> list[HistoryFile]:
+    folder = workspace.table("warehouse", "history", "any").parent
+    named = [(path, _FILE.fullmatch(path.name)) for path in folder.glob("*.parquet*")]
+    return [
+        HistoryFile(int(match[1]), int(match[2]), path) for path, match in named if match and bool(match[3]) == damaged
+    ]
+
+
+def read_history(workspace: Workspace) -> History:
+    """Read the whole history; a damaged file is set aside and logged.
+
+    Another process may merge files meanwhile, so files are listed again until all of them have been read.
+    """
+    tables: dict[Path, pa.Table] = {}
+    while not tables.keys() >= set(paths := [file.path for file in history_files(workspace)]):
+        for path in paths:
+            if (data := ignore_damaged(lambda path=path: read_verified(path), _LOST)) is not None:
+                tables[path] = conform(pq.read_table(pa.BufferReader(data)), SCHEMA, str(path))
+    rows = pa.concat_tables([SCHEMA.empty_table(), *(tables[path] for path in paths)])
+    return History(rows, tuple(path.name for path in paths), len(_files(workspace, damaged=True)))
+
+
+def append(workspace: Workspace, rows: pa.Table, *, inputs: str) -> None:
+    """Write the rows of a refresh as one file, unless there are none; the caller holds the lock of the warehouse.
+
+    Args:
+        workspace: of the run.
+        rows: from `new_rows`.
+        inputs: fingerprint of everything that the warehouse is made from.
+    """
+    if rows.num_rows:
+        refresh = rows["refresh"][0].as_py()
+        write_table(_path(workspace, refresh, refresh), rows, SCHEMA, inputs=inputs)
+    if not _files(workspace, damaged=True):  # else a file may be put back, which must not pass for a leftover
+        _merge(workspace)
+
+
+def _merge(workspace: Workspace) -> None:
+    """Merge the files of single refreshes if there are too many, and remove files that others contain."""
+    single = [file for file in history_files(workspace) if file.first == file.last]
+    if len(single) >= MERGED_FILES:
+        rows = pa.concat_tables([read_table(file.path, SCHEMA) for file in single])
+        merged = _path(workspace, single[0].first, single[-1].last)
+        write_table(merged, rows, SCHEMA, inputs=fingerprint([file.path.name for file in single]))
+    for file in set(_files(workspace, damaged=False)) - set(history_files(workspace)):
+        remove_with_checksum(file.path)
+
+
+def _path(workspace: Workspace, first: int, last: int) -> Path:
+    return workspace.table("warehouse", "history", f"{first:06}-{last:06}")
+
+
+# --- rows -------------------------------------------------------------------------------------------------
+
+
+def new_rows(
+    workspace: Workspace, history: History, metrics: pa.Table, *, recorded_at: datetime, run_id: str
+) -> pa.Table:
+    """The rows that a refresh adds to the history; see `events` for what they are.
+
+    Args:
+        workspace: of the run.
+        history: of the refreshes before.
+        metrics: all present rows of `metrics`.
+        recorded_at: time of the refresh.
+        run_id: Dagster's id of the run.
+    """
+    added = events(pl.DataFrame(history.rows), pl.DataFrame(metrics))
+    known = [*_files(workspace, damaged=False), *_files(workspace, damaged=True)]
+    stamp = {
+        "refresh": 1 + max((file.last for file in known), default=0),
+        "recorded_at": recorded_at,
+        "run_id": run_id,
+        "config": workspace.config.path.name,
+        "disent_version": version("disent"),
+    }
+    measured = added.filter(pl.col("fingerprint").is_not_null())
+    origins = _origins(workspace, measured.select("encoder", "method").unique(maintain_order=True).rows())
+    added = added.with_columns(
+        *(
+            pl.col("fingerprint")
+            .replace_strict({key: getattr(value, part) for key, value in origins.items()}, default=None)
+            .cast(pl.String)
+            .alias(part)
+            for part in ORIGIN
+        ),
+        *(pl.lit(value).alias(name) for name, value in stamp.items()),
+    )
+    return conform(added.to_arrow(compat_level=pl.CompatLevel.oldest()), SCHEMA, NAME)
+
+
+def events(history: pl.DataFrame, metrics: pl.DataFrame) -> pl.DataFrame:
+    """Compare the present metrics with the last row of each number.
+
+    A number is `new`, `changed` (its value, interval or n), `confirmed` (made from other inputs, and the same) or
+    `ended` (gone, so it has no value). A number that was made again from equal inputs is left out.
+    """
+    columns = [*KEY, "settings", *MEASURED, "fingerprint"]
+    last = history.unique(KEY, keep="last", maintain_order=True).select(columns)
+    joined = (
+        _with_problems(metrics)
+        .select(columns)
+        .join(last, on=KEY, how="full", nulls_equal=True, coalesce=True, suffix="_before", maintain_order="left_right")
+    )
+    is_there, was_there = (pl.col(name).is_not_null() for name in ("fingerprint", "fingerprint_before"))
+    event = (
+        pl.when(was_there & ~is_there).then(pl.lit("ended"))
+        .when(~is_there).then(None)
+        .when(~was_there).then(pl.lit("new"))
+        .when(_differs(MEASURED)).then(pl.lit("changed"))
+        .when(_differs(("settings", "fingerprint"))).then(pl.lit("confirmed"))
+    )  # fmt: skip
+    found = joined.with_columns(event.alias("event"), pl.coalesce("settings", "settings_before").alias("settings"))
+    return found.filter(pl.col("event").is_not_null()).select("event", *columns)
+
+
+def _differs(names: Iterable[str]) -> pl.Expr:
+    return pl.any_horizontal(pl.col(name).ne_missing(pl.col(f"{name}_before")) for name in names)
+
+
+def _with_problems(metrics: pl.DataFrame) -> pl.DataFrame:
+    """With the column `problem`: the settings without `COUNTS`, numbered where several numbers share them."""
+    texts = metrics["settings"].unique().to_list()
+    problems = pl.col("settings").replace_strict(
+        {text: _without_counts(text) for text in texts}, return_dtype=pl.String
+    )
+    place = pl.int_range(pl.len()).over(*KEY)
+    numbered = pl.when(place > 0).then(pl.format("{} #{}", "problem", place + 1)).otherwise("problem")
+    return (
+        metrics.with_columns(problems.alias("problem"))
+        .sort("settings", maintain_order=True)
+        .with_columns(numbered.alias("problem"))
+    )
+
+
+def _without_counts(settings: str) -> str:
+    kept = {name: value for name, value in json.loads(settings).items() if name not in COUNTS}
+    return json.dumps(kept, sort_keys=True)
+
+
+def _origins(workspace: Workspace, methods: Iterable[tuple[str, str]]) -> Mapping[str, Provenance]:
+    """What the present metrics of methods (encoder and name) are made from, by their fingerprint.
+
+    A row that older code or data made has another fingerprint, so its origin stays unknown.
+    """
+    config, content = workspace.config, cache(content_of)
+    found: dict[str, Provenance] = {}
+    for encoder, name in methods:
+        method = config.methods.get(name)
+        if encoder not in config.encoders or method is None:
+            continue
+        for training_set in config.training_sets_of(method):
+            try:
+                origin = provenance(workspace, encoder, method, training_set, content)
+            except (DisentError, OSError):  # a file that it was made from is gone
+                continue
+            found[origin.inputs] = origin
+    return found

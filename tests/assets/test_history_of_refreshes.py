@@ -1,0 +1,159 @@
+"""A refresh of the warehouse records what is new, exactly once, whatever happens to it."""
+
+import multiprocessing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from disent_assets import refresh_warehouse as tested
+from disent_assets.duckdb_warehouse import query
+from disent_assets.refresh_warehouse import refresh_warehouse
+from disent_core.errors import TableError
+from disent_core.experiment.history import history_files
+from disent_core.experiment.workspace import Workspace
+from disent_core.storage.tables import SCHEMAS, rows_table, write_table
+
+TEXT = """\
+[[corpora]]
+name = "one"
+format = "massive"
+path = "one"
+languages = ["en-US", "de-DE"]
+
+[[encoders]]
+name = "toy"
+kind = "scratch"
+
+[experiment]
+pairs = ["en-de"]
+methods = ["raw", "dream"]
+"""
+METRIC = {
+    "task": "crosslingual_retrieval", "dataset": "one", "encoder": "toy", "evaluated_on": "en-de",
+    "embedding": "sentence", "metric": "accuracy_at_1", "value": 0.5, "ci_low": 0.4, "ci_high": 0.6, "n": 100,
+    "seed": None, "settings": "{}", "fingerprint": "f", "created_at": datetime(2026, 1, 1, tzinfo=UTC),
+}  # fmt: skip
+EVENTS = "select refresh, event, method, value from history.metrics order by all"
+
+
+@pytest.fixture
+def workspace(load, tmp_path) -> Workspace:
+    workspace = Workspace(load(TEXT), tmp_path / "home")
+    measured(workspace, raw=0.3, dream=0.5)
+    return workspace
+
+
+def measured(workspace: Workspace, **values: float) -> None:
+    """Write the metrics of methods, as evaluation does."""
+    for method, value in values.items():
+        trained_on = "" if method == "raw" else "en-de"
+        interval = {"ci_low": value - 0.05, "ci_high": value + 0.05}
+        row = METRIC | interval | {"method": method, "value": value, "trained_on": trained_on}
+        path = workspace.table("evaluation", "metrics", "toy", method, "en-de")
+        write_table(path, rows_table([row], "metrics"), SCHEMAS["metrics"], inputs=str(value))
+
+
+def events(workspace: Workspace) -> list[tuple]:
+    return [tuple(row.values()) for row in query(workspace.warehouse, EVENTS).to_pylist()]
+
+
+FIRST = [(1, "new", "dream", 0.5), (1, "new", "raw", 0.3)]
+
+
+def test_a_refresh_records_what_has_changed(workspace):
+    refresh_warehouse(workspace)
+    measured(workspace, dream=0.7)
+    result = refresh_warehouse(workspace, "second")
+    assert events(workspace) == [*FIRST, (2, "changed", "dream", 0.7)]
+    assert {name: value for name, value in result.figures.items() if name.startswith("numbers/")} == {
+        "numbers/new": 0, "numbers/changed": 1, "numbers/confirmed": 0, "numbers/ended": 0,
+    }  # fmt: skip
+    (change,) = query(workspace.warehouse, "from changes where method = 'dream'").to_pylist()
+    assert (change["value_before"], change["value"], change["stands"], change["run_id"]) == (0.5, 0.7, True, "second")
+    (_, run) = query(workspace.warehouse, "from runs").to_pylist()
+    assert (run["refresh"], run["changed_count"], run["standing_count"]) == (2, 1, 1)
+
+
+def test_a_second_refresh_records_nothing(workspace):
+    refresh_warehouse(workspace)
+    assert refresh_warehouse(workspace).is_reused
+    assert (events(workspace), len(history_files(workspace))) == (FIRST, 1)
+
+
+def test_a_rebuild_of_the_warehouse_loses_no_history(workspace):
+    refresh_warehouse(workspace)
+    measured(workspace, dream=0.7)
+    refresh_warehouse(workspace)
+    before = events(workspace)
+    workspace.warehouse.unlink()
+    assert not refresh_warehouse(workspace).is_reused
+    assert events(workspace) == before
+
+
+def test_numbers_of_a_removed_file_end_and_begin_again(workspace):
+    refresh_warehouse(workspace)
+    path = workspace.table("evaluation", "metrics", "toy", "dream", "en-de")
+    kept = path.rename(path.with_suffix(".kept"))
+    refresh_warehouse(workspace)
+    kept.rename(path)
+    refresh_warehouse(workspace)
+    assert events(workspace) == [*FIRST, (2, "ended", "dream", None), (3, "new", "dream", 0.5)]
+
+
+def test_a_refresh_that_fails_its_checks_records_nothing(workspace):
+    refresh_warehouse(workspace)
+    measured(workspace, dream=1.5)
+    with pytest.raises(TableError, match="metrics_values_within_bounds"):
+        refresh_warehouse(workspace)
+    assert len(history_files(workspace)) == 1
+
+
+def test_a_kill_between_the_history_and_the_warehouse_is_made_good(workspace, monkeypatch):
+    refresh_warehouse(workspace)
+    measured(workspace, dream=0.7)
+    with monkeypatch.context() as patch:
+
+        def append_and_die(*arguments: Any, **options: Any) -> None:
+            append(*arguments, **options)
+            raise KeyboardInterrupt
+
+        append = tested.append
+        patch.setattr(tested, "append", append_and_die)
+        with pytest.raises(KeyboardInterrupt):
+            refresh_warehouse(workspace)
+    assert (events(workspace), len(history_files(workspace))) == (FIRST, 2)
+    refresh_warehouse(workspace)
+    assert events(workspace) == [*FIRST, (2, "changed", "dream", 0.7)]
+
+
+def test_a_damaged_history_is_a_failed_check_until_its_file_is_deleted(workspace):
+    refresh_warehouse(workspace)
+    history_files(workspace)[0].path.write_bytes(b"")
+    for _ in range(2):
+        assert not check(refresh_warehouse(workspace))
+    assert events(workspace) == [(2, *row[1:]) for row in FIRST]
+    next(workspace.home.rglob("*.parquet.damaged")).unlink()
+    assert check(refresh_warehouse(workspace))
+
+
+def check(result) -> bool:
+    return next(outcome.passed for outcome in result.checks if outcome.check.name == "history_is_complete")
+
+
+def refresh(home: Path, config: Path) -> None:
+    from disent_core.config.load import load_config
+
+    refresh_warehouse(Workspace(load_config(config), home))
+
+
+def test_two_processes_at_once_record_every_row_once(workspace):
+    spawn = multiprocessing.get_context("spawn")
+    both = [spawn.Process(target=refresh, args=(workspace.home, workspace.config.path)) for _ in range(2)]
+    for process in both:
+        process.start()
+    for process in both:
+        process.join()
+    assert [process.exitcode for process in both] == [0, 0]
+    assert (events(workspace), len(history_files(workspace))) == (FIRST, 1)
