@@ -115,13 +115,14 @@ def refresh_vocabulary(workspace: Workspace) -> None:
     _refresh(workspace, SCORED, scored_embeddings(dict.fromkeys((*TASKS, *workspace.config.evaluation.tasks))))
 
 
-def _methods(config: Config) -> list[dict[str, str]]:
+def _methods(config: Config) -> list[dict[str, str | bool]]:
     """Rows of `configured_methods`: method and settings by the name that `metrics` uses."""
     return [
         {
             "method": method.name,
             "base_method": method.method.name,
             "settings": json.dumps(asdict(method.settings), sort_keys=True),
+            "may_stop_early": method.method.may_stop_early(method.settings),
         }
         for method in (config.methods[name] for name in config.experiment.methods)
     ]

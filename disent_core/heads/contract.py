@@ -93,7 +93,7 @@ class Method(ABC, Generic[Config]):
         return self.needs
 
     def may_stop_early(self, settings: Config) -> bool:
-        """Whether training may end before its last epoch, by early stopping."""
+        """Whether early stopping decides when training ends, so that a best epoch at the end is one cut short."""
         return False
 
     def without_warm_start(self, settings: Config) -> Config:

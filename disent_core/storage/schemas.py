@@ -169,6 +169,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     # one method of the configuration
     "configured_methods": _schema(
         *(_column(name, _TEXT) for name in ("method", "base_method", "settings")),
+        _column("may_stop_early", pa.bool_()),
     ),
     # one embedding by which a task ranks methods; of those that a method has, the one of lowest preference counts
     "scored_embeddings": _schema(

@@ -1,61 +1,122 @@
 -- grain: one claim on one data set and encoder; a claim without measurement has one row without them
 -- reads: parts.claims, main.claim_cells
--- units: values are means over the cells; statistic is computed from them; cells_held counts single cells
+-- units: values, found and margin are means over the judged cells; margin is inside of the bounds if positive
+--
+-- verdict:
+--   held            a claim about the average: the interval of margin is above 0; a claim about the cells:
+--                   more than half of the judged cells are for it, none is against it
+--   not held        the average: the interval of margin is below 0; the cells: more than half are against it,
+--                   none is for it
+--   undecided       neither, or no side was run out and tested
+--   premise absent  no cell could be judged, and some lack what the claim presupposes
+--   not measured    no cell has both sides
 with
 
-means as (
+counts as (
 
     select
         claim,
         dataset,
         encoder,
-        avg(left_value) as left_value,
-        avg(right_value) as right_value,
         count(*) as cells,
-        count_if(holds) as cells_held
+        count_if(standing in ('for', 'against', 'open'))::bigint as judged,
+        count_if(standing = 'for')::bigint as cells_for,
+        count_if(standing = 'against')::bigint as cells_against,
+        count_if(standing = 'premise absent')::bigint as without_premise,
+        count_if(standing = 'cut short')::bigint as cut_short
     from main.claim_cells
     group by all
 
 ),
 
-compared as (
+-- Of the cells that can be judged; if there is none, of all.
+means as (
 
     select
-        claims.*,
-        means.dataset,
-        means.encoder,
-        means.left_value,
-        means.right_value,
-        means.cells,
-        means.cells_held,
-        case
-            when claims.statistic = 'ratio'
-                then means.left_value / nullif(means.right_value, 0)
-            else means.left_value - means.right_value
-        end as found
-    from parts.claims as claims
-    left join means using (claim)
+        cells.claim,
+        cells.dataset,
+        cells.encoder,
+        min(cells.n) as n,
+        avg(cells.left_value) as left_value,
+        avg(cells.right_value) as right_value,
+        avg(cells.margin_low) as mean_low,
+        avg(cells.error_low) as error_low,
+        avg(cells.margin_high) as mean_high,
+        avg(cells.error_high) as error_high
+    from main.claim_cells as cells
+    inner join counts using (claim, dataset, encoder)
+    where counts.judged = 0 or cells.standing in ('for', 'against', 'open')
+    group by all
+
+),
+
+-- The error of a mean over cells is at most the mean of their errors: cells share heads and texts.
+ends as (
+
+    select
+        *,
+        coalesce(mean_low / error_low <= mean_high / error_high, mean_low is not null) as is_low
+    from means
+
+),
+
+pooled as (
+
+    select
+        counts.*,
+        ends.n,
+        ends.left_value,
+        ends.right_value,
+        case when ends.is_low then ends.mean_low else ends.mean_high end as margin,
+        case when ends.is_low then ends.error_low else ends.error_high end as error
+    from counts
+    inner join ends using (claim, dataset, encoder)
 
 )
 
 select
-    paper,
-    claim,
-    says,
-    dataset,
-    encoder,
-    left_value,
-    right_value,
-    statistic,
-    found,
-    cells,
-    cells_held,
-    left_method || ' ' || left_embedding as left_side,
-    right_method || ' ' || right_embedding as right_side,
+    claims.paper,
+    claims.place,
+    claims.claim,
+    claims.says,
+    pooled.dataset,
+    pooled.encoder,
+    pooled.left_value,
+    pooled.right_value,
+    claims.statistic,
+    claims.low,
+    claims.high,
+    claims.over,
+    pooled.margin,
+    pooled.n,
+    pooled.cells,
+    pooled.judged,
+    pooled.cells_for,
+    pooled.cells_against,
+    pooled.without_premise,
+    pooled.cut_short,
+    case claims.statistic
+        when 'ratio' then pooled.left_value / nullif(pooled.right_value, 0)
+        else pooled.left_value - pooled.right_value
+    end as found,
+    pooled.margin - 1.959964 * pooled.error as margin_low,
+    pooled.margin + 1.959964 * pooled.error as margin_high,
+    claims.left_method || ' ' || claims.left_embedding as left_side,
+    claims.right_method || ' ' || claims.right_embedding as right_side,
     case
-        when cells is null then 'not measured'
-        when found >= coalesce(low, found) and found <= coalesce(high, found) then 'held'
-        else 'not held'
+        when pooled.cells is null then 'not measured'
+        when pooled.judged = 0 and pooled.without_premise > 0 then 'premise absent'
+        when pooled.judged = 0 then 'undecided'
+        when claims.over = 'average'
+            then case
+                when pooled.margin > 1.959964 * pooled.error then 'held'
+                when pooled.margin < -1.959964 * pooled.error then 'not held'
+                else 'undecided'
+            end
+        when 2 * pooled.cells_for > pooled.judged and pooled.cells_against = 0 then 'held'
+        when 2 * pooled.cells_against > pooled.judged and pooled.cells_for = 0 then 'not held'
+        else 'undecided'
     end as verdict
-from compared
-order by paper, claim, encoder, dataset
+from parts.claims as claims
+left join pooled using (claim)
+order by claims.paper, claims.place, claims.claim, pooled.encoder, pooled.dataset

@@ -1,5 +1,5 @@
 -- grain: one number of one method, aggregated over its seeds
--- reads: main.metrics, main.seed_variance, parts.scored_embeddings
+-- reads: main.metrics, main.seed_variance, parts.scored_embeddings, heads.trainings
 -- units: as main.metrics; rank 1 is the best, null if the task is not scored on the embedding or metric
 with
 
@@ -49,6 +49,7 @@ entries as (
     select
         directed.*,
         seed_variance.std as seed_std,
+        trainings.converged,
         scored_embeddings.preference,
         coalesce(seed_variance.seeds, 0) as seeds,
         coalesce(scored_embeddings.preference = min(scored_embeddings.preference) over (
@@ -60,6 +61,7 @@ entries as (
     left join main.seed_variance
         using (task, dataset, method, encoder, trained_on, evaluated_on, embedding, metric, settings)
     left join parts.scored_embeddings using (task, embedding)
+    left join heads.trainings as trainings using (method, encoder, trained_on)
 
 ),
 
@@ -91,6 +93,7 @@ select
     n,
     seeds,
     seed_std,
+    converged,
     reads_as,
     settings
 from ranked

@@ -82,6 +82,8 @@ def test_training_that_its_last_epoch_improved_is_called_cut_short(project):
         curve = curve_of(project, name)
         end = max(row["epoch"] for row in curve)
         assert check.passed == (not any(row["is_best"] for row in curve if row["epoch"] == end))
+    heads = project.ask("select method, converged from heads.trainings where converged is not null")
+    assert {row["method"]: row["converged"] for row in heads} == {name: check.passed for name, check in found.items()}
 
 
 def test_every_variant_is_on_the_leaderboard(project):

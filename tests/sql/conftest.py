@@ -71,8 +71,10 @@ COMPARISON = {
     **{"difference": 0.3, "ci_low": 0.2, "ci_high": 0.4, "n": 100, "test": "mcnemar_exact"},
     **{"p_value": 0.001, "p_holm": 0.002, "fingerprint": "f", "created_at": datetime(2026, 1, 1, tzinfo=UTC)},
 }
+METHOD = {"base_method": "dream", "settings": "{}", "may_stop_early": True}
 DEFAULTS = {
     "metrics": METRIC,
+    "configured_methods": METHOD,
     "comparisons": COMPARISON,
     "rankings": RANKING,
     "utterances": UTTERANCE,

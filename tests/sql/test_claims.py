@@ -1,60 +1,370 @@
-"""The verdicts on claims follow from the metrics of the cells that count."""
+"""Verdicts on claims follow from tests of the cells that count."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
+from claim_worlds import Cell, Claim, random_claim, twin, warehouse_rows, write_sql
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-NO_INTERVAL = {"ci_low": None, "ci_high": None}
-RAW = {"method": "raw", "trained_on": "", "embedding": "sentence"}
-LEAK = {"embedding": "language"}
-
-
-def build(warehouse, *rows):
-    warehouse.build(metrics=[{**NO_INTERVAL, **row} for row in rows])
+ABOVE, BELOW, LEVEL = Cell(0.6, 0.5), Cell(0.4, 0.5), Cell(0.505, 0.5)
 
 
-def verdicts(warehouse, claim):
-    return warehouse.ask(f"select * from claim_verdicts where claim = '{claim}' order by encoder")
+def on(cells, **changes):
+    """The cells on problems of their own."""
+    return [replace(cell, problem=f"en-{place}", **changes) for place, cell in enumerate(cells)]
+
+
+@pytest.fixture
+def judge(warehouse, tmp_path):
+    def judge(*claims, **others):
+        """Verdict and standings by claim, from the warehouse."""
+        rows = {name: rows + others.get(name, []) for name, rows in warehouse_rows(claims).items()}
+        warehouse.build(write_sql(tmp_path / "claims_sql", claims), scored_embeddings=[], **rows)
+        standings = {}
+        for row in warehouse.ask("select * from claim_cells order by claim, evaluated_on"):
+            standings.setdefault(row["claim"], []).append(row["standing"])
+        found = warehouse.ask("select claim, verdict from claim_verdicts order by claim")
+        return {row["claim"]: (row["verdict"], standings.get(row["claim"], [])) for row in found}
+
+    return judge
+
+
+def verdict(judge, cells, **claim):
+    return judge(Claim("c", cells, **claim))["c"][0]
+
+
+# --- the papers' claims ---------------------------------------------------------------------------------------
 
 
 def test_a_claim_that_nothing_measured_says_so(published):
-    found = published.ask("select distinct verdict from claim_verdicts")
-    assert found == [{"verdict": "not measured"}]
+    assert published.ask("select distinct verdict from claim_verdicts") == [{"verdict": "not measured"}]
 
 
-def test_every_claim_has_a_verdict(published):
-    assert published.ask("select count(*) as n from claims") == published.ask(
-        "select count(distinct claim) as n from claim_verdicts"
-    )
+def test_every_claim_has_one_name_and_a_verdict(published):
+    (found,) = published.ask("""
+        select (select count(*) from parts.claims) as claims, (select count(distinct claim) from parts.claims) as names,
+            (select count(distinct claim) from claim_verdicts) as verdicts
+    """)
+    assert len(set(found.values())) == 1
+    assert found["claims"] > 60
 
 
-@pytest.mark.parametrize(("dream", "verdict"), [(0.6, "held"), (0.3, "not held")])
-def test_a_difference_is_taken_against_the_untrained_method_of_the_same_encoder(warehouse, dream, verdict):
-    build(warehouse, {"value": dream}, {**RAW, "value": 0.5}, {**RAW, "encoder": "other", "value": 0.9})
-    (found,) = verdicts(warehouse, "dream_beats_raw")
-    assert found["verdict"] == verdict
-    assert found["found"] == pytest.approx(dream - 0.5)
-    assert found["cells"] == 1
+def test_every_figure_of_a_claim_is_a_cell_of_the_papers_table(published):
+    for side in ("left", "right"):
+        missing = published.ask(f"""
+            select claim, published_{side} from parts.claims as claims
+            where published_{side} is not null and not exists (
+                from published_metrics as cells
+                where cells.paper = claims.paper and cells."table" = claims.place
+                    and cells.method = claims.{side}_method and cells.embedding = claims.{side}_embedding
+                    and cells.metric = claims.metric and cells.value = claims.published_{side}
+            )
+        """)
+        assert missing == []
 
 
-def test_a_verdict_is_of_the_mean_and_counts_the_cells_that_agree(warehouse):
-    back = {"evaluated_on": "de-en"}
-    build(warehouse, {"value": 0.9}, {**RAW, "value": 0.5}, {**back, "value": 0.4}, {**RAW, **back, "value": 0.5})
-    (found,) = verdicts(warehouse, "dream_beats_raw")
-    assert (found["verdict"], found["cells_held"], found["cells"]) == ("held", 1, 2)
+def test_the_papers_figures_agree_with_the_papers_claims(published):
+    contradicted = published.ask("""
+        with figures as (
+            select *, case statistic when 'ratio' then published_left / published_right
+                else published_left - published_right end as found
+            from parts.claims
+        )
+        select claim, found from figures where not (found >= coalesce(low, found) and found <= coalesce(high, found))
+    """)
+    assert contradicted == []
 
 
-@pytest.mark.parametrize(("leak", "verdict"), [(0.10, "held"), (0.15, "not held")])
-def test_a_ratio_is_bounded_as_the_claim_says(warehouse, leak, verdict):
-    build(warehouse, {**LEAK, "value": 0.2}, {**LEAK, "method": "dream_oracle", "value": leak})
-    (found,) = verdicts(warehouse, "oracle_cleans_dream")
-    assert found["verdict"] == verdict
+def test_the_sides_of_claims_are_known(published):
+    unknown = published.ask("""
+        select claim from parts.claims
+        where not exists (from parts.methods where split_part(left_method, '-', 1) = methods.method)
+            or not exists (from parts.methods where split_part(right_method, '-', 1) = methods.method)
+            or not exists (from parts.scored_embeddings as scored where scored.task = claims.task)
+            or not coalesce(low, high) is not null
+            or (over not in ('cells', 'average') or statistic not in ('difference', 'ratio'))
+            or training not in ('same', 'mixture')
+    """)
+    assert unknown == []
+
+
+# --- one cell -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("cell", "expected"), [(ABOVE, "held"), (BELOW, "not held"), (LEVEL, "undecided")])
+def test_a_difference_that_its_intervals_do_not_settle_is_undecided(judge, cell, expected):
+    assert verdict(judge, [cell], low=0.0) == expected
+
+
+@pytest.mark.parametrize(("cell", "expected"), [(ABOVE, "not held"), (BELOW, "held"), (LEVEL, "undecided")])
+def test_a_claim_that_something_is_below_is_the_other_way_round(judge, cell, expected):
+    assert verdict(judge, [cell], high=0.0) == expected
+
+
+def test_the_paired_test_decides_where_there_is_one(judge):
+    close = replace(LEVEL, paired=(0.002, 0.01))
+    assert verdict(judge, [close], low=0.0) == "held"
+    assert verdict(judge, [replace(close, paired=(0.002, 0.2))], low=0.0) == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"), [(0.0, "held"), (0.009, "undecided"), (0.05, "not held"), (-0.05, "not held")]
+)
+def test_the_same_within_a_point_needs_an_interval_inside_of_the_point(judge, found, expected):
+    cell = replace(ABOVE, left=0.5 + found, paired=(0.002, 0.5))
+    assert verdict(judge, [cell], low=-0.01, high=0.01) == expected
+
+
+@pytest.mark.parametrize(("leak", "expected"), [(0.05, "held"), (0.19, "not held"), (0.095, "undecided")])
+def test_a_ratio_is_tested_as_the_claim_says(judge, leak, expected):
+    assert verdict(judge, [Cell(leak, 0.2)], statistic="ratio", high=0.5) == expected
+
+
+@pytest.mark.parametrize("base", [-0.08, 0.01])
+def test_a_ratio_of_a_base_that_is_not_above_zero_has_no_premise(judge, base):
+    assert verdict(judge, [Cell(-0.06, base)], statistic="ratio", high=0.5) == "premise absent"
+
+
+def test_a_leak_too_small_to_be_cut_has_no_premise(judge):
+    leak = Cell(0.0045, 0.0047, 0.002, 0.002, n=2974)
+    assert verdict(judge, [leak], statistic="ratio", high=0.5, premise_low=0.02) == "premise absent"
+    assert verdict(judge, [replace(leak, right=0.05)], statistic="ratio", high=0.5, premise_low=0.02) == "held"
+
+
+@pytest.mark.parametrize(("premise", "expected"), [(0.3, "held"), (0.485, "premise absent"), (None, "undecided")])
+def test_a_claim_on_what_a_method_loses_needs_a_method_that_is_above_the_encoder(judge, premise, expected):
+    cell = replace(BELOW, left=0.1, premise=premise)
+    assert verdict(judge, [cell], statistic="ratio", high=0.5, has_premise=True) == expected
+
+
+def test_a_side_that_was_cut_short_is_refused(judge):
+    assert judge(Claim("c", [replace(ABOVE, is_cut_short=True)], low=0.0))["c"] == ("undecided", ["cut short"])
+
+
+def test_values_without_intervals_are_not_judged(judge):
+    bare = replace(ABOVE, left_half=None, right_half=None)
+    assert judge(Claim("c", [bare], low=0.0))["c"] == ("undecided", ["untested"])
+
+
+def test_equal_items_do_not_make_a_difference_certain(judge):
+    equal = Cell(0.5, 0.5, 0.05, 0.05, paired=(0.0, 1.0), n=100)
+    assert verdict(judge, [equal], low=-0.01, high=0.01) == "undecided"
+    assert verdict(judge, [replace(equal, n=1000)], low=-0.01, high=0.01) == "held"
+
+
+# --- several cells --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        ([ABOVE, ABOVE, LEVEL], "held"),
+        ([ABOVE, LEVEL], "undecided"),
+        ([ABOVE, ABOVE, BELOW], "undecided"),
+        ([BELOW, BELOW, LEVEL], "not held"),
+        ([BELOW, BELOW, ABOVE], "undecided"),
+    ],
+)
+def test_a_claim_on_every_cell_needs_most_of_them_and_none_against_it(judge, cells, expected):
+    assert verdict(judge, on(cells), low=0.0) == expected
+
+
+def test_a_claim_on_the_average_may_have_cells_against_it(judge):
+    far = replace(ABOVE, left=0.7), replace(BELOW, left=0.3)
+    assert verdict(judge, on([far[0], BELOW]), low=0.0, over="average") == "held"
+    assert verdict(judge, on([far[1], ABOVE]), low=0.0, over="average") == "not held"
+
+
+def test_cells_that_agree_do_not_narrow_the_interval_of_their_average(judge):
+    assert verdict(judge, on([Cell(0.53, 0.5)] * 20), low=0.0, over="average") == "undecided"
+
+
+def test_p_values_are_corrected_over_the_cells_of_the_claim(judge):
+    near = replace(LEVEL, paired=(0.002, 0.02))
+    found = judge(Claim("one", [near], low=0.0), Claim("two", on([near, replace(near, paired=(0.002, 0.9))]), low=0.0))
+    assert found["one"] == ("held", ["for"])
+    assert found["two"][1] == ["for", "open"]
+    found = judge(Claim("three", on([near, *[replace(near, paired=(0.002, 0.9))] * 2]), low=0.0))
+    assert found["three"][1] == ["open", "open", "open"]
+
+
+def test_cells_that_can_not_be_judged_take_no_part_in_the_correction(judge):
+    near = replace(LEVEL, paired=(0.002, 0.03))
+    lost = replace(near, premise=0.9)
+    claim = Claim("c", on([replace(near, premise=0.1), lost, lost]), low=0.0, has_premise=True)
+    assert judge(claim)["c"] == ("held", ["for", "premise absent", "premise absent"])
+
+
+def test_the_same_head_under_another_training_set_counts_once(judge):
+    twice = [ABOVE, replace(ABOVE, trained_on="en-es"), replace(BELOW, trained_on="en-ja", head="b")]
+    assert judge(Claim("c", twice, low=0.0))["c"] == ("undecided", ["for", "against"])
+
+
+# --- which figures are the sides ------------------------------------------------------------------------------
+
+
+def metric(method, value, **changes):
+    interval = {"ci_low": value - 0.01, "ci_high": value + 0.01}
+    return {"method": method, "value": value, "n": 1000, **interval, **changes}
+
+
+RAW = {"trained_on": "", "embedding": "sentence"}
+
+
+def papers_verdict(warehouse, claim, *metrics, **tables):
+    warehouse.build(metrics=list(metrics), **tables)
+    (found,) = warehouse.ask(f"select verdict, cells, found from claim_verdicts where claim = '{claim}'")
+    return found["verdict"], found["cells"]
+
+
+def test_a_trained_method_is_compared_with_the_encoder_that_it_stands_on(warehouse):
+    other = metric("raw", 0.9, encoder="other", **RAW)
+    metrics = metric("dream", 0.6), metric("raw", 0.5, **RAW), other
+    assert papers_verdict(warehouse, "dream_beats_raw", *metrics) == ("held", 1)
 
 
 def test_methods_trained_on_other_pairs_are_not_compared(warehouse):
-    build(warehouse, {"method": "fmda", "value": 0.6}, {"trained_on": "en-de+en-es", "value": 0.5})
-    assert verdicts(warehouse, "fmda_beats_dream")[0]["verdict"] == "not measured"
+    found = papers_verdict(
+        warehouse, "fmda_beats_dream", metric("fmda", 0.6), metric("dream", 0.5, trained_on="en-de+en-es")
+    )
+    assert found == ("not measured", None)
 
 
-def test_a_range_has_two_ends(warehouse):
-    build(warehouse, {"value": 0.5}, {"method": "dream_oracle", "value": 0.53})
-    (found,) = verdicts(warehouse, "oracle_keeps_dream")
-    assert found["verdict"] == "not held"
+def test_a_mixture_is_compared_with_the_pairs_in_it(warehouse):
+    on_pair = {"evaluated_on": "ja-en"}
+    mixture, pair, foreign = (
+        metric("fmda", value, trained_on=trained_on, **on_pair)
+        for value, trained_on in ((0.6, "en-de+en-ja"), (0.5, "en-ja"), (0.9, "en-es"))
+    )
+    assert papers_verdict(warehouse, "unified_helps_japanese", mixture, pair, foreign) == ("held", 1)
+
+
+def test_a_variant_stands_for_a_method_that_was_not_run_under_its_own_name(warehouse):
+    variants = {"method": "lean", "base_method": "fmda", "settings": '{"without": ["contrast"]}'}
+    metrics = metric("lean", 0.1), metric("fmda", 0.6), metric("raw", 0.2, **RAW)
+    found = papers_verdict(warehouse, "fmda_needs_contrast", *metrics, configured_methods=[variants])
+    assert found == ("held", 1)
+
+
+def test_a_variant_does_not_stand_beside_the_method_itself(warehouse):
+    variants = {"method": "fmda_softmax", "base_method": "fmda"}
+    metrics = metric("fmda", 0.1), metric("fmda_softmax", 0.9), metric("dream", 0.5)
+    found = papers_verdict(warehouse, "fmda_beats_dream", *metrics, configured_methods=[variants])
+    assert found == ("not held", 1)
+
+
+def test_a_head_over_frozen_vectors_is_not_emu(warehouse):
+    at = {"task": "intent_knn", "embedding": "sentence"}
+    metrics = metric("emu", 0.6, **at), metric("raw", 0.5, **{**RAW, **at})
+    for tune, expected in (("head", ("not measured", None)), ("encoder", ("held", 1))):
+        configured = {"method": "emu", "base_method": "emu", "settings": f'{{"tune": "{tune}"}}'}
+        assert papers_verdict(warehouse, "emu_beats_raw", *metrics, configured_methods=[configured]) == expected
+
+
+@pytest.mark.parametrize(("claim", "cells"), [("dream_helps_sts", 1), ("dream_helps_sts_within", 2)])
+def test_similarity_across_and_within_languages_are_two_claims(warehouse, claim, cells):
+    at = {"task": "sts", "metric": "pearson"}
+    metrics = [
+        row
+        for place in ("en-de", "en-en", "es")
+        for row in (
+            metric("dream", 0.6, evaluated_on=place, **at),
+            metric("raw", 0.5, evaluated_on=place, **{**RAW, **at}),
+        )
+    ]
+    assert papers_verdict(warehouse, claim, *metrics) == ("held", cells)
+
+
+def test_slots_are_compared_between_equal_numbers_of_examples(warehouse):
+    at = {"task": "slot_labelling", "metric": "micro_f1", "embedding": "sentence", "evaluated_on": "de"}
+    methods = [
+        {"method": f"{name}_{examples}", "base_method": name, "settings": f'{{"examples": {examples}}}'}
+        for name in ("twosl", "twosl_no_contrastive")
+        for examples in (50, 100)
+    ]
+    metrics = [metric(row["method"], 0.7 if row["base_method"] == "twosl" else 0.4, **at) for row in methods]
+    found = papers_verdict(warehouse, "contrastive_stage_helps", *metrics, configured_methods=methods)
+    assert found == ("held", 2)
+
+
+# --- the same by another way ----------------------------------------------------------------------------------
+
+
+def test_verdicts_and_standings_are_those_of_the_rules_followed_cell_by_cell(judge):
+    draw = np.random.default_rng(5)
+    claims = [random_claim(f"c{number:03}", draw) for number in range(400)]
+    found, expected = judge(*claims), {claim.name: twin(claim) for claim in claims}
+    assert {name: pair for name, pair in found.items() if pair != expected[name]} == {}
+    verdicts, standings = [pair[0] for pair in found.values()], [one for pair in found.values() for one in pair[1]]
+    assert len(set(verdicts)) == 5
+    assert min(map(verdicts.count, set(verdicts))) > 15
+    assert {one: standings.count(one) > 15 for one in standings} == dict.fromkeys(
+        ("for", "against", "open", "cut short", "untested", "premise absent"), True
+    )
+
+
+def test_p_values_are_those_of_the_normal_distribution(judge, warehouse):
+    from scipy.stats import norm
+
+    judge(Claim("c", on([Cell(0.5 + step / 400, 0.5, n=10**6) for step in range(-30, 31)]), low=0.0))
+    for row in warehouse.ask("select margin_low / error_low as z, p_value from claim_cells"):
+        assert row["p_value"] == pytest.approx(2 * norm.sf(abs(row["z"])), abs=2e-7)
+
+
+SEEDS = st.integers(0, 2**32 - 1)
+often = settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def drawn(seed):
+    draw = np.random.default_rng(seed)
+    return [random_claim(f"c{number:03}", draw) for number in range(60)]
+
+
+@often
+@given(seed=SEEDS)
+def test_what_is_claimed_of_the_left_is_claimed_the_other_way_round_of_the_right(judge, seed):
+    claims = [
+        replace(claim, has_premise=False, premise_low=None)
+        for claim in drawn(seed)
+        if claim.statistic == "difference" and not any(cell.is_cut_short for cell in claim.cells)
+    ]
+    turned = [
+        replace(
+            claim,
+            low=None if claim.high is None else -claim.high,
+            high=None if claim.low is None else -claim.low,
+            cells=[
+                replace(
+                    cell, left=cell.right, right=cell.left, left_half=cell.right_half, right_half=cell.left_half
+                )
+                for cell in claim.cells
+            ],
+        )
+        for claim in claims
+    ]  # fmt: skip
+    assert judge(*claims) == judge(*turned)
+
+
+@often
+@given(seed=SEEDS)
+def test_no_claim_is_held_together_with_its_opposite(judge, seed):
+    claims = [claim for claim in drawn(seed) if claim.statistic == "difference" and claim.high is None]
+    opposite = [replace(claim, low=None, high=claim.low) for claim in claims]
+    mirror = {"held": "not held", "not held": "held"}
+    found = judge(*claims)
+    assert {name: mirror.get(pair[0], pair[0]) for name, pair in found.items()} == {
+        name: pair[0] for name, pair in judge(*opposite).items()
+    }
+
+
+@often
+@given(seed=SEEDS)
+def test_the_order_of_rows_and_equal_heads_change_nothing(judge, seed):
+    claims = drawn(seed)
+    more = [
+        replace(claim, cells=[*reversed(claim.cells), *(replace(cell, trained_on="en-xx") for cell in claim.cells)])
+        for claim in claims
+    ]
+    assert judge(*claims) == judge(*reversed(more))

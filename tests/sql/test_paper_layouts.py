@@ -114,7 +114,7 @@ def as_measured(cells):
         base = cell["base_method"]
         method, settings = base, {}
         if cell["examples"] is not None:
-            settings = {"examples": cell["examples"], "transfer": cell["transfer"]}
+            settings = {"examples": cell["examples"], "transfer": cell["transfer"], "negatives_per_positive": 2}
             method = f"{base} {cell['examples']} {cell['transfer']}"
         methods[method] = {"method": method, "base_method": base, "settings": json.dumps(settings)}
         trained_on = cell["trained_on"] or ("en-de" if method in ("centered", "projection") else "")

@@ -44,8 +44,8 @@ class FrozenHeadMethod(Method[HeadConfig], Generic[HeadConfig]):
     draws: tuple[Draw, ...] | Callable[[HeadConfig], tuple[Draw, ...]] = ()
 
     def may_stop_early(self, settings: HeadConfig) -> bool:
-        """True: all heads have a `patience`."""
-        return True
+        """True, as all heads have a `patience`; but with a `schedule` the last epochs are meant to be the best."""
+        return getattr(settings, "schedule", "constant") == "constant"
 
     def without_warm_start(self, settings: HeadConfig) -> HeadConfig:
         """Return the settings for random initial weights."""
