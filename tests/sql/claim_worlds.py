@@ -16,6 +16,7 @@ from scipy.stats import norm
 
 SQL = Path(__file__).parents[2] / "sql"
 FILES = (
+    "columns.csv",
     *("tables/metrics.sql", "tables/comparisons.sql", "tables/configured_methods.sql"),
     *("tables/heads/training_curve.sql", "tables/heads/trainings.sql"),
     *("tables/parts/measured_figures.sql", "tables/parts/claim_sides.sql"),
