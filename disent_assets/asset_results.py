@@ -3,23 +3,26 @@
 What belongs here: how results are shown. What does not: how they are computed.
 """
 
-import base64
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import dagster as dg
 import torch
 
 from disent_core.errors import DisentError
 from disent_core.experiment.result import CheckResult, StepResult
-from disent_core.report.style import png, png_made_of
+from disent_core.report.style import png, png_made_of, preview
 from disent_core.storage.checksums import checksummed_path, remove_with_checksum, verified
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+INLINE = 1000
+"""Characters from which the UI hides Markdown behind a click."""
 _LESS_MEMORY = "Lower batch_size of the method (batch_tokens of the encoder), or limit the corpus"
 
 
@@ -57,10 +60,25 @@ def materialized(
 
 
 def shown(value: Any) -> Any:
-    """A figure as metadata: rows (mappings with equal keys) become a table."""
-    if not isinstance(value, list | tuple) or not value or not isinstance(value[0], Mapping):
-        return value
-    return dg.MetadataValue.table([dg.TableRecord(row) for row in value])
+    """A figure as metadata: numbers are rounded, rows (mappings with equal keys) become a table."""
+    if isinstance(value, float):
+        return round(value, 4)
+    if isinstance(value, list) and value and isinstance(value[0], Mapping):
+        return dg.MetadataValue.table([dg.TableRecord(row) for row in value])
+    return value
+
+
+def markdown_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> dg.MetadataValue:
+    """A table under a title; it has as many of the first rows as the UI shows without a click, and counts the rest."""
+    lines = ["", f"| {' | '.join(header)} |", f"|{' --- |' * len(header)}"]
+    body = [f"| {' | '.join(row)} |" for row in rows]
+    text = ""
+    for kept in range(len(body), -1, -1):
+        rest = f" (the first {kept} of {len(body)})" if kept < len(body) else ""
+        text = "\n".join([title + rest, *lines, *body[:kept]])
+        if len(text) < INLINE:
+            break
+    return dg.MetadataValue.md(text)
 
 
 def check_result(key: Sequence[str], outcome: CheckResult) -> dg.AssetCheckResult:
@@ -71,29 +89,57 @@ def check_result(key: Sequence[str], outcome: CheckResult) -> dg.AssetCheckResul
         asset_key=list(key),
         severity=dg.AssetCheckSeverity.ERROR if outcome.check.blocking else dg.AssetCheckSeverity.WARN,
         description=outcome.check.description,
-        metadata=dict(outcome.figures),
+        metadata={name: shown(value) for name, value in outcome.figures.items()},
     )
 
 
-def pictures(made_of: str, drawings: Mapping[Path, Callable[[], "Figure | None"]]) -> dict[str, dg.MetadataValue]:
+def pictures(
+    plots: Path, made_of: str, drawings: Mapping[Path, Callable[[], "Figure | None"]]
+) -> dict[str, dg.MetadataValue]:
     """Pictures by the names of their files; a picture is drawn again unless its file was drawn from `made_of`.
 
     The fingerprint `made_of` is stored in the file. So a run that was killed between its results and their pictures
     leaves no outdated picture that passes for a new one. If there is nothing to draw, the file is removed.
+
+    Args:
+        plots: folder of all pictures, which `web_server` serves.
+        made_of: fingerprint of what the pictures show.
+        drawings: by the file of the picture, a function that draws it.
     """
-    shown = {}
+    shown: dict[str, dg.MetadataValue] = {}
     for path, draw in drawings.items():
+        small = _small(path)
         if verified(path) is None or png_made_of(path) != made_of:
             figure = draw()
             if figure is None:
                 remove_with_checksum(path)
+                remove_with_checksum(small)
                 continue
-            with checksummed_path(path) as beside:
-                beside.write_bytes(png(figure, made_of))
-        shown[path.stem] = picture(path)
+            drawn = png(figure, made_of)
+            _write(small, preview(drawn))
+            _write(path, drawn)  # last, because it tells that both are of this result
+        elif verified(small) is None:
+            _write(small, preview(path.read_bytes()))
+        shown[path.stem] = _linked(plots, path, small)
+    if shown:
+        shown["pictures"] = dg.MetadataValue.path(str(next(iter(drawings)).parent))  # for those who have no server
     return shown
 
 
-def picture(path: Path) -> dg.MetadataValue:
-    """A PNG file as Markdown that contains the image, so that the UI needs no file server."""
-    return dg.MetadataValue.md(f"![{path.stem}](data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()})")
+def _small(path: Path) -> Path:
+    return path.with_name(f"{path.stem}.small.png")
+
+
+def _write(path: Path, picture: bytes) -> None:
+    with checksummed_path(path) as beside:
+        beside.write_bytes(picture)
+
+
+def _linked(plots: Path, path: Path, small: Path) -> dg.MetadataValue:
+    """Markdown that shows the small picture, and opens the full one at a click.
+
+    The UI shows Markdown of under 1,000 characters without a click, and scales no picture: hence two files.
+    """
+    version = hashlib.sha256(path.read_bytes()).hexdigest()[:8]  # without it, the browser shows the old one
+    full, inline = (f"/pictures/{quote(file.relative_to(plots).as_posix())}?v={version}" for file in (path, small))
+    return dg.MetadataValue.md(f"[![{path.stem}]({inline})]({full})")

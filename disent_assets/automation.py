@@ -21,8 +21,10 @@ from disent_assets.corpus_versions import (
     are_settled,
     stamps,
 )
-from disent_assets.instance import FACE, RunError, materialize, open_instance, plan
+from disent_assets.instance import FACE, open_instance
+from disent_assets.plan import plan
 from disent_assets.published_files import observations, observe, read_versions
+from disent_assets.runner import run_steps
 from disent_core.config.load import load_config
 from disent_core.config.model import Config
 from disent_core.errors import DisentError
@@ -99,7 +101,7 @@ def automated(load: Load, workspace: Workspace, ui: str | None) -> dg.Definition
         ui: address of the web server, which reloads a changed configuration on request; None if there is none.
     """
     assets = load(workspace)
-    refresh = _refresh_job(assets, workspace)
+    refresh = _refresh_job(load, assets, workspace)
     return dg.Definitions(
         assets=with_condition(assets),
         jobs=[refresh],
@@ -243,19 +245,16 @@ def _request_reload(ui: str) -> bool:
 # --- at night, or by hand ---------------------------------------------------------------------------------
 
 
-def _refresh_job(assets: dg.Definitions, workspace: Workspace) -> dg.JobDefinition:
+def _refresh_job(load: Load, assets: dg.Definitions, workspace: Workspace) -> dg.JobDefinition:
     """`disent materialize` as a job: runs everything in one process, upstream first, whatever Dagster has recorded."""
 
     @dg.op(description="Hashes all published files again, then runs every step; steps that are up to date do nothing.")
-    def everything(context: dg.OpExecutionContext) -> None:
+    def everything() -> None:
         with open_instance(workspace.home) as instance:
             observe(workspace, instance, hash_again=True)
-            for step in plan(assets, None, None):
-                context.log.info("%s", step)
-                try:
-                    materialize(assets, step, instance)
-                except RunError as failure:
-                    raise dg.Failure(str(failure), allow_retries=False) from failure
+            result = run_steps(load, workspace, plan(assets), instance)
+            if result.failed:
+                raise dg.Failure("\n".join(result.failed.values()), allow_retries=False)
 
     @dg.job(name="refresh", description=everything.description)
     def refresh() -> None:

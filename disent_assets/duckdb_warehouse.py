@@ -55,6 +55,11 @@ STORAGE_VERSION = "v1.2.0"
 
 Severity = Literal["error", "warning"]
 
+ANSWER_BYTES = 256 << 20
+"""Size of the largest answer of a query that has a limit."""
+BATCH = 2048
+"""Rows that are read at once."""
+
 SAMPLE = 5
 """Number of offending rows that the result of a check carries."""
 
@@ -225,8 +230,8 @@ def _comment(connection: duckdb.DuckDBPyConnection, created: Sequence[Relation],
         for column in connection.sql(f"from {relation.name} limit 0").columns:
             if line := described(lines, name, column):
                 texts.append((f'column {relation.name}."{column}"', line.text))
-    for place, text in texts:
-        connection.execute(f"comment on {place} is '{text.replace(chr(39), chr(39) * 2)}'")
+    comments = (f"comment on {place} is '{text.replace(chr(39), chr(39) * 2)}'" for place, text in texts)
+    connection.execute(f"begin; {'; '.join(comments)}; commit")
 
 
 def _count(connection: duckdb.DuckDBPyConnection, name: str) -> int:
@@ -263,15 +268,21 @@ def _one_line(origin: str) -> Iterator[None]:
 # --- querying ---------------------------------------------------------------------------------------------
 
 
-def query(database: Path, sql: str) -> pa.Table:
+def query(database: Path, sql: str, *, limit: int | None = None, seconds: float | None = None) -> pa.Table:
     """The answer of one query, which can't change the warehouse, nor reach another file or the network.
 
     Only `select` (and `from`, `with`, `pivot`, `describe`) is run: even without access to files, DuckDB lets
-    `attach` and `copy` write to the open database and its log. A query may use 4 GB of memory.
+    `attach` and `copy` write to the open database and its log. A query may use 4 GB of memory beside its answer.
+
+    Args:
+        database: the warehouse.
+        sql: the query.
+        limit: an answer with more rows, or of more than 256 MB, is an error; None: it may have any size.
+        seconds: a query that takes longer is stopped; None: it may take any time.
 
     Raises:
         TableError: if the warehouse is missing or damaged.
-        DisentError: if the query can't be run, or is another statement.
+        DisentError: if the query can't be run, is another statement, or exceeds a limit.
     """
     if not database.is_file():
         raise TableError(located(database, None, "there is no warehouse", "Materialise it first"))
@@ -289,7 +300,7 @@ def query(database: Path, sql: str) -> pa.Table:
             connection.execute(f"set {option}")
         with _one_line("query"):
             _require_select(connection, sql)
-            answer = _interruptible(connection, sql)
+            answer = _interruptible(connection, sql, limit, seconds)
         if answer is not None:
             return answer
     raise DisentError("query: this statement returns no rows. Use select")
@@ -302,22 +313,44 @@ def _search_path(connection: duckdb.DuckDBPyConnection) -> str:
     return ",".join(f"warehouse.{name}" for name in ("main", *others))
 
 
-def _interruptible(connection: duckdb.DuckDBPyConnection, sql: str) -> pa.Table | None:
+def _interruptible(
+    connection: duckdb.DuckDBPyConnection, sql: str, limit: int | None, seconds: float | None
+) -> pa.Table | None:
     """The answer of a query that Ctrl-C can end: DuckDB ignores Ctrl-C while its worker threads run."""
 
     def run() -> pa.Table | None:
         answer = connection.sql(sql)
-        return None if answer is None else answer.to_arrow_table()
+        return None if answer is None else _collected(answer.to_arrow_reader(BATCH), limit)
 
     with ThreadPoolExecutor(max_workers=1) as thread:
         running = thread.submit(run)
         try:
-            return running.result()
-        except KeyboardInterrupt:
+            return running.result(seconds)
+        except TimeoutError as error:
+            remedy = "Ask for less, or allow it more time (--timeout)"
+            raise DisentError(f"query: it took more than {seconds:g} s and was stopped. {remedy}") from error
+        finally:
             while not running.done():  # an interrupt before the query starts is lost, so it is repeated
                 connection.interrupt()
                 wait([running], timeout=0.1)
-            raise
+
+
+def _collected(batches: pa.RecordBatchReader, limit: int | None) -> pa.Table:
+    """The rows of a stream; it is read no further than the limits."""
+    read, rows, size = [], 0, 0
+    try:
+        for batch in batches:
+            read.append(batch)
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+            if limit is not None and rows > limit:
+                remedy = "Select fewer (where, limit), or allow more (--limit)"
+                raise DisentError(f"query: the answer has more than {limit:,} rows. {remedy}")
+            if limit is not None and size > ANSWER_BYTES:
+                remedy = "Select fewer rows or columns"
+                raise DisentError(f"query: the answer has more than {ANSWER_BYTES >> 20} MB. {remedy}")
+    except (OSError, MemoryError, pa.ArrowException) as error:
+        raise DisentError(f"query: {' '.join(str(error).split()) or 'out of memory'}") from error
+    return pa.Table.from_batches(read, batches.schema)
 
 
 def _require_select(connection: duckdb.DuckDBPyConnection, sql: str) -> None:

@@ -4,22 +4,31 @@ What belongs here: what the assets of all stages have in common. What does not: 
 """
 
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
 import dagster as dg
 import pyarrow as pa
+import torch
 
 from disent_assets.asset_results import materialized, user_errors
 from disent_assets.resources import SQL
 from disent_assets.sql_folder import Description, described, descriptions
+from disent_core.config.model import Config
 from disent_core.experiment.result import Check, StepResult
 from disent_core.storage.tables import SCHEMAS, fingerprint
 
 OWNERS = ["team:disent"]
 GPU_POOL = "gpu"
 """Pool of the steps that use the accelerator; `dagster.yaml` limits how many of them run at once."""
+
+
+def device_pool(config: Config) -> str | None:
+    """The pool of steps that take the whole accelerator; None on a CPU, where steps can run side by side."""
+    return GPU_POOL if config.experiment.device != "cpu" and torch.cuda.is_available() else None
+
 
 Result = TypeVar("Result", bound=StepResult)
 
@@ -52,7 +61,11 @@ def table_asset(
         yield materialized(asset.key.path, result, show(partition, result) if show else {})
 
     return step_asset(
-        [asset], run, partitions=partitions, checks=[check_spec(asset.key.path, check) for check in checks], pool=pool
+        [asset],
+        run,
+        partitions=partitions,
+        checks=[check_spec(asset.key.path, check, partitions) for check in checks],
+        pool=pool,
     )
 
 
@@ -126,9 +139,16 @@ def dep(key: Sequence[str], mapping: dg.PartitionMapping | None = None) -> dg.As
     return dg.AssetDep(dg.AssetKey(list(key)), partition_mapping=mapping)
 
 
-def check_spec(key: Sequence[str], check: Check) -> dg.AssetCheckSpec:
-    """Spec of a check whose outcome the step of the asset returns."""
-    return dg.AssetCheckSpec(check.name, asset=list(key), description=check.description, blocking=check.blocking)
+def check_spec(key: Sequence[str], check: Check, partitions: dg.PartitionsDefinition | None) -> dg.AssetCheckSpec:
+    """Spec of a check whose outcome the step of the asset returns; it has an outcome for each partition."""
+    warnings.filterwarnings("ignore", category=dg.PreviewWarning, message=".*partitions_def on an AssetCheckSpec.*")
+    return dg.AssetCheckSpec(
+        check.name,
+        asset=list(key),
+        description=check.description,
+        blocking=check.blocking,
+        partitions_def=partitions,
+    )
 
 
 def column_schema(schema: pa.Schema) -> dg.TableSchema:

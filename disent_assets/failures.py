@@ -56,11 +56,13 @@ def failed_checks_text(failure: StepFailureData, evaluations: Sequence[dg.AssetC
     if failure.error is None or not _is_of_checks(_innermost(failure.error)):
         return ""
     failed = [one for one in evaluations if not one.passed and one.severity == dg.AssetCheckSeverity.ERROR]
-    checks = "; ".join(map(_check_text, failed))
+    checks = "; ".join(map(check_text, failed))
     return f"{step}: {checks}. Nothing downstream is made until the data is corrected"
 
 
-def _check_text(evaluation: dg.AssetCheckEvaluation) -> str:
+def check_text(evaluation: dg.AssetCheckEvaluation | dg.AssetCheckResult) -> str:
+    """A failed check with its asset, condition and figures."""
+    assert evaluation.asset_key is not None
     figures = ", ".join(f"{name} = {value.value}" for name, value in evaluation.metadata.items())
     condition = (evaluation.description or "").rstrip(".")
     return f"check {evaluation.check_name} of {evaluation.asset_key.to_user_string()} failed: {condition} ({figures})"

@@ -1,25 +1,20 @@
-"""Open Dagster's state (runs, events, data versions) in `DISENT_HOME/dagster`, and run assets in this process.
+"""Open Dagster's state (runs, events, data versions) in `DISENT_HOME/dagster`.
 
 The UI reads the same folder.
 """
 
 import fcntl
-import logging
 import os
 import shutil
-import warnings
+import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
 import dagster as dg
-from dagster._core.definitions.asset_selection import DagsterInvalidAssetSelectionError
-from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGraph
 from sqlalchemy.exc import DBAPIError
 
-from disent_assets.failures import failed_checks_text, failure_text
 from disent_core.errors import StorageError, located
 from disent_core.storage.atomic import locked, storage_errors
 
@@ -28,7 +23,12 @@ QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 FACE = {"disent/face": "command line"}
 """Tag of the runs that a process of the command line, not Dagster's daemon, has to end."""
-UNFINISHED = [dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
+UNFINISHED = [
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
 
 
 def dagster_home(home: Path) -> Path:
@@ -78,91 +78,26 @@ def _end_killed_runs(instance: dg.DagsterInstance, lock: TextIO) -> None:
         instance.report_run_failed(run, "The process of this run was killed.")
 
 
-@dataclass(frozen=True)
-class Step:
-    """The assets that one run materialises, for one partition (None if they have no partitions)."""
-
-    keys: tuple[dg.AssetKey, ...]
-    partition: str | None
-
-    def __str__(self) -> str:
-        stages = ", ".join(dict.fromkeys(key.path[0] for key in self.keys))
-        return f"{stages} [{self.partition}]" if self.partition else stages
+def process_tag(process: int) -> dict[str, str]:
+    """Tag of the runs of a worker process."""
+    return {"disent/process": f"{socket.gethostname()}-{process}"}
 
 
-def plan(definitions: dg.Definitions, selection: str | None, partition: str | None) -> list[Step]:
-    """The runs that materialise a selection, upstream first; assets with the same partitions share runs.
-
-    Raises:
-        ValueError: if the selection or the partition matches nothing.
-    """
-    graph = definitions.resolve_asset_graph()
-    warnings.filterwarnings("ignore", category=dg.BetaWarning)
-    selected = _select(graph, selection) if selection else graph.get_all_asset_keys()
-    left = [key for key in graph.toposorted_asset_keys if key in selected and graph.get(key).is_materializable]
-    if not left:
-        raise ValueError(f"nothing to materialise in selection {selection!r}")
-    steps: list[Step] = []
-    while left:
-        wave = _wave(graph, left)
-        left = [key for key in left if key not in wave]
-        partitions = graph.get(wave[0]).partitions_def
-        names = [None] if partitions is None else list(partitions.get_partition_keys())
-        steps += [Step(tuple(wave), name) for name in names if partition in (None, name)]
-    if not steps:
-        raise ValueError(f"no asset of the selection has a partition {partition!r}")
-    return steps
+def cancel_run_of(instance: dg.DagsterInstance, process: int) -> None:
+    """Announce that the process will be stopped, so that its run ends as canceled, not as failed."""
+    for run in _unfinished(instance, process):
+        instance.report_run_canceling(run)
 
 
-def _select(graph: BaseAssetGraph, selection: str) -> set[dg.AssetKey]:
-    """The assets of a selection, and those that the same steps make."""
-    try:
-        return set(dg.AssetSelection.from_string(selection).required_multi_asset_neighbors().resolve(graph))
-    except (DagsterInvalidAssetSelectionError, dg.DagsterInvalidSubsetError) as error:
-        raise ValueError(f"selection {selection!r} can't be read; write for instance 'key:heads/*'") from error
+def end_run_of(instance: dg.DagsterInstance, process: int, message: str) -> None:
+    """End the run of a worker process that has died; as canceled if that was announced."""
+    for run in _unfinished(instance, process):
+        instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
+        if run.status == dg.DagsterRunStatus.CANCELING:
+            instance.report_run_canceled(run, message)
+        else:
+            instance.report_run_failed(run, message)
 
 
-def _wave(graph: BaseAssetGraph, left: Sequence[dg.AssetKey]) -> list[dg.AssetKey]:
-    """The assets with the partitions of the first one left whose parents are done or in the same wave."""
-    partitions = graph.get(left[0]).partitions_def
-    wave: list[dg.AssetKey] = []
-    for key in left:  # in topological order, so parents come first
-        waits_for = (graph.get(key).parent_keys & set(left)) - set(wave)
-        if graph.get(key).partitions_def == partitions and not waits_for:
-            wave.append(key)
-    return wave
-
-
-class RunError(Exception):
-    """A run failed; the message is the step's own."""
-
-
-def materialize(definitions: dg.Definitions, step: Step, instance: dg.DagsterInstance) -> dg.ExecuteInProcessResult:
-    """Run one step in this process.
-
-    Raises:
-        RunError: with the message of the step that failed; results of earlier steps stay as they are.
-    """
-    job = definitions.resolve_implicit_global_asset_job_def()
-    result = job.execute_in_process(
-        asset_selection=list(step.keys),
-        partition_key=step.partition,
-        instance=instance,
-        run_config=QUIET,
-        tags=FACE,
-        raise_on_error=False,
-    )
-    if not result.success:
-        raise RunError(_reason(result, step))
-    return result
-
-
-def _reason(result: dg.ExecuteInProcessResult, step: Step) -> str:
-    for event in result.filter_events(lambda event: event.is_step_failure):
-        failure = event.step_failure_data
-        if failure.error is not None:
-            logging.getLogger(__name__).debug("%s", failure.error.to_string())
-        checks = failed_checks_text(failure, result.get_asset_check_evaluations(), str(step))
-        if text := checks or failure_text(failure):
-            return text
-    return "a run failed; see it in the UI"
+def _unfinished(instance: dg.DagsterInstance, process: int) -> Sequence[dg.DagsterRun]:
+    return instance.get_runs(dg.RunsFilter(tags=FACE | process_tag(process), statuses=UNFINISHED))

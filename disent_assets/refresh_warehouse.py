@@ -94,7 +94,7 @@ def _result(last: Mapping[str, Any], damaged: int, events: Mapping[str, int], *,
         figures={
             "build_seconds": last["build_seconds"],
             **{f"numbers/{event}": events.get(event, 0) for event in EVENTS},
-            **{f"rows/{name}": rows for name, rows in last["rows"].items()},
+            "relations": [{"relation": name, "rows": rows} for name, rows in last["rows"].items()],
         },
         checks=tuple(checks[name].result(rows == 0, rows=rows) for name, rows in offending.items()),
     )

@@ -5,7 +5,8 @@ This is the only module that reads `DISENT_CONFIG` (default `disent.toml` in the
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,3 +47,18 @@ def open_workspace(environment: Mapping[str, str] = os.environ) -> "Workspace":
 
     path = Path(environment.get("DISENT_CONFIG") or PROJECT / "disent.toml").expanduser()
     return Workspace(load_config(path), home_folder(environment))
+
+
+@contextmanager
+def environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Set variables for the processes that are started meanwhile."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
@@ -14,6 +15,7 @@ from disent_core.text import printable
 
 Style = Literal["table", "csv", "json", "markdown"]
 
+_MARKDOWN = re.compile(r"[\\|<\[!`]")
 _NARROWEST = 12
 """Columns to which a folded text is narrowed at most."""
 
@@ -24,7 +26,7 @@ def render(table: pa.Table, style: Style, width: int | None = None) -> str:
     A table of fixed width that is wider than `width` has its texts folded. If it is too wide even so, each row is
     shown as a list of its columns.
     """
-    columns = [column.to_pylist() for column in table.columns]
+    columns = [_values(column) for column in table.columns]
     rows = list(zip(*columns, strict=True))
     if style == "json":
         records = [dict(zip(table.column_names, row, strict=True)) for row in rows]
@@ -33,12 +35,26 @@ def render(table: pa.Table, style: Style, width: int | None = None) -> str:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(table.column_names)
-        writer.writerows([_plain(value) for value in row] for row in rows)
+        writer.writerows([_csv_cell(value) for value in row] for row in rows)
         return text.getvalue()
     if style == "markdown":
-        cells = [list(map(_cell, table.column_names)), ["---"] * table.num_columns, *(map(_cell, row) for row in rows)]
-        return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n" for row in cells)
+        names, marks = map(_markdown_cell, table.column_names), ["---"] * table.num_columns
+        return "".join(
+            "| " + " | ".join(row) + " |\n" for row in (names, marks, *(map(_markdown_cell, row) for row in rows))
+        )
     return _fixed_width(table.schema, rows, width)
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """The values of a column; as DuckDB prints them if Python lacks one of them, such as the timestamp `infinity`."""
+    try:
+        return column.to_pylist()
+    except (OverflowError, ValueError):
+        import duckdb
+
+        with duckdb.connect(":memory:") as connection:
+            connection.register("answer", pa.table({"value": column}))
+            return [value for (value,) in connection.execute("select value::varchar from answer").fetchall()]
 
 
 def lines_of(cells: Sequence[Sequence[str]], right: Sequence[bool]) -> list[str]:
@@ -111,6 +127,17 @@ def _records(cells: Sequence[Sequence[str]]) -> Iterator[str]:
 def _plain(value: Any) -> Any:
     """The value as CSV can hold it: lists and structs as JSON."""
     return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, list | dict) else value
+
+
+def _csv_cell(value: Any) -> Any:
+    """The value for CSV; a text that a spreadsheet would take for a formula and compute gets a quote before it."""
+    plain = _plain(value)
+    return f"'{plain}" if isinstance(plain, str) and plain.startswith(("=", "+", "-", "@", "\t", "\r")) else plain
+
+
+def _markdown_cell(value: Any) -> str:
+    """The value for Markdown, in which it makes neither cells nor links, pictures or HTML."""
+    return _MARKDOWN.sub(r"\\\g<0>", _cell(value))
 
 
 def _cell(value: Any) -> str:

@@ -1,10 +1,16 @@
 """Ask the warehouse and print what it answers."""
 
+import re
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
+
+from disent_core.errors import DisentError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -13,12 +19,36 @@ Style = Literal["table", "csv", "json", "markdown"]
 FORMATS = click.Choice(["table", "csv", "json", "markdown"])
 
 
-def answer(sql: str) -> "pa.Table":
-    """The answer of the warehouse to one query."""
+def answer(sql: str, *, limit: int | None = None, seconds: float | None = None) -> "pa.Table":
+    """The answer of the warehouse to one query; arguments as `duckdb_warehouse.query`."""
     from disent_assets.duckdb_warehouse import query
     from disent_assets.resources import home_folder
 
-    return query(home_folder() / "warehouse.duckdb", sql)
+    return query(home_folder() / "warehouse.duckdb", sql, limit=limit, seconds=seconds)
+
+
+@contextmanager
+def bounded_memory(size: int) -> Iterator[None]:
+    """Let the process take `size` more bytes of memory at most, where the system can bound it (Linux).
+
+    Not all that a query takes counts for DuckDB's own limit: 2,048 wide rows that are under way do not.
+    """
+    status = Path("/proc/self/status")
+    if not status.is_file():
+        yield
+        return
+    import resource
+
+    taken = re.search(r"VmData:\s+(\d+) kB", status.read_text(encoding="ascii"))
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    bound = size + (int(taken[1]) << 10 if taken else 0)
+    resource.setrlimit(resource.RLIMIT_DATA, (bound if hard == resource.RLIM_INFINITY else min(bound, hard), hard))
+    try:
+        yield
+    except MemoryError as error:
+        raise DisentError(f"the answer takes more than {size >> 30} GB of memory. Select fewer rows") from error
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
 def print_table(table: "pa.Table", style: Style) -> None:

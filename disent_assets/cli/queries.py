@@ -4,21 +4,29 @@ from pathlib import Path
 
 import click
 
-from disent_assets.cli.answers import FORMATS, Style, answer, print_table
+from disent_assets.cli.answers import FORMATS, Style, answer, bounded_memory, print_table
 from disent_assets.cli.group import errors, main
+
+MEMORY = 6 << 30
+"""Bytes that a query may take: the 4 GB of DuckDB, and the answer with its text."""
 
 
 @main.command()
 @click.argument("query")
 @click.option("--format", "style", type=FORMATS, default="table", show_default=True)
+@click.option("--limit", type=click.IntRange(min=1), default=100_000, show_default=True, help="Rows of an answer.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=0, min_open=True), default=60, show_default=True, help="Seconds of a query."
+)
 @click.pass_context
-def sql(context: click.Context, query: str, style: Style) -> None:
+def sql(context: click.Context, query: str, style: Style, limit: int, timeout: float) -> None:
     """Query the warehouse, read-only. QUERY is SQL, or the path of an SQL file."""
-    with errors(context):
+    with errors(context), bounded_memory(MEMORY):
         path = Path(query) if query.endswith(".sql") else None
         if path is not None and not path.is_file():
             raise ValueError(f"there is no file {path}")
-        print_table(answer(path.read_text(encoding="utf-8") if path else query), style)
+        asked = path.read_text(encoding="utf-8") if path else query
+        print_table(answer(asked, limit=limit, seconds=timeout), style)
 
 
 @main.command()

@@ -6,7 +6,7 @@ import dagster as dg
 
 from disent_assets import partitions
 from disent_assets.asset_results import materialized
-from disent_assets.factory import GPU_POOL, check_spec, dep, spec, step_asset, table_asset
+from disent_assets.factory import check_spec, dep, device_pool, spec, step_asset, table_asset
 from disent_core.embeddings.store import STATES, VECTORS
 from disent_core.experiment import embeddings
 from disent_core.experiment.keys import embedding_key, encoder_key
@@ -48,12 +48,12 @@ def _pretrained(workspace: Workspace, name: str) -> dg.AssetsDefinition:
             kinds={"pytorch", "huggingface"},
         ),
         lambda _: embeddings.pretrain(workspace, name),
-        pool=GPU_POOL,
+        pool=device_pool(config),
     )
 
 
 def _vectors(workspace: Workspace, name: str) -> dg.AssetsDefinition:
-    config = workspace.config
+    config, languages = workspace.config, partitions.languages(workspace.config)
     keys = {table: embedding_key(name, table) for table in embeddings.tables_of(config, name)}
     sources = []
     if config.utterance_languages:
@@ -83,7 +83,7 @@ def _vectors(workspace: Workspace, name: str) -> dg.AssetsDefinition:
             for table, key in keys.items()
         ],
         encode,
-        partitions=partitions.languages(config),
-        checks=[check_spec(key, embeddings.ALL_ENCODED) for key in keys.values()],
-        pool=GPU_POOL,
+        partitions=languages,
+        checks=[check_spec(key, embeddings.ALL_ENCODED, languages) for key in keys.values()],
+        pool=device_pool(config),
     )

@@ -9,7 +9,7 @@ import dagster as dg
 
 from disent_assets import partitions
 from disent_assets.asset_results import pictures
-from disent_assets.factory import GPU_POOL, dep, spec, table_asset
+from disent_assets.factory import dep, device_pool, spec, table_asset
 from disent_assets.stages.embeddings import embedding_keys
 from disent_core.config.model import MethodConfig
 from disent_core.evaluation.contract import READABLE
@@ -70,9 +70,11 @@ def _metrics(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.Ass
         lambda training_set: evaluation.refresh_metrics(workspace, encoder, method, training_set),
         partitions=partitions.pairs(config, [method]),
         checks=[evaluation.IN_INTERVAL],
-        pool=GPU_POOL if Need.ENCODER in method.needs else None,  # a fine-tuned encoder needs the device here too
+        pool=device_pool(config)
+        if Need.ENCODER in method.needs
+        else None,  # a fine-tuned encoder needs the device here too
         show=lambda training_set, measured: _pictures(
-            partial(workspace.plot, encoder, method.name, training_set), measured
+            workspace, partial(workspace.plot, encoder, method.name, training_set), measured
         ),
     )
 
@@ -100,12 +102,12 @@ def _comparisons(workspace: Workspace, encoder: str) -> dg.AssetsDefinition:
     )
 
 
-def _pictures(place: partial, measured: evaluation.MeasuredMethod) -> dict[str, dg.MetadataValue]:
+def _pictures(workspace: Workspace, place: partial, measured: evaluation.MeasuredMethod) -> dict[str, dg.MetadataValue]:
     """A bar for every number, by task and language, and the spread of the seeds."""
     rows = measured.metrics.to_pylist()
     panels = cache(lambda: by_embedding([row for row in rows if row["seed"] is None], rows))
     drawings = {
-        place(name="scores"): lambda: bars(panels()),
-        place(name="seed_spread"): lambda: spread(panels(), "seed minus mean, in units of the metric"),
+        place(name="scores"): lambda: bars(panels(), columns=2),
+        place(name="seed_spread"): lambda: spread(panels(), "seed minus mean, in units of the metric", columns=2),
     }
-    return pictures(fingerprint(PICTURES_VERSION, measured.metrics_content), drawings)
+    return pictures(workspace.plots, fingerprint(PICTURES_VERSION, measured.metrics_content), drawings)

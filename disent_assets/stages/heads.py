@@ -7,7 +7,7 @@ import dagster as dg
 
 from disent_assets import partitions
 from disent_assets.asset_results import pictures
-from disent_assets.factory import GPU_POOL, dep, spec, table_asset
+from disent_assets.factory import dep, device_pool, spec, table_asset
 from disent_assets.stages.embeddings import embedding_keys
 from disent_core.config.model import MethodConfig
 from disent_core.experiment import gates, heads
@@ -73,7 +73,7 @@ def _head(
         lambda training_set: heads.train(workspace, encoder, method, training_set),
         partitions=partitions.pairs(config, [method]),
         checks=[heads.CONVERGED],
-        pool=GPU_POOL,
+        pool=device_pool(config),
         show=partial(_shown, workspace, method),
     )
 
@@ -93,6 +93,6 @@ def _shown(
     }
     selected = dict(list(drawings.items())[: 3 if method.method.embeddings else 1])
     return {
-        **pictures(fingerprint(PICTURES_VERSION, run.inputs, trained.fingerprint), selected),
+        **pictures(workspace.plots, fingerprint(PICTURES_VERSION, run.inputs, trained.fingerprint), selected),
         "weights": dg.MetadataValue.path(str(heads.head_files(workspace, run).weights)),
     }

@@ -1,10 +1,12 @@
 """Assets of the stage `warehouse`: all metric rows and the published figures -> one DuckDB file."""
 
+from collections.abc import Mapping
 from functools import cache, partial
+from typing import Any
 
 import dagster as dg
 
-from disent_assets.asset_results import pictures
+from disent_assets.asset_results import markdown_table, pictures
 from disent_assets.duckdb_warehouse import query
 from disent_assets.factory import dep, spec, table_asset
 from disent_assets.refresh_warehouse import CODE_VERSION, refresh_warehouse, warehouse_checks
@@ -15,7 +17,7 @@ from disent_core.experiment.result import StepResult
 from disent_core.experiment.tables import OF_LANGUAGES
 from disent_core.experiment.workspace import SENTENCE_PAIRS, SWITCHED, Key, Workspace
 from disent_core.report import PICTURES_VERSION
-from disent_core.report.scores import leaderboard, leakage, ordered_groups
+from disent_core.report.scores import leaderboard, leakage, ordered_groups, unit
 from disent_core.report.style import method_marks
 from disent_core.storage.tables import fingerprint
 
@@ -35,7 +37,7 @@ def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
         ),
         lambda _: refresh_warehouse(workspace, dg.AssetExecutionContext.get().run_id),
         checks=list(warehouse_checks().values()),
-        show=lambda _, result: _pictures(workspace, result),
+        show=lambda _, result: {**_best_methods(workspace), **_pictures(workspace, result)},
     )
     return [database]
 
@@ -48,6 +50,25 @@ def _sources(config: Config) -> list[Key]:
     return [*sources, *(comparisons_key(encoder) for encoder in config.encoders)]
 
 
+def _best_methods(workspace: Workspace) -> dict[str, dg.MetadataValue]:
+    """The best method of each direction of the first leaderboard, in bold if it is significantly better."""
+    best = query(workspace.warehouse, "select * from best").to_pylist()
+    group = next((rows for _, rows in ordered_groups(best, task_names(workspace.config))), None)
+    if group is None:
+        return {}
+    task, data, metric = (group[0][name] for name in ("task", "dataset", "metric"))
+    rows = [row for row in best if (row["task"], row["dataset"], row["metric"]) == (task, data, metric)]
+    title = f"{task.replace('_', ' ')}, {data}: {unit(metric)}. Bold: p < 0.05 against the runner-up"
+    lines = [_best_line(row) for row in sorted(rows, key=lambda row: row["encoder"])]
+    return {"best_methods": markdown_table(title, ("encoder", "direction", "best", "runner-up"), lines)}
+
+
+def _best_line(row: Mapping[str, Any]) -> list[str]:
+    method = f"**{row['method']}**" if row["stands"] else row["method"]
+    runner_up = "" if row["runner_up"] is None else f"{row['runner_up']} {row['runner_up_value']:.3f}"
+    return [row["encoder"], row["evaluated_on"], f"{method} {row['value']:.3f}", runner_up]
+
+
 def _pictures(workspace: Workspace, result: StepResult) -> dict[str, dg.MetadataValue]:
     """The first leaderboard, and the leakage in it."""
     place, methods = partial(workspace.plot, "warehouse"), workspace.config.experiment.methods
@@ -55,6 +76,6 @@ def _pictures(workspace: Workspace, result: StepResult) -> dict[str, dg.Metadata
     board = cache(lambda: next((group for _, group in ordered_groups(rows(), task_names(workspace.config))), []))
     drawings = {
         place(name="leaderboard"): lambda: leaderboard(board(), methods),
-        place(name="leakage"): lambda: leakage(board(), method_marks(methods), most=4),
+        place(name="leakage"): lambda: leakage(board(), method_marks(methods), most=4, width=4.1),
     }
-    return pictures(fingerprint(PICTURES_VERSION, result.content, methods), drawings)
+    return pictures(workspace.plots, fingerprint(PICTURES_VERSION, result.content, methods), drawings)

@@ -121,7 +121,7 @@ def _check_utterances(paths: Sequence[Path]) -> list[CheckResult]:
     return [
         UNIQUE_UTTERANCES.result(repeated == 0, repeated=repeated),
         TAGGED_TOKENS.result(mistagged == 0, rows=mistagged),
-        ALL_SPLITS.result(not missing, missing=missing),
+        ALL_SPLITS.result(not missing, missing=len(missing), splits=missing),
     ]
 
 

@@ -21,6 +21,7 @@ from disent_core.evaluation.comparisons import compare
 from disent_core.evaluation.contract import READABLE, TASKS, LabelProblem, Problem, Task, Texts, task
 from disent_core.evaluation.runner import Evaluated, Label, evaluate
 from disent_core.experiment.embeddings import lazy_encoder, open_embeddings
+from disent_core.experiment.headline import headline, table
 from disent_core.experiment.heads import load_head
 from disent_core.experiment.result import Check, CheckResult, StepResult, result_of
 from disent_core.experiment.scopes import scopes
@@ -80,6 +81,7 @@ def refresh_metrics(workspace: Workspace, encoder: str, method: MethodConfig, tr
         TableError: if the head, or a table that a task reads, does not exist.
         EncoderError: if an embedding is not finite.
     """
+    config = workspace.config
     paths = {name: workspace.table("evaluation", name, encoder, method.name, training_set) for name in TABLES}
     inputs = metrics_inputs(workspace, encoder, method, training_set)
     measured = cache(lambda: measure(workspace, encoder, method, training_set, inputs))
@@ -93,7 +95,10 @@ def refresh_metrics(workspace: Workspace, encoder: str, method: MethodConfig, tr
     rows = read_table(paths["metrics"], SCHEMAS["metrics"])
     result = result_of(
         [refreshed["metrics"]],
-        figures={"rankings": refreshed["rankings"].info.rows, **_headline(rows)},
+        figures={
+            **headline(rows.to_pylist(), config.pair_languages[training_set]),
+            "all_metrics": table(rows.to_pylist()),
+        },
         checks=[_check_intervals(rows)],
     )
     return MeasuredMethod(**vars(result), metrics=rows, metrics_content=refreshed["metrics"].info.content_hash)
@@ -162,15 +167,6 @@ def _weights(workspace: Workspace, encoder: str, method: MethodConfig, training_
     if described is None:
         raise TableError(located(weights, None, "this head does not exist", "Materialise its asset first"))
     return described[1]
-
-
-def _headline(metrics: pa.Table) -> dict[str, float]:
-    """Means over seeds, under keys that are the same in every run, so that the UI can plot them."""
-    return {
-        f"{row['task']}/{row['evaluated_on']}/{row['embedding']}/{row['metric']}": row["value"]
-        for row in metrics.to_pylist()
-        if row["seed"] is None
-    }
 
 
 def _check_intervals(metrics: pa.Table) -> CheckResult:

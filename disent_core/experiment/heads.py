@@ -35,6 +35,8 @@ from disent_core.training.needs import Need, training_fingerprint
 TABLES: dict[Need, Key] = {Need.TEMPLATE_PAIRS: TRAINING_TEMPLATES, Need.UTTERANCES: UTTERANCES}
 """Tables of a language that only some methods read, by need."""
 CONVERGED = Check("training_has_converged", "No seed's best epoch is its last one: training was not cut short.", False)
+PLOTTED = {"total": "dev_loss", "dev_accuracy_at_1": "dev_accuracy_at_1", "accuracy_at_1": "dev_accuracy_at_1"}
+"""Terms of dev that the UI plots over training sets, with their names there."""
 SHOWN_TEXTS = 400
 """Texts of each language in the pictures of embeddings."""
 SHOWN_EMBEDDINGS = ("sentence", "meaning", "language")
@@ -92,9 +94,9 @@ def train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: 
             "training_seconds": report.seconds,
             "epochs": pc.max(curve["epoch"]).as_py(),
             **({"began_with_weights": report.initial_weights} if report.initial_weights else {}),
-            **{f"dev_{term}": value for term, value in _final(best).items()},
+            **_of_dev(best),
         },
-        checks=(CONVERGED.result(not cut_short, cut_short_seeds=cut_short),),
+        checks=(CONVERGED.result(not cut_short, cut_short=len(cut_short), seeds=cut_short),),
         summary=f"{run.title}: {report.steps} steps trained in {report.seconds:.1f} s",
         run=run,
         curve=curve,
@@ -157,6 +159,13 @@ def _cut_short(method: MethodConfig, curve: pa.Table, best: Sequence[Mapping[str
     last_epochs = dict(zip(curve["seed"].to_pylist(), curve["epoch"].to_pylist(), strict=True))
     may_stop_early = method.method.may_stop_early(method.settings)
     return [seed for seed, epoch in best_epochs.items() if may_stop_early and epoch == last_epochs[seed]]
+
+
+def _of_dev(best: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Dev loss and retrieval at the epoch that was kept, and every term in a table."""
+    final = _final(best)
+    plotted = {name: final[term] for term, name in PLOTTED.items() if term in final}
+    return {**plotted, "dev_terms": [{"term": term, "value": round(value, 4)} for term, value in final.items()]}
 
 
 def _final(best: Sequence[Mapping[str, Any]]) -> dict[str, float]:

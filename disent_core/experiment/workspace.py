@@ -57,6 +57,11 @@ class Workspace:
         """Paired tests between the methods of an encoder."""
         return self.table("evaluation", "comparisons", encoder)
 
+    @property
+    def plots(self) -> Path:
+        """Folder of all pictures."""
+        return self.home / "plots"
+
     def plot(self, *of: str, name: str) -> Path:
         """A picture: of an encoder, method and training set, or of the warehouse."""
         return self._file("plots", *of, f"{name}.png")

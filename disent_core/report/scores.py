@@ -138,15 +138,16 @@ def _item(label: str, mark: Mark, row: Row, seeds: Mapping[tuple[str, ...], list
 # --- drawing ----------------------------------------------------------------------------------------------
 
 
-def bars(panels: Panels, x: str = "", *, most: int = PANELS) -> "Figure | None":
+def bars(panels: Panels, x: str = "", *, most: int = PANELS, columns: int = 3) -> "Figure | None":
     """Horizontal bars with their 95 % intervals; None if there is nothing to draw.
 
     Args:
         panels: items by title; of more than 40 items the first are drawn.
         x: label of the axis, with its unit.
         most: panels that are drawn, the first ones.
+        columns: of panels, each 4.1 inches wide.
     """
-    return _draw(panels, x, most, _bar_panel)
+    return _draw(panels, x, most, columns, _bar_panel)
 
 
 def leaderboard(rows: Sequence[Row], methods: Iterable[str]) -> "Figure | None":
@@ -157,24 +158,26 @@ def leaderboard(rows: Sequence[Row], methods: Iterable[str]) -> "Figure | None":
         methods: every method of the run, in the order that gives them their colours.
     """
     panels = by_method(rows, [], style.method_marks(methods))
-    return bars(panels, unit(rows[0]["metric"]), most=6) if panels else None
+    return bars(panels, unit(rows[0]["metric"]), most=6, columns=2) if panels else None
 
 
-def spread(panels: Panels, x: str = "", *, most: int = PANELS) -> "Figure | None":
+def spread(panels: Panels, x: str = "", *, most: int = PANELS, columns: int = 3) -> "Figure | None":
     """How far each seed lies from the mean of its method, with the interval of that mean; None without seeds.
 
     The interval is that of sampling other queries, so that both sources of chance stand side by side.
     """
     seeded = {title: [item for item in items if len(item.seeds) > 1] for title, items in panels.items()}
-    return _draw({title: items for title, items in seeded.items() if items}, x, most, _spread_panel)
+    return _draw({title: items for title, items in seeded.items() if items}, x, most, columns, _spread_panel)
 
 
-def _draw(panels: Panels, x: str, most: int, draw: "Callable[[Axes, Sequence[Item]], None]") -> "Figure | None":
+def _draw(
+    panels: Panels, x: str, most: int, columns: int, draw: "Callable[[Axes, Sequence[Item]], None]"
+) -> "Figure | None":
     shown = {title: list(items)[:ITEMS] for title, items in list(panels.items())[:most]}
     if not shown:
         return None
     height = 0.85 + 0.19 * max(4, *map(len, shown.values()))
-    figure, grid = style.grid_of_panels(len(shown), 3, 4.1, height)
+    figure, grid = style.grid_of_panels(len(shown), columns, 4.1, height)
     for axes, (title, items) in zip(grid, shown.items(), strict=True):
         draw(axes, items)
         style.decorate(axes, title, grid="x")
@@ -213,7 +216,9 @@ def _spread_panel(axes: "Axes", items: Sequence[Item]) -> None:
 # --- leakage ----------------------------------------------------------------------------------------------
 
 
-def leakage(rows: Iterable[Row], marks: Mapping[str, Mark], *, most: int = PANELS) -> "Figure | None":
+def leakage(
+    rows: Iterable[Row], marks: Mapping[str, Mark], *, most: int = PANELS, width: float = 6.0
+) -> "Figure | None":
     """Draw the score of the meaning embedding against that of the language embedding, one point per method.
 
     A method that disentangles is at the upper left: its meaning embedding retrieves translations, its language
@@ -223,12 +228,13 @@ def leakage(rows: Iterable[Row], marks: Mapping[str, Mark], *, most: int = PANEL
         rows: of one group; panels are its directions.
         marks: of the methods.
         most: largest number of panels.
+        width: of a panel, in inches.
     """
     by_direction = dict(list(_both(rows).items())[:most])
     if not by_direction:
         return None
     metric = next(iter(next(iter(by_direction.values()))))[1]["metric"]
-    figure, grid = style.grid_of_panels(len(by_direction), 2, 6.0, 3.9)
+    figure, grid = style.grid_of_panels(len(by_direction), 2, width, 3.9)
     for axes, (title, points) in zip(grid, by_direction.items(), strict=True):
         _leakage_panel(axes, points, marks)
         style.decorate(axes, title, grid="both")

@@ -13,6 +13,7 @@ import numpy as np
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from PIL.Image import Image as Picture
 
 INK, GREY, RULE, PAPER = "#22262b", "#5f6670", "#dde0e4", "#ffffff"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#c05a94", "#b07a00", "#3a8fc0", "#8468b8", "#9c5c3b")
@@ -20,7 +21,9 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#c05a94", "#b07a00", "#3a8fc0", "#8
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _THEME = {INK: "var(--ink)", GREY: "var(--muted)", RULE: "var(--rule)", PAPER: "var(--paper)"}
 MOST_BYTES = 74_000
-"""Largest PNG; the UI gets it as base64, 99 kB."""
+"""Largest PNG: the report embeds two of each head."""
+PREVIEW = 560
+"""Width of the small pictures of the UI, which does not scale pictures: as wide as its narrowest column."""
 _MADE_OF = "disent.inputs"
 
 
@@ -106,7 +109,7 @@ def legend(axes: "Axes", columns: int = 1) -> None:
 
 
 def png(drawn: "Figure", made_of: str = "") -> bytes:
-    """Encode the figure as PNG of few colours, at a lower resolution if it is too large for the UI.
+    """Encode the figure as PNG of few colours, at a lower resolution if it is too large.
 
     Args:
         drawn: the figure.
@@ -119,15 +122,31 @@ def png(drawn: "Figure", made_of: str = "") -> bytes:
     return encoded
 
 
+def preview(encoded: bytes) -> bytes:
+    """A picture of `png`, scaled to the width that the UI has for it; a smaller one stays as it is."""
+    from PIL import Image
+
+    with Image.open(BytesIO(encoded)) as image:
+        if image.width <= PREVIEW:
+            return encoded
+        size = (PREVIEW, round(image.height * PREVIEW / image.width))
+        return _in_palette(image.convert("RGB").resize(size, Image.Resampling.LANCZOS))
+
+
 def _png(drawn: "Figure", made_of: str, dots_per_inch: int) -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from PIL import Image
-    from PIL.PngImagePlugin import PngInfo
 
     drawn.set_dpi(dots_per_inch)
     canvas = FigureCanvasAgg(drawn)
     canvas.draw()
-    image = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
+    return _in_palette(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB"), made_of)
+
+
+def _in_palette(image: "Picture", made_of: str = "") -> bytes:
+    from PIL import Image
+    from PIL.PngImagePlugin import PngInfo
+
     notes = PngInfo()
     if made_of:
         notes.add_text(_MADE_OF, made_of)
@@ -135,8 +154,8 @@ def _png(drawn: "Figure", made_of: str, dots_per_inch: int) -> bytes:
     palette = Image.new("P", (1, 1))
     palette.putpalette(_tints())
     buffer = BytesIO()
-    in_palette = image.quantize(palette=palette, dither=Image.Dither.NONE)
-    in_palette.save(buffer, "PNG", optimize=True, pnginfo=notes)
+    quantized = image.quantize(palette=palette, dither=Image.Dither.NONE)
+    quantized.save(buffer, "PNG", optimize=True, pnginfo=notes)
     return buffer.getvalue()
 
 

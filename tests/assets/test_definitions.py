@@ -11,8 +11,9 @@ import dagster as dg
 import pytest
 
 from disent_assets.definitions import build
-from disent_assets.instance import SETTINGS, dagster_home, plan
+from disent_assets.instance import SETTINGS, dagster_home
 from disent_assets.partitions import language_to_pairs
+from disent_assets.plan import plan
 from disent_assets.resources import PROJECT, home_folder, open_workspace
 from disent_core.config.load import load_config
 from disent_core.errors import ConfigError
@@ -75,7 +76,8 @@ def test_definitions_load_in_seconds():
     assert time.monotonic() - started < 15
 
 
-def test_one_step_at_a_time_has_an_encoder_in_memory(workspace):
+def test_one_step_at_a_time_uses_an_accelerator(workspace, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     workspace.config.path.write_text(CONFIG.replace('"dream", ', '"dream", "tuned", '), encoding="utf-8")
     with_tuned = Workspace(load_config(workspace.config.path), workspace.home)
     graph = build(with_tuned).resolve_asset_graph()
@@ -83,6 +85,10 @@ def test_one_step_at_a_time_has_an_encoder_in_memory(workspace):
     evaluated = {key for key in pooled if key.startswith("evaluation/")}
     assert evaluated == {"evaluation/own/tuned_metrics", "evaluation/published/tuned_metrics"}
     assert {"embeddings/own/own_vectors", "heads/own/dream_head", "heads/own/tuned_head"} <= pooled
+
+
+def test_steps_on_a_cpu_do_not_wait_for_each_other(graph):
+    assert not any(graph.get(key).pools for key in graph.get_all_asset_keys())
 
 
 def test_loading_definitions_writes_nothing(workspace):
@@ -171,7 +177,7 @@ def test_a_language_reaches_the_pairs_that_have_it_and_no_other(workspace):
 
 
 def test_a_plan_has_every_partition_of_every_asset_once(workspace, graph):
-    planned = [(key, step.partition) for step in plan(build(workspace), None, None) for key in step.keys]
+    planned = [(key, step.partition) for step in plan(build(workspace)) for key in step.keys]
     expected = {
         (key, name)
         for key in graph.get_all_asset_keys()
@@ -183,7 +189,7 @@ def test_a_plan_has_every_partition_of_every_asset_once(workspace, graph):
 
 
 def test_a_plan_makes_nothing_before_what_it_is_made_from(workspace, graph):
-    place = {key: number for number, step in enumerate(plan(build(workspace), None, None)) for key in step.keys}
+    place = {key: number for number, step in enumerate(plan(build(workspace))) for key in step.keys}
     uses = [(parent, key) for key in place for parent in graph.get(key).parent_keys if parent in place]
     assert [(parent, key) for parent, key in uses if place[parent] > place[key]] == []
 

@@ -7,7 +7,8 @@ import pytest
 
 from disent_assets.factory import spec, step_asset, table_asset
 from disent_assets.failures import place_of
-from disent_assets.instance import RunError, materialize, plan
+from disent_assets.plan import plan
+from disent_assets.run_step import run_step
 from disent_core.experiment.result import Check, StepResult
 
 KEY = ("corpora", "toy")
@@ -19,10 +20,11 @@ FROZEN = '  File "<frozen importlib._bootstrap>", line 241, in _call\n'
 
 def message_of(asset) -> str:
     definitions = dg.Definitions(assets=[asset])
-    (step,) = plan(definitions, None, None)
-    with dg.DagsterInstance.ephemeral() as instance, pytest.raises(RunError) as raised:
-        materialize(definitions, step, instance)
-    return str(raised.value)
+    (step,) = plan(definitions)
+    with dg.DagsterInstance.ephemeral() as instance:
+        failure = run_step(definitions, step, instance).failure
+    assert failure is not None
+    return failure
 
 
 def test_an_unexpected_error_is_shown_with_the_place_of_the_user_s_code():

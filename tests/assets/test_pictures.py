@@ -1,8 +1,11 @@
 """A stored picture shows the current result of its step, also after a killed run."""
 
-import pytest
+import re
 
-from disent_assets.asset_results import pictures
+import pytest
+from PIL import Image
+
+from disent_assets.asset_results import markdown_table, pictures
 from disent_core.report.style import figure, png_made_of
 
 
@@ -18,9 +21,9 @@ def show(tmp_path, drawn):
     def show(made_of, *, empty=False):
         def draw():
             drawn.append(made_of)
-            return None if empty else figure(made_of, 2.0, 1.0)
+            return None if empty else figure(made_of, 8.0, 4.0)
 
-        return path, pictures(made_of, {path: draw})
+        return path, pictures(tmp_path, made_of, {path: draw})
 
     return show
 
@@ -29,7 +32,6 @@ def test_a_picture_is_drawn_once_and_shown_again(show, drawn):
     (path, first), (_, again) = show("a"), show("a")
     assert drawn == ["a"]
     assert first == again
-    assert first["curve"].value.startswith("![curve](data:image/png;base64,")
     assert png_made_of(path) == "a"
 
 
@@ -48,7 +50,45 @@ def test_a_picture_that_a_killed_run_left_half_written_is_drawn_again(show, draw
     assert drawn == ["a", "a"]
 
 
+def test_a_picture_is_shown_in_a_width_that_fits_and_opens_in_full(show):
+    path, found = show("a")
+    inline, full = re.fullmatch(r"\[!\[curve\]\((.+)\)\]\((.+)\)", found["curve"].value).groups()
+    assert full.startswith("/pictures/head/curve.png?v=")
+    assert inline.startswith("/pictures/head/curve.small.png?v=")
+    widths = [Image.open(path.parent / name).width for name in ("curve.png", "curve.small.png")]
+    assert widths == [880, 560]
+
+
+def test_the_address_of_a_picture_changes_with_the_picture(show):
+    (_, first), (_, other) = show("a"), show("b")
+    assert first["curve"] != other["curve"]
+    assert show("a")[1] == first
+
+
+def test_a_picture_can_be_found_without_a_server(show, tmp_path):
+    assert show("a")[1]["pictures"].value == str(tmp_path / "head")
+
+
+def test_a_small_picture_that_is_missing_is_made_from_the_full_one(show, drawn):
+    path, _ = show("a")
+    small = path.with_name("curve.small.png")
+    before = small.read_bytes()
+    small.unlink()
+    show("a")
+    assert (small.read_bytes(), drawn) == (before, ["a"])
+
+
+def test_a_table_is_cut_to_what_the_ui_shows_without_a_click():
+    rows = [[f"direction {number}", "a method", "0.123"] for number in range(100)]
+    short, long = (markdown_table("Best", ("on", "method", "value"), rows[:count]).value for count in (3, 100))
+    assert "direction 2" in short
+    assert "(the first" not in short
+    assert 900 < len(long) < 1000
+    shown = int(re.search(r"\(the first (\d+) of 100\)", long)[1])
+    assert long.count("direction") == shown
+
+
 def test_a_picture_that_can_no_longer_be_drawn_is_removed(show):
     path, _ = show("a")
     assert show("b", empty=True) == (path, {})
-    assert not path.exists()
+    assert list(path.parent.glob("*.png")) == []

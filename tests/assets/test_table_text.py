@@ -1,5 +1,10 @@
 """Tables as text in a terminal of some width."""
 
+import csv
+import io
+import json
+
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -51,3 +56,40 @@ def test_a_table_that_is_too_wide_even_so_has_a_list_for_each_row():
 @pytest.mark.parametrize("style", ["csv", "json", "markdown"])
 def test_other_formats_do_not_depend_on_the_terminal(style):
     assert render(ROWS, style, 20) == render(ROWS, style)
+
+
+@pytest.mark.parametrize("style", ["table", "csv", "json", "markdown"])
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("'infinity'::timestamp", "infinity"),
+        ("'-infinity'::date", "-infinity"),
+        ("['infinity'::timestamp]", "infinity"),
+        ("timestamp '290000-01-01'", "290000-01-01"),
+    ],
+)
+def test_a_time_that_python_lacks_is_shown_as_duckdb_prints_it(style, value, shown):
+    with duckdb.connect(":memory:") as connection:
+        assert shown in render(connection.sql(f"select {value} as at, 1 as n").to_arrow_table(), style)
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        ("a|b", r"a\|b"),
+        (r"a\|b", r"a\\\|b"),
+        ("<script>", r"\<script>"),
+        ("![p](http://x)", r"\!\[p](http://x)"),
+        ("`code`", r"\`code\`"),
+        ("fine_tuned", "fine_tuned"),
+    ],
+)
+def test_a_text_makes_no_cells_links_pictures_or_html_in_markdown(text, cell):
+    assert render(pa.table({"text": [text]}), "markdown").splitlines()[2] == f"| {cell} |"
+
+
+@pytest.mark.parametrize("text", ["=cmd|' /C calc'!A0", "+1", "-1", "@sum", "\t=1"])
+def test_a_spreadsheet_does_not_compute_a_text(text):
+    (_, row) = csv.reader(io.StringIO(render(pa.table({"text": [text], "value": [-0.5]}), "csv"), newline=""))
+    assert row == [f"'{text}", "-0.5"]
+    assert json.loads(render(pa.table({"text": [text]}), "json")) == [{"text": text}]

@@ -79,7 +79,8 @@ class Project:
 
     @property
     def environment(self) -> dict[str, str]:
-        return {"DISENT_CONFIG": str(self.config), "DISENT_HOME": str(self.home)}
+        """One worker: a test can replace functions of this process; the tests of workers ask for more."""
+        return {"DISENT_CONFIG": str(self.config), "DISENT_HOME": str(self.home), "DISENT_WORKERS": "1"}
 
     @property
     def workspace(self) -> Workspace:

@@ -1,5 +1,7 @@
 """`disent sql` is read-only: it changes nothing, and reaches neither files nor the network."""
 
+import os
+import resource
 import signal
 import subprocess
 import sys
@@ -7,8 +9,10 @@ import time
 
 import duckdb
 import pytest
+from click.testing import CliRunner
 
 from disent_assets import duckdb_warehouse
+from disent_assets.cli import main
 from disent_assets.duckdb_warehouse import query
 from disent_core.errors import DisentError
 
@@ -103,6 +107,56 @@ def test_a_question_that_needs_too_much_memory_is_an_error_and_writes_nothing_to
     with pytest.raises(DisentError, match="Out of Memory"):
         query(warehouse, "select list(range) from range(30_000_000)")
     assert [path.name for path in warehouse.parent.iterdir()] == [warehouse.name]
+
+
+ENDLESS_ROWS = "select * from range(1000000000000)"
+
+
+def test_an_answer_with_more_rows_than_the_limit_is_an_error_and_is_not_read_to_its_end(warehouse):
+    with pytest.raises(DisentError, match=r"more than 1,000 rows\. Select fewer .* \(--limit\)"):
+        query(warehouse, ENDLESS_ROWS, limit=1000)
+    assert query(warehouse, "from metrics", limit=100).num_rows == 100
+
+
+def test_an_answer_of_large_rows_is_an_error_before_it_fills_the_memory(warehouse):
+    with pytest.raises(DisentError, match=r"more than 256 MB\. Select fewer rows or columns"):
+        query(warehouse, "select repeat('x', 100_000) from range(1000000)", limit=100_000)
+
+
+@pytest.mark.parametrize("sql", ["select pg_sleep(1000)", "from range(1000000000000) order by range desc limit 1"])
+def test_a_question_that_takes_too_long_is_stopped(warehouse, sql):
+    with pytest.raises(DisentError, match=r"more than 0\.2 s and was stopped\. .* \(--timeout\)"):
+        query(warehouse, sql, seconds=0.2)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the memory of a process is bounded on Linux only")
+def test_the_command_takes_no_more_memory_than_it_is_allowed(warehouse):
+    code = """
+import sys
+from disent_assets.cli import main, queries
+queries.MEMORY = 1 << 30
+main(["sql", sys.argv[1]])
+"""
+    asked = "select range(1_000_000) from range(1_000_000)"  # 16 GB for the first rows alone
+    warehouse.rename(warehouse.parent / "warehouse.duckdb")
+    ran = subprocess.run(
+        [sys.executable, "-c", code, asked], env={**os.environ, "DISENT_HOME": str(warehouse.parent)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert "memory" in ran.stderr.lower()
+    assert "Traceback" not in ran.stderr
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 3 << 20  # kB
+
+
+def test_the_options_of_the_command_bound_rows_and_seconds(warehouse, monkeypatch):
+    warehouse.rename(warehouse.parent / "warehouse.duckdb")
+    monkeypatch.setenv("DISENT_HOME", str(warehouse.parent))
+    few, soon = ("--limit", "99", "from metrics"), ("--timeout", "0.2", "select pg_sleep(1000)")
+    results = [CliRunner().invoke(main, ["sql", *asked]) for asked in (few, soon, ("from metrics",))]
+    assert [result.exit_code for result in results] == [1, 1, 0]
+    assert "more than 99 rows" in results[0].stderr
+    assert "more than 0.2 s" in results[1].stderr
 
 
 ENDLESS = "with recursive t as (select 1 as n union select (n + 1) % 1_000_000_007 from t) select count(*) from t"

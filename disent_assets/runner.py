@@ -1,0 +1,198 @@
+"""Run the steps of a plan, independent ones side by side, and go on past a failure with what does not depend on it."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
+
+import dagster as dg
+from dagster._core.definitions.data_version import StaleStatus
+
+from disent_assets.plan import Step
+from disent_assets.run_step import Outcome
+from disent_assets.staleness import staleness
+from disent_assets.workers import Executor, Load, Processes, ThisProcess, Work, one_thread
+from disent_core.experiment.workspace import Workspace
+
+
+class Report:
+    """What a run tells about itself while it goes on; this one ignores it."""
+
+    def begin(self, step: Step) -> None:
+        """A step begins."""
+
+    def end(self, step: Step, outcome: Outcome) -> None:
+        """A step has ended."""
+
+    def block(self, step: Step) -> None:
+        """A step can't be run, because something that it needs has failed."""
+
+    def log(self, step: Step, level: int, text: str) -> None:
+        """A step logs a line."""
+
+    def tick(self) -> None:
+        """Called a few times a second while several processes work."""
+
+
+@dataclass
+class Result:
+    """What came of all steps; those that can't be run are `blocked`."""
+
+    outcomes: dict[Step, Outcome] = field(default_factory=dict)
+    blocked: list[Step] = field(default_factory=list)
+
+    @property
+    def failed(self) -> dict[Step, str]:
+        """The steps that failed, with the reason."""
+        return {step: one.failure for step, one in self.outcomes.items() if one.failure is not None}
+
+    def summary(self, seconds: float) -> str:
+        """The counts of all steps."""
+        made, reused, encoded, steps = (
+            sum(counts)
+            for counts in zip(
+                *((one.made, one.reused, one.encoded, one.steps) for one in self.outcomes.values()), strict=True
+            )
+        )
+        return (
+            f"{made} tables made, {reused} up to date; {encoded} texts encoded, {steps} steps trained; {seconds:.1f} s"
+        )
+
+    @property
+    def warnings(self) -> list[str]:
+        """The checks that failed but stop nothing."""
+        return [text for outcome in self.outcomes.values() for text in outcome.warnings]
+
+
+def usable_cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def run_steps(
+    load: Load,
+    workspace: Workspace,
+    steps: Sequence[Step],
+    instance: dg.DagsterInstance,
+    *,
+    workers: int = 1,
+    report: Report | None = None,
+    tags: Mapping[str, str] | None = None,
+    seconds: Mapping[str, float] | None = None,
+) -> Result:
+    """Run steps in the order that their dependencies allow, up to `workers` at once.
+
+    One worker runs them in this process; so does any number if nothing is stale, since then there is only to look.
+
+    Args:
+        load: makes the definitions of a workspace, here and in the workers.
+        workspace: to run in.
+        steps: as `plan` gives them, or some of them.
+        instance: records the runs.
+        workers: how many steps run at once.
+        report: is told what happens.
+        tags: of the runs.
+        seconds: expected duration of steps by name; of two steps that can run, that with the longest way behind it
+            runs first.
+    """
+    report, tags = report or Report(), tags or {}
+    definitions = load(workspace)
+    fresh = fresh_steps(definitions, steps, instance)
+    schedule = Schedule(steps, fresh, seconds or {})
+    count = min(workers, len(steps) - len(fresh))
+    if workers > 1:
+        one_thread()
+    executor: Executor
+    if count > 1:
+        executor = Processes(Work.of(load, workspace, tags), instance, count, report.log)
+    else:
+        executor = ThisProcess(definitions, instance, tags, report.log)
+    with closing(executor):
+        _work(schedule, executor, report)
+    return schedule.result
+
+
+def _work(schedule: "Schedule", executor: Executor, report: Report) -> None:
+    while True:
+        while executor.is_free() and (step := schedule.next()) is not None:
+            report.begin(step)
+            executor.start(step, is_fresh=step in schedule.fresh)
+        if not schedule.running:
+            return
+        for step, outcome in executor.ended():
+            for blocked in schedule.end(step, outcome):
+                report.block(blocked)
+            report.end(step, outcome)
+        report.tick()
+
+
+def fresh_steps(definitions: dg.Definitions, steps: Sequence[Step], instance: dg.DagsterInstance) -> set[Step]:
+    """The steps whose assets Dagster all holds for fresh."""
+    resolver = staleness(instance, definitions.resolve_asset_graph())
+    return {
+        step
+        for step in steps
+        if all(resolver.get_status(key, step.partition) == StaleStatus.FRESH for key in step.keys)
+    }
+
+
+class Schedule:
+    """The order of steps: what can run now, and what can't any more.
+
+    A step of a partition needs everything that it depends on. A step without partitions gathers: it runs with what
+    there is, unless everything that it depends on has failed.
+    """
+
+    def __init__(self, steps: Sequence[Step], fresh: set[Step], seconds: Mapping[str, float]) -> None:
+        self.by_name = {step.name: step for step in steps}
+        self.waits_for = {step: {self.by_name[name] for name in step.after & set(self.by_name)} for step in steps}
+        self.open = {step: set(upstream) for step, upstream in self.waits_for.items()}
+        self.fresh = set(fresh)
+        self.running: set[Step] = set()
+        self.lost: set[Step] = set()
+        self.result = Result()
+        self.way = self._ways(seconds)
+
+    def _ways(self, seconds: Mapping[str, float]) -> dict[Step, float]:
+        """Step -> expected time of the longest chain of steps that begins with it."""
+        below: dict[Step, list[Step]] = {step: [] for step in self.open}
+        for step, upstream in self.waits_for.items():
+            for one in upstream:
+                below[one].append(step)
+        way: dict[Step, float] = {}
+        for step in TopologicalSorter(below).static_order():
+            way[step] = seconds.get(step.name, 1.0) + max((way[one] for one in below[step]), default=0.0)
+        return way
+
+    def next(self) -> Step | None:
+        """Begin the step to run now; None if none can."""
+        is_taken = any(step.uses_device for step in self.running)
+        ready = [step for step, open in self.open.items() if not open and not (is_taken and step.uses_device)]
+        if not ready:
+            return None
+        step = max(ready, key=lambda step: self.way[step])  # of equals the first, as in the plan
+        del self.open[step]
+        self.running.add(step)
+        return step
+
+    def end(self, step: Step, outcome: Outcome) -> Iterator[Step]:
+        """End a step; gives the steps that can't run any more."""
+        self.running.discard(step)
+        self.result.outcomes[step] = outcome
+        yield from self._close(step, is_lost=outcome.failure is not None, is_changed=outcome.changed)
+
+    def _close(self, step: Step, *, is_lost: bool, is_changed: bool) -> Iterator[Step]:
+        self.lost |= {step} if is_lost else set()
+        for other in [other for other, open in self.open.items() if step in open]:
+            self.open[other].discard(step)
+            self.fresh -= {other} if is_changed else set()
+            if other in self.open and not self.open[other] and self._is_blocked(other):
+                del self.open[other]
+                self.result.blocked.append(other)
+                yield other
+                yield from self._close(other, is_lost=True, is_changed=False)
+
+    def _is_blocked(self, step: Step) -> bool:
+        lost = self.waits_for[step] & self.lost
+        return bool(lost) and (step.partition is not None or lost == self.waits_for[step])

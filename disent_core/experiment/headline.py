@@ -1,0 +1,86 @@
+"""Choose the few figures of a method that the UI plots over training sets, and list all of them in a table.
+
+The names of the figures do not contain the languages, so that a plot has a point for each training set.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from disent_core.evaluation.contract import task
+
+Row = Mapping[str, Any]
+
+RETRIEVAL = ("crosslingual_retrieval", "tatoeba_retrieval", "heldout_retrieval", "code_switched_retrieval")
+"""Tasks that find translations; the first that a method was measured on has its figures shown."""
+LANGUAGE = "language"
+"""The embedding by which finding a translation is a leak."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A mean over the languages, or directions, of a training set.
+
+    Attributes:
+        name: of the figure.
+        tasks: the tasks that it may come from, the preferred one first.
+        metric: of the task.
+        where: languages, or pairs, on which the task was measured.
+        embedding: None stands for the one by which the task ranks the method.
+    """
+
+    name: str
+    tasks: Sequence[str]
+    metric: str
+    where: Sequence[str]
+    embedding: str | None = None
+
+
+def headline(rows: Iterable[Row], pairs: Sequence[tuple[str, str]]) -> dict[str, float]:
+    """The figures that there are.
+
+    Args:
+        rows: of `metrics`, of one method; those of single seeds are left out.
+        pairs: of languages, that the method was trained on.
+    """
+    means = [row for row in rows if row["seed"] is None and row["value"] is not None]
+    forth, back = (["-".join(pair) for pair in turned] for turned in (pairs, [pair[::-1] for pair in pairs]))
+    languages = [language for pair in pairs for language in pair]
+    figures = (
+        Figure("accuracy_at_1", RETRIEVAL, "accuracy_at_1", forth),
+        Figure("accuracy_at_1_reverse", RETRIEVAL, "accuracy_at_1", back),
+        Figure("leakage", RETRIEVAL, "accuracy_at_1", [*forth, *back], LANGUAGE),
+        Figure("template_accuracy_at_1", ("template_retrieval",), "accuracy_at_1", languages),
+        Figure("template_map", ("multi_target_template_retrieval",), "map", languages),
+        Figure("sts_spearman", ("sts",), "spearman", [*forth, *back]),
+        Figure("span_f1", ("slot_labelling", "ner"), "span_f1", languages),
+    )
+    chosen = {figure.name: _chosen(means, figure) for figure in figures}
+    return {name: fmean(row["value"] for row in of_figure) for name, of_figure in chosen.items() if of_figure}
+
+
+def _chosen(rows: Sequence[Row], figure: Figure) -> list[Row]:
+    """The rows of a figure, all of the first corpus of the first task that has any."""
+    for name in figure.tasks:
+        of_task = [row for row in rows if (row["task"], row["metric"]) == (name, figure.metric)]
+        measured = [row["embedding"] for row in of_task]
+        embedding = figure.embedding or next((ranked for ranked in task(name).ranked if ranked in measured), "")
+        found = [row for row in of_task if row["embedding"] == embedding and row["evaluated_on"] in figure.where]
+        if found:
+            return [row for row in found if row["dataset"] == found[0]["dataset"]]
+    return []
+
+
+def table(rows: Iterable[Row]) -> list[dict[str, str | float | int]]:
+    """Every mean over seeds, as short as a table of the UI has to be."""
+    return [
+        {
+            **{name: row[name] for name in ("task", "dataset", "evaluated_on", "embedding", "metric")},
+            "value": round(row["value"], 4),
+            "interval": "" if row["ci_low"] is None else f"{row['ci_low']:.3f} to {row['ci_high']:.3f}",
+            "n": row["n"],
+        }
+        for row in rows
+        if row["seed"] is None and row["value"] is not None
+    ]

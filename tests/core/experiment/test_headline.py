@@ -1,0 +1,80 @@
+"""The figures of a method that the UI plots."""
+
+from typing import Any
+
+import pytest
+
+from disent_core.experiment.headline import headline, table
+
+
+def row(on: str, value: float | None, **other: Any) -> dict[str, Any]:
+    """A row of `metrics`: retrieval by meaning, unless told otherwise."""
+    return {
+        "task": "crosslingual_retrieval",
+        "dataset": "sample",
+        "evaluated_on": on,
+        "embedding": "meaning",
+        "metric": "accuracy_at_1",
+        "value": value,
+        "ci_low": None,
+        "ci_high": None,
+        "n": 10,
+        "seed": None,
+        **other,
+    }
+
+
+def template(on: str, value: float, **other: Any) -> dict[str, Any]:
+    return row(on, value, task="multi_target_template_retrieval", metric="map", **other)
+
+
+EN_DE = [("en", "de")]
+
+
+def test_both_directions_have_their_figure():
+    assert headline([row("en-de", 0.4), row("de-en", 0.2)], EN_DE) == {
+        "accuracy_at_1": 0.4,
+        "accuracy_at_1_reverse": 0.2,
+    }
+
+
+def test_a_mixture_has_the_mean_over_its_pairs():
+    rows = [row("en-de", 0.4), row("en-ja", 0.2), row("de-en", 1.0)]
+    figures = headline(rows, [("en", "de"), ("en", "ja")])
+    assert figures == {"accuracy_at_1": pytest.approx(0.3), "accuracy_at_1_reverse": 1.0}
+
+
+def test_languages_and_pairs_beyond_the_training_set_do_not_count():
+    assert headline([row("en-ja", 0.4), template("ja", 0.4)], EN_DE) == {}
+
+
+def test_single_seeds_and_missing_values_do_not_count():
+    assert headline([row("en-de", 0.4), row("en-de", 0.9, seed=1), row("de-en", None)], EN_DE) == {"accuracy_at_1": 0.4}
+
+
+def test_the_language_embedding_leaks_what_it_retrieves():
+    leaks = [row("en-de", 0.1, embedding="language"), row("de-en", 0.3, embedding="language")]
+    assert headline([row("en-de", 0.9), *leaks], EN_DE)["leakage"] == pytest.approx(0.2)
+
+
+def test_a_task_counts_by_the_embedding_that_it_ranks_first():
+    rows = [template("en", 0.2), template("en", 0.6, embedding="template")]
+    assert headline(rows, EN_DE) == {"template_map": 0.6}
+
+
+def test_the_first_corpus_counts():
+    assert headline([row("en-de", 0.4), row("en-de", 0.8, dataset="other")], EN_DE) == {"accuracy_at_1": 0.4}
+
+
+def test_another_retrieval_task_stands_in_for_one_that_is_not_measured():
+    rows = [row("en-de", 0.4, task="heldout_retrieval"), row("en-de", 0.8, task="tatoeba_retrieval")]
+    assert headline(rows, EN_DE) == {"accuracy_at_1": 0.8}
+
+
+def test_the_table_has_every_mean_over_seeds():
+    rows = [row("en-de", 0.12345, ci_low=0.1, ci_high=0.2), row("en-ja", 0.2), row("en-de", 0.2, seed=1)]
+    found = table(rows)
+    assert [(line["evaluated_on"], line["value"], line["interval"]) for line in found] == [
+        ("en-de", 0.1235, "0.100 to 0.200"),
+        ("en-ja", 0.2, ""),
+    ]
