@@ -4,6 +4,7 @@ What belongs here: how results are shown. What does not: how they are computed.
 """
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ from disent_core.storage.checksums import checksummed_path, remove_with_checksum
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+!|~&-])")
 INLINE = 1000
 """Characters from which the UI hides Markdown behind a click."""
 _LESS_MEMORY = "Lower batch_size of the method (batch_tokens of the encoder), or limit the corpus"
@@ -69,7 +71,7 @@ def shown(value: Any) -> Any:
 
 
 def markdown_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> dg.MetadataValue:
-    """A table under a title; it has as many of the first rows as the UI shows without a click, and counts the rest."""
+    """A table of Markdown cells under a title, cut to the first rows that the UI shows without a click."""
     lines = ["", f"| {' | '.join(header)} |", f"|{' --- |' * len(header)}"]
     body = [f"| {' | '.join(row)} |" for row in rows]
     text = ""
@@ -79,6 +81,11 @@ def markdown_table(title: str, header: Sequence[str], rows: Sequence[Sequence[st
         if len(text) < INLINE:
             break
     return dg.MetadataValue.md(text)
+
+
+def literal(text: str) -> str:
+    """The text as Markdown that shows every character as it is."""
+    return _MARKDOWN.sub(r"\\\1", text)
 
 
 def check_result(key: Sequence[str], outcome: CheckResult) -> dg.AssetCheckResult:

@@ -211,9 +211,9 @@ def test_only_texts_and_safetensors_are_downloaded_from_the_hub():
     assert all("allow_patterns" in {one.arg for one in node.keywords} for node in downloads)
 
 
-def test_only_pictures_are_markdown_in_the_ui():
+def test_only_pictures_and_one_table_of_escaped_names_are_markdown_in_the_ui():
     written = [name for name in SOURCES for called, _ in calls(name) if called.endswith("MetadataValue.md")]
-    assert written == ["disent_assets.asset_results"]
+    assert written == ["disent_assets.asset_results"] * 2
 
 
 def test_the_web_server_listens_on_this_machine_only():

@@ -6,7 +6,7 @@ from typing import Any
 
 import dagster as dg
 
-from disent_assets.asset_results import markdown_table, pictures
+from disent_assets.asset_results import literal, markdown_table, pictures
 from disent_assets.duckdb_warehouse import query
 from disent_assets.factory import dep, spec, table_asset
 from disent_assets.refresh_warehouse import CODE_VERSION, refresh_warehouse, warehouse_checks
@@ -58,15 +58,15 @@ def _best_methods(workspace: Workspace) -> dict[str, dg.MetadataValue]:
         return {}
     task, data, metric = (group[0][name] for name in ("task", "dataset", "metric"))
     rows = [row for row in best if (row["task"], row["dataset"], row["metric"]) == (task, data, metric)]
-    title = f"{task.replace('_', ' ')}, {data}: {unit(metric)}. Bold: p < 0.05 against the runner-up"
+    title = literal(f"{task.replace('_', ' ')}, {data}: {unit(metric)}. Bold: p < 0.05 against the runner-up")
     lines = [_best_line(row) for row in sorted(rows, key=lambda row: row["encoder"])]
     return {"best_methods": markdown_table(title, ("encoder", "direction", "best", "runner-up"), lines)}
 
 
 def _best_line(row: Mapping[str, Any]) -> list[str]:
-    method = f"**{row['method']}**" if row["stands"] else row["method"]
-    runner_up = "" if row["runner_up"] is None else f"{row['runner_up']} {row['runner_up_value']:.3f}"
-    return [row["encoder"], row["evaluated_on"], f"{method} {row['value']:.3f}", runner_up]
+    method = f"**{literal(row['method'])}**" if row["stands"] else literal(row["method"])
+    runner_up = "" if row["runner_up"] is None else f"{literal(row['runner_up'])} {row['runner_up_value']:.3f}"
+    return [literal(row["encoder"]), literal(row["evaluated_on"]), f"{method} {row['value']:.3f}", runner_up]
 
 
 def _pictures(workspace: Workspace, result: StepResult) -> dict[str, dg.MetadataValue]:

@@ -5,7 +5,7 @@ import re
 import pytest
 from PIL import Image
 
-from disent_assets.asset_results import markdown_table, pictures
+from disent_assets.asset_results import literal, markdown_table, pictures
 from disent_core.report.style import figure, png_made_of
 
 
@@ -76,6 +76,10 @@ def test_a_small_picture_that_is_missing_is_made_from_the_full_one(show, drawn):
     small.unlink()
     show("a")
     assert (small.read_bytes(), drawn) == (before, ["a"])
+
+
+def test_no_name_becomes_a_link_or_html_in_the_ui():
+    assert literal("[a](b) <img> x_y|z") == r"\[a\]\(b\) \<img\> x\_y\|z"
 
 
 def test_a_table_is_cut_to_what_the_ui_shows_without_a_click():
