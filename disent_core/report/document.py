@@ -5,6 +5,7 @@ This module chooses and orders what the report shows; `page.html.j2` has the mar
 
 import base64
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -101,7 +102,13 @@ def _template() -> Any:
         lstrip_blocks=True,
     )
     page.filters |= {"unit": scores.unit, "count": "{:,}".format, "interval": interval}
+    page.filters |= {"counted": _counted, "tally": lambda words: _counted(Counter(words))}
     return page.get_template("page.html.j2")
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    """`2 held, 3 undecided`: the counts that are not 0."""
+    return ", ".join(f"{count} {word}" for word, count in counts.items() if count)
 
 
 def _as_text(value: Any) -> Any:

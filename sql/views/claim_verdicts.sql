@@ -8,7 +8,7 @@
 --   not held        the average: the interval of margin is below 0; the cells: more than half are against it,
 --                   none is for it
 --   undecided       neither, or no side was run out and tested
---   premise absent  no cell could be judged, and some lack what the claim presupposes
+--   premise absent  no cell could be judged because what the claim presupposes is not there
 --   not measured    no cell has both sides
 with
 
@@ -105,7 +105,7 @@ select
     claims.right_method || ' ' || claims.right_embedding as right_side,
     case
         when pooled.cells is null then 'not measured'
-        when pooled.judged = 0 and pooled.without_premise > 0 then 'premise absent'
+        when pooled.judged = 0 and pooled.without_premise > 0 and pooled.cut_short = 0 then 'premise absent'
         when pooled.judged = 0 then 'undecided'
         when claims.over = 'average'
             then case

@@ -158,7 +158,8 @@ def _verdict(claim: Claim, judged: Sequence[Cell], standings: Sequence[str | Non
     if not standings:
         return "not measured"
     if not judged:
-        return "premise absent" if "premise absent" in standings else "undecided"
+        is_absent = "premise absent" in standings and "cut short" not in standings
+        return "premise absent" if is_absent else "undecided"
     if claim.over == "average":
         z = _z(_margins(claim, judged))
         return "held" if z > Z else "not held" if z < -Z else "undecided"

@@ -35,6 +35,24 @@ def case(method, text, *, is_gold):
             "top_text": text, "is_gold": is_gold}  # fmt: skip
 
 
+def claimed(verdict, **changes):
+    return {
+        **{
+            "paper": "fmda",
+            "place": "T2",
+            "says": HOSTILE,
+            "dataset": "sample",
+            "encoder": "tiny",
+            "n": 299,
+            "cells": 2,
+        },
+        **{"n": 299, "cells": 2, "left_side": "a", "left_value": 0.2, "right_side": "b", "right_value": 0.1, "statistic": "ratio"},
+        **{"found": 2.0, "low": None, "high": 0.5, "over": "cells", "margin": -0.1, "margin_low": -0.2},
+        **{"margin_high": -0.05, "judged": 0, "cells_for": 0, "cells_against": 0, "without_premise": 0},
+        **{"cut_short": 0, "verdict": verdict, **changes},
+    }
+
+
 def views():
     board = [scored("dream", 0.6, 1), scored(HOSTILE, 0.59, 2), scored("raw", 0.2, 3)]
     leaks = [scored("dream", 0.01, None, "language"), scored(HOSTILE, 0.3, None, "language")]
@@ -54,9 +72,10 @@ def views():
         "training_curve": curve,
         "coverage": [{"paper": "fmda", "table": "T2", "shows": "retrieval", "cells": 4, "measured": 1}],
         "claim_verdicts": [
-            {"paper": "fmda", "says": HOSTILE, "encoder": "tiny", "left_side": "a", "left_value": 0.2, "cells": 2,
-             "right_side": "b", "right_value": 0.1, "statistic": "ratio", "found": 2.0, "cells_held": 2,
-             "verdict": "held"}
+            claimed("held", judged=2, cells_for=2),
+            claimed("undecided", says="cut", cut_short=2),
+            claimed("premise absent", says="leak", without_premise=2),
+            claimed("not measured", says="nobody measured this", dataset=None, encoder=None, cells=None, judged=None),
         ],
         "disagreements": [
             case("dream", "weck mich", is_gold=True),
@@ -201,3 +220,20 @@ def test_methods_with_the_same_answer_stand_together(page):
 def test_values_become_text(value, shown):
     rows = [{"paper": "p", "table": "T1", "value": value}]
     assert f">{shown}</td></tr>" in document(RunReport(title="", facts=[], views={"coverage": rows}))
+
+
+def test_what_could_not_be_judged_stands_apart_with_the_reason(page):
+    shown = Tree(page).words["claims"]
+    assert "1 held, 1 undecided, 1 premise absent, 1 not measured" in shown
+    judged, _, rest = shown.partition("Measured, but could not be judged")
+    refused, _, missing = rest.partition("Not measured in this run")
+    assert "2 cut short" in refused
+    assert "2 without premise" in refused
+    assert "2 cut short" not in judged
+    assert "nobody measured this" in missing
+
+
+def test_a_claim_names_its_data_set_and_how_far_it_is_inside_of_its_bounds(page):
+    shown = Tree(page).words["claims"]
+    assert "sample" in shown
+    assert "-0.100 [-0.200, -0.050]" in " ".join(shown.split())
