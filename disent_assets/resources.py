@@ -36,6 +36,11 @@ def run_settings(environment: Mapping[str, str] = os.environ, *, choices: tuple[
     return executor, environment.get("DISENT_UI") or None
 
 
+def configuration(environment: Mapping[str, str] = os.environ) -> Path:
+    """The configuration file."""
+    return Path(environment.get("DISENT_CONFIG") or PROJECT / "disent.toml").expanduser()
+
+
 def open_workspace(environment: Mapping[str, str] = os.environ) -> "Workspace":
     """The workspace that the environment names.
 
@@ -45,8 +50,20 @@ def open_workspace(environment: Mapping[str, str] = os.environ) -> "Workspace":
     from disent_core.config.load import load_config  # loads torch, which whoever only asks the warehouse does not need
     from disent_core.experiment.workspace import Workspace
 
-    path = Path(environment.get("DISENT_CONFIG") or PROJECT / "disent.toml").expanduser()
-    return Workspace(load_config(path), home_folder(environment))
+    return Workspace(load_config(configuration(environment)), home_folder(environment))
+
+
+def open_for_work(environment: Mapping[str, str] = os.environ) -> "Workspace":
+    """The workspace that the environment names, with its corpora in place: a run is going to read them.
+
+    Raises:
+        ConfigError: if the configuration can't be read, or the path of a corpus does not exist.
+    """
+    from disent_core.config.checks import check_paths
+
+    workspace = open_workspace(environment)
+    check_paths(workspace.config)
+    return workspace
 
 
 @contextmanager

@@ -12,7 +12,7 @@ def dev(context: click.Context, port: int) -> None:
     """Start the UI, and refresh results whenever something has changed, until Ctrl-C."""
     with errors(context):
         from disent_assets.dev import serve
-        from disent_assets.resources import home_folder, open_workspace
+        from disent_assets.resources import home_folder, open_for_work
 
-        open_workspace()  # a configuration with errors is told here: without definitions nothing could reload it
+        open_for_work()  # a configuration with errors is told here: without definitions nothing could reload it
         raise SystemExit(serve(home_folder(), port))

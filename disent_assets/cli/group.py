@@ -3,14 +3,39 @@
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import click
 
 from disent_core.errors import ConfigError, DisentError
 from disent_core.text import printable
 
+START = """\
+disent trains and compares disentangled sentence embeddings.
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+    disent materialize      run what is missing or stale
+    disent status           what is fresh, stale or missing, and why
+    disent leaderboard      which method is best, on one screen
+    disent sql "from best"  ask the warehouse
+    disent report           tables, pictures and case studies as one HTML file
+    disent dev              the UI, which also refreshes results
+
+Configuration: {configuration} (DISENT_CONFIG). Results: {home} (DISENT_HOME).
+disent --help lists all commands, disent COMMAND --help explains one."""
+
+
+class _Command(click.Command):
+    """A command whose line in the list of commands is its whole first sentence."""
+
+    def get_short_help_str(self, limit: int = 0) -> str:
+        return super().get_short_help_str(limit=1000)
+
+
+class _Group(click.Group):
+    command_class = _Command
+
+
+@click.group(cls=_Group, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="disent")
 @click.option("--debug", is_flag=True, help="Show tracebacks and every log line.")
 @click.pass_context
@@ -24,6 +49,15 @@ def main(context: click.Context, debug: bool) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(Printable("%(message)s"))
     logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, handlers=[handler])
+    if context.invoked_subcommand is None:
+        from disent_assets.resources import configuration, home_folder
+
+        click.echo(START.format(configuration=short(configuration()), home=short(home_folder())))
+
+
+def short(path: Path) -> Path:
+    """The path relative to the working folder, if it is below it."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 class Printable(logging.Formatter):

@@ -1,6 +1,5 @@
 """`disent leaderboard`: which method is best at what."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,7 +8,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 from disent_assets.cli.answers import FORMATS, Style, answer, print_table, terminal_width
-from disent_assets.cli.group import errors, main
+from disent_assets.cli.group import errors, main, short
 from disent_core.text import printable
 
 LONG = (
@@ -96,18 +95,13 @@ def _next_steps(rows: list[dict[str, Any]]) -> list[str]:
     from disent_assets.resources import home_folder
 
     report, tasks = home_folder() / "report.html", shown_tasks(rows)
-    made = f"Report: {_short(report)}." if report.is_file() else "Report: disent report."
+    made = f"Report: {short(report)}." if report.is_file() else "Report: disent report."
     return NEXT.format(report=made, task=_another(tasks), tasks=len(tasks)).splitlines()
 
 
 def _another(tasks: list[str]) -> str:
     """A task that the summary does not show, with a short name if there is one."""
     return min(tasks[2:] or tasks, key=lambda name: len(name) > 16)
-
-
-def _short(path: Path) -> Path:
-    """The path relative to the working folder, if it is below it."""
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def _nothing(task: str | None) -> Exception:

@@ -28,12 +28,12 @@ def materialize(
         from disent_assets.plan import plan
         from disent_assets.progress import Progress
         from disent_assets.published_files import observe
-        from disent_assets.resources import open_workspace
+        from disent_assets.resources import open_for_work
         from disent_assets.run_step import COMMAND
         from disent_assets.runner import run_steps, usable_cores
 
         started = time.monotonic()
-        workspace = open_workspace()
+        workspace = open_for_work()
         definitions = build(workspace)
         steps = plan(definitions, selections, partition)
         with open_instance(workspace.home) as instance, Progress(len(steps)) as progress:

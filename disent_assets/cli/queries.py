@@ -33,8 +33,25 @@ def sql(context: click.Context, query: str, style: Style, limit: int, timeout: f
 @click.argument("method", required=False)
 @click.pass_context
 def settings(context: click.Context, method: str | None) -> None:
-    """List every key of the configuration, or the keys of METHOD and its presets, as Markdown."""
-    with errors(context):
-        from disent_core.config.reference import method_reference, reference
+    """List every key of the configuration, or the keys of METHOD and its presets, as Markdown.
 
-        click.echo(method_reference(method) if method else reference(), nl=False)
+    METHOD is a method of disent, one of your own, or a name of the configuration.
+    """
+    with errors(context):
+        from disent_core.config.reference import reference
+
+        click.echo(_method_settings(method) if method else reference(), nl=False)
+
+
+def _method_settings(name: str) -> str:
+    from disent_assets.resources import configuration, open_workspace
+    from disent_core.config.reference import configured_reference, method_reference
+    from disent_core.errors import ConfigError
+
+    try:
+        return method_reference(name)
+    except ConfigError:
+        named = open_workspace().config.methods.get(name) if configuration().is_file() else None
+        if named is None:
+            raise
+        return configured_reference(named)

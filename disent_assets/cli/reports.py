@@ -16,10 +16,10 @@ def status(context: click.Context, show_all: bool) -> None:
         from disent_assets.definitions import build
         from disent_assets.instance import open_instance
         from disent_assets.published_files import observe
-        from disent_assets.resources import open_workspace
+        from disent_assets.resources import open_for_work
         from disent_assets.status import states, summary
 
-        workspace = open_workspace()
+        workspace = open_for_work()
         definitions = build(workspace)
         with open_instance(workspace.home) as instance:
             observe(workspace, instance)

@@ -31,6 +31,20 @@ def check_names(config: Config, locator: Locator) -> None:
     _check_needs(config, locator)
 
 
+def check_paths(config: Config) -> None:
+    """Check that every corpus that is not downloaded lies at its path. A configuration loads without its corpora.
+
+    Raises:
+        ConfigError: naming file, line and key of the first path that does not exist.
+    """
+    for index, corpus in enumerate(config.corpora):
+        if corpus.path is not None and corpus.url is None and not config.resolve(corpus.path).exists():
+            locator = Locator(config.path, config.path.read_text(encoding="utf-8"))
+            remedy = "put the corpus there, or set path (docs/corpora.md says where to get corpora)"
+            problem = f"there is no file or folder {config.resolve(corpus.path)}; {remedy}"
+            locator.fail(("corpora", index, "path"), problem)
+
+
 def _check_needs(config: Config, locator: Locator) -> None:
     """Refuse methods on encoders that lack what they need."""
     for name in config.encoders:

@@ -10,6 +10,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from disent_core import heads
+from disent_core.config.model import MethodConfig
 from disent_core.config.sections import CorpusConfig, ExperimentConfig, TargetsConfig
 from disent_core.encoders import ENCODER_KINDS, encoder_module
 from disent_core.evaluation.contract import EvaluationConfig
@@ -73,6 +74,14 @@ def method_reference(name: str) -> str:
     name = heads.ALIASES.get(name, name)
     bases = _bases(type(heads.method(name).presets["paper"]))
     return "\n".join([_methods([name]), *(f"`{base.__name__}`: {_prose(base)}\n" for base in bases)])
+
+
+def configured_reference(named: MethodConfig) -> str:
+    """Return what the configuration sets of a method that it names, and all keys of the method."""
+    paper = asdict(named.method.presets["paper"])
+    changed = {key: value for key, value in asdict(named.settings).items() if value != paper[key]}
+    values = _assigned(changed) or "the defaults"
+    return f"`{named.name}` is `{named.base}` with {values}.\n\n{method_reference(named.base)}"
 
 
 def _methods(names: Sequence[str], groups: Mapping[type, Sequence[str]] | None = None) -> str:

@@ -12,6 +12,49 @@ def test_help_names_every_command(fresh):
         assert command in result.stdout
 
 
+def test_help_cuts_no_description(fresh):
+    assert "..." not in fresh.disent("--help").stdout.partition("Commands:")[2]
+
+
+def test_disent_alone_shows_where_it_works_and_what_to_run(fresh):
+    result = fresh.disent()
+    assert result.exit_code == 0
+    assert f"Configuration: {fresh.config} " in result.stdout
+    assert f"Results: {fresh.home} " in result.stdout
+    assert "disent materialize " in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "suggestion"),
+    [
+        (("materialise",), "materialize"),
+        (("leaderboard", "crosslingual"), "crosslingual_retrieval"),
+        (("settings", "draem"), "dream"),
+    ],
+)
+def test_a_misspelt_name_is_answered_with_the_right_one(fresh, arguments, suggestion):
+    result = fresh.disent(*arguments)
+    assert result.exit_code == 2
+    assert f"id you mean '{suggestion}'?" in result.stderr
+
+
+def test_the_settings_of_a_name_of_the_configuration_are_what_it_sets_and_the_keys_of_its_method(fresh):
+    shown = fresh.disent("settings", "fmda_softmax").stdout
+    assert shown.startswith("`fmda_softmax` is `fmda` with `learning_rate = 0.001`")
+    assert '`contrast = "softmax"`' in shown.splitlines()[0]
+    assert "\n### `fmda`\n" in shown
+
+
+@pytest.mark.parametrize("command", ["materialize", "status", "dev"])
+def test_a_corpus_that_is_not_at_its_path_is_told_before_anything_runs(fresh, command):
+    fresh.configure('path = "corpus"', 'path = "nowhere"')
+    result = fresh.disent(command)
+    assert result.exit_code == 2
+    line = 1 + fresh.config.read_text().splitlines().index('path = "nowhere"')
+    assert result.stderr.startswith(f"disent: {fresh.config}:{line}: corpora[0].path: there is no file or folder")
+    assert not fresh.home.exists()
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
