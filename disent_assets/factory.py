@@ -153,7 +153,11 @@ def check_spec(key: Sequence[str], check: Check, partitions: dg.PartitionsDefini
 
 def column_schema(schema: pa.Schema) -> dg.TableSchema:
     """An Arrow schema as the UI shows it, with the descriptions of `sql/columns.csv`."""
-    table = next((name for name, known in SCHEMAS.items() if known is schema), "")
+    return _columns(next((name for name, known in SCHEMAS.items() if known is schema), ""), schema)
+
+
+@cache
+def _columns(table: str, schema: pa.Schema) -> dg.TableSchema:
     return dg.TableSchema(
         columns=[
             dg.TableColumn(

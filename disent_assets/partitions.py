@@ -5,12 +5,13 @@ dependencies, and seeds, which are rows.
 """
 
 from collections.abc import Sequence
+from functools import cache
 
 import dagster as dg
 
 from disent_core.config.model import Config, MethodConfig
 from disent_core.evaluation.contract import Task
-from disent_core.experiment.scopes import scopes
+from disent_core.experiment.scopes import Scopes
 
 
 def languages(config: Config) -> dg.StaticPartitionsDefinition:
@@ -73,14 +74,11 @@ def language_to_pairs(
     config: Config, methods: Sequence[MethodConfig] | None = None, *, languages: Sequence[str] | None = None
 ) -> dg.StaticPartitionMapping:
     """A training set depends on its languages only; with methods, the mapping has only their training sets."""
-    dependents = {
-        language: {
-            training_set
-            for training_set in _training_sets(config, methods)
-            if language in config.languages_of(training_set)
-        }
-        for language in (config.languages if languages is None else languages)
-    }
+    dependents: dict[str, set[str]] = {language: set() for language in languages or config.languages}
+    for training_set in _training_sets(config, methods):
+        for language in config.languages_of(training_set):
+            if language in dependents:
+                dependents[language].add(training_set)
     return _mapping(dependents)
 
 
@@ -102,16 +100,14 @@ def evaluated(
     The key `languages` has the mapping of the embeddings.
     """
     dependents: dict[str, dict[str, set[str]]] = {"languages": {}}
+    scopes, parts_of = Scopes(config), cache(lambda scope: scope.partitions(tasks))
     # Methods that are alike in this are measured on the same.
     distinct = {(method.method.is_trained, config.training_sets_of(method)): method for method in methods}
     for method in distinct.values():
-        for training_set in config.training_sets_of(method):
-            for scope in scopes(config, method, training_set):
-                parts = scope.partitions(tasks)
-                for table, part in parts:
-                    dependents.setdefault(table, {}).setdefault(part, set()).add(training_set)
-                for language in scope.languages if parts else ():
-                    dependents["languages"].setdefault(language, set()).add(training_set)
+        for scope, training_sets in scopes.measured(method):
+            parts = parts_of(scope)
+            for table, part in (*parts, *(("languages", language) for language in scope.languages if parts)):
+                dependents.setdefault(table, {}).setdefault(part, set()).update(training_sets)
     return {table: _mapping(of_table) for table, of_table in dependents.items() if of_table}
 
 
@@ -123,5 +119,6 @@ def _training_sets(config: Config, methods: Sequence[MethodConfig] | None) -> tu
     """Training sets of the methods, in the order of the configuration."""
     if methods is None:
         return config.training_sets
-    chosen = {training_set for method in methods for training_set in config.training_sets_of(method)}
+    own = dict.fromkeys(method.pairs for method in methods)  # few differ, however many methods there are
+    chosen = {training_set for pairs in own for training_set in pairs or config.experiment.pairs}
     return tuple(training_set for training_set in config.training_sets if training_set in chosen)

@@ -1,6 +1,7 @@
 """A configuration as the stages read it: names are resolved, and derived lists are computed here."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -106,17 +107,22 @@ class Config:
             for training_set in self.training_sets
         }
 
+    @cached_property
+    def _corpora_by_language(self) -> dict[str, tuple[CorpusConfig, ...]]:
+        return _by_name((corpus, language) for corpus in self.corpora for language in self.locales.get(corpus.name, ()))
+
+    @cached_property
+    def _corpora_by_sentence_pair(self) -> dict[str, tuple[CorpusConfig, ...]]:
+        return _by_name((corpus, pair) for corpus in self.corpora if corpus.is_of_pairs for pair in corpus.pairs)
+
     def languages_of(self, training_set: str) -> tuple[str, ...]:
         """Languages of a training set, each once."""
         return tuple(dict.fromkeys(language for pair in self.pair_languages[training_set] for language in pair))
 
     def corpora_of(self, language: str, *, training: bool = False) -> tuple[CorpusConfig, ...]:
         """Corpora that have utterances of the language; with `training`, only those that heads train on."""
-        return tuple(
-            corpus
-            for corpus in self.corpora
-            if language in self.locales.get(corpus.name, ()) and (corpus.trains or not training)
-        )
+        corpora = self._corpora_by_language.get(language, ())
+        return tuple(corpus for corpus in corpora if corpus.trains or not training)
 
     def trained_corpora(self, method: MethodConfig, language: str) -> tuple[CorpusConfig, ...]:
         """Corpora whose utterances of the language the method trains on."""
@@ -126,12 +132,13 @@ class Config:
 
     def corpora_of_pair(self, left: str, right: str, *, training: bool = False) -> tuple[CorpusConfig, ...]:
         """Corpora that have parallel utterances of both languages."""
-        of_both = [corpus for corpus in self.corpora_of(left, training=training) if corpus in self.corpora_of(right)]
+        of_left = self.corpora_of(left, training=training)
+        of_both = [corpus for corpus in of_left if right in self.locales[corpus.name]]
         return tuple(corpus for corpus in of_both if reader(corpus.format).PARALLEL != "none" and left != right)
 
     def corpora_of_sentence_pair(self, pair: str) -> tuple[CorpusConfig, ...]:
         """Corpora of sentence pairs that have this one, in this direction."""
-        return tuple(corpus for corpus in self.corpora if corpus.is_of_pairs and pair in corpus.pairs)
+        return self._corpora_by_sentence_pair.get(pair, ())
 
     def switchable_corpora(self, pair: str) -> tuple[CorpusConfig, ...]:
         """Corpora of this sentence pair whose words can be code-switched, because its pairs are translations."""
@@ -163,3 +170,11 @@ class Config:
     def resolve(self, path: str) -> Path:
         """Return a path of the file, which is relative to the file's folder, as an absolute path."""
         return (self.path.parent / Path(path).expanduser()).resolve()
+
+
+def _by_name(named: Iterable[tuple[CorpusConfig, str]]) -> dict[str, tuple[CorpusConfig, ...]]:
+    """Corpora by a name of theirs, in their order."""
+    corpora: dict[str, dict[str, CorpusConfig]] = defaultdict(dict)
+    for corpus, name in named:
+        corpora[name][corpus.name] = corpus
+    return {name: tuple(of_name.values()) for name, of_name in corpora.items()}

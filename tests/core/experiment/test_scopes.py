@@ -2,7 +2,7 @@
 
 import pytest
 
-from disent_core.experiment.scopes import scopes
+from disent_core.experiment.scopes import Scopes, scopes
 
 TEXT = """\
 [[corpora]]
@@ -55,3 +55,16 @@ def test_a_trained_method_meets_what_each_training_set_has(measured):
         "de-fr": ["one-de-fr", "one-de", "one-fr"],
         "de-fr+en-de": ["one-de-fr", "one-en-de", "one-de", "one-fr", "one-en", "two-de-en"],
     }
+
+
+def test_scopes_that_are_built_once_are_those_of_each_training_set(load):
+    config = load(TEXT.replace("unseen = false", "unseen = true"))
+    shared = Scopes(config)
+    for method in config.methods.values():
+        measured = {name: set() for name in config.training_sets}
+        for scope, names in shared.measured(method):
+            for name in names:
+                measured[name].add(scope)
+        for name in config.training_sets:
+            assert shared.of(method, name) == scopes(config, method, name)
+            assert set(shared.of(method, name)) == measured[name]

@@ -1,0 +1,90 @@
+"""The work of loading a configuration grows with the number of its partitions, not with its square."""
+
+import json
+import sys
+from collections.abc import Callable
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from disent_assets.automation import automated
+from disent_assets.definitions import build
+from disent_core.config.load import load_config
+from disent_core.experiment.workspace import Workspace
+
+CODES = [f"q{first}{second}" for first in "abcdefghij" for second in "abcdefghijklmnopqrstuvwxyz"]
+"""ISO 639 leaves these to their users."""
+MOST_CALLS = 40_000_000
+"""All 1,326 pairs of 52 languages take 15 million with the checks of tests, a third of a second without."""
+METHODS = ["raw", "centered", "dream"]
+
+
+def configuration(languages: list[str], pairs: list[str], methods: list[str], more: str = "") -> str:
+    return f"""
+[[corpora]]
+name = "many"
+format = "xsid"
+path = "many"
+languages = {json.dumps(languages)}
+
+[[corpora]]
+name = "bitext"
+format = "moses"
+path = "bitext"
+pairs = {json.dumps(pairs)}
+
+[[encoders]]
+name = "tiny"
+kind = "scratch"
+
+[experiment]
+pairs = {json.dumps(pairs)}
+methods = {json.dumps(methods)}
+{more}"""
+
+
+def all_pairs(count: int, more: str = "") -> str:
+    """Every language with every other one."""
+    return configuration(CODES[:count], ["-".join(pair) for pair in combinations(CODES[:count], 2)], METHODS, more)
+
+
+def with_english(count: int) -> str:
+    return configuration(["en", *CODES[:count]], [f"en-{code}" for code in CODES[:count]], METHODS)
+
+
+def methods(count: int) -> str:
+    names = [f"dream_{number}" for number in range(count)]
+    tables = "".join(f'\n[methods.{name}]\nmethod = "dream"\n' for name in names)
+    return configuration(["en", "de", "fr"], ["en-de", "en-fr"], ["raw", *names], tables)
+
+
+def calls_per_partition(folder: Path, text: str) -> float:
+    """Calls of functions of Python and C until the definitions stand, for each partition."""
+    path = folder / "disent.toml"
+    path.write_text(text, encoding="utf-8")
+    count = 0
+
+    def called(_frame: object, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+        assert count < MOST_CALLS
+
+    sys.setprofile(called)
+    try:
+        definitions = automated(build, Workspace(load_config(path), folder / "home"), None)
+        graph = definitions.resolve_asset_graph()
+    finally:
+        sys.setprofile(None)
+    sizes = [node.partitions_def.get_num_partitions() if node.partitions_def else 1 for node in graph.asset_nodes]
+    return count / sum(sizes)
+
+
+@pytest.mark.parametrize(("of", "few", "many"), [
+    (all_pairs, 26, 52), (lambda count: all_pairs(count, "[evaluation]\nunseen = true"), 12, 24),
+    (with_english, 50, 200), (methods, 25, 100),
+], ids=["all pairs", "all pairs, measured on all", "with English", "methods"])  # fmt: skip
+def test_the_work_of_loading_grows_with_the_partitions_only(of: Callable[[int], str], few, many, tmp_path):
+    calls_per_partition(tmp_path, of(5))  # imports
+    more, fewer = calls_per_partition(tmp_path, of(many)), calls_per_partition(tmp_path, of(few))
+    assert more < 1.5 * fewer  # quadratic work would be four times as much for a partition
