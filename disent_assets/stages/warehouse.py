@@ -35,7 +35,7 @@ def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
             deps=[dep(key) for key in _sources(workspace.config)],
             kinds={"duckdb", "sql"},
         ),
-        lambda _: refresh_warehouse(workspace, dg.AssetExecutionContext.get().run_id),
+        lambda _: refresh_warehouse(workspace, dg.AssetExecutionContext.get().run.run_id),
         checks=list(warehouse_checks().values()),
         show=lambda _, result: {**_best_methods(workspace), **_pictures(workspace, result)},
     )
