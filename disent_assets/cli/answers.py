@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from disent_core.errors import DisentError
+from disent_core.text import printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,6 +57,14 @@ def print_table(table: "pa.Table", style: Style) -> None:
     from disent_assets.table_text import render
 
     click.echo(render(table, style, terminal_width()), nl=False)
+
+
+def without_constants(numbers: "pa.Table") -> "pa.Table":
+    """Print the columns that have one value, and return the others."""
+    constant = [name for name in numbers.column_names if len(numbers) > 1 and len(numbers[name].unique()) == 1]
+    if constant:
+        click.echo(printable(", ".join(f"{name} {numbers[name][0]}" for name in constant)) + "\n")
+    return numbers.drop_columns(constant)
 
 
 def terminal_width() -> int | None:

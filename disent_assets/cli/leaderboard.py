@@ -1,13 +1,10 @@
 """`disent leaderboard`: which method is best at what."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-from disent_assets.cli.answers import FORMATS, Style, answer, print_table, terminal_width
+from disent_assets.cli.answers import FORMATS, Style, answer, print_table, terminal_width, without_constants
 from disent_assets.cli.group import errors, main, short
 from disent_core.text import printable
 
@@ -55,15 +52,7 @@ def leaderboard(context: click.Context, task: str | None, show_all: bool, style:
         columns = LONG if style in ("table", "markdown") else "*"
         is_shown = "true" if show_all or columns == "*" else "rank is not null"
         numbers = answer(f"select {columns} from leaderboard where {of_task} and {is_shown}")
-        print_table(_without_constants(numbers) if style == "table" else numbers, style)
-
-
-def _without_constants(numbers: "pa.Table") -> "pa.Table":
-    """Print the columns that have one value, and return the others."""
-    constant = [name for name in numbers.column_names if len(numbers) > 1 and len(numbers[name].unique()) == 1]
-    if constant:
-        click.echo(printable(", ".join(f"{name} {numbers[name][0]}" for name in constant)) + "\n")
-    return numbers.drop_columns(constant)
+        print_table(without_constants(numbers) if style == "table" else numbers, style)
 
 
 def _check(task: str | None) -> None:

@@ -57,12 +57,15 @@ select
     case
         when event in ('changed', 'confirmed') and (code is null or code_before is null) then 'unknown'
         when event in ('changed', 'confirmed')
-            then concat_ws(
-                ', ',
-                case when code != code_before then 'code or settings' end,
-                case when data != data_before then 'evaluated data' end,
-                case when vectors != vectors_before then 'encoder' end,
-                case when weights is distinct from weights_before then 'trained weights' end
+            then nullif(
+                concat_ws(
+                    ', ',
+                    case when code != code_before then 'code or settings' end,
+                    case when data != data_before then 'evaluated data' end,
+                    case when vectors != vectors_before then 'encoder' end,
+                    case when weights is distinct from weights_before then 'trained weights' end
+                ),
+                ''
             )
     end as why
 from pairs

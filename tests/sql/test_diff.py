@@ -1,0 +1,114 @@
+"""`disent diff` says what the last refreshes have changed."""
+
+import csv
+import io
+from datetime import UTC, datetime
+
+import pytest
+from click.testing import CliRunner
+
+from disent_assets.cli import main
+from disent_core.storage.tables import SCHEMAS
+
+HISTORY = {
+    **dict.fromkeys(SCHEMAS["metric_history"].names),
+    "task": "crosslingual_retrieval", "dataset": "massive", "method": "dream", "encoder": "minilm",
+    "trained_on": "en-de", "evaluated_on": "en-de", "embedding": "meaning", "metric": "accuracy_at_1",
+    "n": 100, "problem": "{}", "settings": "{}", "fingerprint": "f", "code": "c", "data": "d", "weights": "w",
+    "vectors": "v", "config": "disent.toml", "disent_version": "0.1.0",
+}  # fmt: skip
+
+
+def number(refresh: int, event: str, value: float | None, **other: object) -> dict:
+    return {
+        **HISTORY,
+        "refresh": refresh,
+        "event": event,
+        "value": value,
+        "ci_low": None if value is None else value - 0.05,
+        "ci_high": None if value is None else value + 0.05,
+        "recorded_at": datetime(2026, 1, refresh, tzinfo=UTC),
+        "run_id": f"run-of-refresh-{refresh}",
+        **other,
+    }
+
+
+FIRST = [
+    number(1, "new", value, method=method)
+    for method, value in {"dream": 0.2, "fmda": 0.3, "meat": 0.4, "raw": 0.5}.items()
+]
+SECOND = [
+    number(2, "changed", 0.25, method="dream", weights="x"),
+    number(2, "changed", 0.6, method="fmda", code="x", weights="x"),
+    number(2, "ended", None, method="meat"),
+    number(2, "new", 0.9, method="facet"),
+    number(2, "confirmed", 0.5, method="raw", data="x"),
+]
+THIRD = [number(3, "changed", 0.21, method="dream", weights="y")]
+
+
+@pytest.fixture
+def diff(warehouse):
+    def ask(rows: list[dict], *arguments: str) -> str:
+        warehouse.build(metric_history=rows)
+        home = {"DISENT_HOME": str(warehouse.path.parent)}
+        result = CliRunner().invoke(main, ["diff", *arguments], env=home, catch_exceptions=False)
+        ask.code = result.exit_code
+        return result.output
+
+    return ask
+
+
+def test_the_largest_change_that_stands_comes_first(diff):
+    lines = diff([*FIRST, *SECOND]).splitlines()
+    assert lines[0].startswith("refresh 2, 2026-01-02 00:00 UTC, run run-of-r against refresh 1")
+    rows = [line.split() for line in lines if line.startswith(("fmda", "dream"))]
+    assert rows == [
+        ["fmda", "0.300", "0.600", "0.300", "apart", "code", "or", "settings,", "trained", "weights"],
+        ["dream", "0.200", "0.250", "0.050", "overlap", "trained", "weights"],
+    ]
+    counts = (
+        "1 numbers changed beyond their 95 % intervals, 1 within them; 1 are new, 1 ended, 1 made again and the same."
+    )
+    assert counts in lines
+
+
+@pytest.mark.parametrize("since", ["1", "2026-01-02", "run-of-refresh-1", "2026-01-01T12:00+00:00"])
+def test_changes_since_a_date_or_a_refresh_are_added_up(diff, since):
+    rows = csv.DictReader(io.StringIO(diff([*FIRST, *SECOND, *THIRD], "--since", since, "--format", "csv")))
+    by_method = {row["method"]: row for row in rows}
+    assert (by_method["dream"]["value_before"], by_method["dream"]["value"]) == ("0.2", "0.21")
+    assert {name: row["event"] for name, row in by_method.items()} == {
+        "dream": "changed", "fmda": "changed", "meat": "ended", "facet": "new", "raw": "confirmed",
+    }  # fmt: skip
+
+
+def test_what_came_and_went_in_between_is_left_out(diff):
+    rows = [*FIRST, number(2, "new", 0.9, method="facet"), number(3, "ended", None, method="facet")]
+    assert "facet" not in diff(rows, "--since", "1", "--format", "csv")
+    assert "facet" in diff(rows, "--format", "csv")
+
+
+def test_seeds_and_leakage_are_shown_on_request(diff):
+    hidden = [
+        number(refresh, event, refresh / 10, **other)
+        for refresh, event in ((1, "new"), (2, "changed"))
+        for other in ({"seed": 7}, {"embedding": "language"})
+    ]
+    assert "0.100" not in diff([*FIRST, *SECOND, *hidden])
+    assert diff([*FIRST, *SECOND, *hidden], "--all").count("0.100") == 4
+
+
+@pytest.mark.parametrize(
+    ("rows", "arguments", "says"),
+    [
+        (FIRST, (), "There is one refresh so far (refresh 1, 2026-01-01 00:00 UTC, run run-of-r), so there is nothing"),
+        ([*FIRST, *SECOND], ("--since", "2026-02-01"), "Nothing has changed since refresh 2, 2026-01-02 00:00 UTC"),
+        ([], (), "nothing is recorded yet. Run disent materialize"),
+        (FIRST, ("--since", "x"), "--since 'x' is no date such as 2026-11-22, and no refresh or run; refreshes are 1"),
+    ],
+)
+def test_where_there_is_nothing_to_show_one_line_says_why(diff, rows, arguments, says):
+    output = diff(rows, *arguments)
+    assert says in output
+    assert len(output.splitlines()) == 1
