@@ -242,8 +242,8 @@ def _table(block: Block, project: Path, home: Path | None) -> tuple[Table, str]:
         return current if current != EARLIER and all(map(is_fresh, methods or all_methods)) else EARLIER
 
     answer = shown(query(workspace.warehouse, block.sql(project, config))).stamped(code)
-    if "method" not in answer.columns and not all(map(is_fresh, all_methods)):
-        return kept, f"kept (its rows compare methods, and {home} lacks some)"
+    if not all(map(answer.methods, answer.rows)) and not all(map(is_fresh, all_methods)):
+        return kept, f"kept (its rows are about all methods, and {home} lacks some)"
     return answer.with_missing(block.table), f"from {home}"
 
 

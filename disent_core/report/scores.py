@@ -211,6 +211,7 @@ def _spread_panel(axes: "Axes", items: Sequence[Item]) -> None:
         colour, marker = item.mark.colour, item.mark.marker
         axes.scatter(off, np.full(len(off), place), s=16, color=colour, marker=marker, zorder=3, linewidths=0)
     axes.axvline(0, color=style.GREY, linewidth=0.8)
+    axes.locator_params(axis="x", nbins=5)  # more labels of five characters would touch
 
 
 # --- leakage ----------------------------------------------------------------------------------------------

@@ -68,6 +68,20 @@ def test_no_figure_stands_outside_of_the_comments():
     assert [line for text in outside for line in text.splitlines() if line.startswith("|") and "0." in line] == []
 
 
+def test_every_claim_that_is_not_held_has_its_cause_told():
+    page = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
+    causes = results._BLOCK.sub("", page).partition("## Why a claim is not held")[2].partition("## ")[0]
+    claims = [
+        row[table.columns.index("claim")]
+        for table in (block.table for block in blocks(page))
+        if "verdict" in table.columns
+        for row in table.rows
+        if row[table.columns.index("verdict")] == "not held"
+    ]
+    assert claims
+    assert [claim for claim in claims if f"`{claim}`" not in causes] == []
+
+
 def test_a_method_with_new_code_makes_its_rows_wrong(project, monkeypatch):
     assert wrong_rows(project) == []
     before = code("raw")
