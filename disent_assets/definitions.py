@@ -19,6 +19,6 @@ def build(workspace: Workspace) -> dg.Definitions:
 @dg.definitions
 def defs() -> dg.Definitions:
     """The definitions that `workspace.yaml` points to."""
-    executor, ui = run_settings(choices=tuple(EXECUTORS))
-    automatic = automated(build, open_workspace(), ui)
-    return dg.Definitions.merge(automatic, dg.Definitions(executor=EXECUTORS[executor]))
+    settings = run_settings(choices=tuple(EXECUTORS))
+    automatic = automated(build, open_workspace(), settings)
+    return dg.Definitions.merge(automatic, dg.Definitions(executor=EXECUTORS[settings.executor]))

@@ -45,19 +45,29 @@ def _is_of_library(file: str) -> bool:
     return file.startswith((f"{_STANDARD_LIBRARY}/", "<"))
 
 
-def failed_checks_text(failure: StepFailureData, evaluations: Sequence[dg.AssetCheckEvaluation], step: str) -> str:
+def failed_checks(failure: StepFailureData, evaluations: Sequence[dg.AssetCheckEvaluation]) -> str:
     """The checks for which a step failed, each with its asset, condition and figures; empty if it was no check.
+
+    Args:
+        failure: of the step.
+        evaluations: the outcomes of all checks of the run.
+    """
+    if failure.error is None or not _is_of_checks(_innermost(failure.error)):
+        return ""
+    failed = [one for one in evaluations if not one.passed and one.severity == dg.AssetCheckSeverity.ERROR]
+    return "; ".join(map(check_text, failed))
+
+
+def failed_checks_text(failure: StepFailureData, evaluations: Sequence[dg.AssetCheckEvaluation], step: str) -> str:
+    """The same with the step, and what follows.
 
     Args:
         failure: of the step.
         evaluations: the outcomes of all checks of the run.
         step: assets and partition of the run, for the message.
     """
-    if failure.error is None or not _is_of_checks(_innermost(failure.error)):
-        return ""
-    failed = [one for one in evaluations if not one.passed and one.severity == dg.AssetCheckSeverity.ERROR]
-    checks = "; ".join(map(check_text, failed))
-    return f"{step}: {checks}. Nothing downstream is made until the data is corrected"
+    checks = failed_checks(failure, evaluations)
+    return checks and f"{step}: {checks}. Nothing downstream is made until the data is corrected"
 
 
 def check_text(evaluation: dg.AssetCheckEvaluation | dg.AssetCheckResult) -> str:

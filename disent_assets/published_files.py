@@ -7,7 +7,7 @@ import dagster as dg
 
 from disent_assets.corpus_versions import CorpusVersions, pair_versions, record_of, utterance_versions
 from disent_assets.stages.corpora import FILES, PAIR_FILES
-from disent_core.experiment.workspace import Workspace
+from disent_core.experiment.workspace import SENTENCE_PAIRS, UTTERANCES, Workspace
 
 DATA_VERSION = "dagster/data_version"
 
@@ -25,6 +25,12 @@ def read_versions(workspace: Workspace, *, seconds: float = math.inf) -> dict[dg
     if workspace.config.pair_names:
         versions[PAIR_FILES] = pair_versions(workspace, seconds=seconds)
     return versions
+
+
+def unreadable_tables(workspace: Workspace) -> set[tuple[dg.AssetKey, str]]:
+    """The tables whose published files can't be read, each with the partition."""
+    tables = {FILES: dg.AssetKey(list(UTTERANCES)), PAIR_FILES: dg.AssetKey(list(SENTENCE_PAIRS))}
+    return {(tables[key], name) for key, read in read_versions(workspace).items() for name in read.unreadable}
 
 
 def observations(

@@ -1,14 +1,16 @@
 """Read from the environment which configuration and folder of results are used, and how a run is executed.
 
 This is the only module that reads `DISENT_CONFIG` (default `disent.toml` in the project), `DISENT_HOME` (default
-`data/` in the project), `DISENT_EXECUTOR` and `DISENT_UI`.
+`data/` in the project), `DISENT_EXECUTOR`, `DISENT_UI`, `DISENT_ALERTS`, `DISENT_WORKERS` and `DISENT_STARTED`.
 """
 
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from disent_core.errors import ConfigError
 
@@ -24,16 +26,65 @@ def home_folder(environment: Mapping[str, str] = os.environ) -> Path:
     return Path(environment.get("DISENT_HOME") or PROJECT / "data").expanduser().resolve()
 
 
-def run_settings(environment: Mapping[str, str] = os.environ, *, choices: tuple[str, ...]) -> tuple[str, str | None]:
-    """The executor of the steps of a run (by default the first choice), and the address of the UI, if any.
+@dataclass(frozen=True)
+class RunSettings:
+    """How runs are executed and refreshed.
+
+    Attributes:
+        executor: of the steps of a run that the UI starts.
+        ui: address of the web server, if there is one.
+        alerts: address of a webhook that is told of failed runs, if there is one.
+        started: names this start of `disent dev`.
+        workers: how many steps of a refresh run at once; None for one a core.
+    """
+
+    executor: str
+    ui: str | None = None
+    alerts: str | None = None
+    started: str = ""
+    workers: int | None = None
+
+
+def run_settings(environment: Mapping[str, str] = os.environ, *, choices: tuple[str, ...]) -> RunSettings:
+    """The settings of this process; the executor is by default the first choice.
 
     Raises:
-        ConfigError: if DISENT_EXECUTOR is not one of the choices.
+        ConfigError: if DISENT_EXECUTOR is not one of the choices, DISENT_ALERTS no address, or DISENT_WORKERS no
+            number.
     """
     executor = environment.get("DISENT_EXECUTOR") or choices[0]
     if executor not in choices:
         raise ConfigError(f"DISENT_EXECUTOR: {executor!r} is none of {', '.join(choices)}")
-    return executor, environment.get("DISENT_UI") or None
+    workers = environment.get("DISENT_WORKERS") or None
+    if workers is not None and (not workers.isdecimal() or int(workers) < 1):
+        raise ConfigError(f"DISENT_WORKERS: {workers!r} is no number from 1 on")
+    return RunSettings(
+        executor,
+        ui=environment.get("DISENT_UI") or None,
+        alerts=alerts_address(environment),
+        started=environment.get("DISENT_STARTED", ""),
+        workers=None if workers is None else int(workers),
+    )
+
+
+def alerts_address(environment: Mapping[str, str] = os.environ) -> str | None:
+    """The webhook that is told of failed runs.
+
+    Raises:
+        ConfigError: if it is no address.
+    """
+    address = environment.get("DISENT_ALERTS") or None
+    if address is not None and not _is_address(address):
+        raise ConfigError("DISENT_ALERTS is no address that begins with http:// or https://")
+    return address
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def configuration(environment: Mapping[str, str] = os.environ) -> Path:

@@ -31,6 +31,8 @@ ORIGIN = RemoteJobOrigin(
 """Runs with the origin of the code location are on the page Timeline."""
 COMMAND = "disent/command"
 """Tag of a run: the command that started it."""
+NOT_REPEATED = {"dagster/max_retries": "0"}
+"""If its process dies, the user repeats the command, or the daemon the refresh; the daemon must not repeat this run."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ def _run(
         partition_key=step.partition,
         instance=instance,
         run_config=QUIET,
-        tags={**FACE, **tags},
+        tags={**FACE, **NOT_REPEATED, **tags},
         raise_on_error=False,
     )
     made = [event.materialization for event in result.get_asset_materialization_events()]

@@ -83,7 +83,7 @@ def run_steps(
 ) -> Result:
     """Run steps in the order that their dependencies allow, up to `workers` at once.
 
-    One worker runs them in this process; so does any number if nothing is stale, since then there is only to look.
+    One worker runs them in this process; so does any number if at most one can change, for the others are looked at.
 
     Args:
         load: makes the definitions of a workspace, here and in the workers.
@@ -100,7 +100,7 @@ def run_steps(
     definitions = load(workspace)
     fresh = fresh_steps(definitions, steps, instance)
     schedule = Schedule(steps, fresh, seconds or {})
-    count = min(workers, len(steps) - len(fresh))
+    count = min(workers, schedule.most_changes())
     if workers > 1:
         one_thread()
     executor: Executor
@@ -153,6 +153,13 @@ class Schedule:
         self.lost: set[Step] = set()
         self.result = Result()
         self.way = self._ways(seconds)
+
+    def most_changes(self) -> int:
+        """The number of steps that are not fresh, or depend on one that is not."""
+        changes: set[Step] = set()
+        for step, upstream in self.waits_for.items():  # upstream first
+            changes |= {step} if step not in self.fresh or upstream & changes else set()
+        return len(changes)
 
     def _ways(self, seconds: Mapping[str, float]) -> dict[Step, float]:
         """Step -> expected time of the longest chain of steps that begins with it."""

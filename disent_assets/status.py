@@ -10,10 +10,14 @@ from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGra
 from dagster._core.definitions.data_version import StaleCause
 from dagster._core.definitions.events import AssetKeyPartitionKey
 
-from disent_assets.failures import failure_text
+from disent_assets.failures import failed_checks, failure_text
+from disent_assets.published_files import unreadable_tables
 from disent_assets.staleness import staleness
 from disent_core.experiment.keys import EMBEDDINGS, HEAD, METRICS, embedding_key
 from disent_core.experiment.workspace import Workspace
+
+FAILED = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
+OF_STEPS = {dg.DagsterEventType.STEP_FAILURE, dg.DagsterEventType.ASSET_CHECK_EVALUATION}
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ def states(workspace: Workspace, definitions: dg.Definitions, instance: dg.Dagst
     graph = definitions.resolve_asset_graph()
     unsettled: set[AssetKeyPartitionKey] = set()
     failures = Failures(instance, graph)
-    resolver = staleness(instance, graph)
+    resolver, unreadable = staleness(instance, graph), unreadable_tables(workspace)
     for key in graph.toposorted_asset_keys:
         node = graph.get(key)
         if not node.is_materializable:
@@ -43,7 +47,13 @@ def states(workspace: Workspace, definitions: dg.Definitions, instance: dg.Dagst
             status, partition = resolver.get_status(key, name).value.lower(), AssetKeyPartitionKey(key, name)
             if status != "missing" and is_lost(workspace, key.path, name):
                 status, causes = "missing", {"its files are gone": None}
-            if status != "fresh" and (reason := failures.of(key, name)) is not None:
+            if status == "fresh" and (key, name) in unreadable:
+                status, causes = "stale", {"its published files can't be read": None}
+            record = resolver._get_latest_data_version_record(key=partition)
+            reason = failures.of_check(key, record.run_id) if record is not None else None
+            if status != "fresh":
+                reason = failures.of(key, name) or reason
+            if reason is not None:
                 status, causes = "failed", {reason: None}
             if status != "fresh" or unsettled & set(resolver._get_partition_dependencies(key=partition)):
                 unsettled.add(partition)
@@ -57,16 +67,29 @@ class Failures:
         self.instance, self.graph = instance, graph
         self.planned: dict[dg.AssetKey, dict[str | None, str]] = {}
         self.reasons: dict[str, dict[str | None, str]] = {}
+        self.failed_runs = set(instance.get_run_ids(dg.RunsFilter(statuses=FAILED)))
 
     def of(self, key: dg.AssetKey, partition: str | None) -> str | None:
         """First line of the error of the last run that should have made the partition; None if that did not fail."""
         run = self._planned(key).get(partition)
         if run is None:
             return None
-        reasons = self.reasons.get(run)
-        if reasons is None:
-            reasons = self.reasons[run] = failures_of(self.instance, run)
-        return reasons.get(self.graph.assets_def_for_key(key).node_def.name, reasons.get(None))
+        reasons = self._reasons(run)
+        return reasons.get(self._step(key), reasons.get(None))
+
+    def of_check(self, key: dg.AssetKey, run: str) -> str | None:
+        """First line of the error of a step that has made an asset, and has failed for a check of it; None if not."""
+        return self._reasons(run).get(self._step(key))
+
+    def _step(self, key: dg.AssetKey) -> str:
+        return self.graph.assets_def_for_key(key).node_def.name
+
+    def _reasons(self, run: str) -> dict[str | None, str]:
+        if run not in self.failed_runs:
+            return {}
+        if run not in self.reasons:
+            self.reasons[run] = failures_of(self.instance, run)
+        return self.reasons[run]
 
     def _planned(self, key: dg.AssetKey) -> dict[str | None, str]:
         """Partition -> id of the last run that should have made it but has not."""
@@ -84,16 +107,19 @@ class Failures:
 
 
 def failures_of(instance: dg.DagsterInstance, run: str) -> dict[str | None, str]:
-    """Step -> first line of its error, for a run that failed; if no step failed, None -> the error of the run."""
-    record = instance.get_run_by_id(run)
-    if record is None or record.status not in (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED):
-        return {}
-    events = [entry.get_dagster_event() for entry in instance.all_logs(run, of_type=dg.DagsterEventType.STEP_FAILURE)]
-    if events:
-        return {event.step_key: _first_line(failure_text(event.step_failure_data)) for event in events}
+    """Step -> first line of its error, for a failed run; if no step failed, None -> the error of the run."""
+    events = [entry.get_dagster_event() for entry in instance.all_logs(run, of_type=OF_STEPS)]
+    if failed := [event for event in events if event.is_step_failure]:
+        checks = [event.asset_check_evaluation_data for event in events if not event.is_step_failure]
+        return {event.step_key: _failure(event, checks) for event in failed}
     of_run = {dg.DagsterEventType.RUN_FAILURE, dg.DagsterEventType.RUN_CANCELED}
     messages = [entry.get_dagster_event().message or "" for entry in instance.all_logs(run, of_type=of_run)]
     return {None: _first_line(messages[-1]) if messages else "its run was ended"}
+
+
+def _failure(event: dg.DagsterEvent, checks: Sequence[dg.AssetCheckEvaluation]) -> str:
+    failure = event.step_failure_data
+    return _first_line(failed_checks(failure, checks) or failure_text(failure))
 
 
 def _first_line(text: str) -> str:

@@ -1,6 +1,7 @@
 """Assets of the stage `warehouse`: all metric rows and the published figures -> one DuckDB file."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from functools import cache, partial
 from typing import Any
 
@@ -22,6 +23,8 @@ from disent_core.report.style import method_marks
 from disent_core.storage.tables import fingerprint
 
 DATABASE: Key = ("warehouse", "database")
+FRESHNESS = dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=26), warn_window=timedelta(hours=25))
+"""A refresh without failures looks at everything each night."""
 
 
 def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
@@ -34,7 +37,7 @@ def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
             code_version=CODE_VERSION,
             deps=[dep(key) for key in _sources(workspace.config)],
             kinds={"duckdb", "sql"},
-        ),
+        ).replace_attributes(freshness_policy=FRESHNESS),
         lambda _: refresh_warehouse(workspace, _run_id()),
         checks=list(warehouse_checks().values()),
         show=lambda _, result: {**_best_methods(workspace), **_pictures(workspace, result)},

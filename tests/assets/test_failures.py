@@ -8,7 +8,9 @@ import pytest
 from disent_assets.factory import spec, step_asset, table_asset
 from disent_assets.failures import place_of
 from disent_assets.plan import plan
+from disent_assets.resources import open_workspace
 from disent_assets.run_step import run_step
+from disent_assets.status import states
 from disent_core.experiment.result import Check, StepResult
 
 KEY = ("corpora", "toy")
@@ -68,3 +70,18 @@ def test_a_failed_check_is_described_with_its_asset_condition_and_figures():
         "corpora: check ids_are_unique of corpora/toy failed: No id occurs twice (repeated = 3). "
         "Nothing downstream is made until the data is corrected"
     )
+
+
+def test_status_calls_a_failed_check_by_its_condition_and_figures(tmp_path):
+    unique = Check("ids_are_unique", "No id occurs twice.", True)
+
+    def refresh(partition):
+        return StepResult(rows=1, content="0", is_reused=False, checks=(unique.result(False, repeated=3),))
+
+    definitions = dg.Definitions(assets=[table_asset(spec(KEY, "Toy.", code_version="1"), refresh, checks=[unique])])
+    workspace = open_workspace({"DISENT_HOME": str(tmp_path)})
+    with dg.DagsterInstance.ephemeral() as instance:
+        run_step(definitions, plan(definitions)[0], instance)
+        (state,) = states(workspace, definitions, instance)
+    assert (state.status, state.is_settled) == ("failed", False)
+    assert state.causes == ("check ids_are_unique of corpora/toy failed: No id occurs twice (repeated = 3)",)

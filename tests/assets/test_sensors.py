@@ -12,6 +12,9 @@ import pytest
 from disent_assets.automation import automated
 from disent_assets.corpus_versions import record_of
 from disent_assets.definitions import build
+from disent_assets.instance import open_instance
+from disent_assets.refresh import OF_JOB, OF_STEPS
+from disent_assets.resources import RunSettings
 from disent_core.config.load import load_config
 from disent_core.experiment.workspace import Workspace
 
@@ -36,6 +39,7 @@ class Project:
 
     def __init__(self, folder: Path, ui: str | None = None) -> None:
         self.folder, self.ui, self.instance = folder, ui, dg.DagsterInstance.ephemeral()
+        self.cursor: str | None = None
         (folder / "disent.toml").write_text(CONFIG, encoding="utf-8")
         for locale in ("en-US", "de-DE"):
             self.write(locale, "one")
@@ -46,21 +50,37 @@ class Project:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
 
-    def load(self) -> None:
+    def load(self, started: str = "") -> None:
         self.workspace = Workspace(load_config(self.folder / "disent.toml"), self.folder / "home")
-        self.repository = automated(build, self.workspace, self.ui).get_repository_def()
+        settings = RunSettings("in_process", self.ui, started=started)
+        self.repository = automated(build, self.workspace, settings).get_repository_def()
 
-    def observe(self) -> list[str]:
-        """Partitions with new content, recorded as the daemon records them."""
-        result = self.tick("look_at_published_files")
-        events = result.asset_events if isinstance(result, dg.SensorResult) else []
-        for event in events:
+    def look(self) -> tuple[list[str], int]:
+        """One tick: partitions with new content, recorded as the daemon records them, and the requested runs."""
+        result = self.tick("start_refresh")
+        for event in result.asset_events:
             self.instance.report_runless_asset_event(event)
-        return sorted(event.partition for event in events)
+        self.cursor = result.cursor or self.cursor
+        return sorted(event.partition for event in result.asset_events), len(result.run_requests or ())
 
-    def tick(self, sensor: str) -> dg.SensorResult | dg.SkipReason:
-        context = dg.build_sensor_context(instance=self.instance, repository_def=self.repository)
+    def reason(self) -> str:
+        return str(self.tick("start_refresh").skip_reason.skip_message)
+
+    def tick(self, sensor: str) -> dg.SensorResult:
+        context = dg.build_sensor_context(self.instance, cursor=self.cursor, repository_def=self.repository)
         return self.repository.get_sensor_def(sensor)(context)
+
+    def add_run(self, status: str, tags: dict[str, str]) -> None:
+        self.instance.add_run(dg.DagsterRun("refresh", status=dg.DagsterRunStatus[status], tags=tags))
+
+    def make_by_hand(self, tags: dict[str, str]) -> None:
+        """A run makes a result."""
+
+        @dg.asset
+        def something() -> None: ...
+
+        job = dg.Definitions(assets=[something]).resolve_implicit_global_asset_job_def()
+        job.execute_in_process(instance=self.instance, tags=tags)
 
     def reload_message(self) -> str:
         result = self.tick("load_changed_configuration")
@@ -72,34 +92,93 @@ def project(tmp_path):
     return Project(tmp_path)
 
 
-def test_new_content_is_recorded_once(project):
-    assert [project.observe(), project.observe()] == [["de", "en"], []]
+def test_new_content_is_recorded_and_requests_one_refresh(project):
+    assert [project.look(), project.look()] == [(["de", "en"], 1), ([], 0)]
 
 
 def test_only_the_partition_with_changed_content_is_recorded(project):
-    project.observe()
+    project.look()
     project.write("de-DE", "two")
-    assert project.observe() == ["de"]
+    assert project.look() == (["de"], 1)
 
 
-def test_a_reverted_change_is_recorded(project):
-    project.observe()
+def test_a_reverted_change_is_recorded_and_requests_a_refresh(project):
+    project.look()
     project.write("de-DE", "two")
-    project.observe()
+    project.look()
     project.write("de-DE", "one")
-    assert project.observe() == ["de"]
+    assert project.look() == (["de"], 1)
 
 
-def test_an_unreadable_partition_is_named(project):
-    project.observe()
+def test_a_refresh_that_failed_is_not_requested_again(project):
+    project.look()
+    project.add_run("FAILURE", OF_JOB)
+    assert project.look() == ([], 0)
+
+
+def test_a_change_while_a_refresh_is_about_to_start_is_recorded_but_not_requested_twice(project):
+    project.look()
+    project.add_run("STARTING", OF_JOB)
+    project.write("de-DE", "two")
+    assert project.look() == (["de"], 0)
+    assert project.reason() == "A refresh is about to start."
+
+
+def test_a_change_while_something_runs_is_requested_when_it_has_ended(project):
+    project.look()
+    with open_instance(project.workspace.home):  # as a refresh or a command does
+        project.write("de-DE", "two")
+        assert project.look() == (["de"], 0)
+        assert "waits for the refresh or the command" in project.reason()
+    assert project.look() == ([], 1)
+
+
+def test_a_change_is_requested_although_a_killed_refresh_looks_as_if_it_ran(project):
+    project.look()
+    project.add_run("STARTED", OF_JOB)
+    project.write("de-DE", "two")
+    assert project.look() == (["de"], 1)
+
+
+def test_an_unreadable_partition_requests_one_refresh_which_tells_why(project):
+    project.look()
     (project.folder / "corpus" / "data" / "de-DE.jsonl").unlink()
-    assert str(project.tick("look_at_published_files").skip_message) == (
-        "Nothing has changed. Can't be read: published_files [de]"
-    )
+    assert [project.look(), project.look()] == [([], 1), ([], 0)]
+    assert project.reason() == "Nothing has changed. Can't be read: published_files [de]"
+
+
+def test_a_result_that_was_made_by_hand_requests_a_refresh(project):
+    project.look()
+    project.make_by_hand({})
+    assert [project.look(), project.look()] == [([], 1), ([], 0)]
+
+
+def test_results_of_a_refresh_request_none(project):
+    project.look()
+    project.make_by_hand({})
+    project.look()
+    project.make_by_hand(OF_STEPS)
+    assert project.look() == ([], 0)
+
+
+def test_new_partitions_and_new_code_request_a_refresh(project):
+    project.look()
+    config = project.folder / "disent.toml"
+    config.write_text(config.read_text(encoding="utf-8").replace('"en-de"', '"de-en"'), encoding="utf-8")
+    project.load()
+    assert project.look() == ([], 1)
+
+
+def test_each_start_requests_a_refresh_and_a_reload_does_not(project):
+    project.look()
+    project.load("second")
+    assert project.look() == ([], 1)
+    project.load("second")
+    assert project.look() == ([], 0)
 
 
 def test_the_record_lies_in_the_cache(project):
-    project.observe()
+    project.look()
     assert record_of(project.workspace, "utterances").parent == project.workspace.home / "cache" / "observed"
 
 

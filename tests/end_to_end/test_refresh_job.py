@@ -1,38 +1,104 @@
-"""The job that runs at night, and that a user starts by hand: it sees what no event tells."""
+"""One refresh: it makes what is stale or missing, and nothing else."""
 
 import dagster as dg
 import pytest
+from conftest import Project
 
 from disent_assets.automation import automated
 from disent_assets.definitions import build
 from disent_assets.instance import open_instance
+from disent_assets.refresh import OF_STEPS, STEP
+from disent_assets.resources import RunSettings
 
 pytestmark = pytest.mark.end_to_end
 
+Made = list[tuple[str, str | None]]
 
-def test_the_job_makes_a_deleted_file_again_and_nothing_else(copied, monkeypatch):
-    for name, value in copied.environment.items():
-        monkeypatch.setenv(name, value)
+
+def refresh(project: Project, *, everything: bool = False, workers: int = 1) -> tuple[dg.ExecuteInProcessResult, Made]:
+    """Run the job in this process; what it came to, and the assets and partitions for which it started runs."""
+    settings = RunSettings("in_process", workers=workers)
+    job = automated(build, project.workspace, settings).get_job_def("refresh")
+    config = {"ops": {STEP: {"config": {"everything": everything}}}}
+    with open_instance(project.home) as instance:
+        before = {run.run_id for run in instance.get_runs()}
+        result = job.execute_in_process(instance=instance, run_config=config, raise_on_error=False)
+        runs = [run for run in instance.get_runs(dg.RunsFilter(tags=OF_STEPS)) if run.run_id not in before]
+    made = [(key.to_user_string(), run.tags.get("dagster/partition")) for run in runs for key in run.asset_selection]
+    return result, made
+
+
+def failure_of(result: dg.ExecuteInProcessResult) -> dg.Failure:
+    (failure,) = [event for event in result.all_events if event.event_type == dg.DagsterEventType.STEP_FAILURE]
+    return failure.step_failure_data.user_failure_data
+
+
+def edit(project: Project, locale: str, word: str) -> None:
+    """Change the first word of one training utterance."""
+    rows = project.utterances(locale)
+    row = next(row for row in rows if row["partition"] == "train" and not row["annot_utt"].startswith("["))
+    for name in ("utt", "annot_utt"):
+        row[name] = " ".join([word, *row[name].split(" ")[1:]])
+    project.write(locale, rows)
+
+
+def words(project: Project) -> set[str]:
+    return {row["text"].split(" ")[0] for row in project.ask("select text from corpora.utterances")}
+
+
+def test_nothing_runs_if_nothing_has_changed(copied):
+    result, made = refresh(copied)
+    assert result.success
+    assert made == []
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_edit_makes_what_depends_on_it_and_reaches_the_warehouse(copied, workers):
+    edit(copied, "de-DE", "unvergleichlich")
+    result, made = refresh(copied, workers=workers)
+    assert result.success
+    assert {partition for _, partition in made} == {"de", "en-de", None}
+    assert len(made) == len(set(made))
+    assert "unvergleichlich" in words(copied)
+    assert refresh(copied)[1] == []
+
+
+def test_a_language_that_fails_does_not_hold_up_the_others(copied):
+    copied.file("ja-JP").write_text("{broken\n", encoding="utf-8")
+    edit(copied, "de-DE", "unvergleichlich")
+    result, made = refresh(copied)
+    failure = failure_of(result)
+    assert "ja-JP.jsonl:1: " in failure.description
+    (listed,) = failure.metadata["failed"].value
+    assert (listed["step"], listed["partition"]) == ("corpora/utterances [ja]", "ja")
+    assert ("evaluation/tiny/dream_metrics", "en-de") in made
+    assert "unvergleichlich" in words(copied)
+
+
+def test_an_unreadable_file_is_told_and_results_stay(copied):
+    copied.file("de-DE").unlink()
+    before = copied.results()
+    result, _ = refresh(copied)
+    assert "de-DE" in failure_of(result).description
+    assert copied.results() == before
+    assert "failed  corpora/utterances [de]" in copied.disent("status").stdout
+
+
+def test_a_look_at_everything_makes_a_deleted_file_again_and_nothing_else(copied):
     before = copied.results()
     lost = copied.home / "tables" / "targets" / "aligned_pairs" / "en-de.parquet"
     lost.unlink()
-    job = automated(build, copied.workspace, None).get_job_def("refresh")
-    with open_instance(copied.home) as instance:
-        result = job.execute_in_process(instance=instance)
+    result, made = refresh(copied, everything=True)
     assert result.success
     manifest = lost.name + ".manifest"
     after = copied.results()
     assert {path for path in after if after[path] != before.get(path)} <= {f"tables/targets/aligned_pairs/{manifest}"}
     assert set(after) == set(before)
+    assert ("warehouse/database", None) in made  # the freshness policy counts from there
 
 
-def test_the_job_fails_with_the_line_of_the_step_that_did(copied, monkeypatch):
-    for name, value in copied.environment.items():
-        monkeypatch.setenv(name, value)
+def test_a_look_at_everything_fails_with_the_line_of_the_step_that_did(copied):
     copied.file("de-DE").unlink()
-    job = automated(build, copied.workspace, None).get_job_def("refresh")
-    with open_instance(copied.home) as instance:
-        result = job.execute_in_process(instance=instance, raise_on_error=False)
-    assert not result.success
-    (failure,) = [event for event in result.all_events if event.event_type == dg.DagsterEventType.STEP_FAILURE]
-    assert "de-DE" in failure.step_failure_data.user_failure_data.description
+    result, made = refresh(copied, everything=True)
+    assert "de-DE" in failure_of(result).description
+    assert ("warehouse/database", None) not in made

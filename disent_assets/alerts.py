@@ -1,0 +1,99 @@
+"""Tell a webhook of failed runs."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+from urllib.error import URLError
+from urllib.request import Request, urlopen
+
+import dagster as dg
+
+from disent_assets.failures import failure_text
+from disent_assets.instance import FACE
+
+EVERY_SECONDS = 5
+SECONDS_TO_ANSWER = 10
+
+
+def alert_sensor(address: str, ui: str | None) -> dg.SensorDefinition:
+    """Posts one message a failed run.
+
+    Runs of the command line tell the terminal, and the steps of a refresh are told by the refresh.
+
+    Args:
+        address: of the webhook. It may contain a secret, so no message shows it.
+        ui: address of the web server, for a link to the run.
+    """
+
+    @dg.run_failure_sensor(
+        name="alert",
+        minimum_interval_seconds=EVERY_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Posts failed runs to the address in DISENT_ALERTS.",
+    )
+    def alert(context: dg.RunFailureSensorContext) -> dg.SkipReason | None:
+        if FACE.items() <= context.dagster_run.tags.items():
+            return dg.SkipReason("The command that started this run tells it.")
+        post(
+            address,
+            message(context.dagster_run, context.get_step_failure_events(), context.failure_event.message or "", ui),
+        )
+        return None
+
+    return alert
+
+
+def message(run: dg.DagsterRun, events: Sequence[dg.DagsterEvent], reason: str, ui: str | None) -> dict[str, Any]:
+    """What is posted: a text, as chat programs read it, and its parts.
+
+    Args:
+        run: that failed.
+        events: the failures of its steps.
+        reason: why it failed if no step did, for instance because its process was killed.
+        ui: address of the web server.
+    """
+    partition = run.tags.get("dagster/partition")
+    failures = [failure for event in events for failure in _failures(event, partition)]
+    failures = failures or [{"step": None, "partition": partition, "error": _first_line(reason)}]
+    link = f"{ui}/runs/{run.run_id}" if ui else None
+    head = f"disent: run {run.run_id[:8]} of {run.job_name} has failed{f' ({link})' if link else ''}"
+    return {
+        "text": "\n".join([head, *map(_line, failures)]),
+        "run": run.run_id,
+        "job": run.job_name,
+        "link": link,
+        "failures": failures,
+    }
+
+
+def _failures(event: dg.DagsterEvent, partition: str | None) -> list[dict[str, str | None]]:
+    failure = event.step_failure_data
+    listed = failure.user_failure_data.metadata.get("failed") if failure.user_failure_data else None
+    if isinstance(listed, dg.JsonMetadataValue) and isinstance(listed.value, list):  # a refresh
+        return [{**one, "error": _first_line(one["error"])} for one in listed.value]
+    return [{"step": event.step_key, "partition": partition, "error": _first_line(failure_text(failure))}]
+
+
+def _line(failure: dict[str, str | None]) -> str:
+    name = failure["step"] or "the run"
+    shown = f" [{failure['partition']}]" if failure["partition"] and not name.endswith("]") else ""
+    return f"{name}{shown}: {failure['error']}"
+
+
+def _first_line(text: str) -> str:
+    return text.strip().split("\n", 1)[0][:1000]
+
+
+def post(address: str, content: dict[str, Any]) -> None:
+    """Send a message.
+
+    Raises:
+        RuntimeError: if the webhook does not accept it; the tick of the sensor shows the reason.
+    """
+    request = Request(address, json.dumps(content).encode(), {"Content-Type": "application/json"})
+    try:
+        with urlopen(request, timeout=SECONDS_TO_ANSWER):
+            pass
+    except (URLError, TimeoutError, ConnectionError) as error:
+        reason = getattr(error, "code", None) or type(error).__name__
+        raise RuntimeError(f"the webhook of DISENT_ALERTS did not accept a message ({reason})") from None
