@@ -46,18 +46,23 @@ def report(context: click.Context, output: Path | None, title: str) -> None:
 @click.option("--home", "homes", multiple=True, metavar="CONFIG=FOLDER", help="The folder with the results of CONFIG.")
 @click.pass_context
 def results(context: click.Context, homes: tuple[str, ...]) -> None:
-    """Write the tables of results in README and docs from warehouses.
+    """Write the tables of results in README and docs from warehouses, and the answers in docs/sql.md from the demo's.
 
     The results of configs/NAME.toml are expected in data/NAME, those of disent.toml in data. Without a warehouse a
     table keeps its rows, and rows of earlier code are marked.
     """
     with errors(context):
+        from disent_assets.questions import write_answers
         from disent_assets.resources import PROJECT
         from disent_assets.results import default_homes, write_results
 
         given = {config: Path(folder).expanduser() for config, _, folder in (home.partition("=") for home in homes)}
-        for line in write_results(PROJECT, default_homes(PROJECT) | given):
+        folders = default_homes(PROJECT) | given
+        for line in write_results(PROJECT, folders):
             click.echo(line)
+        demo = folders["disent.toml"] / "warehouse.duckdb"
+        if demo.is_file():
+            click.echo(f"sql.md: {write_answers(PROJECT / 'docs' / 'sql.md', demo)} answers from {demo.parent}")
 
 
 @main.command()

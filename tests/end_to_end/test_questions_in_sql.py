@@ -1,0 +1,37 @@
+"""The questions of docs/sql.md are answered on a lineage."""
+
+from pathlib import Path
+
+import pytest
+
+from disent_assets.questions import SHOWN, questions, write_answers
+from disent_assets.results import Table
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "sql.md"
+QUESTIONS = questions(PAGE.read_text(encoding="utf-8"))
+
+
+def test_there_are_at_least_fifteen_questions_and_each_has_a_number():
+    titles = [line.removeprefix("## ") for line in PAGE.read_text(encoding="utf-8").splitlines() if line[:3] == "## "]
+    assert [question.title for question in QUESTIONS] == titles
+    assert [int(title.split(".")[0]) for title in titles] == list(range(1, len(titles) + 1))
+    assert len(titles) >= 15
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=[question.title for question in QUESTIONS])
+def test_a_question_is_answered_in_the_columns_that_the_page_shows(finished, question):
+    (first, *_) = finished.ask(question.sql)
+    assert tuple(first) == Table.parse(question.answer).columns
+
+
+def test_the_command_for_results_writes_the_answers(finished, tmp_path):
+    page = tmp_path / "sql.md"
+    page.write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")
+    assert write_answers(page, finished.home / "warehouse.duckdb") == len(QUESTIONS)
+    written = questions(page.read_text(encoding="utf-8"))
+    assert [(question.title, question.sql) for question in written] == [(each.title, each.sql) for each in QUESTIONS]
+    shown = [len(Table.parse(question.answer).rows) for question in written]
+    assert shown == [min(SHOWN, len(finished.ask(question.sql))) for question in QUESTIONS]
+    once = page.read_text(encoding="utf-8")
+    write_answers(page, finished.home / "warehouse.duckdb")
+    assert page.read_text(encoding="utf-8") == once
