@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from disent_assets.automation import automated
 from disent_assets.definitions import build
 from disent_core.config.load import load_config
 from disent_core.experiment.workspace import Workspace
@@ -72,8 +71,7 @@ def calls_per_partition(folder: Path, text: str) -> float:
 
     sys.setprofile(called)
     try:
-        definitions = automated(build, Workspace(load_config(path), folder / "home"), None)
-        graph = definitions.resolve_asset_graph()
+        graph = build(Workspace(load_config(path), folder / "home")).resolve_asset_graph()
     finally:
         sys.setprofile(None)
     sizes = [node.partitions_def.get_num_partitions() if node.partitions_def else 1 for node in graph.asset_nodes]
