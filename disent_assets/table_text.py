@@ -15,7 +15,8 @@ from disent_core.text import printable
 
 Style = Literal["table", "csv", "json", "markdown"]
 
-_MARKDOWN = re.compile(r"[\\|<\[!`]")
+_MARKDOWN = re.compile(r"[\\|<!`]|\[(?![-\d., ]*\]$)")
+"""Characters with a meaning in Markdown. The bracket of an interval at the end of a cell can't begin a link."""
 _NARROWEST = 12
 """Columns to which a folded text is narrowed at most."""
 

@@ -27,9 +27,9 @@ order by all"""
 """Of several trainings of a method the one that knows most of the languages, then the first, as in `headline`."""
 NEXT = """\
 {report} UI: make dev, then http://127.0.0.1:3000. Try next:
-    disent leaderboard {task:<16}  # one of {tasks} tasks; --all: also what other embeddings leak
-    disent sql "from best"               # the best of each task, and whether it stands
-    disent status                        # what is fresh, stale or missing"""
+    disent leaderboard {task:<18}    # one of {tasks} tasks; --all: leaks of other embeddings too
+    disent sql "select task, evaluated_on, method, runner_up, stands from best"
+    disent status                            # what is fresh, stale or missing"""
 
 
 @main.command()

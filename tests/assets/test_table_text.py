@@ -93,3 +93,17 @@ def test_a_spreadsheet_does_not_compute_a_text(text):
     (_, row) = csv.reader(io.StringIO(render(pa.table({"text": [text], "value": [-0.5]}), "csv"), newline=""))
     assert row == [f"'{text}", "-0.5"]
     assert json.loads(render(pa.table({"text": [text]}), "json")) == [{"text": text}]
+
+
+@pytest.mark.parametrize(
+    ("cell", "shown"),
+    [
+        ("0.3 [0.2, 0.4]", "0.3 [0.2, 0.4]"),
+        ("-0.1 [-0.2, 0.0]", "-0.1 [-0.2, 0.0]"),
+        ("[1](http://x)", "\\[1](http://x)"),
+        ("[1][2]", "\\[1][2]"),
+        ("see [note]", "see \\[note]"),
+    ],
+)
+def test_an_interval_in_markdown_is_not_escaped_and_a_link_is(cell, shown):
+    assert render(pa.table({"x": [cell]}), "markdown").splitlines()[-1] == f"| {shown} |"

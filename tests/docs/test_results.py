@@ -101,7 +101,7 @@ def test_a_method_with_new_settings_makes_its_rows_wrong(project):
     config = project / "disent.toml"
     config.write_text(
         config.read_text(encoding="utf-8").replace(
-            "[methods.facet]\nmax_epochs = 40", "[methods.facet]\nmax_epochs = 41"
+            "[methods.facet]\ntemplate_units = 256", "[methods.facet]\ntemplate_units = 255"
         ),
         encoding="utf-8",
     )
