@@ -6,7 +6,9 @@ What belongs here: what the assets of all stages have in common. What does not: 
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 import dagster as dg
@@ -18,6 +20,7 @@ from disent_assets.resources import SQL
 from disent_assets.sql_folder import Description, described, descriptions
 from disent_core.config.model import Config
 from disent_core.experiment.result import Check, StepResult
+from disent_core.experiment.workspace import Workspace
 from disent_core.storage.tables import SCHEMAS, fingerprint
 
 OWNERS = ["team:disent"]
@@ -105,6 +108,8 @@ def spec(
     deps: Sequence[dg.AssetDep] = (),
     kinds: set[str] | None = None,
     schema: pa.Schema | None = None,
+    stored: "Stored | None" = None,
+    method: str = "",
 ) -> dg.AssetSpec:
     """Spec of an asset; the first part of its key is its stage, and the second the encoder, if it belongs to one.
 
@@ -115,7 +120,12 @@ def spec(
         deps: the assets that it is made from.
         kinds: formats and programs that the UI shows; Parquet by default.
         schema: schema of its table; the UI shows the columns.
+        stored: where its files are.
+        method: of a head or of metrics; the UI can filter by it, and by the encoder.
     """
+    metadata = stored.metadata if stored else {}
+    encoder = key[1] if len(key) > 2 else ""
+    tags = {"disent/encoder": encoder, "disent/method": method, "dagster/storage_kind": stored.kind if stored else ""}
     return dg.AssetSpec(
         key=list(key),
         description=description,
@@ -124,8 +134,35 @@ def spec(
         code_version=code_version,
         kinds=kinds or {"parquet"},
         owners=OWNERS,
-        metadata={} if schema is None else {"dagster/column_schema": column_schema(schema)},
+        tags={name: _OTHER_IN_TAGS.sub("_", value)[:63] for name, value in tags.items() if value},
+        metadata=metadata if schema is None else {**metadata, "dagster/column_schema": column_schema(schema)},
     )
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Where the files of an asset are, for the section "Storage" of its page.
+
+    Attributes:
+        path: file or folder.
+        kind: format of the files.
+        relation: name in the warehouse; empty if it is not there.
+    """
+
+    path: Path
+    kind: str = "parquet"
+    relation: str = ""
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The path as an address, and the relation."""
+        named = {"dagster/uri": self.path.absolute().as_uri(), "dagster/relation_identifier": self.relation}
+        return {name: value for name, value in named.items() if value}
+
+
+def table_files(workspace: Workspace, key: Sequence[str]) -> Stored:
+    """Files of a table of the warehouse, whose schema there is the stage."""
+    return Stored(workspace.tables.joinpath(*key), relation=".".join(key))
 
 
 def group_name(key: Sequence[str]) -> str:
@@ -153,7 +190,7 @@ def check_spec(key: Sequence[str], check: Check, partitions: dg.PartitionsDefini
 
 def column_schema(schema: pa.Schema) -> dg.TableSchema:
     """An Arrow schema as the UI shows it, with the descriptions of `sql/columns.csv`."""
-    return _columns(next((name for name, known in SCHEMAS.items() if known is schema), ""), schema)
+    return _columns(next((name for name, known in SCHEMAS.items() if known is schema), "embeddings"), schema)
 
 
 @cache
@@ -185,4 +222,5 @@ def step_name(key: Sequence[str]) -> str:
 
 
 _PLAIN_PART = re.compile(r"[A-Za-z0-9]+(_[A-Za-z0-9]+)*")
+_OTHER_IN_TAGS = re.compile(r"[^A-Za-z0-9_.-]")
 _OTHER_CHARACTER = re.compile(r"[^A-Za-z0-9_]")

@@ -8,7 +8,7 @@ import dagster as dg
 from disent_assets import partitions
 from disent_assets.asset_results import user_errors
 from disent_assets.corpus_versions import CorpusVersions, pair_versions, utterance_versions
-from disent_assets.factory import OWNERS, spec, table_asset
+from disent_assets.factory import OWNERS, spec, table_asset, table_files
 from disent_core.config.model import Config
 from disent_core.experiment import corpora
 from disent_core.experiment.workspace import SENTENCE_PAIRS, UTTERANCES, Workspace
@@ -109,6 +109,7 @@ def utterances_asset(workspace: Workspace) -> dg.AssetsDefinition:
             code_version=corpora.utterances_version(config)[:12],
             deps=_published(FILES, config),
             schema=SCHEMAS["utterances"],
+            stored=table_files(workspace, UTTERANCES),
         ),
         lambda language: corpora.refresh_utterances(workspace, language),
         partitions=partitions.utterance_languages(config),
@@ -126,6 +127,7 @@ def sentence_pairs_asset(workspace: Workspace) -> dg.AssetsDefinition:
             code_version=corpora.sentence_pairs_version(config)[:12],
             deps=_published(PAIR_FILES, config),
             schema=SCHEMAS["sentence_pairs"],
+            stored=table_files(workspace, SENTENCE_PAIRS),
         ),
         lambda pair: corpora.refresh_sentence_pairs(workspace, pair),
         partitions=partitions.sentence_pairs(config),

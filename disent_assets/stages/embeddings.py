@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 
 import dagster as dg
+import pyarrow as pa
 
 from disent_assets import partitions
 from disent_assets.asset_results import materialized
-from disent_assets.factory import check_spec, dep, device_pool, spec, step_asset, table_asset
+from disent_assets.factory import Stored, check_spec, dep, device_pool, spec, step_asset, table_asset
 from disent_core.embeddings.store import STATES, VECTORS
 from disent_core.experiment import embeddings
 from disent_core.experiment.keys import embedding_key, encoder_key
@@ -16,6 +17,13 @@ DESCRIPTIONS = {
     VECTORS: "One vector for each distinct text. A text that is stored is never encoded again.",
     STATES: "The hidden state of the last layer for every token, special tokens included. One row a distinct text.",
 }
+
+
+COLUMNS = {
+    VECTORS: pa.schema([("text_key", pa.string()), ("vector", pa.list_(pa.float32()))]),
+    STATES: pa.schema([("text_key", pa.string()), ("states", pa.list_(pa.list_(pa.float32())))]),
+}
+"""Columns as the UI shows them; dimension and precision are those of the encoder, which is not loaded for it."""
 
 
 def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
@@ -46,6 +54,7 @@ def _pretrained(workspace: Workspace, name: str) -> dg.AssetsDefinition:
             code_version=embeddings.pretraining_version(config, name)[:12],
             deps=[dep(key) for key in sources],
             kinds={"pytorch", "huggingface"},
+            stored=Stored(workspace.pretrained(name), "safetensors"),
         ),
         lambda _: embeddings.pretrain(workspace, name),
         pool=device_pool(config),
@@ -79,6 +88,8 @@ def _vectors(workspace: Workspace, name: str) -> dg.AssetsDefinition:
                 code_version=embeddings.version(config, name)[:12],
                 deps=sources,
                 kinds={"parquet", "huggingface"},
+                schema=COLUMNS[table],
+                stored=Stored(workspace.embeddings / table / name),
             )
             for table, key in keys.items()
         ],

@@ -9,7 +9,7 @@ import dagster as dg
 
 from disent_assets import partitions
 from disent_assets.asset_results import pictures
-from disent_assets.factory import dep, device_pool, spec, table_asset
+from disent_assets.factory import Stored, dep, device_pool, spec, table_asset
 from disent_assets.stages.embeddings import embedding_keys
 from disent_core.config.model import MethodConfig
 from disent_core.evaluation.contract import READABLE
@@ -66,6 +66,8 @@ def _metrics(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.Ass
             code_version=evaluation.version(config)[:12],
             deps=_dependencies(workspace, encoder, method),
             schema=SCHEMAS["metrics"],
+            stored=Stored(workspace.tables / "evaluation" / "metrics" / encoder / method.name, relation="main.metrics"),
+            method=method.name,
         ),
         lambda training_set: evaluation.refresh_metrics(workspace, encoder, method, training_set),
         partitions=partitions.pairs(config, [method]),
@@ -97,6 +99,7 @@ def _comparisons(workspace: Workspace, encoder: str) -> dg.AssetsDefinition:
             code_version=evaluation.comparisons_version(config)[:12],
             deps=[dep(metrics_key(encoder, method.name)) for method in config.methods_of(encoder)],
             schema=SCHEMAS["comparisons"],
+            stored=Stored(workspace.comparisons(encoder), relation="main.comparisons"),
         ),
         lambda _: evaluation.refresh_comparisons(workspace, encoder),
     )

@@ -7,7 +7,7 @@ import dagster as dg
 
 from disent_assets import partitions
 from disent_assets.asset_results import pictures
-from disent_assets.factory import dep, device_pool, spec, table_asset
+from disent_assets.factory import Stored, dep, device_pool, spec, table_asset
 from disent_assets.stages.embeddings import embedding_keys
 from disent_core.config.model import MethodConfig
 from disent_core.experiment import gates, heads
@@ -69,6 +69,8 @@ def _head(
             code_version=heads.version(method),
             deps=[dep(training_data_key(encoder), partitions.same_pair(config, [method], methods))],
             kinds={"pytorch", "safetensors"},
+            stored=Stored(workspace.home / "heads" / encoder / method.name, "safetensors"),
+            method=method.name,
         ),
         lambda training_set: heads.train(workspace, encoder, method, training_set),
         partitions=partitions.pairs(config, [method]),

@@ -3,7 +3,7 @@
 import dagster as dg
 
 from disent_assets import partitions
-from disent_assets.factory import dep, spec, table_asset
+from disent_assets.factory import dep, spec, table_asset, table_files
 from disent_core.experiment import negatives
 from disent_core.experiment.workspace import POOL, UTTERANCES, Workspace
 from disent_core.storage.tables import SCHEMAS
@@ -19,6 +19,7 @@ def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
             code_version=negatives.version(workspace.config)[:12],
             deps=[dep(UTTERANCES)],
             schema=SCHEMAS["negative_pool"],
+            stored=table_files(workspace, POOL),
         ),
         lambda language: negatives.refresh_pool(workspace, language),
         partitions=partitions.utterance_languages(workspace.config),

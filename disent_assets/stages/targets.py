@@ -3,7 +3,7 @@
 import dagster as dg
 
 from disent_assets import partitions
-from disent_assets.factory import dep, spec, table_asset
+from disent_assets.factory import Stored, dep, spec, table_asset, table_files
 from disent_assets.stages.corpora import PAIR_FILES
 from disent_core.experiment import targets
 from disent_core.experiment.workspace import (
@@ -45,6 +45,7 @@ def _language_table(workspace: Workspace, key: Key, description: str) -> dg.Asse
             code_version=targets.version(workspace.config, key)[:12],
             deps=[dep(UTTERANCES)],
             schema=SCHEMAS[key[1]],
+            stored=table_files(workspace, key),
         ),
         lambda language: targets.refresh_language(workspace, key, language),
         partitions=partitions.utterance_languages(workspace.config),
@@ -60,6 +61,7 @@ def _code_switched(workspace: Workspace) -> dg.AssetsDefinition:
             code_version=targets.switching_version(workspace.config)[:12],
             deps=[dep(SENTENCE_PAIRS), dg.AssetDep(PAIR_FILES)],
             schema=SCHEMAS["code_switched_pairs"],
+            stored=table_files(workspace, SWITCHED),
         ),
         lambda pair: targets.refresh_switched(workspace, pair),
         partitions=partitions.sentence_pairs(workspace.config),
@@ -81,6 +83,7 @@ def _aligned_pairs(workspace: Workspace) -> dg.AssetsDefinition:
             code_version=targets.CODE_VERSION,
             deps=deps,
             schema=SCHEMAS["aligned_pairs"],
+            stored=Stored(workspace.tables.joinpath(*ALIGNED)),
         ),
         lambda training_set: targets.refresh_aligned(workspace, training_set),
         partitions=partitions.pairs(config),

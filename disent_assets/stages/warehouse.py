@@ -9,7 +9,7 @@ import dagster as dg
 
 from disent_assets.asset_results import literal, markdown_table, pictures
 from disent_assets.duckdb_warehouse import query
-from disent_assets.factory import dep, spec, table_asset
+from disent_assets.factory import Stored, dep, spec, table_asset
 from disent_assets.refresh_warehouse import CODE_VERSION, refresh_warehouse, warehouse_checks
 from disent_core.config.model import Config
 from disent_core.experiment.evaluation import task_names
@@ -37,6 +37,7 @@ def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
             code_version=CODE_VERSION,
             deps=[dep(key) for key in _sources(workspace.config)],
             kinds={"duckdb", "sql"},
+            stored=Stored(workspace.warehouse, "duckdb"),
         ).replace_attributes(freshness_policy=FRESHNESS),
         lambda _: refresh_warehouse(workspace, _run_id()),
         checks=list(warehouse_checks().values()),

@@ -37,9 +37,14 @@ class Workspace:
         return table_path(self.home, stage, table, *partition)
 
     @property
+    def tables(self) -> Path:
+        """Folder of all tables."""
+        return self.home / "tables"
+
+    @property
     def embeddings(self) -> Path:
         """Folder of the content-addressed vectors."""
-        return self.home / "tables" / "embeddings"
+        return self.tables / "embeddings"
 
     def head(self, encoder: str, method: str, trained_on: str) -> Path:
         """Weights of all seeds of a head."""

@@ -141,6 +141,21 @@ def test_a_group_can_be_materialised_for_a_pair_that_not_all_of_its_methods_have
     assert list(gate.partitions_def.get_partition_keys()) == ["en-de", "en-ja", "en-de+en-ja"]
 
 
+def test_the_page_of_a_stored_asset_says_where_it_is_stored(workspace, graph):
+    found = {key: graph.get(key).metadata for key in graph.get_all_asset_keys() if graph.get(key).is_materializable}
+    unstored = {key.path[-1] for key, metadata in found.items() if "dagster/uri" not in metadata}
+    gates = {f"{encoder}_{gate}" for encoder in ("own", "published") for gate in ("training_data", "evaluation_sets")}
+    assert unstored == gates
+    utterances = found[dg.AssetKey(["corpora", "utterances"])]
+    assert utterances["dagster/uri"] == (workspace.home / "tables/corpora/utterances").as_uri()
+    assert utterances["dagster/relation_identifier"] == "corpora.utterances"
+
+
+def test_assets_can_be_filtered_by_encoder_and_method(graph):
+    tags = graph.get(dg.AssetKey(["evaluation", "own", "dream_metrics"])).tags
+    assert (tags["disent/encoder"], tags["disent/method"]) == ("own", "dream")
+
+
 def test_the_warehouse_waits_for_the_comparisons_of_each_encoder_which_wait_for_every_metric(graph):
     found = {key for key in parents(graph, "warehouse/database") if key.startswith("evaluation/")}
     comparisons = {f"evaluation/{name}/{name}_comparisons" for name in ("own", "published")}
