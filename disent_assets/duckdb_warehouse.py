@@ -30,7 +30,8 @@ from disent_assets.sql_folder import (
 )
 from disent_core.errors import DisentError, TableError, located
 from disent_core.storage.checksums import checksummed_path
-from disent_core.storage.tables import SCHEMAS
+from disent_core.storage.schemas import ASSET_STATE
+from disent_core.storage.tables import SCHEMAS, table_path
 
 INPUTS = (
     "metrics",
@@ -47,6 +48,7 @@ INPUTS = (
     "code_switched_pairs",
     "training_curve",
     "metric_history",
+    "asset_state",
 )
 """Tables that the warehouse is built from, by their names in `SCHEMAS`."""
 
@@ -295,6 +297,7 @@ def query(database: Path, sql: str, *, limit: int | None = None, seconds: float 
         except duckdb.Error as error:
             remedy = "Delete the file and materialise it again"
             raise TableError(located(database, None, f"can't be opened ({error})", remedy)) from error
+        _load_states(connection, database, sql)
         connection.execute(f"set search_path = '{_search_path(connection)}'")
         for option in _QUERY_OPTIONS:
             connection.execute(f"set {option}")
@@ -304,6 +307,14 @@ def query(database: Path, sql: str, *, limit: int | None = None, seconds: float 
         if answer is not None:
             return answer
     raise DisentError("query: this statement returns no rows. Use select")
+
+
+def _load_states(connection: duckdb.DuckDBPyConnection, database: Path, sql: str) -> None:
+    """Put the last recorded states of assets before those in the file, which are older, if a query names them."""
+    path = table_path(database.parent, *ASSET_STATE)
+    if re.search(r"\b(asset_state|stale_metrics)\b", sql, re.IGNORECASE) and path.is_file():
+        with _one_line(f"{path}: the states of assets can't be read. Run disent status"):
+            connection.execute(f"create temp table asset_state as from read_parquet({_file_literal(path)})")
 
 
 def _search_path(connection: duckdb.DuckDBPyConnection) -> str:

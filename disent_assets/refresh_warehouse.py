@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from disent_assets.asset_state import recorded_states
 from disent_assets.duckdb_warehouse import INPUTS, build_warehouse
 from disent_assets.resources import SQL
 from disent_core.experiment.history import EVENTS, append, history_files, new_rows, read_history
@@ -72,6 +73,7 @@ def refresh_warehouse(workspace: Workspace, run_id: str = "") -> StepResult:
         )
         added = new_rows(workspace, history, metrics, recorded_at=datetime.now(UTC), run_id=run_id)
         inputs["metric_history"] = pa.concat_tables([history.rows, added])
+        inputs["asset_state"] = recorded_states(workspace)
         report = build_warehouse(inputs, SQL, workspace.warehouse, lambda: append(workspace, added, inputs=inputs_hash))
         last = {
             "inputs": inputs_hash,

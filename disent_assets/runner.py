@@ -9,6 +9,7 @@ from graphlib import TopologicalSorter
 import dagster as dg
 from dagster._core.definitions.data_version import StaleStatus
 
+from disent_assets.asset_state import record_states
 from disent_assets.plan import Step
 from disent_assets.run_step import Outcome
 from disent_assets.staleness import staleness
@@ -81,7 +82,7 @@ def run_steps(
     tags: Mapping[str, str] | None = None,
     seconds: Mapping[str, float] | None = None,
 ) -> Result:
-    """Run steps in the order that their dependencies allow, up to `workers` at once.
+    """Run steps in the order that their dependencies allow, up to `workers` at once; then record all states.
 
     One worker runs them in this process; so does any number if at most one can change, for the others are looked at.
 
@@ -110,6 +111,7 @@ def run_steps(
         executor = ThisProcess(definitions, instance, tags, report.log)
     with closing(executor):
         _work(schedule, executor, report)
+    record_states(workspace, definitions, instance)
     return schedule.result
 
 

@@ -13,17 +13,18 @@ from disent_assets.cli.group import errors, main
 def status(context: click.Context, show_all: bool) -> None:
     """Show what is fresh, stale or missing, and why."""
     with errors(context):
+        from disent_assets.asset_state import record_states
         from disent_assets.definitions import build
         from disent_assets.instance import open_instance
         from disent_assets.published_files import observe
         from disent_assets.resources import open_for_work
-        from disent_assets.status import states, summary
+        from disent_assets.status import summary
 
         workspace = open_for_work()
         definitions = build(workspace)
         with open_instance(workspace.home) as instance:
             observe(workspace, instance)
-            click.echo(summary(states(workspace, definitions, instance), show_all=show_all))
+            click.echo(summary(record_states(workspace, definitions, instance), show_all=show_all))
 
 
 @main.command()

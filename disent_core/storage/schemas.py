@@ -21,6 +21,9 @@ _REPLACED_WORD = pa.struct([("old", _TEXT), ("new", _TEXT)])
 SUBJECT = ("task", "dataset", "method", "encoder", "trained_on", "evaluated_on", "embedding", "metric")
 """Columns that say what a number measures."""
 
+ASSET_STATE = ("warehouse", "asset_state", "all")
+"""Stage, name and partition of the table of states; no asset makes it."""
+
 _TEMPLATE_PAIRS = _schema(
     *_UTTERANCE,
     _column("split", _TEXT),
@@ -165,6 +168,17 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         _column("p_holm", pa.float64()),
         _column("fingerprint", _TEXT),
         _column("created_at", pa.timestamp("us", tz="UTC")),
+    ),
+    # one partition of an asset
+    "asset_state": _schema(
+        _column("asset", _TEXT),
+        _column("partition", _TEXT, nullable=True),
+        _column("stage", _TEXT),
+        *(_column(name, _TEXT, nullable=True) for name in ("encoder", "method")),
+        _column("state", _TEXT),
+        _column("why", _TEXT, nullable=True),
+        _column("waits", pa.bool_()),
+        *(_column(name, pa.timestamp("us", tz="UTC")) for name in ("since", "recorded_at")),
     ),
     # one method of the configuration
     "configured_methods": _schema(

@@ -135,6 +135,7 @@ class Project:
             and path.suffix != ".lock"
             and path.relative_to(self.home).parts[0] != "dagster"
             and path.relative_to(self.home).parts[:2] != ("cache", "observed")
+            and "asset_state" not in path.parts  # it has the time at which it was recorded
         }
 
     def weights(self) -> dict[str, str]:

@@ -20,7 +20,14 @@ from disent_core.storage.tables import content_fingerprint
 
 OF_TIME = {("warehouse", "history"), ("warehouse", "asset_state")}
 """Folders of tables that depend on what was run before."""
-RELATIONS_OF_TIME = {"history.metrics", "history.events", "main.changes", "main.runs", "main.asset_state"}
+RELATIONS_OF_TIME = {
+    "history.metrics",
+    "history.events",
+    "main.changes",
+    "main.runs",
+    "main.asset_state",
+    "main.stale_metrics",
+}
 _LAST = """
 from history.metrics
 select * exclude (refresh, recorded_at, event, run_id)

@@ -43,6 +43,21 @@ def test_status_says_fresh_after_a_run(story):
     assert story.status_after == f"{story.first['made'] + GATES} fresh, 0 stale, 0 missing\n"
 
 
+def test_the_end_of_a_run_records_the_states_of_all_assets(finished):
+    assert finished.ask("select state, waits, count(*) > 20 as many from asset_state group by all") == [
+        {"state": "fresh", "waits": False, "many": True}
+    ]
+    assert finished.ask("from stale_metrics") == []
+
+
+def test_the_history_begins_with_the_numbers_of_the_first_run(finished):
+    (run,) = finished.ask("from runs")
+    (numbers,) = finished.ask("select count(*) as n from metrics").pop().values()
+    assert (run["new_count"], run["changed_count"], run["ended_count"]) == (numbers, 0, 0)
+    unknown = "select method from history.metrics where code is null or data is null or vectors is null"
+    assert finished.ask(unknown) == []
+
+
 def test_status_says_missing_where_files_are_gone(finished, tmp_path):
     damaged = finished.copy(tmp_path)
     shutil.rmtree(damaged.home / "heads" / "tiny" / "dream")

@@ -1,0 +1,62 @@
+"""Record the state of every asset as a table, which `disent sql` shows beside the warehouse: what is stale, and why."""
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+
+from disent_assets.status import State, states
+from disent_core.errors import TableError
+from disent_core.experiment.keys import HEAD, METRICS
+from disent_core.experiment.workspace import Workspace
+from disent_core.storage.atomic import locked
+from disent_core.storage.checksums import ignore_damaged
+from disent_core.storage.schemas import ASSET_STATE
+from disent_core.storage.tables import SCHEMAS, fingerprint, read_table, rows_table, write_table
+
+OF_ENCODERS = ("embeddings", "heads", "evaluation")
+"""Stages whose keys have the name of the encoder as second part."""
+
+
+def record_states(workspace: Workspace, definitions: dg.Definitions, instance: dg.DagsterInstance) -> list[State]:
+    """Find the state of every partition of every asset, write the table, and return them, upstream first."""
+    found = list(states(workspace, definitions, instance))
+    path = workspace.table(*ASSET_STATE)
+    with locked(path):
+        before = {(row["asset"], row["partition"]): row for row in recorded_states(workspace).to_pylist()}
+        rows = list(_rows(found, before, datetime.now(UTC)))
+        write_table(path, rows_table(rows, "asset_state"), SCHEMAS["asset_state"], inputs=fingerprint(len(rows)))
+    return found
+
+
+def recorded_states(workspace: Workspace) -> pa.Table:
+    """The table as it was last written; no rows if there is none, or it is damaged."""
+    schema, path = SCHEMAS["asset_state"], workspace.table(*ASSET_STATE)
+    try:
+        table = ignore_damaged(lambda: read_table(path, schema))
+    except TableError:  # nothing was recorded yet
+        table = None
+    return schema.empty_table() if table is None else table
+
+
+def _rows(
+    found: Iterable[State], before: dict[tuple[str, str | None], dict[str, Any]], now: datetime
+) -> Iterator[dict]:
+    for state in found:
+        stage, *rest = state.asset.split("/")
+        last = before.get((state.asset, state.partition))
+        suffix = {"heads": HEAD, "evaluation": METRICS}.get(stage)
+        yield {
+            "asset": state.asset,
+            "partition": state.partition,
+            "stage": stage,
+            "encoder": rest[0] if stage in OF_ENCODERS else None,
+            "method": rest[-1].removesuffix(suffix) if suffix and rest[-1].endswith(suffix) else None,
+            "state": state.status,
+            "why": "; ".join(state.causes) or None,
+            "waits": state.status == "fresh" and not state.is_settled,
+            "since": last["since"] if last is not None and last["state"] == state.status else now,
+            "recorded_at": now,
+        }

@@ -1,0 +1,101 @@
+"""The recorded states of assets: what they say of time, and which of them a query sees."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from disent_assets import asset_state as tested
+from disent_assets.asset_state import record_states, recorded_states
+from disent_assets.duckdb_warehouse import build_warehouse, query
+from disent_assets.resources import SQL
+from disent_assets.status import State
+from disent_core.experiment.workspace import Workspace
+from disent_core.storage.schemas import ASSET_STATE
+from disent_core.storage.tables import SCHEMAS, rows_table
+
+TEXT = """\
+[[corpora]]
+name = "one"
+format = "massive"
+path = "one"
+languages = ["en-US", "de-DE"]
+
+[[encoders]]
+name = "toy"
+kind = "scratch"
+
+[experiment]
+pairs = ["en-de"]
+methods = ["raw"]
+"""
+METRIC = {
+    "task": "sts", "dataset": "toy", "encoder": "toy", "evaluated_on": "en-de", "embedding": "sentence",
+    "metric": "pearson", "value": 0.5, "ci_low": 0.4, "ci_high": 0.6, "n": 100, "seed": None, "settings": "{}",
+    "fingerprint": "f", "created_at": datetime(2026, 1, 1, tzinfo=UTC),
+}  # fmt: skip
+
+
+@pytest.fixture
+def workspace(load, tmp_path) -> Workspace:
+    return Workspace(load(TEXT), tmp_path / "home")
+
+
+def metrics_of(method: str, status: str, *causes: str, is_settled: bool = True) -> State:
+    return State(f"evaluation/toy/{method}_metrics", "en-de", status, causes, is_settled)
+
+
+@pytest.fixture
+def record(workspace, monkeypatch):
+    def record_these(*found: State) -> list[dict[str, Any]]:
+        monkeypatch.setattr(tested, "states", lambda *_: iter(found))
+        assert record_states(workspace, None, None) == list(found)  # pyright: ignore[reportArgumentType]
+        return recorded_states(workspace).to_pylist()
+
+    return record_these
+
+
+def test_a_state_has_the_time_since_which_it_lasts(record):
+    first = record(metrics_of("raw", "fresh"), metrics_of("dream", "fresh"))
+    second = record(metrics_of("raw", "fresh"), metrics_of("dream", "stale", "it has changed"))
+    assert second[0]["since"] == first[0]["recorded_at"] < second[0]["recorded_at"] == second[1]["since"]
+    assert (second[1]["encoder"], second[1]["method"], second[1]["why"]) == ("toy", "dream", "it has changed")
+
+
+def test_an_asset_without_encoder_or_method_has_none(record):
+    (row,) = record(State("corpora/utterances", "de", "failed", ("line 3",), False))
+    assert (row["stage"], row["encoder"], row["method"], row["partition"]) == ("corpora", None, None, "de")
+
+
+def build(workspace: Workspace) -> None:
+    rows = [METRIC | {"method": "raw", "trained_on": ""}, METRIC | {"method": "dream", "trained_on": "en-de"}]
+    inputs = {"metrics": rows_table(rows, "metrics"), "asset_state": recorded_states(workspace)}
+    build_warehouse(inputs, SQL, workspace.warehouse)
+
+
+@pytest.mark.parametrize("schema", ["", "main."])
+def test_a_query_sees_the_last_record_and_other_programs_that_before_the_build(workspace, record, schema):
+    record(metrics_of("raw", "fresh"), metrics_of("dream", "stale", "a table has changed"))
+    build(workspace)
+    record(metrics_of("raw", "fresh", is_settled=False), metrics_of("dream", "fresh"))
+    stale = query(workspace.warehouse, f"select method, state, why from {schema}stale_metrics").to_pylist()
+    assert stale == [{"method": "raw", "state": "waits", "why": None}]
+    states = query(workspace.warehouse, f"select state from {schema}asset_state").to_pylist()
+    assert states == [{"state": "fresh"}] * 2
+    workspace.table(*ASSET_STATE).unlink()
+    stale = query(workspace.warehouse, f"select method, state, why from {schema}stale_metrics").to_pylist()
+    assert stale == [{"method": "dream", "state": "stale", "why": "a table has changed"}]
+
+
+def test_without_a_record_there_are_no_states(workspace):
+    assert recorded_states(workspace).equals(SCHEMAS["asset_state"].empty_table())
+    build(workspace)
+    assert query(workspace.warehouse, "from asset_state").num_rows == 0
+
+
+def test_a_damaged_record_is_set_aside(workspace, record, caplog):
+    record(metrics_of("raw", "fresh"))
+    workspace.table(*ASSET_STATE).write_bytes(b"PAR1")
+    assert recorded_states(workspace).num_rows == 0
+    assert "all.parquet.damaged" in caplog.text
+    assert len(record(metrics_of("raw", "fresh"))) == 1
