@@ -16,6 +16,7 @@ from dagster._core.definitions.asset_selection import DagsterInvalidAssetSelecti
 from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGraph
 
 from disent_assets.factory import GPU_POOL
+from disent_core.experiment.keys import HEAD, METRICS
 
 STAGES = ("corpora", "negatives", "targets", "embeddings", "heads", "evaluation", "warehouse")
 TEXT_STAGES = STAGES[:3]
@@ -50,9 +51,14 @@ class Step:
         return f"{first} [{self.partition}]" if self.partition else first
 
     def __str__(self) -> str:
-        stages = ", ".join(dict.fromkeys(key.path[0] for key in self.keys))
-        of = "/".join(self.keys[0].path[1:]) if len(self.keys[0].path) > 2 else ""
-        return f"{stages}{f' {of}' if of else ''}{f' [{self.partition}]' if self.partition else ''}"
+        stage, *middle, last = self.keys[0].path
+        if not middle:
+            of = ", ".join(dict.fromkeys(key.path[0] for key in self.keys))
+        elif last.endswith((HEAD, METRICS)):
+            of = f"{last.removesuffix(HEAD).removesuffix(METRICS)} on {'/'.join(middle)}"
+        else:
+            of = f"{stage}, {last}"
+        return f"{of} [{self.partition}]" if self.partition else of
 
 
 def plan(definitions: dg.Definitions, selections: Sequence[str] = (), partition: str | None = None) -> list[Step]:

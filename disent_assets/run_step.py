@@ -13,6 +13,7 @@ from dagster._core.remote_origin import (
     RemoteJobOrigin,
     RemoteRepositoryOrigin,
 )
+from dagster._core.storage.noop_compute_log_manager import NoOpComputeLogManager
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
 from disent_assets.failures import check_text, failed_checks_text, failure_text
@@ -106,8 +107,7 @@ def _run(
     recorded: dict[dg.AssetKey, str | None],
     tags: Mapping[str, str],
 ) -> Outcome:
-    # The public method lets nobody choose the origin of the run, so it is given where the run is created.
-    instance.create_run_for_job = partial(type(instance).create_run_for_job, instance, remote_job_origin=ORIGIN)
+    _prepare(instance)
     result = definitions.resolve_implicit_global_asset_job_def().execute_in_process(
         asset_selection=list(step.keys),
         partition_key=step.partition,
@@ -126,6 +126,15 @@ def _run(
         warnings=tuple(_warnings(result.get_asset_check_evaluations(), step)),
         failure=None if result.success else _reason(result, step),
     )
+
+
+def _prepare(instance: dg.DagsterInstance) -> None:
+    """Give runs what the public method can't: their origin, and no processes that copy the output of steps.
+
+    Steps print nothing, and Dagster would start four processes a run for that.
+    """
+    instance.create_run_for_job = partial(type(instance).create_run_for_job, instance, remote_job_origin=ORIGIN)
+    instance._compute_log_manager = NoOpComputeLogManager()
 
 
 def _counts(materialised: Iterable[tuple[str, Any]]) -> Outcome:

@@ -1,6 +1,7 @@
 """Run the steps of a plan, independent ones side by side, and go on past a failure with what does not depend on it."""
 
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ import dagster as dg
 from dagster._core.definitions.data_version import StaleStatus
 
 from disent_assets.asset_state import record_states
+from disent_assets.durations import expected_seconds, read_seconds, write_seconds
 from disent_assets.plan import Step
 from disent_assets.run_step import Outcome
 from disent_assets.staleness import staleness
@@ -19,6 +21,9 @@ from disent_core.experiment.workspace import Workspace
 
 class Report:
     """What a run tells about itself while it goes on; this one ignores it."""
+
+    def start(self, steps: Sequence[Step], seconds: Mapping[str, float], workers: int) -> None:
+        """The run starts: so many workers run these steps, whose expected durations are given by name."""
 
     def begin(self, step: Step) -> None:
         """A step begins."""
@@ -33,7 +38,7 @@ class Report:
         """A step logs a line."""
 
     def tick(self) -> None:
-        """Called a few times a second while several processes work."""
+        """Called often, and after every step. What it raises stops the run."""
 
 
 @dataclass
@@ -80,7 +85,6 @@ def run_steps(
     workers: int = 1,
     report: Report | None = None,
     tags: Mapping[str, str] | None = None,
-    seconds: Mapping[str, float] | None = None,
 ) -> Result:
     """Run steps in the order that their dependencies allow, up to `workers` at once; then record all states.
 
@@ -94,14 +98,15 @@ def run_steps(
         workers: how many steps run at once.
         report: is told what happens.
         tags: of the runs.
-        seconds: expected duration of steps by name; of two steps that can run, that with the longest way behind it
-            runs first.
     """
     report, tags = report or Report(), tags or {}
     definitions = load(workspace)
     fresh = fresh_steps(definitions, steps, instance)
-    schedule = Schedule(steps, fresh, seconds or {})
-    count = min(workers, schedule.most_changes())
+    settled = _settled(steps, fresh)
+    seconds = expected_seconds(steps, workspace.config, read_seconds(workspace.home), settled)
+    schedule = Schedule(steps, fresh, seconds)
+    count = max(1, min(workers, len(steps) - len(settled)))
+    report.start(steps, seconds, count)
     if workers > 1:
         one_thread()
     executor: Executor
@@ -109,23 +114,32 @@ def run_steps(
         executor = Processes(Work.of(load, workspace, tags), instance, count, report.log)
     else:
         executor = ThisProcess(definitions, instance, tags, report.log)
-    with closing(executor):
-        _work(schedule, executor, report)
+    measured: dict[str, float] = {}
+    try:
+        with closing(executor):
+            _work(schedule, executor, report, measured)
+    finally:
+        write_seconds(workspace.home, measured)
     record_states(workspace, definitions, instance)
     return schedule.result
 
 
-def _work(schedule: "Schedule", executor: Executor, report: Report) -> None:
+def _work(schedule: "Schedule", executor: Executor, report: Report, measured: dict[str, float]) -> None:
+    began: dict[Step, float] = {}
     while True:
         while executor.is_free() and (step := schedule.next()) is not None:
+            began[step] = time.monotonic()
             report.begin(step)
             executor.start(step, is_fresh=step in schedule.fresh)
         if not schedule.running:
             return
         for step, outcome in executor.ended():
+            report.tick()  # a step that was interrupted is no failure
             for blocked in schedule.end(step, outcome):
                 report.block(blocked)
             report.end(step, outcome)
+            if outcome.made and outcome.failure is None:
+                measured[step.name] = time.monotonic() - began[step]
         report.tick()
 
 
@@ -137,6 +151,16 @@ def fresh_steps(definitions: dg.Definitions, steps: Sequence[Step], instance: dg
         for step in steps
         if all(resolver.get_status(key, step.partition) == StaleStatus.FRESH for key in step.keys)
     }
+
+
+def _settled(steps: Sequence[Step], fresh: set[Step]) -> set[Step]:
+    """The fresh steps that depend on fresh ones only, so that nothing can change them."""
+    settled: dict[str, Step] = {}
+    names = {step.name for step in steps}
+    for step in steps:
+        if step in fresh and (step.after & names) <= settled.keys():
+            settled[step.name] = step
+    return set(settled.values())
 
 
 class Schedule:
@@ -155,13 +179,6 @@ class Schedule:
         self.lost: set[Step] = set()
         self.result = Result()
         self.way = self._ways(seconds)
-
-    def most_changes(self) -> int:
-        """The number of steps that are not fresh, or depend on one that is not."""
-        changes: set[Step] = set()
-        for step, upstream in self.waits_for.items():  # upstream first
-            changes |= {step} if step not in self.fresh or upstream & changes else set()
-        return len(changes)
 
     def _ways(self, seconds: Mapping[str, float]) -> dict[Step, float]:
         """Step -> expected time of the longest chain of steps that begins with it."""

@@ -257,7 +257,7 @@ def _how_ended(code: int | None) -> str:
 
 def _serve(connection: Connection, work: Work) -> None:
     """Run the steps that arrive until the connection ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all; the process of the command decides
+    os.setpgid(0, 0)  # the terminal sends Ctrl-C to the group of the command, which then ends its workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
     one_thread()
     sending = threading.Lock()

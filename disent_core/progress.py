@@ -13,7 +13,8 @@ SECONDS = 5.0
 class Progress:
     """Log how much is done, the rate and the remaining time; short work logs nothing.
 
-    `first` was done before; it counts as done, but not for the rate. `total` is None if the end is unknown.
+    `first` was done before; it counts as done, but not for the rate. `total` is None if the end is unknown; `at_most`
+    is the latest possible end then.
     """
 
     log: logging.Logger
@@ -21,6 +22,7 @@ class Progress:
     unit: str
     what: str = ""
     first: int | float = 0
+    at_most: int | None = None
     clock: Callable[[], float] = time.monotonic
     started: float = field(init=False)
     logged: float = field(init=False)
@@ -42,10 +44,15 @@ class Progress:
         seconds_per_unit = (now - self.started) / (done - self.first)
         self.log.info(
             "%s%d%s %s, %s%s%s",
-            *(f"{self.what}: " if self.what else "", done, "" if self.total is None else f" of {self.total:.0f}"),
+            *(f"{self.what}: " if self.what else "", done, self._end()),
             *(self.unit, f"{detail()}, " if detail else "", _rate(seconds_per_unit)),
             "" if self.total is None else f", {(self.total - done) * seconds_per_unit:.0f} s left",
         )
+
+    def _end(self) -> str:
+        if self.total is not None:
+            return f" of {self.total:.0f}"
+        return "" if self.at_most is None else f" of at most {self.at_most}"
 
 
 def _rate(seconds_per_unit: float) -> str:

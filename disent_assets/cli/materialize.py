@@ -1,12 +1,20 @@
 """`disent materialize`: run assets, with their progress."""
 
 import time
+from contextlib import closing
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from disent_assets.progress import Progress
+    from disent_assets.runner import Result
 
 from disent_assets.cli.group import errors, main
 from disent_core.text import printable
 
+_NAMED = 6
+"""Most steps that a message names."""
 _WORKERS = "How many steps run at once. Default: the cores that this process may use."
 
 
@@ -22,33 +30,62 @@ def materialize(
 
     A SELECTION is a stage ('heads'), or in Dagster's syntax ('key:evaluation/*', '+warehouse'). Default: everything.
     """
-    with errors(context):
+    from disent_assets.stopping import stoppable
+
+    progress: Progress | None = None
+
+    def farewell() -> None:
+        if progress is not None:
+            progress.close()
+        click.echo("stopped; results made so far are kept; run the command again to go on", err=True)
+
+    started = time.monotonic()
+    with stoppable(farewell) as stop, errors(context):
         from disent_assets.definitions import build
         from disent_assets.instance import open_instance
         from disent_assets.plan import plan
-        from disent_assets.progress import Progress
+        from disent_assets.progress import new_progress
         from disent_assets.published_files import observe
         from disent_assets.resources import open_for_work
         from disent_assets.run_step import COMMAND
         from disent_assets.runner import run_steps, usable_cores
 
-        started = time.monotonic()
         workspace = open_for_work()
-        definitions = build(workspace)
-        steps = plan(definitions, selections, partition)
-        with open_instance(workspace.home) as instance, Progress(len(steps)) as progress:
+        steps = plan(build(workspace), selections, partition)
+        with open_instance(workspace.home) as instance:
             observe(workspace, instance)
-            result = run_steps(
-                build,
-                workspace,
-                steps,
-                instance,
-                workers=workers or usable_cores(),
-                report=progress,
-                tags={COMMAND: " ".join(("materialize", *selections))},
-            )
-        for reason in dict.fromkeys(result.failed.values()):
-            click.echo(f"disent: {printable(reason)}", err=True)
-        if result.failed:
-            raise SystemExit(1)
-        click.echo(result.summary(time.monotonic() - started))
+            progress = new_progress(stop.check, every_line=context.obj)
+            with closing(progress):
+                result = run_steps(
+                    build,
+                    workspace,
+                    steps,
+                    instance,
+                    workers=workers or usable_cores(),
+                    report=progress,
+                    tags={COMMAND: " ".join(("materialize", *selections))},
+                )
+        _show(result, time.monotonic() - started)
+
+
+def _show(result: "Result", seconds: float) -> None:
+    """Print the counts, the checks that warn, and last what failed, each reason once.
+
+    Raises:
+        SystemExit: if anything failed.
+    """
+    click.echo(result.summary(seconds))
+    for text in dict.fromkeys(result.warnings):
+        click.echo(f"warning: {printable(text)}", err=True)
+    if not result.failed:
+        return
+    if result.blocked:
+        names = ", ".join(map(str, result.blocked[:_NAMED])) + (", ..." if len(result.blocked) > _NAMED else "")
+        click.echo(f"not made, because they need what failed: {len(result.blocked)} steps ({names})", err=True)
+    reasons: dict[str, list[str]] = {}
+    for step, reason in result.failed.items():
+        reasons.setdefault(reason, []).append(str(step))
+    for reason, failed in reasons.items():
+        click.echo(f"failed: {', '.join(failed)}", err=True)
+        click.echo(f"disent: {printable(reason)}", err=True)
+    raise SystemExit(1)

@@ -147,9 +147,9 @@ def test_one_partition_is_made_alone(fresh):
     assert tables == {"ja.parquet"}
 
 
-def test_the_library_reports_its_progress_while_a_command_runs(fresh):
+def test_with_debug_every_line_of_the_library_is_shown(fresh):
     fresh.materialize("group:corpora", "--partition", "ja")
-    assert "BLEU of" in fresh.disent("materialize", "group:negatives", "--partition", "ja").stderr
+    assert "BLEU of" in fresh.disent("--debug", "materialize", "negatives", "--partition", "ja").stderr
 
 
 def test_a_table_brings_along_what_its_step_makes_too(copied):

@@ -1,0 +1,71 @@
+"""Expect how long steps take: as long as the last time, or, before there was one, as in the demo."""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from disent_assets.plan import Step
+from disent_core.config.model import Config
+from disent_core.encoders.huggingface import HuggingFaceConfig
+from disent_core.encoders.imported import VectorsConfig
+from disent_core.encoders.pretraining import ScratchConfig
+from disent_core.experiment.keys import HEAD, METRICS
+from disent_core.storage.atomic import write_text
+
+MEASURED = {
+    # `OMP_NUM_THREADS=1 disent materialize --workers 1` on disent.toml: the mean of the partitions of a method in
+    # DISENT_HOME/dagster/step_seconds.json, head and metrics together. Only ratios matter.
+    "raw": 1.3, "bertscore": 7.0, "centered": 2.3, "projection": 2.7,
+    "dream": 19.0, "dream_oracle": 24.0, "meat_oracle": 12.0, "meat": 12.0, "oracle": 18.0,
+    "fmda": 23.0, "fmda_two_stage": 60.0, "facet": 60.0,
+    "emu": 24.0, "softmax": 24.0, "contrastive": 24.0, "npair": 24.0,
+    "token_classification": 9.0, "twosl": 12.0, "fine_tuned": 400.0,
+}  # fmt: skip
+ANOTHER_METHOD = 20.0
+ENCODING = {ScratchConfig: 3.0, HuggingFaceConfig: 60.0, VectorsConfig: 2.0}
+"""Encoding of one language, by the kind of the encoder."""
+PRETRAINING, TEXTS, GATHERING = 35.0, 0.7, 3.0
+LOOK = 0.05
+"""A look at the files of a step that is fresh."""
+
+
+def expected_seconds(
+    steps: Iterable[Step], config: Config, recorded: Mapping[str, float], fresh: Iterable[Step] = ()
+) -> dict[str, float]:
+    """Name of each step -> its expected duration."""
+    looks = {step.name for step in fresh}
+    return {
+        step.name: LOOK if step.name in looks else recorded.get(step.name) or _as_in_the_demo(step, config)
+        for step in steps
+    }
+
+
+def _as_in_the_demo(step: Step, config: Config) -> float:
+    stage, *middle, name = step.keys[0].path
+    if stage in ("heads", "evaluation") and name.endswith((HEAD, METRICS)):
+        method = config.methods.get(name.removesuffix(HEAD).removesuffix(METRICS))
+        return MEASURED.get(method.method.name if method else "", ANOTHER_METHOD)
+    if stage == "embeddings":
+        kind = type(config.encoders[middle[0]])
+        return PRETRAINING if step.partition is None else ENCODING.get(kind, ANOTHER_METHOD)
+    return GATHERING if step.partition is None else TEXTS
+
+
+def read_seconds(home: Path) -> dict[str, float]:
+    """The durations that earlier commands have recorded."""
+    try:
+        recorded = json.loads(_file(home).read_text(encoding="utf-8"))
+        return {str(name): float(seconds) for name, seconds in recorded.items()}
+    except (OSError, ValueError, AttributeError, TypeError):  # it only serves the display
+        return {}
+
+
+def write_seconds(home: Path, measured: Mapping[str, float]) -> None:
+    """Record durations beside those of other steps."""
+    if measured:
+        merged = {**read_seconds(home), **{name: round(seconds, 2) for name, seconds in measured.items()}}
+        write_text(_file(home), json.dumps(merged, indent=0, sort_keys=True) + "\n")
+
+
+def _file(home: Path) -> Path:
+    return home / "dagster" / "step_seconds.json"

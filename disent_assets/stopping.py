@@ -1,0 +1,101 @@
+"""Stop a command at a signal: within a second, and at once at a second signal.
+
+Dagster replaces the handlers of signals while it runs a step, and forgets a signal that arrives at a wrong moment.
+The operating system's wake-up descriptor is told of every signal whatever the handlers do, so a thread reads that.
+"""
+
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+SECONDS = 0.9
+"""Time for an orderly stop."""
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stopped(BaseException):
+    """The command is to stop; no `except Exception` may catch it."""
+
+
+class Stop:
+    """The signal that has arrived, if one has.
+
+    Args:
+        farewell: called when the command stops, whichever way.
+    """
+
+    def __init__(self, farewell: Callable[[], None]) -> None:
+        self.signal: int | None = None
+        self._farewell, self._lock = farewell, threading.Lock()
+
+    def arrive(self, number: int, _: object) -> None:
+        """A signal has arrived in the main thread; a second one is for the thread that watches.
+
+        Raises:
+            Stopped: at the first signal.
+        """
+        if self.signal is None:
+            self.signal = number
+            raise Stopped
+
+    def check(self) -> None:
+        """Raise `Stopped` if a signal has arrived that was forgotten."""
+        if self.signal is not None:
+            raise Stopped
+
+    def watch(self, arrivals: socket.socket) -> None:
+        """Read the numbers of signals; end the process if it does not end by itself, or at the second signal."""
+        is_second = False
+        with arrivals:
+            while numbers := arrivals.recv(64):
+                for number in set(numbers) & set(_SIGNALS):
+                    self.signal = self.signal or number
+                    if is_second:
+                        self.end()
+                    is_second = True
+                    threading.Thread(target=self._end_late, daemon=True).start()
+
+    def _end_late(self) -> None:
+        time.sleep(SECONDS)
+        self.end()
+
+    def end(self) -> None:
+        """End the process at once, since an interpreter that loaded torch takes a second to end.
+
+        Workers end with this process; the next command ends their runs.
+        """
+        with self._lock:
+            self._farewell()
+            sys.stdout.flush()
+            os._exit(128 + (self.signal or 0))
+
+
+@contextmanager
+def stoppable(farewell: Callable[[], None]) -> Iterator[Stop]:
+    """Let SIGINT and SIGTERM end what is inside: with exit code 130 or 143, after the farewell.
+
+    In another thread than the main one, signals are left alone.
+    """
+    stop = Stop(farewell)
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    arrivals, wake_up = socket.socketpair()
+    wake_up.setblocking(False)
+    handlers = {number: signal.signal(number, stop.arrive) for number in _SIGNALS}
+    before = signal.set_wakeup_fd(wake_up.fileno(), warn_on_full_buffer=False)
+    threading.Thread(target=stop.watch, args=(arrivals,), daemon=True).start()
+    try:
+        yield stop
+    finally:
+        if stop.signal is not None:  # whatever was raised: it comes from the stop
+            stop.end()
+        signal.set_wakeup_fd(before)
+        for number, handler in handlers.items():
+            signal.signal(number, handler or signal.SIG_DFL)
+        wake_up.close()  # ends the thread

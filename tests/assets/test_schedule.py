@@ -1,0 +1,65 @@
+"""The order in which steps run side by side, and what a failure stops."""
+
+import dagster as dg
+
+from disent_assets.plan import Step
+from disent_assets.run_step import Outcome
+from disent_assets.runner import Schedule
+
+FAILED, CHANGED = Outcome(failure="broken"), Outcome(made=1, changed=True)
+
+
+def step(name: str, partition: str | None = None, *after: Step, uses_device: bool = False) -> Step:
+    key = dg.AssetKey(name.split("/"))
+    return Step((key,), partition, frozenset(one.name for one in after), uses_device)
+
+
+def drain(schedule: Schedule, outcomes: dict[Step, Outcome]) -> list[Step]:
+    """Run all steps one after the other; returns those that ran."""
+    ran = []
+    while (one := schedule.next()) is not None:
+        ran.append(one)
+        list(schedule.end(one, outcomes.get(one, Outcome())))
+    return ran
+
+
+EN, DE = step("corpora/a", "en"), step("corpora/a", "de")
+EN_HEAD, DE_HEAD = step("heads/a", "en", EN), step("heads/a", "de", DE)
+GATHERED = step("warehouse/a", None, EN_HEAD, DE_HEAD)
+ALL = [EN, DE, EN_HEAD, DE_HEAD, GATHERED]
+
+
+def test_a_failure_stops_only_what_depends_on_it_and_what_gathers_runs_with_the_rest():
+    schedule = Schedule(ALL, set(), {})
+    assert drain(schedule, {EN: FAILED}) == [EN, DE, DE_HEAD, GATHERED]
+    assert schedule.result.blocked == [EN_HEAD]
+
+
+def test_nothing_gathers_if_everything_has_failed():
+    schedule = Schedule(ALL, set(), {})
+    assert drain(schedule, {EN: FAILED, DE: FAILED}) == [EN, DE]
+    assert schedule.result.blocked == [EN_HEAD, DE_HEAD, GATHERED]
+
+
+def test_the_step_with_the_longest_way_behind_it_runs_first():
+    schedule = Schedule(ALL, set(), {DE_HEAD.name: 9.0})
+    assert drain(schedule, {}) == [DE, DE_HEAD, EN, EN_HEAD, GATHERED]
+
+
+def test_independent_steps_run_at_once_and_dependent_ones_wait():
+    schedule = Schedule(ALL, set(), {})
+    assert [schedule.next(), schedule.next(), schedule.next()] == [EN, DE, None]
+
+
+def test_one_step_at_a_time_has_the_accelerator_and_others_run_beside_it():
+    first, second = step("heads/a", "en", uses_device=True), step("heads/b", "en", uses_device=True)
+    schedule = Schedule([first, second, EN], set(), {})
+    assert [schedule.next(), schedule.next(), schedule.next()] == [first, EN, None]
+    list(schedule.end(first, Outcome()))
+    assert schedule.next() == second
+
+
+def test_what_depends_on_a_changed_step_is_not_fresh_and_the_rest_is():
+    schedule = Schedule(ALL, set(ALL), {})
+    drain(schedule, {EN: CHANGED})
+    assert schedule.fresh == {EN, DE, DE_HEAD, GATHERED}

@@ -1,0 +1,125 @@
+"""Steps in worker processes: equal results, failures that stay apart, and no process, run or file left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from conftest import Project, counts
+
+from disent_assets.instance import FACE
+
+pytestmark = pytest.mark.end_to_end
+STOPPED = "stopped; results made so far are kept; run the command again to go on\n"
+BEGINS = "dream on tiny [en-de]: begins"
+
+
+def start(project: Project, workers: int) -> "subprocess.Popen[str]":
+    """Start everything, in a process group of its own as a shell does."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "disent_assets.cli", "materialize", "--workers", str(workers)],
+        env=os.environ | project.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def in_training(project: Project, workers: int) -> "subprocess.Popen[str]":
+    """Start everything and wait until it trains a head that takes for ever."""
+    for method in ("dream", "fmda"):
+        project.configure(f"[methods.{method}]\n", f"[methods.{method}]\npatience = 1000000\ncheckpoint_seconds = 0\n")
+    for epochs in ("max_epochs = 6", "max_epochs = 3"):
+        project.configure(epochs, "max_epochs = 1000000")
+    command = start(project, workers)
+    assert command.stderr is not None
+    checkpoint = project.workspace.checkpoint("tiny", "fmda", "en-de")
+    wait_until(lambda: checkpoint.is_file() or command.poll() is not None)
+    assert command.poll() is None, command.stderr.read()
+    return command
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 200
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def processes_of(project: Project) -> list[int]:
+    """Living processes that have the home of the project in their environment."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            is_of_project = f"DISENT_HOME={project.home}\0" in (folder / "environ").read_text(errors="replace")
+            if is_of_project and "\nState:\tZ" not in (folder / "status").read_text():
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found
+
+
+def statuses(project: Project) -> set[dg.DagsterRunStatus]:
+    with project.events() as events:
+        return {run.status for run in events.instance.get_runs(dg.RunsFilter(tags=FACE))}
+
+
+def test_two_workers_make_what_one_process_makes(fresh, story):
+    fresh.configure("layers = 1", "layers = 1\n# another text of the same configuration")
+    done = start(fresh, 2)
+    out, err = done.communicate(timeout=400)
+    assert done.returncode == 0, err
+    assert counts(out) == story.first
+    assert fresh.weights() == story.project.weights()
+    columns = "select * exclude (created_at) from metrics order by all"
+    assert fresh.ask(columns) == story.project.ask(columns)
+    assert processes_of(fresh) == []
+
+
+def test_a_killed_worker_costs_its_step_only(fresh):
+    command = in_training(fresh, 2)
+    with fresh.events() as events:
+        [run] = [
+            run
+            for run in events.instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED]))
+            if dg.AssetKey(["heads", "tiny", "fmda_head"]) in (run.asset_selection or ())
+            and run.tags["dagster/partition"] == "en-de"
+        ]
+    os.kill(int(run.tags["disent/process"].rsplit("-", 1)[1]), signal.SIGKILL)
+    assert command.stderr is not None
+    line = next(line for line in command.stderr if "failed" in line)
+    assert line.startswith("fmda on tiny [en-de]: failed")
+    assert any(line.endswith("left)\n") and "begins" in line for line in command.stderr)  # another one has its place
+    os.killpg(command.pid, signal.SIGINT)
+    assert "memory was full" not in command.communicate(timeout=60)[0]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_stops_all_with_one_line_and_leaves_nothing(fresh, workers, number, code):
+    command = in_training(fresh, workers)
+    os.killpg(command.pid, number)
+    _, err = command.communicate(timeout=60)
+    assert command.returncode == code
+    assert err.endswith(STOPPED)
+    assert "Traceback" not in err
+    wait_until(lambda: processes_of(fresh) == [])
+    assert [path for path in fresh.home.rglob("*.tmp*") if "dagster" not in path.parts] == []
+    fresh.disent("status")
+    assert not statuses(fresh) & {dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.NOT_STARTED}
+
+
+def test_workers_end_with_a_killed_command_and_their_runs_are_ended_by_the_next(fresh):
+    command = in_training(fresh, 2)
+    os.kill(command.pid, signal.SIGKILL)
+    command.communicate(timeout=60)
+    wait_until(lambda: processes_of(fresh) == [])
+    assert dg.DagsterRunStatus.STARTED in statuses(fresh)
+    fresh.disent("status")
+    assert statuses(fresh) <= {dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE}
