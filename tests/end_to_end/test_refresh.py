@@ -1,84 +1,129 @@
-"""A running `make dev` notices changed files and refreshes what depends on them, without a click.
+"""A running `disent dev` notices changes and refreshes what depends on them, without a click, and ends as a whole.
 
-The tests take minutes, so they run only with `make dev-test`.
+The tests take minutes, so they run only with `make dev-test`. They wait for events, not for times.
 """
 
+import json
 import os
+import re
+import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import dagster as dg
 import pytest
 from conftest import Project, new_project
 
 from disent_assets.instance import dagster_home
+from disent_assets.refresh import OF_JOB, OF_STEPS
 from disent_assets.resources import PROJECT
+from disent_core.errors import DisentError
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.daemon, pytest.mark.timeout(3600)]
 
-PATIENCE = 1500
-"""Seconds; a refresh takes one or two minutes on two idle cores."""
-RUNNING = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING,
-           dg.DagsterRunStatus.STARTED]  # fmt: skip
+PATIENCE = 900
+"""Seconds; a refresh takes less than a minute on two idle cores."""
 
 
 class Dev:
-    """A running `dagster dev` on a project."""
+    """A running `disent dev` on a project, and a webhook that it tells of failures."""
 
-    def __init__(self, project: Project, port: int, instance: dg.DagsterInstance) -> None:
-        self.project, self.port, self.instance = project, port, instance
+    def __init__(self, project: Project, instance: dg.DagsterInstance) -> None:
+        self.project, self.instance = project, instance
+        self.alerts: list[dict[str, Any]] = []
+        self.webhook = self._webhook()
+        Thread(target=self.webhook.serve_forever, daemon=True).start()
+        environment = {
+            **os.environ,
+            **project.environment,
+            "DISENT_ALERTS": f"http://127.0.0.1:{self.webhook.server_port}",
+            "DISENT_WORKERS": "2",
+            "OMP_NUM_THREADS": "1",
+        }
+        command = [sys.executable, "-m", "disent_assets.cli", "dev", "--port", str(free_port())]
+        with (project.folder / "dev.log").open("w") as log:
+            self.process = subprocess.Popen(command, cwd=PROJECT, env=environment, stdout=log, stderr=log)
 
-    def runs(self, since: float) -> list[dg.RunRecord]:
-        records = self.instance.get_run_records(dg.RunsFilter(tags={"dagster/from_automation_condition": "true"}))
+    def _webhook(self) -> HTTPServer:
+        alerts = self.alerts
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                alerts.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, format: str, *args: object) -> None: ...
+
+        return HTTPServer(("127.0.0.1", 0), Handler)
+
+    def refreshes(self, since: float) -> list[dg.RunRecord]:
+        records = self.instance.get_run_records(dg.RunsFilter(tags=OF_JOB))
         return [record for record in reversed(records) if record.create_timestamp.timestamp() >= since]
 
+    def statuses(self, since: float) -> list[str]:
+        return [record.dagster_run.status.value for record in self.refreshes(since)]
+
     def steps(self, since: float) -> list[tuple[str, str | None]]:
-        """Assets and partitions that runs since then have made."""
+        """Assets and partitions that refreshes since then have made."""
+        records = self.instance.get_run_records(dg.RunsFilter(tags=OF_STEPS))
+        runs = [record.dagster_run for record in records if record.create_timestamp.timestamp() >= since]
         return [
-            (key.to_user_string(), record.dagster_run.tags.get("dagster/partition"))
-            for record in self.runs(since)
-            for key in sorted(record.dagster_run.asset_selection or ())
+            (key.to_user_string(), run.tags.get("dagster/partition"))
+            for run in runs
+            for key in run.asset_selection or ()
         ]
 
-    def encoded(self, since: float) -> int:
-        """Number of encoded texts; vectors and states of a step come from one forward pass."""
-        counts: dict[tuple[str, str], int] = {}
-        for record in self.runs(since):
-            for entry in self.instance.all_logs(
-                record.dagster_run.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION
-            ):
-                event = entry.get_dagster_event()
-                if (count := event.step_materialization_data.materialization.metadata.get("encoded")) is not None:
-                    counts[record.dagster_run.run_id, event.step_key] = int(count.value)
-        return sum(counts.values())
+    def until_refreshed(self, since: float) -> float:
+        """Wait until a refresh has ended and none is left; the time at which the last has ended."""
+        until(lambda: (all_ := self.statuses(since)) != [] and set(all_) <= {"SUCCESS", "FAILURE", "CANCELED"})
+        return max(record.end_time or 0.0 for record in self.refreshes(since))
 
-    def is_quiet(self) -> bool:
-        return not self.instance.get_runs(dg.RunsFilter(statuses=RUNNING))
-
-    def until_fresh(self) -> float:
-        """Wait until nothing runs and nothing is left to do; the time at which the last run ended."""
-        until(lambda: self.is_quiet() and " 0 stale, 0 missing\n" in self.project.disent("status").stdout, every=5)
-        return max(record.end_time or 0.0 for record in self.instance.get_run_records(limit=50))
-
-    def edit(self, word: str, split: str = "train") -> float:
+    def edit(self, word: str) -> float:
         """Change the first word of one utterance; returns the time of the edit."""
         rows = self.project.utterances("de-DE")
-        row = next(row for row in rows if row["partition"] == split and not row["annot_utt"].startswith("["))
+        row = next(row for row in rows if row["partition"] == "train" and not row["annot_utt"].startswith("["))
         for name in ("utt", "annot_utt"):
             row[name] = " ".join([word, *row[name].split(" ")[1:]])
         at = time.time()
         self.project.write("de-DE", rows)
         return at
 
-    def texts(self) -> set[str]:
-        return {row["text"] for row in self.project.ask("select text from corpora.utterances where language = 'de'")}
+    def has(self, word: str) -> bool:
+        """Whether the warehouse has an utterance that begins with a word."""
+        try:
+            return bool(self.project.ask(f"select 1 from corpora.utterances where text like '{word} %'"))
+        except DisentError:  # it is not there yet
+            return False
+
+    def worker(self, run: str) -> int | None:
+        """The process of a run."""
+        entries = self.instance.all_logs(run, of_type=dg.DagsterEventType.ENGINE_EVENT)
+        found = [
+            re.search(r"Started process for run \(pid: (\d+)\)", entry.get_dagster_event().message or "")
+            for entry in entries
+        ]
+        return next((int(match[1]) for match in found if match), None)
+
+    def processes(self) -> set[int]:
+        """All processes that it has started."""
+        below, found = {self.process.pid}, set()
+        while below:
+            listed = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+            pairs = [tuple(map(int, line.split())) for line in listed.splitlines()]
+            below = {process for process, parent in pairs if parent in below} - found
+            found |= below
+        return found
 
 
-def until(is_so: Callable[[], bool], every: float = 1.0) -> None:
+def until(is_so: Callable[[], bool], every: float = 0.5) -> None:
     end = time.monotonic() + PATIENCE
     while not is_so():
         assert time.monotonic() < end, "it takes too long"
@@ -91,68 +136,103 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
+def is_alive(process: int) -> bool:
+    """Whether a process exists; one that has ended but that nobody has asked for does not."""
+    try:
+        return Path("/proc", str(process), "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
 @pytest.fixture(scope="module")
 def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
     """Everything has been made, without a click."""
-    project, port = new_project(tmp_path_factory.mktemp("dev")), free_port()
-    home = dagster_home(project.home)
-    environment = os.environ | project.environment | {
-        "DAGSTER_HOME": str(home), "DISENT_UI": f"http://127.0.0.1:{port}", "OMP_NUM_THREADS": "1"
-    }  # fmt: skip
-    dagster = Path(sys.executable).with_name("dagster")
-    command = [str(dagster), "dev", "--workspace", "workspace.yaml", "--host", "127.0.0.1", "--port", str(port)]
-    with (
-        (project.folder / "dev.log").open("w") as log,
-        subprocess.Popen(command, cwd=PROJECT, env=environment, stdout=log, stderr=log) as process,
-        dg.DagsterInstance.from_config(str(home)) as instance,
-    ):
+    project = new_project(tmp_path_factory.mktemp("dev"))
+    with dg.DagsterInstance.from_config(str(dagster_home(project.home))) as instance:
+        started, server = time.time(), Dev(project, instance)
         try:
-            started, server = time.time(), Dev(project, port, instance)
-            print(f"everything made in {server.until_fresh() - started:.0f} s, {len(server.runs(started))} runs")
+            print(f"everything made in {server.until_refreshed(started) - started:.0f} s")
             yield server
         finally:
-            process.terminate()
+            server.process.terminate()
+            server.process.wait()
+            server.webhook.shutdown()
+            server.webhook.server_close()
 
 
-def test_an_edited_line_is_picked_up_without_a_click(dev):
+def test_everything_is_made_at_the_first_start(dev):
+    assert dev.statuses(0) == ["SUCCESS"]
+    assert " 0 stale, 0 missing\n" in dev.project.disent("status").stdout
+
+
+def test_an_edited_line_reaches_the_warehouse_in_one_run(dev):
     edited = dev.edit("unvergleichlich")
-    until(lambda: bool(dev.runs(edited)))
-    launched = dev.runs(edited)[0].create_timestamp.timestamp()
-    ended = dev.until_fresh()
-    steps, texts = dev.steps(edited), dev.encoded(edited)
-    print(f"first run after {launched - edited:.0f} s, all fresh after {ended - edited:.0f} s, "
-          f"{len(dev.runs(edited))} runs, {len(steps)} steps, {texts} texts encoded")  # fmt: skip
+    until(lambda: dev.has("unvergleichlich"))
+    print(f"in the warehouse after {time.time() - edited:.0f} s")
+    dev.until_refreshed(edited)
+    assert dev.statuses(edited) == ["SUCCESS"]
+    steps = dev.steps(edited)
     assert {partition for _, partition in steps} == {"de", "en-de", None}
     assert len(steps) == len(set(steps))
-    assert 1 <= texts <= 3
-    assert any(text.startswith("unvergleichlich") for text in dev.texts())
 
 
-def test_a_second_edit_during_the_run_of_the_first_is_not_lost(dev):
+def test_a_second_edit_during_the_refresh_is_not_lost(dev):
     first = dev.edit("erstens")
-    until(lambda: any(run.dagster_run.status == dg.DagsterRunStatus.STARTED for run in dev.runs(first)), every=0.2)
+    until(lambda: ("corpora/utterances", "de") in dev.steps(first))
     dev.edit("zweitens")
-    dev.until_fresh()
-    assert any(text.startswith("zweitens") for text in dev.texts())
+    until(lambda: dev.has("zweitens"))
+    dev.until_refreshed(first)
+    assert dev.statuses(first) == ["SUCCESS", "SUCCESS"]
 
 
-def test_a_broken_line_fails_once_and_the_mended_one_is_made(dev):
+def test_a_broken_line_is_told_and_not_repeated_until_it_is_mended(dev):
     whole = dev.project.file("de-DE").read_text(encoding="utf-8")
     broken = time.time()
     dev.project.file("de-DE").write_text(f"{{broken\n{whole}", encoding="utf-8")
-    until(lambda: any(run.dagster_run.status == dg.DagsterRunStatus.FAILURE for run in dev.runs(broken)))
-    time.sleep(30)
-    assert len(dev.runs(broken)) == 1
-    assert "failed  corpora/utterances [de]" in dev.project.disent("status").stdout
+    until(lambda: bool(dev.alerts))
+    (alert,) = dev.alerts
+    (failure,) = alert["failures"]
+    assert (alert["job"], failure["step"], failure["partition"]) == ("refresh", "corpora/utterances [de]", "de")
+    assert "de-DE.jsonl:1: " in failure["error"]
+    mended = time.time()
     dev.project.file("de-DE").write_text(whole, encoding="utf-8")
-    dev.until_fresh()
+    dev.until_refreshed(mended)
+    assert dev.statuses(broken) == ["FAILURE", "SUCCESS"]
 
 
-def test_a_new_language_becomes_a_partition_without_a_click(dev):
+def test_a_killed_refresh_is_told_and_repeated(dev):
+    told, edited = len(dev.alerts), dev.edit("drittens")
+    until(lambda: ("corpora/utterances", "de") in dev.steps(edited))
+    killed = dev.refreshes(edited)[0].dagster_run.run_id
+    worker = dev.worker(killed)
+    assert worker is not None
+    os.kill(worker, signal.SIGKILL)
+    at = time.time()
+    until(lambda: len(dev.alerts) > told)
+    print(f"told after {time.time() - at:.0f} s")
+    assert dev.alerts[-1]["run"] == killed
+    until(lambda: dev.has("drittens"))
+    dev.until_refreshed(edited)
+    assert dev.statuses(edited)[:2] == ["FAILURE", "SUCCESS"]
+    assert len(dev.alerts) == told + 1
+
+
+def test_an_edited_configuration_adds_a_pair(dev):
     rows = [row | {"locale": "es-ES"} for row in dev.project.utterances("en-US")]
     dev.project.write("es-ES", rows)
     added = time.time()
     dev.project.configure('"ja-JP"]', '"ja-JP", "es-ES"]')
-    until(lambda: ("corpora/utterances", "es") in dev.steps(added))
-    dev.until_fresh()
-    assert {partition for _, partition in dev.steps(added)} >= {"es"}
+    dev.project.configure('"en-ja"]', '"en-ja", "en-es"]')
+    until(lambda: ("evaluation/tiny/dream_metrics", "en-es") in dev.steps(added))
+    dev.until_refreshed(added)
+    assert dev.project.ask("select count(*) as n from metrics where trained_on = 'en-es'")[0]["n"] > 0
+
+
+def test_sigterm_during_a_refresh_leaves_no_process(dev):
+    edited = dev.edit("viertens")
+    until(lambda: ("corpora/utterances", "de") in dev.steps(edited))
+    processes = dev.processes()
+    assert len(processes) >= 5
+    dev.process.terminate()
+    dev.process.wait()
+    until(lambda: not any(map(is_alive, processes)))
