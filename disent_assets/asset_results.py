@@ -48,14 +48,17 @@ def materialized(
     """The result of a step as Dagster records it; the data version is the hash of the content."""
     if result.summary:
         dg.get_dagster_logger().info(result.summary)
+    figures = {name: shown(value) for name, value in result.figures.items()}
+    tables = {name: value for name, value in figures.items() if isinstance(value, dg.TableMetadataValue)}
     return dg.MaterializeResult(
         asset_key=dg.AssetKey(list(key)),
         data_version=dg.DataVersion(result.content),
         metadata={
             **({} if result.rows is None else {"dagster/partition_row_count": result.rows}),
             "recomputed": not result.is_reused,
-            **{name: shown(value) for name, value in result.figures.items()},
+            **{name: value for name, value in figures.items() if name not in tables},
             **(metadata or {}),
+            **tables,  # long, so they stand below the pictures
         },
         check_results=[check_result(key, outcome) for outcome in result.checks],
     )

@@ -73,13 +73,12 @@ def _chosen(rows: Sequence[Row], figure: Figure) -> list[Row]:
 
 
 def table(rows: Iterable[Row]) -> list[dict[str, str | float | int]]:
-    """Every mean over seeds, as short as a table of the UI has to be."""
+    """Every mean over seeds; what matters most comes first, since the UI cuts a table that is too wide."""
     return [
         {
-            **{name: row[name] for name in ("task", "dataset", "evaluated_on", "embedding", "metric")},
             "value": round(row["value"], 4),
             "interval": "" if row["ci_low"] is None else f"{row['ci_low']:.3f} to {row['ci_high']:.3f}",
-            "n": row["n"],
+            **{name: row[name] for name in ("evaluated_on", "embedding", "metric", "task", "dataset", "n")},
         }
         for row in rows
         if row["seed"] is None and row["value"] is not None

@@ -5,7 +5,8 @@ import re
 import pytest
 from PIL import Image
 
-from disent_assets.asset_results import literal, markdown_table, pictures
+from disent_assets.asset_results import literal, markdown_table, materialized, pictures
+from disent_core.experiment.result import StepResult
 from disent_core.report.style import figure, png_made_of
 
 
@@ -90,6 +91,12 @@ def test_a_table_is_cut_to_what_the_ui_shows_without_a_click():
     assert 900 < len(long) < 1000
     shown = int(re.search(r"\(the first (\d+) of 100\)", long)[1])
     assert long.count("direction") == shown
+
+
+def test_pictures_stand_above_tables():
+    result = StepResult(rows=1, content="a", is_reused=False, figures={"table": [{"row": 1}], "figure": 0.5})
+    found = materialized(["stage", "asset"], result, {"picture": "shown"}).metadata
+    assert [name for name in found if "/" not in name] == ["recomputed", "figure", "picture", "table"]
 
 
 def test_a_picture_that_can_no_longer_be_drawn_is_removed(show):
