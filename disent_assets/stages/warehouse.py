@@ -25,6 +25,12 @@ from disent_core.storage.tables import fingerprint
 DATABASE: Key = ("warehouse", "database")
 FRESHNESS = dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=26), warn_window=timedelta(hours=25))
 """A refresh without failures looks at everything each night."""
+LARGEST_CHANGES = """
+select method, encoder, task, evaluated_on, metric, value_before, value, coalesce(stands, false) as stands
+from changes semi join scored_embeddings using (task, embedding)
+where refresh = (select max(refresh) from runs) and event = 'changed' and seed is null and metric != 'threshold'
+order by stands desc, abs(difference) desc, method, encoder, task, evaluated_on, metric
+limit 10"""
 
 
 def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
@@ -41,7 +47,11 @@ def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
         ).replace_attributes(freshness_policy=FRESHNESS),
         lambda _: refresh_warehouse(workspace, _run_id()),
         checks=list(warehouse_checks().values()),
-        show=lambda _, result: {**_best_methods(workspace), **_pictures(workspace, result)},
+        show=lambda _, result: {
+            **_best_methods(workspace),
+            **_largest_changes(workspace, result),
+            **_pictures(workspace, result),
+        },
     )
     return [database]
 
@@ -79,6 +89,23 @@ def _best_line(row: Mapping[str, Any]) -> list[str]:
     method = f"**{literal(row['method'])}**" if row["stands"] else literal(row["method"])
     runner_up = "" if row["runner_up"] is None else f"{literal(row['runner_up'])} {row['runner_up_value']:.3f}"
     return [literal(row["encoder"]), literal(row["evaluated_on"]), f"{method} {row['value']:.3f}", runner_up]
+
+
+def _largest_changes(workspace: Workspace, result: StepResult) -> dict[str, dg.MetadataValue]:
+    """What this refresh has changed: the largest changes of numbers by which methods are ranked."""
+    if not result.figures["numbers/changed"]:
+        return {}
+    lines = [
+        [
+            f"**{literal(row['method'])}**" if row["stands"] else literal(row["method"]),
+            *(literal(row[name]) for name in ("encoder", "task", "evaluated_on", "metric")),
+            f"{row['value_before']:.3f} to {row['value']:.3f}",
+        ]
+        for row in query(workspace.warehouse, LARGEST_CHANGES).to_pylist()
+    ]
+    title = "Largest changes. Bold: the 95 % intervals before and after do not overlap. All: disent diff"
+    header = ("method", "encoder", "task", "direction", "metric", "change")
+    return {"largest_changes": markdown_table(title, header, lines)} if lines else {}
 
 
 def _pictures(workspace: Workspace, result: StepResult) -> dict[str, dg.MetadataValue]:

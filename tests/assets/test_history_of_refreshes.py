@@ -1,6 +1,7 @@
 """A refresh of the warehouse records what is new, exactly once, whatever happens to it."""
 
 import multiprocessing
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ methods = ["raw", "dream"]
 """
 METRIC = {
     "task": "crosslingual_retrieval", "dataset": "one", "encoder": "toy", "evaluated_on": "en-de",
-    "embedding": "sentence", "metric": "accuracy_at_1", "value": 0.5, "ci_low": 0.4, "ci_high": 0.6, "n": 100,
+    "metric": "accuracy_at_1", "value": 0.5, "ci_low": 0.4, "ci_high": 0.6, "n": 100,
     "seed": None, "settings": "{}", "fingerprint": "f", "created_at": datetime(2026, 1, 1, tzinfo=UTC),
 }  # fmt: skip
 EVENTS = "select refresh, event, method, value from history.metrics order by all"
@@ -48,9 +49,10 @@ def workspace(load, tmp_path) -> Workspace:
 def measured(workspace: Workspace, **values: float) -> None:
     """Write the metrics of methods, as evaluation does."""
     for method, value in values.items():
+        embedding = "sentence" if method == "raw" else "meaning"
         trained_on = "" if method == "raw" else "en-de"
         interval = {"ci_low": value - 0.05, "ci_high": value + 0.05}
-        row = METRIC | interval | {"method": method, "value": value, "trained_on": trained_on}
+        row = METRIC | interval | {"method": method, "value": value, "trained_on": trained_on, "embedding": embedding}
         path = workspace.table("evaluation", "metrics", "toy", method, "en-de")
         write_table(path, rows_table([row], "metrics"), SCHEMAS["metrics"], inputs=str(value))
 
@@ -138,6 +140,20 @@ def test_a_damaged_history_is_a_failed_check_until_its_file_is_deleted(workspace
     assert check(refresh_warehouse(workspace))
 
 
+def test_the_ui_shows_the_largest_changes_of_the_refresh_that_made_them(workspace):
+    from disent_assets.stages.warehouse import _largest_changes  # not for the processes below, which read this module
+
+    assert not _largest_changes(workspace, refresh_warehouse(workspace))
+    measured(workspace, raw=0.31, dream=0.7)
+    shown = _largest_changes(workspace, refresh_warehouse(workspace))["largest_changes"].value
+    retrieval = r"toy | crosslingual\_retrieval | en\-de | accuracy\_at\_1"
+    assert shown.splitlines()[4:] == [
+        f"| **dream** | {retrieval} | 0.500 to 0.700 |",
+        f"| raw | {retrieval} | 0.300 to 0.310 |",
+    ]
+    assert not _largest_changes(workspace, refresh_warehouse(workspace))
+
+
 def check(result) -> bool:
     return next(outcome.passed for outcome in result.checks if outcome.check.name == "history_is_complete")
 
@@ -146,6 +162,7 @@ def refresh(home: Path, config: Path) -> None:
     from disent_core.config.load import load_config
 
     refresh_warehouse(Workspace(load_config(config), home))
+    os._exit(0)  # the end of threads of libraries is not what is tested
 
 
 def test_two_processes_at_once_record_every_row_once(workspace):
