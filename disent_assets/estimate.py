@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from disent_assets.plan import Step
 
-TRUST = 0.03
+TRUST = 0.01
 """How soon expectations give way to what is measured: after this share of the work, both count alike."""
 LATE = 0.1
 """A step that takes longer than expected is thought to need this share of its time so far once more."""
@@ -47,23 +47,27 @@ class Estimate:
         """A running step itself says how many seconds are left of what it does now."""
         self.said[step.name] = now, left
 
-    @property
-    def factor(self) -> float:
-        """How much longer steps take than expected."""
-        prior = TRUST * sum(self.seconds.values())
-        return (self.taken + prior) / (self.expected + prior)
-
     def left(self, now: float) -> float:
         """Seconds until the end: the work shared by the workers, but at least the longest chain of steps."""
-        rest = {name: self._rest(name, now) for name in self.seconds if name not in self.done}
+        factor = self._factor(now)
+        rest = {name: self._rest(name, now, factor) for name in self.seconds if name not in self.done}
         chain: dict[str, float] = {}
         for name in reversed(self.order):
             if name in rest:
                 chain[name] = rest[name] + max((chain.get(one, 0.0) for one in self.below[name]), default=0.0)
         return max(sum(rest.values()) / self.workers, max(chain.values(), default=0.0))
 
-    def _rest(self, name: str, now: float) -> float:
-        expected = self.seconds[name] * self.factor
+    def _factor(self, now: float) -> float:
+        """How much longer steps take than expected: those that have ended, and those that should have."""
+        prior = TRUST * sum(self.seconds.values())
+        taken, expected = self.taken + prior, self.expected + prior
+        for name, began in self.running.items():
+            if (now - began) * expected > self.seconds[name] * taken:
+                taken, expected = taken + now - began, expected + self.seconds[name]
+        return taken / expected
+
+    def _rest(self, name: str, now: float, factor: float) -> float:
+        expected = self.seconds[name] * factor
         if name not in self.running:
             return expected
         gone = now - self.running[name]

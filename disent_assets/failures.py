@@ -9,21 +9,37 @@ from dagster._core.errors import DagsterAssetCheckFailedError
 from dagster._core.execution.plan.objects import StepFailureData
 from dagster_shared.error import SerializableErrorInfo
 
+from disent_core.experiment.keys import head_key
+
 _FRAME = re.compile(r'\s*File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)')
 _INSTALLED = re.compile(r"/(site|dist)-packages/(?P<package>\w+)")
+_LACKING = re.compile(
+    r".*/(?:tables/(?P<stage>[a-z]+)/(?P<table>[^/]+)/(?:.+/)?|heads/(?P<encoder>[^/]+)/(?P<method>[^/]+)/)"
+    r"(?P<partition>[^/]+)\.(?:parquet|safetensors): this (?:table|head) does not exist\b.*"
+)
 _STANDARD_LIBRARY = sysconfig.get_path("stdlib")
 
 
 def failure_text(failure: StepFailureData) -> str:
     """The message of a failed step: its description if there is one, else the innermost error with its place."""
     if failure.user_failure_data is not None and failure.user_failure_data.description:
-        return failure.user_failure_data.description
+        return told_by_key(failure.user_failure_data.description)
     if failure.error is None:
         return ""
     innermost = _innermost(failure.error)
     place = None if _is_of_checks(innermost) else place_of(innermost.stack)
     message = innermost.message.strip()
     return f"{message} ({place}). For the traceback run disent --debug materialize" if place else message
+
+
+def told_by_key(message: str) -> str:
+    """The message; that of an input which has not been made names its asset, and the command that makes it."""
+    if (lacking := _LACKING.fullmatch(message)) is None:
+        return message
+    stage = lacking["stage"] or "heads"
+    key = "/".join(head_key(lacking["encoder"], lacking["method"]) if stage == "heads" else (stage, lacking["table"]))
+    partition = lacking["partition"]
+    return f"{key} [{partition}] has not been made. Run disent materialize +{stage} --partition {partition}"
 
 
 def place_of(stack: Sequence[str]) -> str | None:

@@ -138,10 +138,11 @@ class Display(Progress):
     ) -> None:
         super().__init__(check, clock)
         self.console = console
-        self.live = Live(console=self.console, get_renderable=self.render, refresh_per_second=4, transient=True)
+        self.live: Live | None = None
 
     def start(self, steps: Sequence[Step], seconds: Mapping[str, float], workers: int) -> None:
         super().start(steps, seconds, workers)
+        self.live = Live(console=self.console, get_renderable=self.render, refresh_per_second=4, transient=True)
         self.live.start()
 
     def log(self, step: Step, level: int, text: str) -> None:
@@ -156,18 +157,22 @@ class Display(Progress):
             self.console.print(Text(f"{step}: failed after {duration(seconds)}"))
 
     def close(self) -> None:
-        self.live.stop()
+        if self.live is not None:
+            self.live.stop()
 
     def render(self) -> Group:
         """What is shown now."""
         rows = Table.grid(padding=(0, 1), expand=True)
-        rows.add_column(no_wrap=True, overflow="ellipsis", ratio=2)
-        rows.add_column(no_wrap=True, overflow="ellipsis", ratio=3)
+        names = max((len(str(step)) for step in list(self.began)), default=0)
+        rows.add_column(no_wrap=True, overflow="ellipsis", width=min(names, self.console.width // 2))
+        rows.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
         rows.add_column(no_wrap=True, justify="right", min_width=7)
         for step, began in list(self.began.items()):
             rows.add_row(Text(str(step)), Text(self.latest.get(step, "")), Text(duration(self.now - began)))
-        bar = ProgressBar(total=100, completed=self._estimate.percent(self.now), width=None)
-        return Group(rows, bar, Text(self.overall(), no_wrap=True, overflow="ellipsis"))
+        whole = Table.grid(expand=True)
+        whole.add_row(ProgressBar(total=100, completed=self._estimate.percent(self.now)))
+        whole.add_row(Text(self.overall(), no_wrap=True, overflow="ellipsis"))
+        return Group(rows, whole)
 
 
 def new_progress(check: Callable[[], None], *, every_line: bool) -> Progress:

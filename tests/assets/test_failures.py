@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 
 from disent_assets.factory import spec, step_asset, table_asset
-from disent_assets.failures import place_of
+from disent_assets.failures import place_of, told_by_key
 from disent_assets.plan import plan
 from disent_assets.resources import open_workspace
 from disent_assets.run_step import run_step
@@ -85,3 +85,26 @@ def test_status_calls_a_failed_check_by_its_condition_and_figures(tmp_path):
         (state,) = states(workspace, definitions, instance)
     assert (state.status, state.is_settled) == ("failed", False)
     assert state.causes == ("check ids_are_unique of corpora/toy failed: No id occurs twice (repeated = 3)",)
+
+
+@pytest.mark.parametrize(
+    ("path", "what", "told"),
+    [
+        ("tables/targets/aligned_pairs/en-de.parquet", "table", "targets/aligned_pairs [en-de] has not been made. "
+         "Run disent materialize +targets --partition en-de"),
+        ("tables/corpora/utterances/sample/en.parquet", "table", "corpora/utterances [en] has not been made. "
+         "Run disent materialize +corpora --partition en"),
+        ("heads/own/dream/en-de.safetensors", "head", "heads/own/dream_head [en-de] has not been made. "
+         "Run disent materialize +heads --partition en-de"),
+    ],
+)  # fmt: skip
+def test_an_input_that_is_missing_is_told_by_its_key_and_the_command_that_makes_it(path, what, told):
+    message = f"/home/of user/tables/{path}: this {what} does not exist. Materialise its asset first"
+    assert told_by_key(message) == told
+
+
+def test_other_messages_stay_as_they_are():
+    assert (
+        told_by_key("/data/tables/corpora/x.jsonl:7: this is no JSON")
+        == "/data/tables/corpora/x.jsonl:7: this is no JSON"
+    )
