@@ -21,6 +21,9 @@ from disent_core.report.scores import bars, by_embedding, spread
 from disent_core.storage.tables import SCHEMAS, fingerprint
 from disent_core.training.needs import Need
 
+MOST_PANELS = 6
+"""Panels of a picture in the UI; the report has all."""
+
 
 def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
     """The assets of the stage: for each encoder a gate, the metrics of each method, and their comparisons."""
@@ -108,9 +111,12 @@ def _comparisons(workspace: Workspace, encoder: str) -> dg.AssetsDefinition:
 def _pictures(workspace: Workspace, place: partial, measured: evaluation.MeasuredMethod) -> dict[str, dg.MetadataValue]:
     """A bar for every number, by task and language, and the spread of the seeds."""
     rows = measured.metrics.to_pylist()
-    panels = cache(lambda: by_embedding([row for row in rows if row["seed"] is None], rows))
+    tasks = evaluation.task_names(workspace.config)
+    panels = cache(lambda: by_embedding([row for row in rows if row["seed"] is None], rows, tasks))
     drawings = {
-        place(name="scores"): lambda: bars(panels(), columns=2),
-        place(name="seed_spread"): lambda: spread(panels(), "seed minus mean, in units of the metric", columns=2),
+        place(name="scores"): lambda: bars(panels(), columns=2, most=MOST_PANELS),
+        place(name="seed_spread"): lambda: spread(
+            panels(), "seed minus mean, in units of the metric", columns=2, most=MOST_PANELS
+        ),
     }
     return pictures(workspace.plots, fingerprint(PICTURES_VERSION, measured.metrics_content), drawings)

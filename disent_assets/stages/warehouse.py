@@ -81,14 +81,15 @@ def _best_methods(workspace: Workspace) -> dict[str, dg.MetadataValue]:
     task, data, metric = (group[0][name] for name in ("task", "dataset", "metric"))
     rows = [row for row in best if (row["task"], row["dataset"], row["metric"]) == (task, data, metric)]
     title = literal(f"{task.replace('_', ' ')}, {data}: {unit(metric)}. Bold: p < 0.05 against the runner-up")
-    lines = [_best_line(row) for row in sorted(rows, key=lambda row: row["encoder"])]
-    return {"best_methods": markdown_table(title, ("encoder", "direction", "best", "runner-up"), lines)}
+    header = ("direction", "best", "runner-up", "encoder")[: 4 if len(workspace.config.encoders) > 1 else 3]
+    lines = [_best_line(row)[: len(header)] for row in sorted(rows, key=lambda row: row["encoder"])]
+    return {"best_methods": markdown_table(title, header, lines)}
 
 
 def _best_line(row: Mapping[str, Any]) -> list[str]:
     method = f"**{literal(row['method'])}**" if row["stands"] else literal(row["method"])
     runner_up = "" if row["runner_up"] is None else f"{literal(row['runner_up'])} {row['runner_up_value']:.3f}"
-    return [literal(row["encoder"]), literal(row["evaluated_on"]), f"{method} {row['value']:.3f}", runner_up]
+    return [literal(row["evaluated_on"]), f"{method} {row['value']:.3f}", runner_up, literal(row["encoder"])]
 
 
 def _largest_changes(workspace: Workspace, result: StepResult) -> dict[str, dg.MetadataValue]:

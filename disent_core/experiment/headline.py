@@ -1,4 +1,4 @@
-"""Choose the few figures of a method that the UI plots over training sets, and list all of them in a table.
+"""Choose the few figures of a method that the UI plots over training sets, and list one of every task in a table.
 
 The names of the figures do not contain the languages, so that a plot has a point for each training set.
 """
@@ -72,14 +72,24 @@ def _chosen(rows: Sequence[Row], figure: Figure) -> list[Row]:
     return []
 
 
-def table(rows: Iterable[Row]) -> list[dict[str, str | float | int]]:
-    """Every mean over seeds; what matters most comes first, since the UI cuts a table that is too wide."""
+def table(rows: Iterable[Row]) -> list[dict[str, str | float]]:
+    """The number of every task, corpus and language or direction: its first metric, by the embedding that it ranks.
+
+    A table of the UI is neither sorted nor scaled, so it has three columns; the view `headline` has all.
+    """
+    means = [row for row in rows if row["seed"] is None and row["value"] is not None]
+    chosen: dict[tuple[str, str, str], Row] = {}
+    for row in means:
+        place = row["task"], row["dataset"], row["evaluated_on"]
+        if place not in chosen or _rank(row) < _rank(chosen[place]):
+            chosen[place] = row
     return [
-        {
-            "value": round(row["value"], 4),
-            "interval": "" if row["ci_low"] is None else f"{row['ci_low']:.3f} to {row['ci_high']:.3f}",
-            **{name: row[name] for name in ("evaluated_on", "embedding", "metric", "task", "dataset", "n")},
-        }
-        for row in rows
-        if row["seed"] is None and row["value"] is not None
+        {"measured": f"{name}, {where}", "value": round(row["value"], 4), "corpus": corpus}
+        for (name, corpus, where), row in chosen.items()
     ]
+
+
+def _rank(row: Row) -> int:
+    """Place of the embedding among those by which the task ranks methods."""
+    ranked = task(row["task"]).ranked
+    return ranked.index(row["embedding"]) if row["embedding"] in ranked else len(ranked)

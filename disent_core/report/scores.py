@@ -102,14 +102,18 @@ def by_method(rows: Sequence[Row], seed_rows: Iterable[Row], marks: Mapping[str,
     }
 
 
-def by_embedding(rows: Sequence[Row], seed_rows: Iterable[Row]) -> Panels:
-    """A panel for each task and metric of one method, with an item for each language and embedding."""
+def by_embedding(rows: Sequence[Row], seed_rows: Iterable[Row], tasks: Iterable[str] = ()) -> Panels:
+    """A panel for each task and metric of one method, in the order of `tasks`; an item a language and embedding."""
     seeds, colours = _seeds(seed_rows), style.method_marks(_EMBEDDINGS)
     kept = [row for row in rows if row["value"] is not None]
     order = {name: place for place, name in enumerate(_EMBEDDINGS)}
-    kept.sort(
-        key=lambda row: (row["task"], row["dataset"], row["metric"], row["evaluated_on"], order[row["embedding"]])
-    )
+    of_task = {name: place for place, name in enumerate(tasks)}
+
+    def place(row: Row) -> tuple[Any, ...]:
+        task = of_task.get(row["task"], len(of_task)), row["task"]
+        return *task, row["dataset"], row["metric"], row["evaluated_on"], order[row["embedding"]]
+
+    kept.sort(key=place)
     return {
         f"{title[0]}, {title[1]}\n{unit(title[2])}": [
             _item(f"{row['evaluated_on']} {row['embedding']}", colours[row["embedding"]], row, seeds)

@@ -57,7 +57,7 @@ def test_a_picture_is_shown_in_a_width_that_fits_and_opens_in_full(show):
     assert full.startswith("/pictures/head/curve.png?v=")
     assert inline.startswith("/pictures/head/curve.small.png?v=")
     widths = [Image.open(path.parent / name).width for name in ("curve.png", "curve.small.png")]
-    assert widths == [880, 560]
+    assert widths == [880, 460]
 
 
 def test_the_address_of_a_picture_changes_with_the_picture(show):

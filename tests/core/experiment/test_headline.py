@@ -71,10 +71,9 @@ def test_another_retrieval_task_stands_in_for_one_that_is_not_measured():
     assert headline(rows, EN_DE) == {"accuracy_at_1": 0.8}
 
 
-def test_the_table_has_every_mean_over_seeds():
-    rows = [row("en-de", 0.12345, ci_low=0.1, ci_high=0.2), row("en-ja", 0.2), row("en-de", 0.2, seed=1)]
-    found = table(rows)
-    assert [(line["evaluated_on"], line["value"], line["interval"]) for line in found] == [
-        ("en-de", 0.1235, "0.100 to 0.200"),
-        ("en-ja", 0.2, ""),
+def test_the_table_has_one_number_of_each_task_corpus_and_direction():
+    other = [row("en-de", 0.9, embedding="language"), row("en-de", 0.8, metric="map"), row("en-de", 0.7, seed=1)]
+    assert table([*other[:1], row("en-de", 0.12345), row("en-ja", 0.2), *other[1:]]) == [
+        {"measured": "crosslingual_retrieval, en-de", "corpus": "sample", "value": 0.1235},
+        {"measured": "crosslingual_retrieval, en-ja", "corpus": "sample", "value": 0.2},
     ]
