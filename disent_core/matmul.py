@@ -1,14 +1,14 @@
 """Compute linear maps fast on matrices of thousands of rows, for one seed or a stack of seeds."""
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-Precision = Literal["float32", "bfloat16"]
+from disent_core.settings import Precision
 
 
 def arithmetic(device: str, precision: Precision) -> AbstractContextManager[object]:

@@ -3,7 +3,10 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import ge, gt, le, lt
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
+
+Precision = Literal["float32", "bfloat16"]
+"""Number format of matrix products."""
 
 OF_PUBLISHED_CODE: Mapping[str, bool] = {"of_published_code": True}
 """Metadata of a field whose other values only repeat the published code of a paper where it differs from the paper.

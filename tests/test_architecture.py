@@ -25,7 +25,7 @@ from disent_core.targets.template_pairs import TemplatePairConfig
 ROOT = Path(__file__).resolve().parents[1]
 STAGES = ("corpora", "negatives", "targets", "embeddings", "heads", "evaluation", "warehouse")
 LAYERS = (
-    "errors", "text", "progress", "matmul", "settings", "registry", "storage", "losses", "corpora", "negatives",
+    "errors", "text", "progress", "settings", "matmul", "registry", "storage", "losses", "corpora", "negatives",
     "optimisation", "encoders", "targets", "embeddings", "training", "evaluation", "heads", "report", "config",
     "experiment",
 )  # fmt: skip

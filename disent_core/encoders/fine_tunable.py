@@ -14,8 +14,9 @@ from disent_core.encoders.contract import EncoderFiles
 from disent_core.encoders.huggingface import padded, pool_states, run_model
 from disent_core.encoders.tokens import TextTokeniser, TokenisedTexts
 from disent_core.errors import EncoderError, TrainingError, located
-from disent_core.matmul import Precision, arithmetic
+from disent_core.matmul import arithmetic
 from disent_core.progress import Progress
+from disent_core.settings import Precision
 
 log = logging.getLogger(__name__)
 

@@ -31,7 +31,8 @@ from disent_core.encoders.language_modelling import (
     train_tokeniser,
 )
 from disent_core.matmul import arithmetic
-from disent_core.optimisation.optimiser import Optimiser, OptimiserConfig
+from disent_core.optimisation.config import OptimiserConfig
+from disent_core.optimisation.optimiser import Optimiser
 from disent_core.optimisation.seeds import seeded
 from disent_core.optimisation.steps import EpochReport, Terms, TrainingRun, TrainingTask, train
 from disent_core.storage.atomic import atomic_path, write_text

@@ -29,8 +29,8 @@ from disent_core.heads.run import (
 )
 from disent_core.storage.tables import SCHEMAS, fingerprint, read_table
 from disent_core.training.build_data import training_data
-from disent_core.training.data import SIDES, TrainingData, text_features
-from disent_core.training.needs import Need, training_fingerprint
+from disent_core.training.data import TrainingData, text_features
+from disent_core.training.needs import SIDES, Need, training_fingerprint
 
 TABLES: dict[Need, Key] = {Need.TEMPLATE_PAIRS: TRAINING_TEMPLATES, Need.UTTERANCES: UTTERANCES}
 """Tables of a language that only some methods read, by need."""

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from disent_core.heads.families.frozen import FrozenHeadMethod, sum_of_means
 from disent_core.heads.modules.linear_split import ROLES, LinearHead, both
 from disent_core.losses import similarity
-from disent_core.training.data import SIDES, Batch
-from disent_core.training.sampling import Draw
-from disent_core.training.stacked import TrainConfig
+from disent_core.training.config import TrainConfig
+from disent_core.training.data import Batch
+from disent_core.training.needs import SIDES, Draw
 
 Partner = Literal["same_language", "next_in_batch", "random_batch_row", "half_batch"]
 

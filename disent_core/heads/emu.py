@@ -19,7 +19,8 @@ from disent_core.errors import TrainingError
 from disent_core.heads.families.intent import IntentConfig, IntentTask, Lookup, intent_method
 from disent_core.heads.families.intent_data import IntentData
 from disent_core.losses import contrastive, similarity
-from disent_core.optimisation.optimiser import Optimiser, OptimiserConfig
+from disent_core.optimisation.config import OptimiserConfig
+from disent_core.optimisation.optimiser import Optimiser
 from disent_core.optimisation.steps import Terms
 from disent_core.training.data import Batch
 

@@ -22,10 +22,10 @@ from disent_core.heads.modules.max_pooling import MaxLinear
 from disent_core.losses import similarity
 from disent_core.losses.contrastive import in_batch_softmax
 from disent_core.matmul import affine
-from disent_core.training.data import SIDES, Batch
-from disent_core.training.needs import Need
-from disent_core.training.sampling import Draw
-from disent_core.training.stacked import Head, TrainConfig
+from disent_core.training.config import TrainConfig
+from disent_core.training.data import Batch
+from disent_core.training.needs import SIDES, Draw, Need
+from disent_core.training.stacked import Head
 
 SOURCE, TARGET, SOURCE_SWAP, TARGET_SWAP = range(4)
 """Rows of a batch's texts in `ROLES`. A slot swap is the same utterance with other slot values."""

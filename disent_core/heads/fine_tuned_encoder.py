@@ -21,8 +21,8 @@ from disent_core.losses.contrastive import symmetric_softmax
 from disent_core.optimisation.optimiser import Optimiser
 from disent_core.optimisation.seeds import generator
 from disent_core.optimisation.steps import Terms
-from disent_core.training.data import SIDES, Batch, TrainingData, no_pairs
-from disent_core.training.needs import Need
+from disent_core.training.data import Batch, TrainingData, no_pairs
+from disent_core.training.needs import SIDES, Need
 from disent_core.training.stacked import accuracy_at_1
 
 

@@ -16,9 +16,8 @@ from torch import Tensor, nn
 from disent_core.heads.families.frozen import FrozenHeadMethod
 from disent_core.heads.modules.attention import AttentionConfig, TemplateAttention, feed_forward, mean_states, of_role
 from disent_core.losses import similarity
-from disent_core.training.data import SIDES, Batch
-from disent_core.training.needs import Need
-from disent_core.training.sampling import Draw
+from disent_core.training.data import Batch
+from disent_core.training.needs import SIDES, Draw, Need
 from disent_core.training.stacked import Head
 
 ROLES = (*SIDES, *(f"{side}_negative" for side in SIDES))

@@ -12,8 +12,10 @@ from torch import Tensor, nn
 from disent_core.heads.families.frozen import FrozenHeadMethod, sum_of_means
 from disent_core.heads.modules.linear_split import LinearHead, both
 from disent_core.losses import similarity
-from disent_core.training.data import SIDES, Batch
-from disent_core.training.stacked import ADVERSARIAL, TrainConfig
+from disent_core.training.config import TrainConfig
+from disent_core.training.data import Batch
+from disent_core.training.needs import SIDES
+from disent_core.training.stacked import ADVERSARIAL
 
 OTHER = {"source": "target", "target": "source"}
 

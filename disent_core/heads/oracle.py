@@ -17,8 +17,10 @@ from disent_core.heads.families.frozen import FrozenHeadMethod, sum_of_means
 from disent_core.heads.modules.linear_split import LinearHead
 from disent_core.losses import similarity
 from disent_core.settings import OF_PUBLISHED_CODE
-from disent_core.training.data import SIDES, Batch
-from disent_core.training.stacked import Head, TrainConfig
+from disent_core.training.config import TrainConfig
+from disent_core.training.data import Batch
+from disent_core.training.needs import SIDES
+from disent_core.training.stacked import Head
 
 Form = Literal["hinge", "abs", "square"]
 Variant = Literal[

@@ -14,7 +14,7 @@ from disent_core.corpora.annotation import OUTSIDE
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.heads.families.few_shot import FewShotConfig, Tagged
 from disent_core.heads.families.tagger import Tagger, TaggingMethod, stage
-from disent_core.optimisation.optimiser import OptimiserConfig
+from disent_core.optimisation.config import OptimiserConfig
 from disent_core.optimisation.seeds import derived_seed, seeded
 from disent_core.optimisation.steps import EpochReport, ExamplesTask, Loss, TrainingRun, train
 

@@ -3,16 +3,12 @@
 As in `disent_core.losses.similarity`, each is a pure function from tensors to one value per row.
 """
 
-from typing import Literal
-
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-Form = Literal["sbert", "paper_eq"]
-Hard = Literal["sbert", "margin", "none"]
-LonePair = Literal["mean", "extreme"]
+from disent_core.losses.variants import Form, Hard, LonePair
 
 
 def scaled_to(vectors: Float[Tensor, "batch dim"], *, norm: float) -> Float[Tensor, "batch dim"]:

@@ -1,51 +1,11 @@
-"""Configure and run Adam: weight decay, learning-rate schedule and gradient clipping in one place."""
+"""Run Adam as configured."""
 
-import math
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-
-@dataclass(frozen=True, kw_only=True)
-class OptimiserConfig:
-    """How an optimiser updates weights.
-
-    Attributes:
-        learning_rate: learning rate of Adam.
-        betas: decay rates of Adam's two moments.
-        weight_decay: strength of the weight decay, whose form is `decay`.
-        decay: `decoupled` as in AdamW; `decoupled_matrices` the same, but biases and norms are exempt, as in
-            sentence-transformers; `l2` is added to the gradient.
-        warmup: the learning rate rises from 0 during this fraction of all steps if it is below 1, else during
-            this number of steps.
-        schedule: after the warm-up the rate is `constant`, or falls to 0 (`linear`), as
-            `get_linear_schedule_with_warmup` of transformers; `linear_from_one` is one step ahead, so that no step
-            has rate 0.
-        clip: largest norm of all gradients together; None does not clip.
-        fused: use one kernel for all parameters. It rounds differently from a kernel for each.
-    """
-
-    learning_rate: float
-    betas: tuple[float, float] = (0.9, 0.999)
-    weight_decay: float = 0.0
-    decay: Literal["decoupled", "decoupled_matrices", "l2"] = "decoupled"
-    warmup: float = 0.0
-    schedule: Literal["constant", "linear", "linear_from_one"] = "constant"
-    clip: float | None = None
-    fused: bool = True
-
-    def factor(self, step: int, steps: int) -> float:
-        """Factor of the learning rate at a step, counted from 0, out of `steps`."""
-        warmup = math.ceil(self.warmup * steps) if self.warmup < 1 else self.warmup
-        if self.schedule == "linear_from_one":
-            warmup = max(warmup, 1)
-            return min((step + 1) / warmup, (steps - step) / max(steps - warmup, 1))
-        if step < warmup:
-            return step / warmup
-        return 1.0 if self.schedule == "constant" else max(0.0, (steps - step) / max(1.0, steps - warmup))
+from disent_core.optimisation.config import OptimiserConfig
 
 
 class Optimiser:

@@ -17,7 +17,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from disent_core.errors import TrainingError
-from disent_core.optimisation.optimiser import Optimiser, OptimiserConfig
+from disent_core.optimisation.config import OptimiserConfig
+from disent_core.optimisation.optimiser import Optimiser
 from disent_core.optimisation.seeds import derived_seed, generator, seeded
 from disent_core.optimisation.state import RunState, Tensors, restore, resume, save, snapshot
 from disent_core.progress import Progress

@@ -16,17 +16,8 @@ from disent_core.encoders.contract import EncoderFiles
 from disent_core.errors import TableError, TrainingError
 from disent_core.storage.tables import SCHEMAS
 from disent_core.text import text_keys
-from disent_core.training.data import (
-    SIDES,
-    TRAINING_SPLITS,
-    PairRows,
-    TrainingData,
-    Utterances,
-    no_pairs,
-    state_bank,
-    vector_bank,
-)
-from disent_core.training.needs import training_rows
+from disent_core.training.data import PairRows, TrainingData, Utterances, no_pairs, state_bank, vector_bank
+from disent_core.training.needs import SIDES, TRAINING_SPLITS, training_rows
 
 
 def training_data(

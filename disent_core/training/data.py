@@ -16,12 +16,10 @@ from torch import Tensor
 from disent_core.embeddings.store import StateTable, VectorTable
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.errors import TrainingError
+from disent_core.training.needs import SIDES
 
 Batch = dict[str, Tensor]
 """Tensors by name (`source_vectors`, `target_states`, ...), each with one row per pair (or per text)."""
-
-SIDES = ("source", "target")
-TRAINING_SPLITS = ("train", "dev")
 
 
 def no_pairs(languages: Sequence[str]) -> TrainingError:

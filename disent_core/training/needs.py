@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,7 +11,13 @@ import pyarrow.compute as pc
 from disent_core.errors import TrainingError
 from disent_core.storage.tables import content_fingerprint, fingerprint
 from disent_core.text import text_keys
-from disent_core.training.data import SIDES, TRAINING_SPLITS
+
+SIDES = ("source", "target")
+TRAINING_SPLITS = ("train", "dev")
+
+
+Draw = Literal["partner", "negative", "slot_swap", "other_pair", "second_half", "next_in_batch"]
+"""Random texts that a method reads beside a pair; `sampling.PairSampler` says what each is."""
 
 
 class Need(StrEnum):

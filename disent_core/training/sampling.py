@@ -13,9 +13,9 @@ from torch import Tensor
 
 from disent_core.errors import TrainingError
 from disent_core.storage.tables import fingerprint
-from disent_core.training.data import SIDES, Batch, PairRows, TrainingData, grouped_states
+from disent_core.training.data import Batch, PairRows, TrainingData, grouped_states
+from disent_core.training.needs import SIDES, Draw
 
-Draw = Literal["partner", "negative", "slot_swap", "other_pair", "second_half", "next_in_batch"]
 Rows = dict[str, Tensor]
 """Bank rows of the texts of pairs, by role (`source`, `target_partner`, ...), and the languages of both sides."""
 

@@ -19,7 +19,8 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from disent_core.heads import dream, dream_oracle
-from disent_core.training.data import SIDES, PairRows, TrainingData, VectorBank
+from disent_core.training.data import PairRows, TrainingData, VectorBank
+from disent_core.training.needs import SIDES
 
 PAIRS, DEV, TARGETS, BATCH = 11_514, 1_200, 3, 512
 EPOCHS = 4

@@ -8,8 +8,7 @@ import numpy as np
 
 from disent_core.corpora.annotation import Slot, tagged_slots
 from disent_core.errors import TrainingError
-from disent_core.matmul import Precision
-from disent_core.settings import Settings
+from disent_core.settings import Precision, Settings
 
 
 class Tagged(NamedTuple):

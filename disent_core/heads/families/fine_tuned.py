@@ -14,11 +14,10 @@ from disent_core.encoders.fine_tunable import Source, TunableEncoder, VectorMap,
 from disent_core.errors import TrainingError
 from disent_core.heads.contract import TrainedMethod
 from disent_core.heads.families.seed_by_seed import SeedBySeedMethod, SeedTraining
-from disent_core.matmul import Precision
-from disent_core.optimisation.optimiser import OptimiserConfig
+from disent_core.optimisation.config import OptimiserConfig
 from disent_core.optimisation.seeds import derived_seed, seeded
 from disent_core.optimisation.steps import TrainingRun, TrainingTask, train
-from disent_core.settings import Settings
+from disent_core.settings import Precision, Settings
 from disent_core.storage.weights import describe_weights, read_weights
 from disent_core.training.data import Batch, TextFeatures, TrainingData
 from disent_core.training.needs import Need

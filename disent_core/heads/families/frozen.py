@@ -14,11 +14,12 @@ from disent_core.encoders.contract import EncoderFiles
 from disent_core.heads.contract import Method, TrainedMethod
 from disent_core.storage.tables import fingerprint
 from disent_core.storage.weights import describe_weights, read_weights, save_weights
+from disent_core.training.config import TrainConfig
 from disent_core.training.data import TextFeatures, TrainingData
 from disent_core.training.epoch import Epoch
-from disent_core.training.needs import Need
-from disent_core.training.sampling import Draw, PairSampler
-from disent_core.training.stacked import Head, TrainConfig, best_parameters, fit
+from disent_core.training.needs import Draw, Need
+from disent_core.training.sampling import PairSampler
+from disent_core.training.stacked import Head, best_parameters, fit
 from disent_core.training.stacked_state import Parameters
 
 _EMBED_BATCH = 1024

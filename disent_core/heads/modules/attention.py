@@ -13,8 +13,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from disent_core.matmul import Linear, affine
+from disent_core.training.config import TrainConfig
 from disent_core.training.data import Batch
-from disent_core.training.stacked import TrainConfig
 
 ResidualAttention = Literal["softmax", "renorm"]
 

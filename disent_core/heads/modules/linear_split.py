@@ -4,7 +4,8 @@ import torch
 from torch import Tensor
 
 from disent_core.matmul import Linear
-from disent_core.training.data import SIDES, Batch
+from disent_core.training.data import Batch
+from disent_core.training.needs import SIDES
 from disent_core.training.stacked import Head
 
 

@@ -7,7 +7,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from disent_core.matmul import Linear, Precision
+from disent_core.matmul import Linear
+from disent_core.settings import Precision
 
 
 class MaxLinear(Linear):

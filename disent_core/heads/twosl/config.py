@@ -7,8 +7,8 @@ from disent_core.heads.families.few_shot import FewShotConfig
 from disent_core.heads.twosl.decode import Overlap
 from disent_core.heads.twosl.features import ConcatNorm
 from disent_core.heads.twosl.spans import Mask
-from disent_core.losses.contrastive import Form, Hard, LonePair
-from disent_core.optimisation.optimiser import OptimiserConfig
+from disent_core.losses.variants import Form, Hard, LonePair
+from disent_core.optimisation.config import OptimiserConfig
 from disent_core.settings import OF_PUBLISHED_CODE
 
 

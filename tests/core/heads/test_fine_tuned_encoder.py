@@ -20,9 +20,9 @@ from disent_core.heads.run import HeadFiles, HeadRun, train_head
 from disent_core.storage.tables import SCHEMAS, rows_table
 from disent_core.storage.weights import read_weights
 from disent_core.training.build_data import training_data
-from disent_core.training.data import SIDES, TextFeatures
+from disent_core.training.data import TextFeatures
 from disent_core.training.epoch import curve_table
-from disent_core.training.needs import Need
+from disent_core.training.needs import SIDES, Need
 
 METHODS = {
     method.name: method

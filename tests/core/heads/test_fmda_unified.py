@@ -5,7 +5,7 @@ import torch
 from synthetic import DIM, world
 
 from disent_core.heads.fmda import METHOD, FmdaConfig
-from disent_core.training.data import SIDES
+from disent_core.training.needs import SIDES
 from disent_core.training.sampling import PairSampler
 from disent_core.training.stacked import best_parameters
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from disent_core.errors import TrainingError
-from disent_core.optimisation.optimiser import OptimiserConfig
+from disent_core.optimisation.config import OptimiserConfig
 from disent_core.optimisation.seeds import generator
 from disent_core.optimisation.steps import ExamplesTask, TrainingRun, train
 from disent_core.progress import Progress

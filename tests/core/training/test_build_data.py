@@ -6,7 +6,7 @@ from synthetic import world
 from disent_core.errors import TrainingError
 from disent_core.text import text_key
 from disent_core.training.build_data import training_data
-from disent_core.training.data import SIDES
+from disent_core.training.needs import SIDES
 
 WORLD = world("en-de", "en-es")
 

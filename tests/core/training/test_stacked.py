@@ -12,9 +12,10 @@ from disent_core.errors import TrainingError
 from disent_core.heads.dream import METHOD, DreamConfig, DreamHead
 from disent_core.heads.fmda import FmdaConfig, FmdaHead
 from disent_core.training import stacked as training
+from disent_core.training.config import TrainConfig
 from disent_core.training.epoch import curve_table
 from disent_core.training.sampling import PairSampler
-from disent_core.training.stacked import Head, TrainConfig, best_parameters, fit
+from disent_core.training.stacked import Head, best_parameters, fit
 
 FMDA_SAMPLER = {"states": True, "masked": True, "draws": ("negative",)}
 

@@ -21,16 +21,8 @@ from disent_core.heads.run import HeadFiles, HeadRun, describe_head, train_head
 from disent_core.storage.tables import rows_table
 from disent_core.text import text_keys
 from disent_core.training.build_data import training_data
-from disent_core.training.data import (
-    SIDES,
-    StateBank,
-    VectorBank,
-    grouped_states,
-    state_bank,
-    text_features,
-    vector_bank,
-)
-from disent_core.training.needs import Need
+from disent_core.training.data import StateBank, VectorBank, grouped_states, state_bank, text_features, vector_bank
+from disent_core.training.needs import SIDES, Need
 from disent_core.training.stacked import best_parameters
 
 # --- banks ------------------------------------------------------------------------------------------------

@@ -1,0 +1,61 @@
+"""How heads on frozen embeddings are trained: the settings that all of them have."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from disent_core.settings import OF_PUBLISHED_CODE, Precision, Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig(Settings):
+    """How a head is trained. Two runs with equal configs, data and seeds are the same run.
+
+    Attributes:
+        learning_rate: learning rate of Adam, constant unless the method has a schedule.
+        adversary_learning_rate: learning rate of the adversary; none takes `learning_rate`.
+        weight_decay: strength of the decoupled weight decay (AdamW); 0 turns it off.
+        batch_size: training pairs in a step.
+        drop_last: leave out the last pairs of an epoch that do not fill a batch.
+        max_epochs: largest number of passes over the training pairs.
+        patience: epochs without improvement after which a seed stops (early stopping).
+        weights: factors of the loss terms in the total, by name; a term that is not named has factor 1. The training
+            curve shows terms without their factors.
+        monitor: what selects the epoch to keep: the dev `loss`, with or without its adversarial term, or
+            `dev_retrieval`, the mean over both directions of the accuracy@1 of the meaning embedding.
+        validation: the validation pairs: those of the corpus's `dev` split, or a `train_fraction` held out of the
+            training pairs.
+        validation_fraction: share of the training pairs that `train_fraction` holds out, between 0 and 1.
+        validation_draws: random texts of the validation pairs: `fixed`, or drawn again in `each_epoch`, which makes the
+            validation loss noisy.
+        split_seed: random seed of the held-out pairs and of the order and draws of validation.
+        precision: number format of matrix products; parameters, losses and moments are always float32.
+        warm_start: start from the head that is on disk if nothing but the training texts has changed. Training ends
+            sooner, but the result depends on what was trained before, and no rebuild gives it again.
+        checkpoint_seconds: seconds between two checkpoints.
+    """
+
+    learning_rate: float
+    adversary_learning_rate: float | None = None
+    weight_decay: float = 0.0
+    batch_size: int = 512
+    drop_last: bool = field(default=False, metadata=OF_PUBLISHED_CODE)
+    max_epochs: int = 1000
+    patience: int = 15
+    weights: dict[str, float] = field(default_factory=dict)
+    monitor: Literal["loss", "loss_without_adversarial", "dev_retrieval"] = "loss"
+    validation: Literal["dev", "train_fraction"] = "dev"
+    validation_fraction: float = 0.1
+    validation_draws: Literal["fixed", "each_epoch"] = field(default="fixed", metadata=OF_PUBLISHED_CODE)
+    split_seed: int = 42
+    precision: Precision = "float32"
+    warm_start: bool = False
+    checkpoint_seconds: float = 10.0
+
+    def __post_init__(self) -> None:
+        self.check_positive("learning_rate", "adversary_learning_rate", "batch_size", "max_epochs", "patience")
+        self.check_not_negative("weight_decay")
+        self.check_range("validation_fraction", above=0, below=1)
+
+    def in_epoch(self, epoch: int) -> "TrainConfig":
+        """Return the settings of one epoch, counted from 0: the same, unless a method has a schedule."""
+        return self
