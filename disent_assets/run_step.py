@@ -19,6 +19,7 @@ from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from disent_assets.failures import check_text, failed_checks_text, failure_text
 from disent_assets.instance import FACE, QUIET
 from disent_assets.plan import Step
+from disent_core.errors import StorageError
 
 LOCATION = "disent"
 """Name of the code location in `workspace.yaml`."""
@@ -48,6 +49,7 @@ class Outcome:
         changed: whether any content or version differs from what Dagster had recorded before.
         warnings: the checks that failed but stop nothing.
         failure: why the step failed, if it did.
+        is_of_disk: whether the disk failed or is full, so that other steps would fail too.
     """
 
     made: int = 0
@@ -57,6 +59,7 @@ class Outcome:
     changed: bool = False
     warnings: tuple[str, ...] = ()
     failure: str | None = None
+    is_of_disk: bool = False
 
 
 def run_step(
@@ -125,6 +128,7 @@ def _run(
         changed=changed,
         warnings=tuple(_warnings(result.get_asset_check_evaluations(), step)),
         failure=None if result.success else _reason(result, step),
+        is_of_disk=any(map(_is_of_disk, result.filter_events(lambda event: event.is_step_failure))),
     )
 
 
@@ -154,6 +158,13 @@ def _warnings(checks: Iterable[dg.AssetCheckResult | dg.AssetCheckEvaluation], s
     for check in checks:
         if not check.passed and check.severity == dg.AssetCheckSeverity.WARN:
             yield f"{step}: {check_text(check)}"
+
+
+def _is_of_disk(event: dg.DagsterEvent) -> bool:
+    error = event.step_failure_data.error
+    while error is not None and error.cls_name != StorageError.__name__:
+        error = error.cause
+    return error is not None
 
 
 def _stops(check: dg.AssetCheckResult) -> bool:

@@ -167,7 +167,7 @@ class Schedule:
     """The order of steps: what can run now, and what can't any more.
 
     A step of a partition needs everything that it depends on. A step without partitions gathers: it runs with what
-    there is, unless everything that it depends on has failed.
+    there is, unless everything that it depends on has failed. If the disk fails, nothing else begins.
     """
 
     def __init__(self, steps: Sequence[Step], fresh: set[Step], seconds: Mapping[str, float]) -> None:
@@ -207,6 +207,10 @@ class Schedule:
         self.running.discard(step)
         self.result.outcomes[step] = outcome
         yield from self._close(step, is_lost=outcome.failure is not None, is_changed=outcome.changed)
+        if outcome.is_of_disk:
+            blocked, self.open = list(self.open), {}
+            self.result.blocked += blocked
+            yield from blocked
 
     def _close(self, step: Step, *, is_lost: bool, is_changed: bool) -> Iterator[Step]:
         self.lost |= {step} if is_lost else set()

@@ -35,6 +35,12 @@ def test_a_failure_stops_only_what_depends_on_it_and_what_gathers_runs_with_the_
     assert schedule.result.blocked == [EN_HEAD]
 
 
+def test_nothing_begins_after_a_failure_of_the_disk():
+    schedule = Schedule(ALL, set(), {})
+    assert drain(schedule, {EN: Outcome(failure="full", is_of_disk=True)}) == [EN]
+    assert set(schedule.result.blocked) == {DE, EN_HEAD, DE_HEAD, GATHERED}
+
+
 def test_nothing_gathers_if_everything_has_failed():
     schedule = Schedule(ALL, set(), {})
     assert drain(schedule, {EN: FAILED, DE: FAILED}) == [EN, DE]
