@@ -25,7 +25,7 @@ from disent_core.storage.tables import fingerprint
 
 log = logging.getLogger(__name__)
 
-CODE_VERSION = "1"
+CODE_VERSION = "2"
 """Part of every record: raise it if a reader computes its hash differently."""
 SETTLED = 2_000_000_000
 """Nanoseconds; the coarsest clock of the file systems in use is FAT's, which ticks every two seconds."""

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from disent_core.corpora.faults import REMEDY, Faults, RowError
 from disent_core.corpora.paths import missing
 from disent_core.errors import AlignmentError, CorpusError, located
 from disent_core.storage.schemas import SCHEMAS
 from disent_core.storage.tables import conform
 from disent_core.text import MARKERS, MASK, normalise, text_keys
 
-REMEDY = "Correct this line, or take the file from the published corpus again"
 _RESERVED = re.compile("|".join(map(re.escape, (MASK, *sorted(MARKERS)))))
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -72,36 +72,50 @@ def stored_text(text: str) -> str:
     """Return the text in NFC, as tables store it.
 
     Raises:
-        ValueError: if it is blank, or contains a mark of masked words in stored texts.
+        RowError: if it is blank, or contains a mark of masked words in stored texts.
     """
     if not text.strip():
-        raise ValueError("the sentence is empty")
+        raise RowError("the sentence is empty", "a row with an empty sentence is left out")
     normal = normalise(text)
     if reserved := _RESERVED.findall(normal):
-        raise ValueError(f"the sentence has {reserved}, which stand for masked words in stored texts")
+        problem = f"the sentence has {reserved}, which stand for masked words in stored texts"
+        raise RowError(problem, "a row with characters that stand for masked words is left out")
     return normal
 
 
-def parallel_lines(left: Path, right: Path) -> tuple[list[int], list[str], list[str]]:
-    """Read two aligned files: numbers of the lines with text, and that text of both files in NFC.
+def parallel_lines(left: Path, right: Path, faults: Faults) -> tuple[list[int], list[str], list[str]]:
+    """Read two aligned files: numbers of the lines with usable text, and that text of both files in NFC.
 
     Raises:
-        AlignmentError: if the files are of unequal length, or a line is blank in one of them only.
-        CorpusError: if a file is missing, empty or not UTF-8, or has a text that can't be stored.
+        AlignmentError: if the files are of unequal length, or half of the lines are blank in one of them only.
+        CorpusError: if a file is missing, empty or not UTF-8, or half of the texts can't be stored.
     """
     sides = read_lines(left), read_lines(right)
     reject_unequal(left, right, *map(len, sides))
-    numbers: list[int] = []
+    numbers, left_texts, right_texts = [], [], []
+    is_blank = True
     for number, (left_line, right_line) in enumerate(zip(*sides, strict=True), start=1):
-        if bool(left_line.strip()) != bool(right_line.strip()):
+        if not left_line.strip() and not right_line.strip():
+            continue
+        is_blank = False
+        if not left_line.strip() or not right_line.strip():
             blank, filled = (right, left) if left_line.strip() else (left, right)
             problem = f"this line is blank, but line {number} of {filled.name} is not"
-            raise AlignmentError(located(blank, number, problem, "Remove the line from both files, or fill it"))
-        if left_line.strip():
-            numbers.append(number)
-    if not numbers:
+            faults.leave_out(blank, number, RowError(problem, "a pair without this side is left out"), AlignmentError)
+            continue
+        path = left
+        try:
+            left_text, path = stored_text(left_line), right
+            right_text = stored_text(right_line)
+        except RowError as problem:
+            faults.leave_out(path, number, problem)
+            continue
+        numbers.append(number)
+        left_texts.append(left_text)
+        right_texts.append(right_text)
+    if is_blank:
         raise CorpusError(located(left, None, "this file has blank lines only", "Take the corpus again"))
-    left_texts, right_texts = (_stored(path, lines, numbers) for path, lines in zip((left, right), sides, strict=True))
+    faults.check(len(numbers), left, right)
     return numbers, left_texts, right_texts
 
 
@@ -117,16 +131,6 @@ def reject_unequal(left: Path, right: Path, left_count: int, right_count: int) -
         raise AlignmentError(located(longer, surplus, problem, "Take both files from the same release of the corpus"))
 
 
-def _stored(path: Path, lines: Sequence[str], numbers: Sequence[int]) -> list[str]:
-    texts: list[str] = []
-    for number in numbers:
-        try:
-            texts.append(stored_text(lines[number - 1]))
-        except ValueError as error:
-            raise CorpusError(located(path, number, str(error), REMEDY)) from error
-    return texts
-
-
 def sentence_pairs_table(
     corpus: str,
     pair: str,
@@ -135,8 +139,8 @@ def sentence_pairs_table(
     splits: Sequence[str],
     sources: Sequence[str],
     targets: Sequence[str],
-    scores: Sequence[float] | None = None,
-    mean_scores: Sequence[float] | None = None,
+    scores: Sequence[float | None] | None = None,
+    mean_scores: Sequence[float | None] | None = None,
 ) -> pa.Table:
     """Build a table in the schema `sentence_pairs` from columns of equal length, with texts in NFC."""
     rows = len(pair_ids)

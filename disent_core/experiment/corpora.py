@@ -12,6 +12,7 @@ from disent_core.config.model import Config
 from disent_core.config.sections import CorpusConfig
 from disent_core.corpora import READERS, code_version, pair_reader, reader
 from disent_core.corpora.download import fetch
+from disent_core.corpora.faults import faults_of
 from disent_core.corpora.languages import split_codes
 from disent_core.corpora.rows import check_rows
 from disent_core.corpora.splits import draw_splits, limited
@@ -75,7 +76,7 @@ def refresh_utterances(workspace: Workspace, language: str) -> StepResult:
     corpora = workspace.config.corpora_of(language)
     refreshed = [_refresh(workspace, corpus, language) for corpus in corpora]
     paths = [workspace.table(*UTTERANCES, corpus.name, language) for corpus in corpora]
-    return result_of(refreshed, checks=_check_utterances(paths))
+    return result_of(refreshed, figures=_faults(refreshed), checks=_check_utterances(paths))
 
 
 def _refresh(workspace: Workspace, corpus: CorpusConfig, language: str) -> RefreshResult:
@@ -111,6 +112,12 @@ def _prepared(table: pa.Table, corpus: CorpusConfig, name: str) -> pa.Table:
     return limited(table, corpus.limit)
 
 
+def _faults(tables: Sequence[RefreshResult]) -> dict[str, object]:
+    """The faults of the published files that were read around, also by runs before; empty if there are none."""
+    faults = [fault for table in tables for fault in faults_of(table.info)]
+    return {"faults_of_files": faults} if faults else {}
+
+
 def _check_utterances(paths: Sequence[Path]) -> list[CheckResult]:
     names = ["corpus", "utterance_id", "split", "tokens", "slot_tags"]
     rows = pa.concat_tables([read_table(path, SCHEMAS["utterances"], names) for path in paths])
@@ -143,7 +150,7 @@ def refresh_sentence_pairs(workspace: Workspace, pair: str) -> StepResult:
     corpora = workspace.config.corpora_of_sentence_pair(pair)
     refreshed = [_refresh_pairs(workspace, corpus, pair) for corpus in corpora]
     paths = [workspace.table(*SENTENCE_PAIRS, corpus.name, pair) for corpus in corpora]
-    return result_of(refreshed, checks=_check_pairs(paths))
+    return result_of(refreshed, figures=_faults(refreshed), checks=_check_pairs(paths))
 
 
 def _refresh_pairs(workspace: Workspace, corpus: CorpusConfig, pair: str) -> RefreshResult:

@@ -36,11 +36,12 @@ __all__ = [
 
 @dataclass(frozen=True)
 class TableInfo:
-    """Row count and hashes of a stored table, from its manifest."""
+    """Row count, hashes and notes of a stored table, from its manifest."""
 
     rows: int
     inputs_hash: str
     content_hash: str
+    notes: str = ""
 
 
 # --- paths of tables ---------------------------------------------------------------------------------------
@@ -111,6 +112,8 @@ def _hash_column(column: pa.Array | pa.ChunkedArray, digest: "hashlib._Hash") ->
 # --- tables -----------------------------------------------------------------------------------------------
 
 _INPUTS, _CONTENT = b"disent.inputs", b"disent.content"
+NOTES = b"disent.notes"
+"""Key of the schema's metadata under which a table has a text about its rows; the manifest keeps it."""
 
 
 def conform(table: pa.Table, schema: pa.Schema, name: str) -> pa.Table:
@@ -161,12 +164,14 @@ def write_table(path: Path, table: pa.Table, schema: pa.Schema, *, inputs: str) 
         schema: of the table, from `SCHEMAS`.
         inputs: fingerprint of everything that the rows were made from.
     """
+    notes = (table.schema.metadata or {}).get(NOTES, b"").decode()
     table = conform(table, schema, path.stem)
     content = content_fingerprint(table)
     stamped = table.replace_schema_metadata({_INPUTS: inputs.encode(), _CONTENT: content.encode()})
-    with checksummed_path(path, rows=table.num_rows, inputs=inputs, content=content) as temporary:
+    facts = {"rows": table.num_rows, "inputs": inputs, "content": content, **({"notes": notes} if notes else {})}
+    with checksummed_path(path, **facts) as temporary:
         pq.write_table(stamped, temporary, compression="zstd")
-    return TableInfo(rows=table.num_rows, inputs_hash=inputs, content_hash=content)
+    return TableInfo(rows=table.num_rows, inputs_hash=inputs, content_hash=content, notes=notes)
 
 
 @dataclass(frozen=True)
@@ -200,7 +205,7 @@ def read_info(path: Path) -> TableInfo | None:
     entry = verify_checksum(path)
     if entry is None:
         return None
-    return TableInfo(entry.facts["rows"], entry.facts["inputs"], entry.facts["content"])
+    return TableInfo(entry.facts["rows"], entry.facts["inputs"], entry.facts["content"], entry.facts.get("notes", ""))
 
 
 def content_of(path: Path) -> str | None:

@@ -16,7 +16,8 @@ from typing import Any, Literal, NamedTuple
 import polars as pl
 import pyarrow as pa
 
-from disent_core.corpora.lines import REMEDY, read_lines
+from disent_core.corpora.faults import Faults, RowError
+from disent_core.corpora.lines import read_lines
 from disent_core.errors import CorpusError, located
 from disent_core.settings import Settings
 from disent_core.storage.tables import rows_table
@@ -61,19 +62,24 @@ class CodeSwitchingConfig(Settings):
 
 def read_dictionary(path: Path) -> list[tuple[str, str]]:
     """Read a word list of lines `english foreign`, separated by space or tab, as MUSE publishes (Lample et al. 2018,
-    https://arxiv.org/abs/1710.04087). Words that equal their translation are skipped.
+    https://arxiv.org/abs/1710.04087). Words that equal their translation are skipped, and other lines are left out.
 
     Raises:
-        CorpusError: if the file is missing, empty or not UTF-8, a line is not two words, or no word is left.
+        CorpusError: if the file is missing, empty or not UTF-8, half of its lines are not two words, or no word is
+            left.
     """
-    entries: list[tuple[str, str]] = []
+    faults = Faults()
+    pairs: list[tuple[str, str]] = []
     for number, line in enumerate(read_lines(path), start=1):
         words = normalise(line).lower().split()
-        if len(words) != 2:
+        if len(words) == 2:
+            pairs.append((words[0], words[1]))
+        elif words:
             found = f"expected an English word and its translation, found {line!r}"
-            raise CorpusError(located(path, number, found, REMEDY))
-        if words[0] != words[1]:
-            entries.append((words[0], words[1]))
+            faults.leave_out(path, number, RowError(found, "a line that is not two words is left out"))
+    faults.check(len(pairs), path)
+    faults.tell()
+    entries = [(english, foreign) for english, foreign in pairs if english != foreign]
     if not entries:
         found = "every word of this list is its own translation"
         raise CorpusError(located(path, None, found, "Is this the list of another language?"))

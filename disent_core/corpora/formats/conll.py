@@ -7,7 +7,7 @@ last its tag in BIO, IOB1, IOBES or BILOU; `-DOCSTART-` lines are skipped.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from disent_core.corpora.annotation import OUTSIDE, bio_tags
 from disent_core.corpora.contract import Kind, Shares
+from disent_core.corpora.faults import Faults, RowError
 from disent_core.corpora.languages import is_language_code, language_code
-from disent_core.corpora.lines import REMEDY, files_hash, read_lines, stored_text
+from disent_core.corpora.lines import files_hash, read_lines, stored_text
 from disent_core.corpora.paths import absent, check_folder
 from disent_core.errors import CorpusError, located
 from disent_core.storage.tables import rows_table
@@ -55,7 +56,7 @@ def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> p
 
     The `utterance_id` of a row is its split and its number there. Its text is the tokens joined by spaces (by nothing
     in scripts without spaces); it has no intent. Tags are normalised to BIO. Lines with a tag `O` and no token are
-    skipped.
+    skipped. A sentence with any other line that is no token and tag is left out.
 
     Args:
         path: folder with the folders or files of languages, or the folder of one.
@@ -65,12 +66,12 @@ def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> p
 
     Raises:
         CorpusError: if the language is absent; if a file is missing, empty or not UTF-8, or has no sentence; or if
-            a line has no token, no tag or an illegal one.
+            half of its sentences have a line without token, without tag or with an illegal one.
     """
-    files = _files_of(path, locale)
+    files, faults = _files_of(path, locale), Faults()
     rows = [row for split in dict.fromkeys(_SPLITS.values()) if split in files
-            for row in _sentences(files[split], split, language)]  # fmt: skip
-    return rows_table([{"corpus": corpus, "language": language, **row} for row in rows], "utterances")
+            for row in _sentences(files[split], split, language, faults)]  # fmt: skip
+    return faults.told(rows_table([{"corpus": corpus, "language": language, **row} for row in rows], "utterances"))
 
 
 def content_hash(path: Path, locale: str) -> str:
@@ -128,42 +129,54 @@ def _language_and_split(file: Path) -> tuple[str, str] | None:
 # --- sentences --------------------------------------------------------------------------------------------
 
 
-def _sentences(path: Path, split: str, language: str) -> Iterator[dict[str, Any]]:
-    count = 0
-    for first, rows in _blocks(path):
-        count += 1
+def _sentences(path: Path, split: str, language: str, faults: Faults) -> Iterator[dict[str, Any]]:
+    count = kept = 0
+    for block in _blocks(path):
+        at, pairs = block[0][0], []
         try:
-            tokens, tags = [normalise(token) for token, _ in rows], bio_tags([tag for _, tag in rows])
+            for at, line in block:  # noqa: B007 - the error names the line
+                pairs.extend(_token(line))
+            if not pairs:
+                continue
+            at = block[0][0]
+            tokens, tags = [normalise(token) for token, _ in pairs], bio_tags([tag for _, tag in pairs])
             text = stored_text(separator_of(language).join(tokens))
         except ValueError as error:
-            raise CorpusError(located(path, first, f"in this sentence, {error}", REMEDY)) from error
+            count += 1
+            fault = "a sentence of which a line is no token and tag is left out"
+            faults.leave_out(path, at, RowError(f"in this sentence, {error}", fault))
+            continue
+        count, kept = count + 1, kept + 1
         yield {
             "utterance_id": f"{split}-{count}", "split": split, "domain": None, "intent": None, "text": text,
             "tokens": tokens, "slot_tags": tags, "text_key": text_key(text),
         }  # fmt: skip
     if not count:
         raise CorpusError(located(path, None, "this file has no sentence", "Take it from the published corpus again"))
+    faults.check(kept, path)
 
 
-def _blocks(path: Path) -> Iterator[tuple[int, Sequence[tuple[str, str]]]]:
-    """Yield sentences as tokens with their tags, each with the number of its first line."""
-    rows: list[tuple[str, str]] = []
-    first = 1
+def _blocks(path: Path) -> Iterator[list[tuple[int, str]]]:
+    """Yield sentences as lines with their numbers."""
+    lines: list[tuple[int, str]] = []
     for number, line in enumerate([*read_lines(path), ""], start=1):
         if line.strip() and not line.startswith("-DOCSTART-"):
-            rows.extend(_token(path, number, line))
-            continue
-        if rows:
-            yield first, rows
-        rows, first = [], number + 1
+            lines.append((number, line))
+        elif lines:
+            yield lines
+            lines = []
 
 
-def _token(path: Path, number: int, line: str) -> list[tuple[str, str]]:
-    """Return token and tag of a line, or nothing for a line with only a separator and the tag `O`."""
+def _token(line: str) -> list[tuple[str, str]]:
+    """Return token and tag of a line, or nothing for a line with only a separator and the tag `O`.
+
+    Raises:
+        ValueError: if it is neither.
+    """
     columns = line.rstrip().split("\t") if "\t" in line else _SEPARATOR.split(line.rstrip())
     token, tag = columns[0].strip(" "), columns[-1].strip(" ")
     if len(columns) > 1 and not token.strip() and tag == OUTSIDE:
         return []
     if len(columns) < 2 or not token.strip() or not tag:
-        raise CorpusError(located(path, number, f"expected a token and its tag, found {line!r}", REMEDY))
+        raise ValueError(f"expected a token and its tag, found {line!r}")
     return [(token, tag)]

@@ -19,8 +19,9 @@ import pyarrow.parquet as pq
 
 from disent_core.corpora.annotation import OUTSIDE
 from disent_core.corpora.contract import Kind, Shares
+from disent_core.corpora.faults import REMEDY, Faults, RowError, distinct_ids
 from disent_core.corpora.languages import is_language_code, language_code
-from disent_core.corpora.lines import REMEDY, read_bytes, read_lines, stored_text
+from disent_core.corpora.lines import read_bytes, read_lines, stored_text
 from disent_core.corpora.paths import absent, missing
 from disent_core.errors import CorpusError, located
 from disent_core.storage.tables import rows_of, rows_table
@@ -65,7 +66,8 @@ def locales(path: Path) -> list[str]:
 def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> pa.Table:
     """Rows of one language in the schema `utterances`, in the order of files and rows; no token has a slot.
 
-    Without a column `id` the id of a row is `LANGUAGE-NUMBER`, so that no rows are parallel by accident.
+    Without a column `id` the id of a row is `LANGUAGE-NUMBER`, so that no rows are parallel by accident. A row without
+    text, intent or id is left out, and an id that occurs twice is made distinct.
 
     Args:
         path: file, or folder of files.
@@ -75,20 +77,24 @@ def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> p
 
     Raises:
         CorpusError: if the language is absent; if a file is missing, empty, damaged or not UTF-8; if a column is
-            missing; or if a row lacks a value, or has a repeated id, an unknown split or an invalid language code.
+            missing; if a row has an unknown split or an invalid language code; or if half of the rows of this language
+            are left out.
     """
-    rows: list[dict[str, Any]] = []
-    locations: dict[str, str] = {}
-    for row in _rows_of(path, locale):
+    faults = Faults()
+    read: list[tuple[_Row, dict[str, Any]]] = []
+    for position, row in enumerate(rows_of_locale := _rows_of(path, locale), start=1):
         try:
-            utterance = _utterance(row, language, len(rows) + 1)
-            location = f"{row.file.name}:{row.number}"
-            if (first := locations.setdefault(utterance["utterance_id"], location)) != location:
-                raise ValueError(f"id {utterance['utterance_id']!r} of {locale} is already at {first}")
+            read.append((row, _utterance(row, language, position)))
+        except RowError as problem:
+            faults.leave_out(row.file, row.number, problem)
         except ValueError as error:
             raise CorpusError(located(row.file, row.number, str(error), REMEDY)) from error
-        rows.append({"corpus": corpus, "language": language, **utterance})
-    return rows_table(rows, "utterances")
+    ids = [utterance["utterance_id"] for _, utterance in read]
+    places = [(row.file, row.number) for row, _ in read]
+    rows = [{"corpus": corpus, "language": language, **utterance, "utterance_id": own}
+            for own, utterance in distinct_ids(faults, ids, places, [utterance for _, utterance in read])]  # fmt: skip
+    faults.check(len(rows), *dict.fromkeys(row.file for row in rows_of_locale))
+    return faults.told(rows_table(rows, "utterances"))
 
 
 def content_hash(path: Path, locale: str) -> str:
@@ -117,7 +123,7 @@ def _rows_of(path: Path, locale: str) -> list[_Row]:
 
 def _utterance(row: _Row, language: str, position: int) -> dict[str, Any]:
     if empty := [name for name, value in row.fields.items() if not value.strip() and name != "domain"]:
-        raise ValueError(f"{empty} are empty")
+        raise RowError(f"{empty} are empty", "a row without text, intent or id is left out")
     text = stored_text(row.fields["text"])
     published = row.fields.get("split", row.file.stem if row.file.stem in _SPLITS else "test")
     if published not in _SPLITS:

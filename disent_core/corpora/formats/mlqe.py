@@ -4,22 +4,20 @@ Fomicheva et al. 2022, MLQE-PE: A Multilingual Quality Estimation and Post-Editi
 https://aclanthology.org/2022.lrec-1.530: `en-de/train.ende.df.short.tsv`, `dev.*`, `test20.*`. Fields are not quoted.
 """
 
-import logging
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from disent_core.corpora.contract import Kind, Shares
+from disent_core.corpora.faults import REMEDY, Faults, RowError, distinct_ids
 from disent_core.corpora.languages import language_code
-from disent_core.corpora.lines import REMEDY, files_hash, read_lines, sentence_pairs_table, stored_text
+from disent_core.corpora.lines import files_hash, read_lines, sentence_pairs_table, stored_text
 from disent_core.corpora.paths import check_folder, split_files
 from disent_core.errors import CorpusError, located
-
-_LOG = logging.getLogger(__name__)
 
 KIND: Kind = "quality"
 TRAINS = False
@@ -32,12 +30,10 @@ _SPLITS = ("train", "dev", "test")
 
 
 class _Row(NamedTuple):
-    pair_id: str
-    split: str
     source: str
     target: str
-    score: float
-    mean_score: float
+    score: float | None
+    mean_score: float | None
 
 
 def pairs(path: Path) -> list[str]:
@@ -54,16 +50,19 @@ def read_pairs(path: Path, pair: str, *, corpus: str) -> pa.Table:
 
     `score` is `z_mean`, the mean of the annotators' standardised scores; `mean_score` is `mean`, the mean of the raw
     scores, 0 to 100. `pair_id` is the split and the column `index`, or the row number without such a column.
-    The split `test` is one file: that of 2020 (`test20`), on which results are published, else the earliest.
+    The split `test` is one file: that of 2020 (`test20`), on which results are published, else the earliest. A line
+    with another number of columns than the header is left out, a pair may lack a score, and an index that occurs twice
+    is made distinct.
 
     Raises:
-        CorpusError: if the pair is absent; if a file is missing, empty, not UTF-8, or lacks a column; if a line has
-            another number of columns than the header, a score that is not a number, or a repeated index.
+        CorpusError: if the pair is absent; if a file is missing, empty, not UTF-8, or lacks a column; if a score is
+            not a number; or if half of the lines of a file are left out.
     """
-    rows = [row for split, file in _files_of(path, pair).items() for row in _rows(file, split)]
+    faults = Faults()
+    rows = [row for split, file in _files_of(path, pair).items() for row in _rows(file, split, faults)]
     columns = list(zip(*rows, strict=True))
     names = ("pair_ids", "splits", "sources", "targets", "scores", "mean_scores")
-    return sentence_pairs_table(corpus, pair, **dict(zip(names, columns, strict=True)))
+    return faults.told(sentence_pairs_table(corpus, pair, **dict(zip(names, columns, strict=True))))
 
 
 def content_hash(path: Path, pair: str) -> str:
@@ -88,9 +87,7 @@ def _files(path: Path) -> dict[str, dict[str, Path]]:
         if match is None or (languages := _languages(file, match)) is None:
             continue
         files = files_by_pair.setdefault("-".join(map(language_code, languages)), {})
-        first = files.setdefault(match[1].rstrip("0123456789"), file)
-        if first != file:
-            _LOG.info("%s: skipped, because %s is this split", file, first.name)
+        files.setdefault(match[1].rstrip("0123456789"), file)
     if not files_by_pair:
         remedy = "Files are named like en-de/train.ende.df.short.tsv; is this the right path?"
         raise CorpusError(located(path, None, "it has no such files", remedy))
@@ -105,7 +102,8 @@ def _languages(file: Path, match: re.Match[str]) -> tuple[str, str] | None:
     return (folder[1], folder[2]) if folder else None
 
 
-def _rows(path: Path, split: str) -> Iterator[_Row]:
+def _rows(path: Path, split: str, faults: Faults) -> Iterator[tuple[object, ...]]:
+    """Yield id, split and row of each line."""
     header, *lines = read_lines(path)
     names = header.split("\t")
     columns = {name: place for place, name in enumerate(names)}
@@ -116,28 +114,39 @@ def _rows(path: Path, split: str) -> Iterator[_Row]:
         raise CorpusError(located(path, 1, f"columns {missing} are missing", remedy))
     if not lines:
         raise CorpusError(located(path, 1, "this file has a header only", "Take it from the published corpus again"))
-    line_of_id: dict[str, int] = {}
+    ids, places, rows = [], [], []
     for number, line in enumerate(lines, start=2):
+        fields = line.split("\t")
         try:
-            row = _row(line, split, columns, str(number - 2))
-            if (first := line_of_id.setdefault(row.pair_id, number)) != number:
-                raise ValueError(f"index {row.pair_id.partition('-')[2]!r} is already on line {first}")
-            yield row
+            row = _row(fields, columns)
+        except RowError as problem:
+            faults.leave_out(path, number, problem)
+            continue
         except ValueError as error:
             raise CorpusError(located(path, number, str(error), REMEDY)) from error
+        if None in row:
+            faults.repair(path, number, "a pair without score is not measured")
+        ids.append(fields[columns["index"]] if "index" in columns else str(number - 2))
+        places.append((path, number))
+        rows.append(row)
+    distinct = list(distinct_ids(faults, ids, places, rows))
+    faults.check(len(distinct), path)
+    for index, row in distinct:
+        yield f"{split}-{index}", split, *row
 
 
-def _row(line: str, split: str, columns: dict[str, int], number: str) -> _Row:
-    fields = line.split("\t")
+def _row(fields: Sequence[str], columns: Mapping[str, int]) -> _Row:
     if len(fields) != len(columns):
-        raise ValueError(f"expected {len(columns)} columns, found {len(fields)}")
+        problem = f"expected {len(columns)} columns, found {len(fields)}"
+        raise RowError(problem, "a line with another number of columns than the header is left out")
     source, target = (stored_text(fields[columns[name]]) for name in _TEXTS)
     score, mean = (_number(name, fields[columns[name]]) for name in _NUMBERS)
-    index = fields[columns["index"]] if "index" in columns else number
-    return _Row(f"{split}-{index}", split, source, target, score, mean)
+    return _Row(source, target, score, mean)
 
 
-def _number(name: str, value: str) -> float:
+def _number(name: str, value: str) -> float | None:
+    if not value.strip():
+        return None
     try:
         number = float(value)
     except ValueError:

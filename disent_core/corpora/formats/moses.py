@@ -14,6 +14,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from disent_core.corpora.contract import Kind, Shares
+from disent_core.corpora.faults import Faults
 from disent_core.corpora.languages import TWO_LETTER_CODES, is_language_code, language_code
 from disent_core.corpora.lines import files_hash, parallel_lines, sentence_pairs_table
 from disent_core.corpora.paths import absent, check_folder
@@ -44,11 +45,12 @@ def pairs(path: Path) -> list[str]:
 def read_pairs(path: Path, pair: str, *, corpus: str) -> pa.Table:
     """Rows of one pair in the schema `sentence_pairs`, in the order of the files, all in split `test`.
 
-    The `pair_id` is the line number. Lines that are blank in both files are skipped.
+    The `pair_id` is the line number. Lines that are blank in both files are skipped; a pair without one side, or with
+    a text that can't be stored, is left out.
 
     Raises:
-        AlignmentError: if the files are of unequal length, or a line is blank in one of them only.
-        CorpusError: if the pair is absent, or a file is missing, empty, not UTF-8, or has a text that can't be
+        AlignmentError: if the files are of unequal length, or half of the pairs lack a side.
+        CorpusError: if the pair is absent, or a file is missing, empty, not UTF-8, or half of the texts can't be
             stored.
     """
     return read_sides(sides_of(path, pair, _sides_of_stem), pair, corpus=corpus)
@@ -112,8 +114,9 @@ def sides_of(path: Path, pair: str, sides_of_stem: StemReader) -> Sides:
 
 def read_sides(sides: Sides, pair: str, *, corpus: str) -> pa.Table:
     """Read rows of two aligned files, all in split `test`, as `read_pairs`."""
-    numbers, sources, targets = parallel_lines(*sides)
-    return sentence_pairs_table(
+    faults = Faults()
+    numbers, sources, targets = parallel_lines(*sides, faults)
+    table = sentence_pairs_table(
         corpus,
         pair,
         pair_ids=list(map(str, numbers)),
@@ -121,6 +124,7 @@ def read_sides(sides: Sides, pair: str, *, corpus: str) -> pa.Table:
         sources=sources,
         targets=targets,
     )
+    return faults.told(table)
 
 
 def named_sides(name: str, files: Mapping[str, Path]) -> dict[tuple[str, str], Sides]:

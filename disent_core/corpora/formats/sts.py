@@ -5,9 +5,8 @@ tab-separated sentences per line, `STS.gs.track2.ar-en.txt` their similarity fro
 https://aclanthology.org/2020.emnlp-main.365, added pairs: `STS.en-de.txt` has the similarity in the third column.
 """
 
-import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,12 +14,11 @@ import pyarrow as pa
 
 from disent_core.corpora.column_languages import is_swapped
 from disent_core.corpora.contract import Kind, Shares
+from disent_core.corpora.faults import REMEDY, Faults, RowError
 from disent_core.corpora.languages import language_code
-from disent_core.corpora.lines import REMEDY, files_hash, read_lines, reject_unequal, sentence_pairs_table, stored_text
+from disent_core.corpora.lines import files_hash, read_lines, reject_unequal, sentence_pairs_table, stored_text
 from disent_core.corpora.paths import absent, check_folder
 from disent_core.errors import CorpusError, located
-
-_LOG = logging.getLogger(__name__)
 
 KIND: Kind = "similarity"
 TRAINS = False
@@ -30,28 +28,37 @@ PUBLISHED_PAIRS = ("ar-ar", "en-ar", "en-de", "en-en", "en-tr", "es-en", "es-es"
 """Names of the pairs in published results; the tracks ar-en, tr-en and es-en of SemEval are en-ar, en-tr and es-en."""
 
 _TAG = r"([a-z]{2,3}(?:[-_][A-Za-z]{2,4})??)"
-_NAME = re.compile(rf"STS\.(?:(input|gs)\.)?(?:track\w+\.)?{_TAG}-{_TAG}\.txt")
+_NAME = re.compile(rf"STS\.(?:(input|gs)\.)?(?:track(\w+)\.)?{_TAG}-{_TAG}\.txt")
 _LOWEST, _HIGHEST = 0.0, 5.0
 
 
-class _Files(NamedTuple):
-    """Files of one pair: two columns in these languages, in either order."""
+class _Part(NamedTuple):
+    """Files of one track of a pair: two columns in its languages, in either order."""
 
-    languages: tuple[str, str]
+    track: str
+    """Its number, 4a; empty without one."""
     sentences: Path
     gold: Path | None
     """None: the gold similarity is the third column."""
 
+
+class _Files(NamedTuple):
+    """Files of one pair."""
+
+    languages: tuple[str, str]
+    parts: list[_Part]
+    unread: list[Path]
+    """Further files of this pair that are no tracks of their own."""
+
     @property
     def paths(self) -> list[Path]:
-        return [path for path in (self.sentences, self.gold) if path]
+        return [path for part in self.parts for path in (part.sentences, part.gold) if path]
 
 
 def pairs(path: Path) -> list[str]:
     """Pairs in the folder or below it, sorted, with the names of `PUBLISHED_PAIRS` if they have one.
 
-    Tracks 4a and 4b are both Spanish-English. The pair is 4a, on which results are published, or 4b if the folder has
-    only that.
+    Tracks 4a and 4b are both Spanish-English, and are read as one pair.
 
     Raises:
         CorpusError: if the folder does not exist or has no pair.
@@ -62,29 +69,42 @@ def pairs(path: Path) -> list[str]:
 def read_pairs(path: Path, pair: str, *, corpus: str) -> pa.Table:
     """Rows of one pair in the schema `sentence_pairs`, in the order of the file, all in split `test`.
 
-    `score` is the gold similarity, 0 to 5; `pair_id` is the line number. `source` is the column in the language
-    that the pair names first, whatever the order of columns in the file, if the language of the texts can be detected.
+    `score` is the gold similarity, 0 to 5; a pair without one has none. `pair_id` is the line number. `source` is the
+    column in the language that the pair names first, whatever the order of columns in the file, if the language of the
+    texts can be detected. Of two tracks of one pair, the first is `test`, since results are published on it (4a); the
+    other is `dev`, with ids such as `4b-1`.
 
     Raises:
-        AlignmentError: if there are not as many similarities as pairs of sentences.
-        CorpusError: if the pair is absent; if a file is missing, empty or not UTF-8; if a line does not
-            have two sentences or its similarity is not a number from 0 to 5; or if the columns are in other languages.
+        AlignmentError: if there are more similarities than pairs of sentences.
+        CorpusError: if the pair is absent; if a file is missing, empty or not UTF-8; if half of its lines do not
+            have two sentences; if none has a similarity, or one has another than a number from 0 to 5; or if the
+            columns are in other languages.
     """
-    files = _files_of(path, pair)
-    lines = read_lines(files.sentences)
-    columns = _columns(files.sentences, lines)
-    scores = _gold(files, lines)
-    if is_swapped(files.sentences, columns, files.languages) != (pair != "-".join(files.languages)):
-        columns = columns[1], columns[0]
-    return sentence_pairs_table(
+    files, faults = _files_of(path, pair), Faults()
+    first = files.parts[0].sentences
+    for unread in files.unread:
+        faults.repair(unread, 1, f"this file is left out, because {first.name} is the pair {pair} too")
+    is_reversed = pair != "-".join(files.languages)
+    rows = []
+    for part in files.parts:
+        is_first = part.sentences == first
+        if not is_first:
+            fault = f"this track is the split dev of {pair}, because {first.name} is its split test"
+            faults.repair(part.sentences, 1, fault)
+        split, prefix = ("test", "") if is_first else ("dev", f"{part.track}-")
+        for number, *row in _rows(part, files.languages, faults, is_reversed=is_reversed):
+            rows.append((f"{prefix}{number}", split, *row))
+    ids, splits, sources, targets, scores = zip(*rows, strict=True)
+    table = sentence_pairs_table(
         corpus,
         pair,
-        pair_ids=[str(number) for number in range(1, len(lines) + 1)],
-        splits=["test"] * len(lines),
-        sources=columns[0],
-        targets=columns[1],
+        pair_ids=ids,
+        splits=splits,
+        sources=sources,
+        targets=targets,
         scores=scores,
     )
+    return faults.told(table)
 
 
 def content_hash(path: Path, pair: str) -> str:
@@ -115,12 +135,13 @@ def _files(path: Path) -> dict[str, _Files]:
         match = _NAME.fullmatch(file.name)
         if match is None or match[1] == "gs":
             continue
-        languages = _published_order(language_code(match[2]), language_code(match[3]))
-        name = "-".join(languages)
-        if name in files_by_pair:
-            _LOG.info("%s: skipped, because %s is the pair %s too", file, files_by_pair[name].sentences.name, name)
-            continue
-        files_by_pair[name] = _Files(languages, file, _gold_file(file, match[1]))
+        languages = _published_order(language_code(match[3]), language_code(match[4]))
+        files = files_by_pair.setdefault("-".join(languages), _Files(languages, [], []))
+        tracks = [part.track for part in files.parts]
+        if tracks and ("" in tracks or (match[2] or "") in {"", *tracks}):
+            files.unread.append(file)
+        else:
+            files.parts.append(_Part(match[2] or "", file, _gold_file(file, match[1])))
     if not files_by_pair:
         remedy = "Files are named like STS.input.track5.en-en.txt or STS.en-de.txt; is this the right path?"
         raise CorpusError(located(path, None, "it has no such files of sentences", remedy))
@@ -140,30 +161,57 @@ def _gold_file(sentences: Path, marker: str | None) -> Path | None:
 # --- lines ------------------------------------------------------------------------------------------------
 
 
-def _columns(path: Path, lines: Sequence[str]) -> tuple[list[str], list[str]]:
+def _rows(
+    part: _Part, languages: tuple[str, str], faults: Faults, *, is_reversed: bool
+) -> Iterator[tuple[int, str, str, float | None]]:
+    """Yield line number, source, target and similarity of each pair of a track."""
+    lines = read_lines(part.sentences)
+    scores = list(_gold(part, lines, faults))
+    kept: list[int] = []
     columns: tuple[list[str], list[str]] = [], []
-    for number, line in enumerate(lines, start=1):
-        fields = line.split("\t")
+    for position, line in enumerate(lines):
         try:
-            if len(fields) < 2:
-                raise ValueError("expected two sentences with a tab between them, found one column")
-            for column, field in zip(columns, fields, strict=False):
-                column.append(stored_text(field))
-        except ValueError as error:
-            raise CorpusError(located(path, number, str(error), REMEDY)) from error
-    return columns
+            sentences = _sentences(line)
+        except RowError as problem:
+            faults.leave_out(part.sentences, position + 1, problem)
+            continue
+        kept.append(position)
+        for column, sentence in zip(columns, sentences, strict=True):
+            column.append(sentence)
+    faults.check(len(kept), part.sentences)
+    if is_swapped(part.sentences, columns, languages) != is_reversed:
+        columns = columns[1], columns[0]
+    for position, source, target in zip(kept, *columns, strict=True):
+        yield position + 1, source, target, scores[position]
 
 
-def _gold(files: _Files, lines: Sequence[str]) -> list[float]:
-    if files.gold is None:
-        fields = [line.split("\t") for line in lines]
-        return [
-            _score(files.sentences, row, columns[2] if len(columns) > 2 else "")
-            for row, columns in enumerate(fields, 1)
-        ]
-    gold = read_lines(files.gold)
-    reject_unequal(files.sentences, files.gold, len(lines), len(gold))
-    return [_score(files.gold, number, line) for number, line in enumerate(gold, start=1)]
+def _sentences(line: str) -> tuple[str, str]:
+    fields = line.split("\t")
+    if len(fields) < 2:
+        problem = "expected two sentences with a tab between them, found one column"
+        raise RowError(problem, "a line without two sentences is left out")
+    return stored_text(fields[0]), stored_text(fields[1])
+
+
+def _gold(part: _Part, lines: Sequence[str], faults: Faults) -> Iterator[float | None]:
+    """Yield the similarity of each line, None where it is missing.
+
+    Raises:
+        CorpusError: if it is missing everywhere, or is no number from 0 to 5.
+    """
+    path = part.gold or part.sentences
+    values = read_lines(part.gold) if part.gold else [(line.split("\t") + [""] * 2)[2] for line in lines]
+    if len(values) > len(lines):
+        reject_unequal(part.sentences, path, len(lines), len(values))
+    values += [""] * (len(lines) - len(values))
+    if not any(value.strip() for value in values):
+        raise CorpusError(located(path, 1, "no pair of sentences has a similarity", "Take the file with scores"))
+    for number, value in enumerate(values, start=1):
+        if not value.strip():
+            faults.repair(path, number, "a pair without similarity is not measured")
+            yield None
+        else:
+            yield _score(path, number, value)
 
 
 def _score(path: Path, number: int, value: str) -> float:

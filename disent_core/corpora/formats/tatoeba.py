@@ -30,11 +30,11 @@ def pairs(path: Path) -> list[str]:
 def read_pairs(path: Path, pair: str, *, corpus: str) -> pa.Table:
     """Rows of one pair in the schema `sentence_pairs`, in the order of the files, all in split `test`.
 
-    The `pair_id` is the line number.
+    The `pair_id` is the line number. A pair without one side, or with a text that can't be stored, is left out.
 
     Raises:
-        AlignmentError: if the files are of unequal length, or a line is blank in one of them only.
-        CorpusError: if the pair is absent, or a file is missing, empty, not UTF-8, or has a text that can't be
+        AlignmentError: if the files are of unequal length, or half of the pairs lack a side.
+        CorpusError: if the pair is absent, or a file is missing, empty, not UTF-8, or half of the texts can't be
             stored.
     """
     return read_sides(sides_of(path, pair, _sides_of_stem), pair, corpus=corpus)

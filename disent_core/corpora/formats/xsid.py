@@ -6,10 +6,9 @@ Zero-shot Spoken Language Understanding, https://aclanthology.org/2021.naacl-mai
 equal id are translations; English has no ids, so its ids are the positions in the file.
 """
 
-import logging
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,14 +16,13 @@ import pyarrow as pa
 
 from disent_core.corpora.annotation import bio_tags
 from disent_core.corpora.contract import Kind, Shares
+from disent_core.corpora.faults import REMEDY, Faults, RowError, distinct_ids
 from disent_core.corpora.languages import language_code
-from disent_core.corpora.lines import REMEDY, files_hash, read_lines, stored_text
+from disent_core.corpora.lines import files_hash, read_lines, stored_text
 from disent_core.corpora.paths import check_folder, split_files
 from disent_core.errors import CorpusError, located
 from disent_core.storage.tables import rows_table
 from disent_core.text import normalise, separator_of, text_key, token_spans
-
-_LOG = logging.getLogger(__name__)
 
 KIND: Kind = "utterances"
 TRAINS = True
@@ -64,7 +62,8 @@ def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> p
     """Rows of one language in the schema `utterances`: train, dev (`valid`), test, each in the order of its file.
 
     Tokens and tags are those of the rows. The text is the header's, or the joined tokens if they are not its words. A
-    tag I- that continues no slot is read as B-. Repairs are logged for each file.
+    tag I- that continues no slot is read as B-. An utterance without tokens is left out, and an id that occurs twice is
+    made distinct. Each such fault of a file is logged with its count.
 
     Args:
         path: the folder of a version, or one above it that has just one.
@@ -74,11 +73,13 @@ def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> p
 
     Raises:
         CorpusError: if the language is absent; if a file is missing, empty or not UTF-8; if a row has another
-            number of columns or an illegal tag; or if an utterance has no tokens, no intent, or a repeated id.
+            number of columns or an illegal tag; if an utterance has no intent; or if half of the utterances are left
+            out.
     """
-    files = _files_of(path, locale)
-    rows = [row for split, file in files.items() for row in _utterances(file, _SPLITS[split], language)]
-    return rows_table([{"corpus": corpus, "language": language, **row} for row in rows], "utterances")
+    files, faults = _files_of(path, locale), Faults()
+    rows = [row for split, file in files.items() for row in _utterances(file, _SPLITS[split], language, faults)]
+    table = rows_table([{"corpus": corpus, "language": language, **row} for row in rows], "utterances")
+    return faults.told(table)
 
 
 def content_hash(path: Path, locale: str) -> str:
@@ -113,20 +114,23 @@ def _files(path: Path) -> dict[str, dict[str, Path]]:
 # --- blocks -----------------------------------------------------------------------------------------------
 
 
-def _utterances(path: Path, split: str, language: str) -> Iterator[dict[str, Any]]:
-    repairs: dict[str, list[int]] = defaultdict(list)
-    lines: dict[str, int] = {}
+def _utterances(path: Path, split: str, language: str, faults: Faults) -> Iterator[dict[str, Any]]:
+    ids, places, rows = [], [], []
     for position, block in enumerate(_blocks(path), start=1):
         try:
-            row = _utterance(block, language, repairs)
-            published = block.headers.get("id", str(position))
-            if (first := lines.setdefault(published, block.line)) != block.line:
-                raise ValueError(f"id {published!r} is already on line {first}")
+            row = _utterance(block, language, partial(faults.repair, path, block.line))
+        except RowError as problem:
+            faults.leave_out(path, block.line, problem)
+            continue
         except ValueError as error:
             raise CorpusError(located(path, block.line, str(error), REMEDY)) from error
+        ids.append(block.headers.get("id", str(position)))
+        places.append((path, block.line))
+        rows.append(row)
+    distinct = list(distinct_ids(faults, ids, places, rows))
+    faults.check(len(distinct), path)
+    for published, row in distinct:
         yield {"utterance_id": f"{split}-{published}", "split": split, **row}
-    for repair, at_lines in repairs.items():
-        _LOG.warning("%s: %d utterances, the first on line %d: %s", path, len(at_lines), at_lines[0], repair)
 
 
 def _blocks(path: Path) -> Iterator[_Block]:
@@ -151,25 +155,25 @@ def _blocks(path: Path) -> Iterator[_Block]:
             block.rows.append(fields)
 
 
-def _utterance(block: _Block, language: str, repairs: Mapping[str, list[int]]) -> dict[str, Any]:
+def _utterance(block: _Block, language: str, repair: Callable[[str], None]) -> dict[str, Any]:
     rows = [fields for fields in block.rows if fields[1]]
     if not rows:
-        raise ValueError("the utterance that begins here has no tokens")
+        raise RowError("the utterance that begins here has no tokens", "an utterance without tokens is left out")
     if len(rows) < len(block.rows):
-        repairs["a row without token is skipped"].append(block.line)
+        repair("a row without token is skipped")
     tokens, published = [normalise(token) for _, token, _, _ in rows], [tag for *_, tag in rows]
     tags = bio_tags(published)
     if tags != published:
-        repairs["a tag I- that continues no slot is read as B-"].append(block.line)
+        repair("a tag I- that continues no slot is read as B-")
     intent = block.headers.get("intent") or rows[0][2]
     if not intent:
         raise ValueError("the utterance that begins here has no intent")
     if any(row_intent != intent for _, _, row_intent, _ in rows):
-        repairs["the intents of its rows differ from the header's, which is used"].append(block.line)
+        repair("the intents of its rows differ from the header's, which is used")
     joined = separator_of(language).join(tokens)
     text = stored_text(block.headers.get("text") or joined)
     if not _covers(tokens, text):
-        repairs["the tokens are not the words of the text, which is replaced by the joined tokens"].append(block.line)
+        repair("the tokens are not the words of the text, which is replaced by the joined tokens")
         text = stored_text(joined)
     return {
         "domain": intent.partition("/")[0],

@@ -214,9 +214,15 @@ def test_entries_are_lower_case_by_space_or_tab_and_differ(tmp_path):
     assert read_dictionary(path) == [("the", "der"), ("cat", "katze"), ("of", "von")]
 
 
-@pytest.mark.parametrize("bad", ["cat", "cat die katze", "", b"caf\xe9 x"])
-def test_a_broken_line_is_named(tmp_path, bad):
-    content = b"the der\n" + (bad if isinstance(bad, bytes) else bad.encode()) + b"\nof von\n"
+def test_a_line_that_is_not_two_words_is_left_out_and_told(tmp_path, caplog):
+    path = listed(tmp_path, "the der\ncat die katze\n\nof\nof von\na ein\n")
+    assert read_dictionary(path) == [("the", "der"), ("of", "von"), ("a", "ein")]
+    assert caplog.messages == [f"{path}:2: a line that is not two words is left out (2 in this file)"]
+
+
+@pytest.mark.parametrize("bad", ["cat", "cat die katze", b"caf\xe9 x"])
+def test_a_broken_list_is_named_with_its_line(tmp_path, bad):
+    content = b"the der\n" + (bad if isinstance(bad, bytes) else bad.encode()) + b"\n"
     with pytest.raises(CorpusError, match=r"de.txt:2: (expected an English word and its translation|not UTF-8)"):
         read_dictionary(listed(tmp_path, content))
 

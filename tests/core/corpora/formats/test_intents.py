@@ -138,6 +138,22 @@ def test_any_text_comes_back(tmp_path_factory, texts, suffix):
     assert [row["text_key"] for row in read(path)] == [text_key(text) for text in texts]
 
 
+# --- faults of published files, which are read around ---
+
+
+def test_rows_without_text_are_left_out_and_repeated_ids_made_distinct(tmp_path, caplog):
+    texts = ["a", " ", "b", "a", "c"]
+    table = [{"language": "en", "intent": "i", "text": text, "id": "1"} for text in texts]
+    assert [(row["utterance_id"], row["text"]) for row in read(written(tmp_path, table))] == [
+        ("1", "a"), ("1-2", "b"), ("1-3", "c")
+    ]  # fmt: skip
+    assert [message.partition(": ")[2] for message in caplog.messages] == [
+        "a row without text, intent or id is left out (1 in this file)",
+        "a row whose id an earlier one has gets an id of its own (2 in this file)",
+        "a row that is there twice is left out (1 in this file)",
+    ]
+
+
 # --- errors ---
 
 GOOD = '{"language": "en", "intent": "i", "text": "a", "id": "1"}\n'
@@ -148,7 +164,7 @@ BROKEN = {
     "empty text": ('{"language": "en", "intent": "i", "text": " ", "id": "2"}', r"\['text'\] are empty"),
     "null intent": ('{"language": "en", "intent": null, "text": "b"}', "intent is None, not text"),
     "number as text": ('{"language": "en", "intent": "i", "text": 5}', "text is 5, not text"),
-    "duplicate id": (GOOD.strip(), "id '1' of en is already at t.jsonl:1"),
+    "duplicate id": (GOOD.strip(), "id '1' is already at t.jsonl:1"),
     "mask": ('{"language": "en", "intent": "i", "text": "<mask>", "id": "2"}', "stand for masked words"),
     "no code": ('{"language": "English", "intent": "i", "text": "b"}', "language 'English' is not a code such as"),
     "split": ('{"language": "en", "intent": "i", "text": "b", "id": "2", "split": "eval"}', "split 'eval' is none of"),

@@ -99,6 +99,31 @@ def test_the_hash_is_that_of_the_pair_alone(tmp_path):
     assert content_hash(tmp_path, "en-de") != before
 
 
+# --- faults of published files, which are read around ---
+
+
+@pytest.mark.parametrize(
+    ("bad", "ids", "fault"),
+    [
+        (line(9) + "\tmore", ["test-0", "test-1", "test-2"], "a line with another number of columns than the header"),
+        (line(9, original=" "), ["test-0", "test-1", "test-2"], "a row with an empty sentence is left out"),
+        (line(0, original="B"), ["test-0", "test-1", "test-2", "test-0-2"], "gets an id of its own"),
+        (line(0), ["test-0", "test-1", "test-2"], "a row that is there twice is left out"),
+    ],
+)
+def test_a_line_that_cannot_be_used_is_left_out_or_repaired_and_told(tmp_path, caplog, bad, ids, fault):
+    assert [row["pair_id"] for row in rows(corpus(tmp_path, line(0), line(1), line(2), bad))] == ids
+    (message,) = caplog.messages
+    assert fault in message
+    assert message.endswith("(1 in this file)")
+
+
+def test_a_pair_without_score_is_kept_without_one(tmp_path, caplog):
+    (row,) = rows(corpus(tmp_path, line(0, z_mean="", mean="")))
+    assert (row["score"], row["mean_score"]) == (None, None)
+    assert ["a pair without score is not measured" in message for message in caplog.messages] == [True]
+
+
 # --- errors ---
 
 
@@ -110,10 +135,9 @@ def test_the_hash_is_that_of_the_pair_alone(tmp_path):
         ("", "expected 8 columns, found 1"),
         (line(1, z_mean="good"), "z_mean is 'good', not a number"),
         (line(1, z_mean="nan"), "z_mean is 'nan', not a number"),
-        (line(1, mean=""), "mean is '', not a number"),
         (line(1, original=" "), "the sentence is empty"),
         (line(1, translation="ein <mask>"), "stand for masked words"),
-        (line(0), "index '0' is already on line 2"),
+        (line(0), "id '0' is already at test20.ende.df.short.tsv:2"),
         (b"1\tcaf\xe9", "not UTF-8"),
     ],
 )

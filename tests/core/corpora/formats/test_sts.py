@@ -89,10 +89,50 @@ def test_further_columns_are_ignored(tmp_path):
     assert [row["score"] for row in rows(path, "en-en")] == [2.5, 0.0]
 
 
-def test_of_two_tracks_of_one_pair_the_first_is_read(tmp_path):
-    track(tmp_path, "track4b.es-en", "es", "en", gold="1\n1\n")
+# --- faults of published files, which are read around ---
+
+
+def test_two_tracks_of_one_pair_are_both_read_and_the_first_is_the_test_set(tmp_path, caplog):
+    track(tmp_path, "track4b.es-en", "en", "es", gold="1\n1\n")
+    path = track(tmp_path, "track4a.es-en", "es", "en")
+    read = [(row["pair_id"], row["split"], row["score"], row["source"]) for row in rows(path, "es-en")]
+    assert read == [
+        ("1", "test", 2.5, SENTENCES["es"][0]), ("2", "test", 0.0, SENTENCES["es"][1]),
+        ("4b-1", "dev", 1.0, SENTENCES["es"][0]), ("4b-2", "dev", 1.0, SENTENCES["es"][1]),
+    ]  # fmt: skip
+    (message,) = caplog.messages
+    assert "STS.input.track4b.es-en.txt:1: this track is the split dev of es-en" in message
+
+
+def test_the_hash_of_a_pair_covers_both_of_its_tracks(tmp_path):
+    before = content_hash(track(tmp_path, "track4a.es-en", "es", "en"), "es-en")
+    both = content_hash(track(tmp_path, "track4b.es-en", "es", "en"), "es-en")
+    changed = content_hash(track(tmp_path, "track4b.es-en", "es", "en", gold="1\n1\n"), "es-en")
+    assert len({before, both, changed}) == 3
+
+
+def test_a_track_that_is_there_twice_is_read_once_and_told(tmp_path, caplog):
+    track(tmp_path / "copy", "track4a.es-en", "es", "en", gold="1\n1\n")
     path = track(tmp_path, "track4a.es-en", "es", "en")
     assert [row["score"] for row in rows(path, "es-en")] == [2.5, 0.0]
+    assert ["this file is left out, because STS.input" in message for message in caplog.messages] == [True]
+
+
+@pytest.mark.parametrize("gold", ["4\n", "4\n\n", "4"])
+def test_pairs_without_gold_similarity_are_kept_without_one_and_told(tmp_path, caplog, gold):
+    path = track(tmp_path, "track6.tr-en", "en", "tr", gold=gold)
+    assert [row["score"] for row in rows(path, "en-tr")] == [4.0, None]
+    (message,) = caplog.messages
+    assert message.endswith("STS.gs.track6.tr-en.txt:2: a pair without similarity is not measured (1 in this file)")
+
+
+def test_a_line_without_two_sentences_is_left_out_and_the_others_keep_their_ids(tmp_path, caplog):
+    (tmp_path / "STS.en-de.txt").write_text("A dog.\tEin Hund.\t4.8\nA cat.\nA cat.\tEin Haus.\t0.2\n")
+    assert [(row["pair_id"], row["score"]) for row in rows(tmp_path, "en-de")] == [("1", 4.8), ("3", 0.2)]
+    assert [message.partition(": ")[2] for message in caplog.messages] == [
+        "a pair without similarity is not measured (1 in this file)",
+        "a line without two sentences is left out (1 in this file)",
+    ]
 
 
 def test_the_hash_is_that_of_sentences_and_similarities_of_the_pair(tmp_path):
@@ -111,13 +151,17 @@ def test_columns_in_other_scripts_than_named_are_an_error(tmp_path):
         rows(path, "en-ar")
 
 
-@pytest.mark.parametrize(("gold", "place"), [("1\n", "STS.input.en-de.txt:2"), ("1\n2\n3\n", "STS.gs.en-de.txt:3")])
-def test_similarities_too_few_or_too_many_are_an_error(tmp_path, gold, place):
-    with pytest.raises(AlignmentError, match=rf"{place}: .*has 2 lines and .* this one has no partner"):
-        rows(track(tmp_path, "en-de", "en", "de", gold=gold), "en-de")
+def test_more_similarities_than_pairs_are_an_error(tmp_path):
+    with pytest.raises(AlignmentError, match=r"STS.gs.en-de.txt:3: .*has 2 lines and .* this one has no partner"):
+        rows(track(tmp_path, "en-de", "en", "de", gold="1\n2\n3\n"), "en-de")
 
 
-@pytest.mark.parametrize("odd", ["", "five", "5.1", "-0.1", "nan", "inf", "1,5"])
+def test_a_file_without_any_similarity_is_an_error(tmp_path):
+    with pytest.raises(CorpusError, match=r"STS.gs.en-de.txt:1: no pair of sentences has a similarity"):
+        rows(track(tmp_path, "en-de", "en", "de", gold="\n\n"), "en-de")
+
+
+@pytest.mark.parametrize("odd", ["five", "5.1", "-0.1", "nan", "inf", "1,5"])
 def test_a_similarity_that_is_none_is_named(tmp_path, odd):
     with pytest.raises(CorpusError, match=r"STS.gs.en-de.txt:2: the similarity .* is not a number from 0 to 5"):
         rows(track(tmp_path, "en-de", "en", "de", gold=f"1\n{odd}\n"), "en-de")
@@ -126,7 +170,7 @@ def test_a_similarity_that_is_none_is_named(tmp_path, odd):
 @pytest.mark.parametrize(
     ("line", "message"),
     [("A dog.", "found one column"), ("A dog.\t \t1", "the sentence is empty"), ("A <mask>\tb\t1", "masked words"),
-     ("A dog.\tEin Hund.", "the similarity '' is not")],
+     ("A dog.\tEin Hund.\tx", "the similarity 'x' is not")],
 )  # fmt: skip
 def test_a_broken_line_is_named(tmp_path, line, message):
     (tmp_path / "STS.en-de.txt").write_text(f"A dog.\tEin Hund.\t4.8\n{line}\n")

@@ -141,7 +141,37 @@ def test_faults_of_published_files_are_repaired_and_logged(tmp_path, caplog, row
     assert token_spans(row["text"], row["tokens"])
     assert row["intent"] == "alarm/set_alarm"
     assert [repair in message for message in caplog.messages] == [True] * bool(repair)
-    assert all("de.test.conll: 1 utterances, the first on line 1" in message for message in caplog.messages)
+    assert all("de.test.conll:1: " in message and "(1 in this file)" in message for message in caplog.messages)
+
+
+def many(*blocks, good=4):
+    return (*(block(number=f"good {number}") for number in range(good)), *blocks)
+
+
+def test_an_utterance_without_tokens_is_left_out_and_told(tmp_path, caplog):
+    empty = "# id = 9/B\n# text = \n# intent = weather/find"
+    assert len(read(written(tmp_path, *many(empty, empty)))) == 4
+    (message,) = caplog.messages
+    assert "an utterance without tokens is left out (2 in this file)" in message
+
+
+def test_an_utterance_under_the_id_of_another_gets_one_of_its_own(tmp_path, caplog):
+    other = block(text="geh", rows="1\tgeh\talarm/set_alarm\tO")
+    read_rows = read(written(tmp_path, *many(block(), other, good=0)))
+    assert [(row["utterance_id"], row["text"]) for row in read_rows] == [
+        ("test-1", "weck mich um 7"),
+        ("test-1-2", "geh"),
+    ]
+    assert ["gets an id of its own (1 in this file)" in message for message in caplog.messages] == [True]
+
+
+def test_an_utterance_that_is_there_twice_is_read_once(tmp_path, caplog):
+    read_rows = read(written(tmp_path, *many(block(), block())))
+    assert [row["utterance_id"] for row in read_rows][-1] == "test-1"
+    assert len(read_rows) == 5
+    assert ["a row that is there twice is left out (1 in this file)" in message for message in caplog.messages] == [
+        True
+    ]
 
 
 # --- errors ---
@@ -153,7 +183,7 @@ BROKEN = {
     "spaces": (block(number="2").replace("4\t7\t", "4 7 "), LAST, "expected index, token, intent and tag"),
     "illegal tag": (block(number="2").replace("I-", "X-"), BEGIN, "'X-datetime' is not a tag such as"),
     "no type": (block(number="2").replace("I-datetime", "I-"), BEGIN, "'I-' is not a tag such as"),
-    "duplicate id": (block(), BEGIN, "id '1' is already on line 1"),
+    "duplicate id": (block(), BEGIN, "id '1' is already at de.test.conll:1"),
     "no tokens": ("# id: 2\n# text: a\n# intent: b", BEGIN, "has no tokens"),
     "no intent": ("# id: 2\n# text: a\n1\ta\t\tO", BEGIN, "has no intent"),
     "mask": (block(number="2", text="weck <mask>"), BEGIN, "stand for masked words"),

@@ -1,0 +1,127 @@
+"""Read around the faults that published files are known to have: leave a row out or repair it, and count each fault.
+
+A fault is told once, when the file is read, and its count is stored with the rows. A file of which at least half of
+the rows would be left out is not what its publisher made, so it is an error.
+"""
+
+import json
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from disent_core.errors import CorpusError, located
+from disent_core.storage.tables import NOTES, TableInfo
+
+_LOG = logging.getLogger(__name__)
+
+REMEDY = "Correct this line, or take the file from the published corpus again"
+
+Row = TypeVar("Row")
+Place = tuple[Path, int]
+"""File and line."""
+
+
+class RowError(ValueError):
+    """A row that can't be used; `fault` is what its kind of row has and what becomes of it."""
+
+    def __init__(self, problem: str, fault: str) -> None:
+        super().__init__(problem)
+        self.fault = fault
+
+
+@dataclass
+class _Found:
+    first_line: int
+    count: int = 0
+
+
+class Faults:
+    """The faults of the files of one language or pair."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str], _Found] = {}
+        self._left_out: Counter[str] = Counter()
+        self._errors: dict[str, CorpusError] = {}
+
+    def repair(self, path: Path, line: int, fault: str) -> None:
+        """Count a row that is read in another way than it is written; `fault` says which."""
+        self._found.setdefault((str(path), fault), _Found(line)).count += 1
+
+    def leave_out(self, path: Path, line: int, problem: RowError, error: type[CorpusError] = CorpusError) -> None:
+        """Count a row that can't be used."""
+        self.repair(path, line, problem.fault)
+        self._left_out[str(path)] += 1
+        self._errors.setdefault(str(path), error(located(path, line, str(problem), REMEDY)))
+
+    def check(self, kept: int, *paths: Path) -> None:
+        """Check that a file, or several that are read together, are what their publisher made.
+
+        Raises:
+            CorpusError: if at least half of their rows are left out; the message names the first.
+        """
+        left_out = sum(self._left_out[str(path)] for path in paths)
+        if left_out and left_out >= kept:
+            raise next(self._errors[str(path)] for path in paths if str(path) in self._errors)
+
+    def tell(self) -> None:
+        """Log each fault of each file once."""
+        for (path, fault), found in self._found.items():
+            _LOG.warning("%s:%d: %s (%d in this file)", path, found.first_line, fault, found.count)
+
+    def told(self, table: pa.Table) -> pa.Table:
+        """Log the faults, and return the table with their counts as its notes."""
+        self.tell()
+        rows = [
+            {"file": Path(path).name, "fault": fault, "count": found.count, "first_line": found.first_line}
+            for (path, fault), found in self._found.items()
+        ]
+        return table.replace_schema_metadata({NOTES: json.dumps(rows)}) if rows else table
+
+
+def faults_of(info: TableInfo) -> list[dict[str, Any]]:
+    """The faults that were read around when a table was made: file, fault, count and first line."""
+    return json.loads(info.notes) if info.notes else []
+
+
+def distinct_ids(
+    faults: Faults, ids: Sequence[str], places: Sequence[Place], rows: Sequence[Row]
+) -> Iterator[tuple[str, Row]]:
+    """Yield rows with their ids, of which none occurs twice.
+
+    The first row of an id keeps it. A row that is equal to an earlier one of its id is left out; any other row gets
+    the id `ID-2` (or the next number that is free), so that it is no translation of what has its id in another
+    language.
+
+    Args:
+        faults: counts the rows.
+        ids: of the rows, as published.
+        places: file and line of the rows.
+        rows: compared by their representation.
+    """
+    counts = Counter(ids)
+    numbers: defaultdict[str, int] = defaultdict(lambda: 2)
+    first_places: dict[str, Place] = {}
+    seen: defaultdict[str, set[str]] = defaultdict(set)
+    for published, place, row in zip(ids, places, rows, strict=True):
+        if counts[published] == 1:
+            yield published, row
+            continue
+        content = repr(row)
+        file, line = first_places.setdefault(published, place)
+        if not seen[published]:
+            yield published, row
+        elif content in seen[published]:
+            problem = f"id {published!r} is already at {file.name}:{line}"
+            faults.leave_out(*place, RowError(problem, "a row that is there twice is left out"))
+        else:
+            while (own := f"{published}-{numbers[published]}") in counts:
+                numbers[published] += 1
+            numbers[published] += 1
+            faults.repair(*place, "a row whose id an earlier one has gets an id of its own")
+            yield own, row
+        seen[published].add(content)
