@@ -6,21 +6,37 @@ export DISENT_HOME
 # Threads that spin while they wait make small training steps many times slower when other processes use the cores.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: setup demo results test faults settings dev dev-test ui-read-only fuzz audit lint bench clean
+# Only files with the hashes of requirements/*.txt are installed, and nothing beside them.
+LOCKED := $(BIN)/pip install --quiet --no-deps --no-build-isolation --require-hashes
+
+.PHONY: setup lock demo results test faults settings dev dev-test ui-read-only fuzz audit lint bench clean
 
 setup: .venv/.stamp ## make the environment in .venv
 
-.venv/.stamp: pyproject.toml constraints.txt
+.venv/.stamp: pyproject.toml $(wildcard requirements/*.txt)
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --constraint constraints.txt torch
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[test]'
+	$(LOCKED) --requirement requirements/build.txt
+	$(LOCKED) --requirement requirements/test.txt
+	$(BIN)/pip install --quiet --requirement requirements/torch.txt
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
+
+# torch has a version and no hash: which build it is, for CUDA or not, depends on the machine.
+COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --annotation-style line \
+	--no-emit-package torch --constraint requirements/torch.txt $(UPGRADE)
+
+lock: setup ## write requirements/*.txt again after a change of pyproject.toml; UPGRADE=--upgrade for newer versions
+	$(LOCKED) --requirement requirements/lint.txt
+	$(COMPILE) pyproject.toml --extra test --output-file requirements/test.txt
+	for group in build lint bench audit; do \
+		$(COMPILE) --group $$group --constraint requirements/test.txt --output-file requirements/$$group.txt || exit; done
+	echo duckdb==1.2.0 | $(COMPILE) - --output-file requirements/duckdb-1.2.0.txt
 
 # The oldest DuckDB that has to read the warehouse, in a folder that only one test imports from.
 OLDEST_DUCKDB := .venv/duckdb-1.2.0
 
 $(OLDEST_DUCKDB): | setup
-	$(BIN)/pip install --quiet --no-deps --target $@ duckdb==1.2.0
+	$(LOCKED) --target $@ --requirement requirements/duckdb-1.2.0.txt
 
 demo: setup ## run the whole lineage on the sample corpora, write its report, show the best methods on one screen
 	$(BIN)/disent materialize
@@ -55,13 +71,13 @@ fuzz: setup ## give 112,000 mutated files to the readers; SEED=1 for other files
 	$(BIN)/python -m tests.fuzz --inputs $(or $(INPUTS),7000) --seed $(or $(SEED),0)
 
 audit: setup ## list known vulnerabilities of the installed packages; needs the network
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[audit]'
+	$(LOCKED) --requirement requirements/audit.txt
 	mkdir -p build
-	$(BIN)/pip freeze --exclude-editable | sed 's/+[a-z0-9.]*$$//' > build/installed.txt
-	$(BIN)/pip-audit --strict --disable-pip --no-deps --requirement build/installed.txt
+	$(BIN)/pip freeze --all --exclude-editable | sed 's/+[a-z0-9.]*$$//' > build/installed.txt
+	$(BIN)/python -m tests.audit build/installed.txt
 
 lint: setup ## run ruff, basedpyright and sqlfluff
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[lint]'
+	$(LOCKED) --requirement requirements/lint.txt
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/basedpyright
@@ -69,7 +85,7 @@ lint: setup ## run ruff, basedpyright and sqlfluff
 	$(BIN)/sqlfluff lint --config sql/.sqlfluff docs
 
 bench: setup ## run the benchmarks beside other libraries and write docs/benchmarks.md
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[bench]'
+	$(LOCKED) --requirement requirements/bench.txt
 	$(BIN)/python -m tests.benchmarks
 
 clean: ## remove the environment and all results, but not the sample corpora

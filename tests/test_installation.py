@@ -1,0 +1,160 @@
+"""What `make setup` installs is what pyproject.toml asks for, each file known by its hash."""
+
+import json
+import re
+import subprocess
+import tomllib
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name as canonical
+
+from tests import audit
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+GROUPS = PROJECT["dependency-groups"]
+LOCKS = ("test", *GROUPS, "duckdb-1.2.0")
+CUDA = re.compile(r"nvidia-|cuda-|triton")
+"""What only some builds of torch need; torch pins it."""
+
+
+def text(name: str) -> str:
+    return (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8")
+
+
+def entries(name: str) -> list[str]:
+    """Parts of a lock: a package, its hashes, why it is there."""
+    return [part.strip() for part in re.split(r"\n(?=\S)", text(name)) if not part.startswith("#")]
+
+
+def pins(*names: str) -> dict[str, str]:
+    """Version of each package that locks install on this machine."""
+    pinned = [Requirement(entry.split("\\")[0]) for name in names for entry in entries(name)]
+    return {
+        canonical(pin.name): str(pin.specifier).removeprefix("==")
+        for pin in pinned
+        if pin.marker is None or pin.marker.evaluate()
+    }
+
+
+TORCH = pins("torch")
+
+
+def asked(group: str) -> list[str]:
+    if group == "test":
+        return PROJECT["project"]["dependencies"] + PROJECT["project"]["optional-dependencies"]["test"]
+    return GROUPS.get(group, [])
+
+
+def not_met(requirements: list[Requirement], versions: dict[str, str]) -> list[str]:
+    return [
+        f"{need} by {versions.get(canonical(need.name))}"
+        for need in requirements
+        if not need.specifier.contains(versions.get(canonical(need.name), "0"), prereleases=True)
+        or canonical(need.name) not in versions
+    ]
+
+
+def needs(name: str, extras: frozenset[str]) -> list[Requirement]:
+    """What the installed package asks for on this machine, but for what only some builds of torch need."""
+    found = [Requirement(line) for line in distribution(name).requires or ()]
+    environments = [{"extra": extra} for extra in (*extras, "")]
+    return [
+        need
+        for need in found
+        if not CUDA.match(need.name)
+        and (need.marker is None or any(need.marker.evaluate(environment) for environment in environments))
+    ]
+
+
+def reached(requirements: list[Requirement]) -> list[Requirement]:
+    """`requirements`, and all that the installed packages need for them."""
+    seen: dict[tuple[str, frozenset[str]], list[Requirement]] = {}
+    ahead, found = list(requirements), []
+    while ahead:
+        need = ahead.pop()
+        found.append(need)
+        key = canonical(need.name), frozenset(need.extras)
+        if key not in seen:
+            seen[key] = needs(*key)
+            ahead += seen[key]
+    return found
+
+
+@pytest.mark.parametrize("group", ["test", *GROUPS])
+def test_a_lock_has_what_pyproject_asks_for(group):
+    versions = pins("test", group) | TORCH
+    assert not_met([Requirement(line) for line in asked(group)], versions) == [], "run make lock"
+
+
+def test_the_lock_has_all_that_its_packages_need_and_nothing_else():
+    versions = pins("test") | TORCH
+    all_needs = reached([Requirement(line) for line in asked("test")])
+    assert not_met(all_needs, versions) == [], "run make lock"
+    assert versions.keys() == {canonical(need.name) for need in all_needs}, "run make lock"
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_every_package_of_a_lock_has_a_version_and_hashes(name):
+    pinned = re.compile(r"[a-z0-9-]+==[^ ]+( ; [^\n\\]+)?( \\\n    --hash=sha256:[0-9a-f]{64})+(\n    # via [^\n]+)?")
+    assert [entry for entry in entries(name) if not pinned.fullmatch(entry)] == []
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_a_lock_names_no_server_and_no_build_of_torch(name):
+    assert not re.search(r"://|index|find-links|^(torch|nvidia-|cuda-|triton)\b", text(name), re.MULTILINE)
+
+
+def test_locks_agree():
+    versions = [pins(name) for name in LOCKS if name != "duckdb-1.2.0"]
+    together = pins(*LOCKS[:-1])
+    assert [lock for lock in versions if not lock.items() <= together.items()] == []
+
+
+def test_pip_is_asked_for_files_with_hashes_of_all_but_torch_and_this_project():
+    recipes = subprocess.run(
+        ["make", "--dry-run", "--always-make", "setup", "lint", "audit", "bench", ".venv/duckdb-1.2.0"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    installs = [line.split("install --quiet ")[1] for line in recipes.splitlines() if "pip install" in line]
+    loose = {line for line in installs if "--no-deps" not in line or "--require-hashes" not in line}
+    assert loose == {"--requirement requirements/torch.txt", "--no-deps --no-build-isolation --editable ."}
+
+
+def answer(*packages: dict) -> str:
+    return json.dumps({"dependencies": list(packages), "fixes": []})
+
+
+SOUND = {"name": "sound", "version": "1.0", "vulns": []}
+UNASKED = {"name": "unasked", "skip_reason": "Dependency not found on PyPI and could not be audited: unasked (1.0)"}
+BAD = {"name": "bad", "version": "1.0", "vulns": [{"id": "PYSEC-1", "fix_versions": ["1.1"], "aliases": []}]}
+
+
+def test_an_audit_names_the_packages_that_it_could_not_ask_about_and_fails():
+    told, sound = audit.summary(answer(SOUND, UNASKED))
+    assert "not audited: unasked" in told
+    assert "in 1 of 2 packages; nothing is known about the other 1" in told
+    assert not sound
+
+
+def test_an_audit_names_vulnerabilities_and_fails():
+    told, sound = audit.summary(answer(SOUND, BAD))
+    assert "bad 1.0: PYSEC-1, corrected in 1.1" in told
+    assert not sound
+
+
+def test_an_audit_of_sound_packages_passes_and_one_of_none_does_not():
+    assert audit.summary(answer(SOUND)) == ("0 known vulnerabilities in 1 of 1 packages", True)
+    assert not audit.summary(answer())[1]
+
+
+def test_an_audit_without_a_service_says_so_and_fails(monkeypatch, capsys):
+    told = subprocess.CompletedProcess([], 1, stdout="", stderr="Traceback\nConnectionError: no route")
+    monkeypatch.setattr(audit.subprocess, "run", lambda *_, **__: told)
+    assert audit.main("installed.txt") == 1
+    assert capsys.readouterr().out == (
+        "no package was audited, the service that knows vulnerabilities did not answer: ConnectionError: no route\n"
+    )
