@@ -41,6 +41,7 @@ class Progress(Report):
         self.began: dict[Step, float] = {}
         self.number = self.total = 0
         self.quick: set[str] = set()
+        self.warned: set[str] = set()
 
     def start(self, steps: Sequence[Step], seconds: Mapping[str, float], workers: int) -> None:
         self.estimate, self.total = Estimate(steps, seconds, workers), len(steps)
@@ -64,6 +65,12 @@ class Progress(Report):
         if left := _LEFT.search(text):
             self._estimate.say(step, self.now, float(left[1]))
         self.latest[step] = printable(_TITLE.sub("", text))
+
+    def is_new_warning(self, level: int, text: str) -> bool:
+        """Whether a line is a warning that no step has logged before; several steps may read one file."""
+        is_new = level >= logging.WARNING and text not in self.warned
+        self.warned |= {text} if is_new else set()
+        return is_new
 
     def tick(self) -> None:
         self.check()
@@ -119,9 +126,9 @@ class Lines(Progress):
 
     def log(self, step: Step, level: int, text: str) -> None:
         super().log(step, level, text)
-        if level >= logging.WARNING:
+        if self.is_new_warning(level, text):
             self._write(f"{step}: {printable(text)}")
-        elif self.now - self.shown.get(step, 0.0) >= self.every:
+        elif level < logging.WARNING and self.now - self.shown.get(step, 0.0) >= self.every:
             self.shown[step] = self.now
             self._write(f"{step}: {self.latest[step]} ({self.overall()})")
 
@@ -147,7 +154,7 @@ class Display(Progress):
 
     def log(self, step: Step, level: int, text: str) -> None:
         super().log(step, level, text)
-        if level >= logging.WARNING:
+        if self.is_new_warning(level, text):
             self.console.print(Text(f"{step}: {printable(text)}"))
 
     def end(self, step: Step, outcome: Outcome) -> None:

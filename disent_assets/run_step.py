@@ -95,7 +95,7 @@ def run_step(
     looked = _counts((name, result.metadata or {}) for name, result in results)
     is_recorded = {key: version and version.value for key, version in versions.items()} == recorded
     if is_recorded and not looked.made and not any(map(_stops, checks)):
-        return replace(looked, warnings=tuple(_warnings(checks, step)))
+        return replace(looked, warnings=tuple(_warnings(checks)))
     ran = _run(definitions, step, instance, recorded, tags or {})
     return replace(ran, made=looked.made, reused=looked.reused, encoded=looked.encoded, steps=looked.steps)
 
@@ -126,7 +126,7 @@ def _run(
     return replace(
         outcome,
         changed=changed,
-        warnings=tuple(_warnings(result.get_asset_check_evaluations(), step)),
+        warnings=tuple(_warnings(result.get_asset_check_evaluations())),
         failure=None if result.success else _reason(result, step),
         is_of_disk=any(map(_is_of_disk, result.filter_events(lambda event: event.is_step_failure))),
     )
@@ -153,11 +153,11 @@ def _counts(materialised: Iterable[tuple[str, Any]]) -> Outcome:
     return Outcome(made=made, reused=reused, encoded=sum(texts.values()), steps=steps)
 
 
-def _warnings(checks: Iterable[dg.AssetCheckResult | dg.AssetCheckEvaluation], step: Step) -> Iterator[str]:
+def _warnings(checks: Iterable[dg.AssetCheckResult | dg.AssetCheckEvaluation]) -> Iterator[str]:
     """The checks that failed but stop nothing."""
     for check in checks:
         if not check.passed and check.severity == dg.AssetCheckSeverity.WARN:
-            yield f"{step}: {check_text(check)}"
+            yield check_text(check)
 
 
 def _is_of_disk(event: dg.DagsterEvent) -> bool:

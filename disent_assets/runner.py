@@ -66,9 +66,13 @@ class Result:
         )
 
     @property
-    def warnings(self) -> list[str]:
-        """The checks that failed but stop nothing."""
-        return [text for outcome in self.outcomes.values() for text in outcome.warnings]
+    def warnings(self) -> dict[str, list[Step]]:
+        """The checks that failed but stop nothing, each with its steps."""
+        warnings: dict[str, list[Step]] = {}
+        for step, outcome in self.outcomes.items():
+            for text in outcome.warnings:
+                warnings.setdefault(text, []).append(step)
+        return warnings
 
 
 def usable_cores() -> int:

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from disent_assets.plan import Step
     from disent_assets.progress import Progress
     from disent_assets.runner import Result
 
@@ -68,6 +71,11 @@ def materialize(
         _show(result, time.monotonic() - started)
 
 
+def _named(steps: "Sequence[Step]") -> str:
+    """The names of the first steps."""
+    return ", ".join(map(str, steps[:_NAMED])) + (", ..." if len(steps) > _NAMED else "")
+
+
 def _show(result: "Result", seconds: float) -> None:
     """Print the counts, the checks that warn, and last what failed, each reason once.
 
@@ -75,13 +83,13 @@ def _show(result: "Result", seconds: float) -> None:
         SystemExit: if anything failed.
     """
     click.echo(result.summary(seconds))
-    for text in dict.fromkeys(result.warnings):
-        click.echo(f"warning: {printable(text)}", err=True)
+    for text, steps in result.warnings.items():
+        click.echo(f"warning: {_named(steps)}: {printable(text)}", err=True)
     if not result.failed:
         return
     if result.blocked:
-        names = ", ".join(map(str, result.blocked[:_NAMED])) + (", ..." if len(result.blocked) > _NAMED else "")
-        click.echo(f"not made, because they need what failed: {len(result.blocked)} steps ({names})", err=True)
+        count = len(result.blocked)
+        click.echo(f"not made, because they need what failed: {count} steps ({_named(result.blocked)})", err=True)
     reasons: dict[str, list[str]] = {}
     for step, reason in result.failed.items():
         reasons.setdefault(reason, []).append(str(step))

@@ -128,6 +128,14 @@ def test_a_file_gets_a_line_when_a_step_begins_and_ends_and_one_every_half_minut
     assert ends == "dream on scratch [en-de]: done after 60 s"
 
 
+def test_a_warning_that_several_steps_log_is_shown_once():
+    file = io.StringIO()
+    lines = Lines(lambda: None, file, Clock())
+    for step in (EN, DE):
+        lines.log(step, logging.WARNING, "de.txt:2: a line that is not two words is left out (2 in this file)")
+    assert file.getvalue().count("de.txt:2") == 1
+
+
 @pytest.mark.parametrize(("seconds", "text"), [(8.4, "8 s"), (200, "3 min"), (7500, "2 h 5 min")])
 def test_a_duration_has_at_most_two_units(seconds, text):
     assert duration(seconds) == text

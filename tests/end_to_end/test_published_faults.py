@@ -1,0 +1,91 @@
+"""Releases with the faults that publishers ship are read; what can't be read stops its own language or pair alone."""
+
+import pytest
+from conftest import Project
+
+from disent_core.experiment.corpora import refresh_utterances
+from disent_core.storage.tables import SCHEMAS, read_table
+
+pytestmark = pytest.mark.end_to_end
+
+CONFIG = """
+[[corpora]]
+name = "xsid"
+format = "xsid"
+path = "xsid"
+
+[[corpora]]
+name = "sts"
+format = "sts"
+path = "sts"
+
+[[encoders]]
+name = "tiny"
+kind = "scratch"
+
+[experiment]
+pairs = ["en-de"]
+methods = ["raw"]
+"""
+BLOCK = "# id = {id}\n# text = {text}\n# intent = alarm/set_alarm\n1\t{text}\talarm/set_alarm\tO\n"
+GOOD = [BLOCK.format(id=number, text=f"word{number}") for number in range(1, 6)]
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory):
+    """Languages and pairs with faults of xSID 0.7 and STS 2017, and one of each that can't be read."""
+    project = Project(tmp_path_factory.mktemp("release"))
+    project.config.write_text(CONFIG, encoding="utf-8")
+    for split in ("test", "valid"):
+        project.write_lines(f"xsid/en.{split}.conll", GOOD)
+        project.write_lines(f"xsid/de.{split}.conll", GOOD)
+        project.write_lines(f"xsid/lt.{split}.conll", [*GOOD, GOOD[0], BLOCK.format(id=1, text="another")])
+        project.write_lines(f"xsid/no.{split}.conll", [*GOOD, "# id = 7/B\n# text =\n# intent = weather/find\n"])
+        project.write_lines(f"xsid/da.{split}.conll", ["1\tno columns"])
+    tracks = {"4a.es-en": 2, "4b.es-en": 2, "6.tr-en": 1, "2.ar-en": 3}
+    for track, scores in tracks.items():
+        project.write_lines(f"sts/STS.input.track{track}.txt", ["A man eats.\tA man is eating.", "A dog.\tThe sun."])
+        project.write_lines(f"sts/STS.gs.track{track}.txt", ["4.5", "0.5", "1"][:scores])
+    return project
+
+
+@pytest.fixture(scope="module")
+def result(release):
+    return release.disent("materialize", "corpora")
+
+
+def rows(project, table, corpus, name):
+    return read_table(project.workspace.table("corpora", table, corpus, name), SCHEMAS[table]).to_pylist()
+
+
+def test_all_that_can_be_read_is_read_and_the_run_ends_with_a_list_of_the_rest(release, result):
+    assert result.exit_code == 1
+    assert result.stdout.startswith("6 tables made, ")
+    failed = [line for line in result.stderr.splitlines() if line.startswith("failed: ")]
+    assert failed == ["failed: corpora [en-ar]", "failed: corpora [da]"]
+    lithuanian = rows(release, "utterances", "xsid", "lt")
+    assert [row["utterance_id"] for row in lithuanian][:6] == ["dev-1", "dev-2", "dev-3", "dev-4", "dev-5", "dev-1-2"]
+    assert len(rows(release, "utterances", "xsid", "no")) == 10
+    assert [row["score"] for row in rows(release, "sentence_pairs", "sts", "en-tr")] == [4.5, None]
+    both = rows(release, "sentence_pairs", "sts", "es-en")
+    assert [(row["pair_id"], row["split"]) for row in both][1:3] == [("2", "test"), ("4b-1", "dev")]
+
+
+def test_each_fault_of_a_file_is_told_once_and_a_warning_names_all_its_languages(result):
+    told = [line for line in result.stderr.splitlines() if line.endswith("in this file)")]
+    assert len(told) == len(set(told)) == 8
+    warnings = [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
+    assert len(warnings) == 1
+    assert warnings[0].startswith("warning: corpora [de], corpora [en], corpora [lt], corpora [no]: check every_split")
+
+
+def test_the_counts_are_metadata_of_the_table_also_when_it_is_up_to_date(release, result):
+    assert result.exit_code == 1
+    with release.events() as events:
+        made = {partition: metadata for _, partition, metadata in events.metadata()}
+    assert "faults_of_files" not in made["en"]
+    faults = [(record.data["file"], record.data["count"]) for record in made["no"]["faults_of_files"].records]
+    assert faults == [("no.valid.conll", 1), ("no.test.conll", 1)]
+    again = refresh_utterances(release.workspace, "no")
+    assert again.is_reused
+    assert [fault["count"] for fault in again.figures["faults_of_files"]] == [1, 1]
