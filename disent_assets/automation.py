@@ -18,6 +18,7 @@ from disent_assets.corpus_versions import CorpusVersions, are_settled, stamps
 from disent_assets.published_files import observations, read_versions
 from disent_assets.refresh import OF_JOB, OF_STEPS, STEP, Extent, Load, refresh_job
 from disent_assets.resources import RunSettings
+from disent_assets.run_step import LOCATION
 from disent_assets.runner import usable_cores
 from disent_core.config.load import load_config
 from disent_core.config.model import Config
@@ -30,8 +31,6 @@ LOOK_SECONDS, LOOK_EVERY_SECONDS = 20, 5
 RELOAD_EVERY_SECONDS = 15
 NIGHTLY = "0 3 * * *"
 """At 03:00 UTC."""
-LOCATION = "disent"
-"""Name of the code location in `workspace.yaml`."""
 RELOAD = """mutation ($name: String!) { reloadRepositoryLocation(repositoryLocationName: $name) { __typename } }"""
 REQUESTED = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING]
 

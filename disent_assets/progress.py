@@ -176,10 +176,10 @@ class Display(Progress):
         rows.add_column(no_wrap=True, justify="right", min_width=7)
         for step, began in list(self.began.items()):
             rows.add_row(Text(str(step)), Text(self.latest.get(step, "")), Text(duration(self.now - began)))
-        whole = Table.grid(expand=True)
-        whole.add_row(ProgressBar(total=100, completed=self._estimate.percent(self.now)))
-        whole.add_row(Text(self.overall(), no_wrap=True, overflow="ellipsis"))
-        return Group(rows, whole)
+        bar = Table.grid(expand=True)
+        bar.add_row(ProgressBar(total=100, completed=self._estimate.percent(self.now)))
+        # The last line is not filled with spaces: the `^C` that a terminal adds to it would make it two.
+        return Group(rows, bar, Text(self.overall(), no_wrap=True, overflow="ellipsis"))
 
 
 def new_progress(check: Callable[[], None], *, every_line: bool) -> Progress:
