@@ -96,6 +96,10 @@ class Method(ABC, Generic[Config]):
         """Whether early stopping decides when training ends, so that a best epoch at the end is one cut short."""
         return False
 
+    def most_epochs(self, settings: Config) -> int | None:
+        """The largest number of epochs that `fit` can yield, if the settings say so."""
+        return getattr(settings, "max_epochs", None)
+
     def without_warm_start(self, settings: Config) -> Config:
         """Return these settings for training from scratch."""
         return settings

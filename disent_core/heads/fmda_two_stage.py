@@ -99,6 +99,10 @@ class TwoStageMethod(FrozenHeadMethod[FmdaTwoStageConfig]):
 
     first: FrozenHeadMethod[FmdaTwoStageConfig]
 
+    def most_epochs(self, settings: FmdaTwoStageConfig) -> int:
+        """The epochs of both stages."""
+        return 2 * settings.max_epochs
+
     def fit(
         self,
         data: TrainingData,

@@ -213,7 +213,7 @@ def _run_epochs(
     run: HeadRun, data: TrainingData, files: HeadFiles, device: str, initial_weights: str | None
 ) -> Sequence[Epoch]:
     epochs: list[Epoch] = []
-    progress = Progress(log, None, "epochs", what=run.title, at_most=getattr(run.settings, "max_epochs", None))
+    progress = Progress(log, None, "epochs", what=run.title, at_most=run.method.most_epochs(run.settings))
     fit = partial(run.method.fit, data, run.settings, run.seeds, checkpoint=files.checkpoint, device=device)
     if initial_weights is None:
         fitted = fit(run=run.inputs)

@@ -81,3 +81,7 @@ def test_a_clock_that_stands_still_does_no_harm(logged_lines, monkeypatch):
 
 def test_work_whose_end_is_not_known_has_no_total_and_no_time_left(logged_lines):
     assert logged_lines([(5.0, 10)], total=None, unit="epochs") == ["10 epochs, 2.0 a second"]
+
+
+def test_a_line_says_at_most_how_many_there_are_if_the_end_is_not_known(logged_lines):
+    assert logged_lines([(5.0, 40)], total=None, at_most=60) == ["40 of at most 60 texts, 8.0 a second"]

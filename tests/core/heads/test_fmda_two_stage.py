@@ -277,3 +277,7 @@ def test_a_stage_1_that_has_nothing_to_learn_is_rejected():
     assert FmdaTwoStageConfig(without=without)
     with pytest.raises(ValueError, match=r"without must leave stage 1 something to learn, found \('template"):
         FmdaTwoStageConfig(without=without, stage1_train_language=False)
+
+
+def test_it_has_at_most_the_epochs_of_both_stages():
+    assert METHOD.most_epochs(METHOD.presets["paper"]) == 2 * METHOD.presets["paper"].max_epochs
