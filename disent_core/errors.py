@@ -53,7 +53,20 @@ class TrainingError(DisentError):
     """Training can't start or can't go on."""
 
 
+_QUOTED, _LONGEST = 200, 1_000
+"""Characters of a quotation, and of a problem or a remedy: what is wrong with a file may be a line of a gigabyte."""
+
+
 def located(path: Path | str, line: int | None, problem: str, remedy: str) -> str:
     """Return one line with the place, the problem and the remedy: `massive.tar.gz:en-US.jsonl:12: ...`."""
     place = str(path) if line is None else f"{path}:{line}"
-    return f"{place}: {problem}. {remedy}"
+    return f"{place}: {_shortened(problem, _LONGEST)}. {_shortened(remedy, _LONGEST)}"
+
+
+def quoted(value: object) -> str:
+    """Return `repr(value)` for a message; of a long one the beginning and the length."""
+    return _shortened(repr(value), _QUOTED)
+
+
+def _shortened(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}... ({len(text):,} characters)"

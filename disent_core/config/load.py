@@ -65,6 +65,9 @@ def load_config(path: Path) -> Config:
         raise ConfigError(located(path, None, problem, "Shorten it")) from error
     locator = Locator(path, text)
     parsed = locator.validate(_File, raw, ())
+    for index, corpus in enumerate(parsed.corpora):
+        _check_path(corpus.path, ("corpora", index, "path"), locator)
+    _check_path(parsed.targets.code_switching.dictionaries, ("targets", "code_switching", "dictionaries"), locator)
     config = Config(
         path=path.resolve(),
         corpora=complete_corpora(parsed.corpora, locator),
@@ -84,6 +87,13 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError(located(path, None, f"not UTF-8 ({error})", "Save the file as UTF-8")) from error
+
+
+def _check_path(path: str | None, key_path: tuple[str | int, ...], locator: Locator) -> None:
+    try:
+        (locator.path.parent / Path(path or "").expanduser()).resolve().exists()
+    except (RuntimeError, ValueError, OSError) as error:  # no such home folder, or an invalid character
+        locator.fail(key_path, f"this is no path: {error}")
 
 
 def _encoders(tables: Sequence[dict[str, Any]], locator: Locator) -> dict[str, EncoderConfig]:

@@ -1,16 +1,17 @@
 """Convert slot annotation between brackets in a text, character spans and BIO tags over tokens."""
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from disent_core.errors import quoted
 from disent_core.text import token_spans, tokenize
 
 OUTSIDE = "O"
 
 _PIECE = re.compile(r"\[([^\[\]]*)\]|([^\[\]]+)|([\[\]])")
-_SLOT = re.compile(r"\s*([^\s:]+)\s*:\s*(\S.*?)\s*", re.DOTALL)
 
 
 class Slot(NamedTuple):
@@ -33,7 +34,7 @@ def bracketed_slots(annotated: str, text: str) -> list[Slot]:
     pieces = _pieces(annotated)
     plain = "".join(piece for _, piece in pieces)
     if "".join(plain.split()) != "".join(text.split()):
-        raise ValueError(f"the annotation without its brackets, {plain!r}, differs from the text {text!r}")
+        raise ValueError(f"the annotation without its brackets, {quoted(plain)}, differs from the text {quoted(text)}")
     positions = [position for position, character in enumerate(text) if not character.isspace()]
     slots, end = [], 0
     for slot_type, piece in pieces:
@@ -49,13 +50,14 @@ def _pieces(annotated: str) -> list[tuple[str | None, str]]:
     for match in _PIECE.finditer(annotated):
         inside, outside, stray = match.groups()
         if stray:
-            raise ValueError(f"bracket {stray!r} at character {match.start()} of {annotated!r} has no partner")
+            raise ValueError(f"bracket {stray!r} at character {match.start()} of {quoted(annotated)} has no partner")
         if outside:
             pieces.append((None, outside))
-        elif slot := _SLOT.fullmatch(inside):
-            pieces.append((slot[1], slot[2]))
-        else:
-            raise ValueError(f"{match[0]!r} in {annotated!r} is not of the form [type : value]")
+            continue
+        slot_type, value = (part.strip() for part in (*inside.split(":", 1), "")[:2])
+        if not value or len(slot_type.split()) != 1:
+            raise ValueError(f"{quoted(match[0])} in {quoted(annotated)} is not of the form [type : value]")
+        pieces.append((slot_type, value))
     return pieces
 
 
@@ -67,20 +69,24 @@ def tag_tokens(text: str, language: str, slots: Sequence[Slot]) -> tuple[list[st
         language: decides whether tokens are words or characters.
         slots: spans of characters that do not overlap.
     """
-    edges = sorted({edge for slot in slots for edge in (slot.start, slot.end)})
+    slots = sorted(slots, key=lambda slot: slot.start)
+    starts = [slot.start for slot in slots]
+    edges = [edge for slot in slots for edge in (slot.start, slot.end)]
     tokens, tags = [], []
     for start, end in token_spans(text, tokenize(text, language)):
-        for cut, following in pairwise([start, *(edge for edge in edges if start < edge < end), end]):
+        inner = edges[bisect_right(edges, start) : bisect_left(edges, end)]
+        for cut, following in pairwise(dict.fromkeys((start, *inner, end))):
             tokens.append(text[cut:following])
-            tags.append(_tag(slots, cut))
+            place = bisect_right(starts, cut) - 1
+            tags.append(_tag(slots[place], cut) if place >= 0 else OUTSIDE)
     return tokens, tags
 
 
-def _tag(slots: Sequence[Slot], position: int) -> str:
-    for slot in slots:
-        if slot.start <= position < slot.end:
-            return f"{'B' if position == slot.start else 'I'}-{slot.type}"
-    return OUTSIDE
+def _tag(slot: Slot, position: int) -> str:
+    """The tag of a token there, if no later slot begins before it."""
+    if position >= slot.end:
+        return OUTSIDE
+    return f"{'B' if position == slot.start else 'I'}-{slot.type}"
 
 
 def tagged_slots(tags: Sequence[str]) -> list[Slot]:
@@ -113,7 +119,7 @@ def bio_tags(tags: Sequence[str]) -> list[str]:
         if tag == OUTSIDE:
             converted.append(OUTSIDE)
         elif prefix not in _PREFIXES or not slot_type:
-            raise ValueError(f"{tag!r} is not a tag such as O, B-date or I-date")
+            raise ValueError(f"{quoted(tag)} is not a tag such as O, B-date or I-date")
         else:
             converted.append(f"{'B' if prefix in _BEGINS or slot_type != open_type else 'I'}-{slot_type}")
         open_type = "" if prefix in _ENDS else slot_type

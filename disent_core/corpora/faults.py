@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from disent_core.errors import CorpusError, located
+from disent_core.errors import CorpusError, located, quoted
 from disent_core.storage.tables import NOTES, TableInfo
 
 _LOG = logging.getLogger(__name__)
@@ -116,7 +116,7 @@ def distinct_ids(
         if not seen[published]:
             yield published, row
         elif content in seen[published]:
-            problem = f"id {published!r} is already at {file.name}:{line}"
+            problem = f"id {quoted(published)} is already at {file.name}:{line}"
             faults.leave_out(*place, RowError(problem, "a row that is there twice is left out"))
         else:
             while (own := f"{published}-{numbers[published]}") in counts:

@@ -9,13 +9,16 @@ import pyarrow as pa
 
 from disent_core.corpora.faults import REMEDY, Faults, RowError
 from disent_core.corpora.paths import missing
-from disent_core.errors import AlignmentError, CorpusError, located
+from disent_core.errors import AlignmentError, CorpusError, located, quoted
 from disent_core.storage.schemas import SCHEMAS
 from disent_core.storage.tables import conform
-from disent_core.text import MARKERS, MASK, normalise, text_keys
+from disent_core.text import MARKERS, MASK, MOST_CHARACTERS, normalise, text_keys
 
 _RESERVED = re.compile("|".join(map(re.escape, (MASK, *sorted(MARKERS)))))
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+MOST_LINE_BYTES = 100 * MOST_CHARACTERS
+"""Of a line, which may have more fields than the text."""
 
 
 def read_bytes(path: Path) -> bytes:
@@ -33,12 +36,34 @@ def read_bytes(path: Path) -> bytes:
         raise CorpusError(located(path, None, f"can't be read ({error})", remedy)) from error
 
 
+def check_line(line: bytes) -> None:
+    """Check a line before it is parsed.
+
+    Raises:
+        ValueError: if it has more than `MOST_LINE_BYTES`.
+    """
+    if len(line) > MOST_LINE_BYTES:
+        raise ValueError(f"a line of {len(line):,} bytes, where {MOST_LINE_BYTES:,} is the most")
+
+
+def check_length(text: str) -> None:
+    """Check a text before anything else is done with it.
+
+    Raises:
+        RowError: if it has more than `MOST_CHARACTERS`.
+    """
+    if len(text) > MOST_CHARACTERS:
+        problem = f"a text of {len(text):,} characters, where {MOST_CHARACTERS:,} is the most: shorten it"
+        raise RowError(problem, f"a row with a text of more than {MOST_CHARACTERS:,} characters is left out")
+
+
 def read_lines(path: Path) -> list[str]:
     """Lines of a UTF-8 file; line n is item n - 1. Only a line feed ends a line; a carriage return before
     it and a byte order mark are dropped, and the last line may lack its line feed.
 
     Raises:
-        CorpusError: if the file is missing, empty, or not UTF-8; the message names the first such line.
+        CorpusError: if the file is missing or empty, or a line is too long or not UTF-8; the message names the first
+            such line.
     """
     lines = read_bytes(path).removeprefix(_BYTE_ORDER_MARK).split(b"\n")
     if not lines[-1]:
@@ -48,9 +73,11 @@ def read_lines(path: Path) -> list[str]:
     decoded: list[str] = []
     try:
         for line in lines:
+            check_line(line)
             decoded.append(line.removesuffix(b"\r").decode("utf-8"))
-    except UnicodeDecodeError as error:
-        raise CorpusError(located(path, len(decoded) + 1, f"not UTF-8 ({error})", REMEDY)) from error
+    except ValueError as error:
+        problem = f"not UTF-8 ({error})" if isinstance(error, UnicodeDecodeError) else str(error)
+        raise CorpusError(located(path, len(decoded) + 1, problem, REMEDY)) from error
     return decoded
 
 
@@ -72,13 +99,14 @@ def stored_text(text: str) -> str:
     """Return the text in NFC, as tables store it.
 
     Raises:
-        RowError: if it is blank, or contains a mark of masked words in stored texts.
+        RowError: if it is too long or blank, or contains a mark of masked words in stored texts.
     """
+    check_length(text)
     if not text.strip():
         raise RowError("the sentence is empty", "a row with an empty sentence is left out")
     normal = normalise(text)
     if reserved := _RESERVED.findall(normal):
-        problem = f"the sentence has {reserved}, which stand for masked words in stored texts"
+        problem = f"the sentence has {quoted(reserved)}, which stand for masked words in stored texts"
         raise RowError(problem, "a row with characters that stand for masked words is left out")
     return normal
 

@@ -23,6 +23,19 @@ def check_folder(path: Path) -> None:
         raise missing(path, "folder")
 
 
+def files_below(path: Path, pattern: str) -> list[Path]:
+    """Return the files and folders in a folder or below it whose names match, sorted.
+
+    Raises:
+        CorpusError: if a folder can't be read, for instance because it vanishes meanwhile.
+    """
+    try:
+        return sorted(path.rglob(pattern))
+    except OSError as error:
+        remedy = "Set the path to the folder of the corpus alone, or try again when nothing changes there"
+        raise CorpusError(located(path, None, f"its files can't be listed ({error})", remedy)) from error
+
+
 def absent(path: Path, what: str, present: Iterable[str]) -> CorpusError:
     """Return the error that `what` (`the pair 'en-fr'`) is not among the items of a path, which the message lists."""
     items = ", ".join(sorted(present)) or "no such files at all: is this the right path?"

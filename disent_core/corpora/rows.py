@@ -5,7 +5,7 @@ import pyarrow as pa
 
 from disent_core.corpora.splits import SPLITS
 from disent_core.errors import CorpusError
-from disent_core.text import text_keys
+from disent_core.text import MOST_CHARACTERS, text_keys
 
 _KEYS = {"text": "text_key", "source": "source_key", "target": "target_key"}
 """Column of the key of each column of texts."""
@@ -21,8 +21,8 @@ def check_rows(table: pa.Table, name: str, remedy: str) -> None:
         remedy: what to do about a bad row, for the message.
 
     Raises:
-        CorpusError: if an id occurs twice, a split is none of train, dev and test, a text is blank, or a key is not
-            that of its text; the message names the first such row.
+        CorpusError: if an id occurs twice, a split is none of train, dev and test, a text is blank or too long, or a
+            key is not that of its text; the message names the first such row.
     """
     row, identifier = ("pair", "pair_id") if "pair_id" in table.column_names else ("utterance", "utterance_id")
     names = [column for column in (identifier, "split", *_KEYS, *_KEYS.values()) if column in table.column_names]
@@ -45,9 +45,11 @@ def _problems(rows: pl.DataFrame, identifier: str) -> list[tuple[pl.Series, str]
     for text, key in _KEYS.items():
         if text not in rows:
             continue
-        is_blank = rows[text].fill_null("").str.strip_chars() == ""
+        texts = rows[text].fill_null("")
+        is_long, is_blank = texts.str.len_chars() > MOST_CHARACTERS, texts.str.strip_chars() == ""
+        problems.append((is_long, f"{text} has more than {MOST_CHARACTERS:,} characters"))
         problems.append((is_blank, f"{text} is empty"))
-        if key in rows and not is_blank.any():
+        if key in rows and not (is_long | is_blank).any():
             is_other = rows[key].ne_missing(pl.Series(text_keys(rows[text]), dtype=pl.String))
             problems.append((is_other, f"{key} {{{key}!r}} is not disent_core.text.text_key of its {text}"))
     return problems

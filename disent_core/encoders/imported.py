@@ -18,11 +18,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
-import pyarrow.parquet as pq
 from jaxtyping import Float32, Int
 
 from disent_core.encoders.contract import EncodedBatch, EncoderConfig, FloatName, absolute
-from disent_core.errors import EncoderError, located
+from disent_core.errors import EncoderError, located, quoted
+from disent_core.storage.foreign import column_names, read_foreign_parquet
 from disent_core.storage.tables import fingerprint
 from disent_core.text import parsed_json, text_key, text_keys
 
@@ -140,7 +140,7 @@ class ImportedVectors:
         rows = np.array([self.rows.get(text_key(text), -1) for text in texts], dtype=np.int64)
         if (missing := np.flatnonzero(rows < 0)).size:
             problem = f"{missing.size} of {len(texts)} texts of {self._language!r} have no vector"
-            example = f", e.g. {texts[int(missing[0])]!r}"
+            example = f", e.g. {quoted(texts[int(missing[0])])}"
             raise EncoderError(
                 located(_place(self._config, self._language), None, problem + example, _remedy(self._config))
             )
@@ -194,7 +194,9 @@ def _joined(of_files: Sequence[_Vectors]) -> _Vectors:
     row_of_key: dict[str, int] = {}
     for row, key in enumerate(keys):
         if (first_row := row_of_key.setdefault(key, row)) != row:
-            problem = f"text {names[row]!r} has a vector already, in {places[first_row][0]}:{places[first_row][1]}"
+            problem = (
+                f"text {quoted(names[row])} has a vector already, in {places[first_row][0]}:{places[first_row][1]}"
+            )
             raise EncoderError(located(*places[row], problem, "Keep one of them"))
     return _Vectors(keys, names, places, np.concatenate([vectors.matrix for vectors in of_files]))
 
@@ -205,7 +207,8 @@ def _read(file: Path, language: str) -> _Vectors:
     if bad_rows.size:
         row = int(bad_rows[0])
         problem = (
-            f"{bad_rows.size} vectors are not finite (NaN, or beyond float32), first that of {vectors.names[row]!r}"
+            f"{bad_rows.size} vectors are not finite (NaN, or beyond float32), "
+            f"first that of {quoted(vectors.names[row])}"
         )
         raise EncoderError(located(*vectors.places[row], problem, "Embed these texts again"))
     return vectors
@@ -235,13 +238,20 @@ def _read_matrix(file: Path) -> _Vectors:
         problem = f"{len(texts)} lines in {beside.name}, and {len(matrix)} vectors"
         raise EncoderError(located(file, None, problem, "Give each text one line and one row"))
     places = [(file, row) for row in range(1, len(texts) + 1)]
-    return _Vectors(text_keys(texts), texts, places, _float32(matrix))
+    return _Vectors(_keys(texts), texts, places, _float32(matrix))
+
+
+def _keys(texts: Sequence[str]) -> list[str]:
+    """Keys of texts; a small file may hold one long text many times."""
+    distinct = list(dict.fromkeys(texts))
+    key_of_text = dict(zip(distinct, text_keys(distinct), strict=True))
+    return [key_of_text[text] for text in texts]
 
 
 def _read_table(file: Path) -> pa.Table:
     kind = "JSON lines" if file.suffix == ".jsonl" else "Parquet"
     try:
-        return _read_lines(file) if file.suffix == ".jsonl" else pq.read_table(file)
+        return _read_lines(file) if file.suffix == ".jsonl" else read_foreign_parquet(file, _COLUMNS)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise EncoderError(located(file, None, f"no {kind} can be read ({error})", "Write the file again")) from error
 
@@ -249,7 +259,7 @@ def _read_table(file: Path) -> pa.Table:
 def _read_lines(file: Path) -> pa.Table:
     """Read JSON lines: the columns of the first line, with their required types."""
     with file.open(encoding="utf-8") as lines:
-        first = parsed_json(next(lines, "{}"))
+        first = parsed_json(lines.readline(_BLOCK_BYTES) or "{}")
     if not isinstance(first, dict):
         raise ValueError("a line must be an object")
     schema = pa.schema([(name, kind) for name, kind in _COLUMNS.items() if name in first])
@@ -264,7 +274,8 @@ def _of_table(table: pa.Table, file: Path, language: str) -> _Vectors:
     column = next((name for name in ("text", "text_key") if name in table.column_names), None)
     if column is None or "vector" not in table.column_names:
         remedy = "Name them vector, and text or text_key"
-        raise EncoderError(located(file, None, f"the columns are {table.column_names}", remedy))
+        names = table.column_names if file.suffix == ".jsonl" else column_names(file)
+        raise EncoderError(located(file, None, f"the columns are {names}", remedy))
     rows = np.arange(1, len(table) + 1)
     if "language" in table.column_names:
         is_language = pc.equal(_strings(table, "language", file), language).fill_null(False)
@@ -274,7 +285,7 @@ def _of_table(table: pa.Table, file: Path, language: str) -> _Vectors:
         raise EncoderError(
             located(file, int(rows[names.index(None)]), f"{column} is null", "Write it, or drop the row")
         )
-    keys = text_keys(names) if column == "text" else names
+    keys = _keys(names) if column == "text" else names
     return _Vectors(keys, names, [(file, row) for row in rows.tolist()], _matrix(table["vector"], rows, file))
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from disent_core.corpora.faults import Faults, RowError
 from disent_core.corpora.lines import read_lines
-from disent_core.errors import CorpusError, located
+from disent_core.errors import CorpusError, located, quoted
 from disent_core.settings import Settings
 from disent_core.storage.tables import rows_table
 from disent_core.text import is_unspaced, normalise
@@ -29,6 +29,8 @@ CODE_VERSION = "1"
 Entries = Sequence[tuple[str, str]]
 """English words, each with a translation, in lower case and in the order of the list: common words come first."""
 
+_LONGEST_LINE = 200
+"""Characters: a word of a script without spaces is looked for at every length up to the longest."""
 _READ = ["corpus", "pair", "pair_id", "split", "source", "target"]
 
 
@@ -71,11 +73,11 @@ def read_dictionary(path: Path) -> list[tuple[str, str]]:
     faults = Faults()
     pairs: list[tuple[str, str]] = []
     for number, line in enumerate(read_lines(path), start=1):
-        words = normalise(line).lower().split()
+        words = normalise(line).lower().split() if len(line) <= _LONGEST_LINE else [line]
         if len(words) == 2:
             pairs.append((words[0], words[1]))
         elif words:
-            found = f"expected an English word and its translation, found {line!r}"
+            found = f"expected an English word and its translation, found {quoted(line)}"
             faults.leave_out(path, number, RowError(found, "a line that is not two words is left out"))
     faults.check(len(pairs), path)
     faults.tell()
@@ -174,7 +176,7 @@ def _pieces(text: str, language: str, translations: Mapping[str, object]) -> lis
     """Split the whole text into pieces."""
     if is_unspaced(language):
         return list(_longest_entries(text, translations))
-    return [_piece(*match.groups()) for match in re.finditer(r"(\s*)(\S+)", text)]
+    return [_piece(*match.groups()) for match in re.finditer(r"(\s*)(\S+)", text.rstrip())]
 
 
 def _piece(space: str, token: str) -> _Piece:

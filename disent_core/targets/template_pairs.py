@@ -8,6 +8,7 @@ import heapq
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -17,7 +18,7 @@ from jaxtyping import Int64, UInt64
 from disent_core.corpora.annotation import Slot, tagged_slots
 from disent_core.settings import Settings
 from disent_core.storage.tables import rows_of, rows_table
-from disent_core.text import normalise, spliced, token_spans
+from disent_core.text import MOST_CHARACTERS, normalise, spliced, token_spans
 
 ValueSource = Literal["test", "train", "all"]
 _READ = ["corpus", "language", "utterance_id", "split", "text", "tokens", "slot_tags"]
@@ -159,9 +160,10 @@ def _targets(
     excluded = taken if config.dedup else set()
     rows, used = [], {source.text}
     for orders in zip(*_orders(source, choices, config), strict=True):
-        texts = ((new, _rebuilt(source, new)) for new in _drawn(choices, orders))
+        short = takewhile(lambda new: sum(map(len, new)) <= MOST_CHARACTERS, _drawn(choices, orders))
+        texts = ((new, _rebuilt(source, new)) for new in short)
         target = next(((new, text) for new, text in texts if text not in used and text not in excluded), None)
-        if target is None:  # every combination is used, so later targets have none either
+        if target is None:  # every combination is used, so later targets have none either; or it would be too long
             break
         rows.append(_pair_row(source, len(rows), *target))
         used.add(target[1])

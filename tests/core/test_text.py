@@ -4,7 +4,7 @@ import itertools
 import unicodedata
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from disent_core.text import (
@@ -91,3 +91,19 @@ def test_tokens_that_do_not_cover_the_text_in_order_are_rejected(text, tokens, m
 
 def test_the_language_part_of_a_locale_is_lower_case():
     assert [language_part(locale) for locale in ("en-US", "EN", "zh-Hant-TW")] == ["en", "en", "zh"]
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(["e", " ", "\u0301", "\u0327", "\u0344", "\u0f73", "\u1100", "\u1161", "\U0001d160"])))
+def test_nfc_of_a_long_text_is_that_of_the_standard_library(pieces):
+    text = "".join(pieces)
+    long = f"{text}{'a' * 1_001}{text}"
+    assert normalise(long) == unicodedata.normalize("NFC", long)
+
+
+def test_marks_of_a_long_text_reach_the_standard_library_in_order(monkeypatch):
+    seen = []
+    standard = unicodedata.normalize
+    monkeypatch.setattr(unicodedata, "normalize", lambda form, text: seen.append(text) or standard(form, text))
+    normalise("e" + "\u0301\u0327" * 1_000)
+    assert seen[-1] == "e" + "\u0327" * 1_000 + "\u0301" * 1_000

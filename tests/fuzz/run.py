@@ -17,7 +17,10 @@ from disent_core.errors import DisentError
 from .mutate import Files
 from .targets import Target
 
-SECONDS_AN_INPUT = 5
+SECONDS_A_BYTE = 20e-6
+"""Of the processor, beside those for any input of the target."""
+LARGE_EVERY, LARGE_AT = 40, 11
+"""Of 40 inputs one is large: that whose number leaves 11."""
 MEMORY_BYTES = 3 << 30
 """That an input may make the process take, beyond what it had when the run began."""
 
@@ -40,7 +43,8 @@ def inputs(target: Target, seed: int, numbers: range) -> Iterator[tuple[int, Fil
     """The inputs of these numbers; input `n` of a seed is always the same. Number 0 is without mutation."""
     for number in numbers:
         rng = random.Random(f"{seed}:{target.name}:{number}")
-        yield number, target.mutate(target.files, rng) if number else target.files
+        change = target.enlarge if number % LARGE_EVERY == LARGE_AT else target.mutate
+        yield number, change(target.files, rng) if number else target.files
 
 
 def try_inputs(target: Target, folder: Path, seed: int, numbers: range) -> Result:
@@ -49,7 +53,7 @@ def try_inputs(target: Target, folder: Path, seed: int, numbers: range) -> Resul
     for number, files in inputs(target, seed, numbers):
         write(files, folder)
         try:
-            with _alarm():
+            with _alarm(target.seconds + SECONDS_A_BYTE * sum(map(len, files.values()))):
                 target.read(folder)
             result.accepted += 1
         except DisentError as error:
@@ -85,20 +89,22 @@ def limited_memory() -> Iterator[None]:
 
 
 @contextmanager
-def _alarm() -> Iterator[None]:
-    def ring(number: int, frame: FrameType | None) -> NoReturn:
-        raise TooSlowError(f"more than {SECONDS_AN_INPUT} s")
+def _alarm(seconds: float) -> Iterator[None]:
+    """Processor time, which does not depend on what else the machine does."""
 
-    before = signal.signal(signal.SIGALRM, ring)
-    began = time.monotonic()
-    signal.setitimer(signal.ITIMER_REAL, SECONDS_AN_INPUT)
+    def ring(number: int, frame: FrameType | None) -> NoReturn:
+        raise TooSlowError(f"more than {seconds:.1f} s")
+
+    before = signal.signal(signal.SIGPROF, ring)
+    began = time.process_time()
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-    if time.monotonic() - began > SECONDS_AN_INPUT:  # it was in native code and has come back
-        raise TooSlowError(f"more than {SECONDS_AN_INPUT} s")
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+    if time.process_time() - began > seconds:  # it was in native code and has come back
+        raise TooSlowError(f"more than {seconds:.1f} s")
 
 
 def _signature(error: BaseException) -> str:

@@ -19,6 +19,7 @@ from disent_core.corpora import is_of_pairs, pair_reader, reader
 from disent_core.encoders.imported import VectorsConfig, encoder_fingerprint, known_keys, load
 from disent_core.targets.code_switching import read_dictionary
 
+from .enlarge import enlarged, enlarged_content
 from .mutate import Files, mutated
 
 Mutation = Callable[[Files, random.Random], Files]
@@ -32,6 +33,9 @@ class Target:
     files: Files
     read: Callable[[Path], Any]
     mutate: Mutation = mutated
+    enlarge: Mutation = enlarged
+    seconds: float = 2.0
+    """Of the processor, for any input: a small archive may unpack to 64 MB."""
 
 
 def _lines(*lines: str) -> bytes:
@@ -159,6 +163,23 @@ def _columns_or_bytes(columns: Sequence[str]) -> Mutation:
     return mutate
 
 
+def _many_rows(files: Files, rng: random.Random) -> Files:
+    """A valid Parquet file of equal rows, or of one row with a long string; it has few bytes."""
+    name = next(name for name in files if name.endswith(".parquet"))
+    table = pq.read_table(io.BytesIO(files[name]))
+    if rng.random() < 0.5:
+        column = rng.choice([field.name for field in table.schema if pa.types.is_string(field.type)])
+        text = enlarged_content(b"", rng).decode(errors="replace")
+        rows = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(table), np.int32)), pa.array([text]))
+        table = table.set_column(table.column_names.index(column), column, rows)
+    few = table.slice(0, rng.choice((1, 2, 3)))
+    buffer = io.BytesIO()
+    with pq.ParquetWriter(buffer, few.schema) as writer:
+        for _ in range(rng.choice((1, 1, 5, 50))):
+            writer.write_table(few.take(np.zeros(int(10 ** rng.uniform(0, 4)), np.int32)))
+    return {**files, name: buffer.getvalue()}
+
+
 INTENT_ROWS = pa.table(
     {"language": ["en", "de", "en"], "intent": ["x", "x", "y"], "text": ["go", "geh", "stop"], "id": [1, 1, 2]}
 )
@@ -208,6 +229,12 @@ def _of_archive(files: Files, rng: random.Random) -> Files:
     inside = mutated(MASSIVE, rng) if rng.random() < 0.5 else MASSIVE
     archive = _tar(inside, rng)
     return {"massive.tar.gz": mutated({"a": archive}, rng).get("a", b"") if rng.random() < 0.3 else archive}
+
+
+def _of_large_archive(files: Files, rng: random.Random) -> Files:
+    del files
+    many = {f"1.1/data/x{number}": b"" for number in range(rng.choice((0, 0, 10, 3_000)))}
+    return {"massive.tar.gz": _tar({**enlarged(MASSIVE, rng), **many})}
 
 
 # --- vectors ----------------------------------------------------------------------------------------------
@@ -290,11 +317,12 @@ TARGETS = {
     for target in (
         Target(name="massive", files=MASSIVE, read=_reads("massive")),
         Target(name="archive", files={"massive.tar.gz": _tar(MASSIVE)},
-               read=_reads("massive", "massive.tar.gz"), mutate=_of_archive),
+               read=_reads("massive", "massive.tar.gz"), mutate=_of_archive, enlarge=_of_large_archive, seconds=30),
         Target(name="xsid", files=XSID, read=_reads("xsid")),
         Target(name="intents", files=INTENTS, read=_reads("intents")),
         Target(name="intents_parquet", files={"x.parquet": _parquet(INTENT_ROWS)}, read=_reads("intents"),
-               mutate=_columns_or_bytes(["language", "intent", "text", "id", "split", "domain"])),
+               mutate=_columns_or_bytes(["language", "intent", "text", "id", "split", "domain"]),
+               enlarge=_many_rows, seconds=30),
         Target(name="conll", files=CONLL, read=_reads("conll")),
         Target(name="moses", files=MOSES, read=_reads("moses")),
         Target(name="tatoeba", files=TATOEBA, read=_reads("tatoeba")),
@@ -306,8 +334,10 @@ TARGETS = {
                read=_vectors("v")),
         Target(name="vectors_jsonl", files={"v/en/x.jsonl": JSON_VECTORS}, read=_vectors("v/{language}")),
         Target(name="vectors_parquet", files={"en.parquet": _parquet(VECTORS)}, read=_vectors("{language}.parquet"),
-               mutate=_columns_or_bytes(["text", "vector", "language", "text_key"])),
-        Target(name="config", files=CONFIG, read=_configuration, mutate=_only("disent.toml", mutated)),
+               mutate=_columns_or_bytes(["text", "vector", "language", "text_key"]),
+               enlarge=_many_rows, seconds=30),
+        Target(name="config", files=CONFIG, read=_configuration, mutate=_only("disent.toml", mutated),
+               enlarge=_only("disent.toml", enlarged)),
         Target(name="published", files={"figures/dream.csv": PUBLISHED}, read=published_tables),
     )
 }  # fmt: skip

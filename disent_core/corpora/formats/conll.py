@@ -17,9 +17,9 @@ from disent_core.corpora.annotation import OUTSIDE, bio_tags
 from disent_core.corpora.contract import Kind, Shares
 from disent_core.corpora.faults import Faults, RowError
 from disent_core.corpora.languages import is_language_code, language_code
-from disent_core.corpora.lines import files_hash, read_lines, stored_text
-from disent_core.corpora.paths import absent, check_folder
-from disent_core.errors import CorpusError, located
+from disent_core.corpora.lines import check_length, files_hash, read_lines, stored_text
+from disent_core.corpora.paths import absent, check_folder, files_below
+from disent_core.errors import CorpusError, located, quoted
 from disent_core.storage.tables import rows_table
 from disent_core.text import normalise, separator_of, text_key
 
@@ -100,7 +100,7 @@ def _files(path: Path) -> dict[tuple[str, str], tuple[str, Path]]:
     """Return (language, split) -> language as published, file."""
     check_folder(path)
     files: dict[tuple[str, str], tuple[str, Path]] = {}
-    for file in sorted(path.rglob("*")):
+    for file in files_below(path, "*"):
         language_and_split = _language_and_split(file) if file.is_file() else None
         if language_and_split is None:
             continue
@@ -139,11 +139,13 @@ def _sentences(path: Path, split: str, language: str, faults: Faults) -> Iterato
             if not pairs:
                 continue
             at = block[0][0]
+            check_length(separator_of(language).join(token for token, _ in pairs))
             tokens, tags = [normalise(token) for token, _ in pairs], bio_tags([tag for _, tag in pairs])
             text = stored_text(separator_of(language).join(tokens))
         except ValueError as error:
             count += 1
             fault = "a sentence of which a line is no token and tag is left out"
+            fault = error.fault if isinstance(error, RowError) else fault
             faults.leave_out(path, at, RowError(f"in this sentence, {error}", fault))
             continue
         count, kept = count + 1, kept + 1
@@ -178,5 +180,5 @@ def _token(line: str) -> list[tuple[str, str]]:
     if len(columns) > 1 and not token.strip() and tag == OUTSIDE:
         return []
     if len(columns) < 2 or not token.strip() or not tag:
-        raise ValueError(f"expected a token and its tag, found {line!r}")
+        raise ValueError(f"expected a token and its tag, found {quoted(line)}")
     return [(token, tag)]

@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from disent_core.corpora.annotation import OUTSIDE
 from disent_core.corpora.contract import Kind, Shares
 from disent_core.corpora.faults import REMEDY, Faults, RowError, distinct_ids
 from disent_core.corpora.languages import is_language_code, language_code
-from disent_core.corpora.lines import read_bytes, read_lines, stored_text
-from disent_core.corpora.paths import absent, missing
-from disent_core.errors import CorpusError, located
+from disent_core.corpora.lines import read_lines, stored_text
+from disent_core.corpora.paths import absent, files_below, missing
+from disent_core.errors import CorpusError, located, quoted
+from disent_core.storage.foreign import column_names, read_foreign_parquet
 from disent_core.storage.tables import rows_of, rows_table
 from disent_core.text import language_part, parsed_json, text_key, tokenize
 
@@ -127,7 +127,7 @@ def _utterance(row: _Row, language: str, position: int) -> dict[str, Any]:
     text = stored_text(row.fields["text"])
     published = row.fields.get("split", row.file.stem if row.file.stem in _SPLITS else "test")
     if published not in _SPLITS:
-        raise ValueError(f"split {published!r} is none of {', '.join(_SPLITS)}")
+        raise ValueError(f"split {quoted(published)} is none of {', '.join(_SPLITS)}")
     tokens = tokenize(text, language)
     return {
         "utterance_id": row.fields.get("id", f"{language}-{position}"),
@@ -150,7 +150,7 @@ def _rows(path: Path) -> Iterator[_Row]:
         for number, record in _records(file):
             count += 1
             if not is_language_code(record["language"]):
-                problem = f"language {record['language']!r} is not a code such as en, deu or zh-TW"
+                problem = f"language {quoted(record['language'])} is not a code such as en, deu or zh-TW"
                 raise CorpusError(located(file, number, problem, REMEDY))
             yield _Row(file, number, record)
         if not count:
@@ -160,7 +160,7 @@ def _rows(path: Path) -> Iterator[_Row]:
 def _files(path: Path) -> list[Path]:
     if not path.exists():
         raise missing(path)
-    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES)
+    files = [path] if path.is_file() else [file for file in files_below(path, "*") if file.suffix in _SUFFIXES]
     if not files or files[0].suffix not in _SUFFIXES:
         problem = "it has no table" if path.is_dir() else "this is no table"
         raise CorpusError(located(path, None, problem, f"Tables are files named *{', *'.join(_SUFFIXES)}"))
@@ -200,7 +200,7 @@ def _field(name: str, value: object) -> str:
         return str(value)
     if value is None and name == "domain":
         return ""
-    raise ValueError(f"{name} is {value!r}, not text")
+    raise ValueError(f"{name} is {quoted(value)}, not text")
 
 
 def _separated(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
@@ -247,7 +247,8 @@ def _json_lines(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def _parquet(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     try:
-        table = pq.read_table(io.BytesIO(read_bytes(file)))
+        columns = _columns(dict.fromkeys(column_names(file)))
+        table = read_foreign_parquet(file, columns.values())
     except (pa.ArrowException, OSError) as error:
         problem = f"this is not a whole Parquet file ({' '.join(str(error).split())})"
         raise CorpusError(located(file, None, problem, "Take it from the published corpus again")) from error

@@ -15,7 +15,8 @@ import pyarrow as pa
 from disent_core.corpora.annotation import bracketed_slots, tag_tokens
 from disent_core.corpora.archive import data_files, read_data_file
 from disent_core.corpora.contract import Kind
-from disent_core.errors import CorpusError, located
+from disent_core.corpora.lines import check_length, check_line
+from disent_core.errors import CorpusError, located, quoted
 from disent_core.storage.tables import rows_table
 from disent_core.text import MARKERS, MASK, language_part, normalise, parsed_json, text_key
 
@@ -100,10 +101,11 @@ def _rows(location: str, content: bytes, locale: str, language: str) -> Iterator
         if not line.strip():
             continue
         try:
+            check_line(line)
             record = _record(line, locale)
             first = lines.setdefault(record["id"], number)
             if first != number:
-                raise ValueError(f"id {record['id']!r} is already on line {first}")
+                raise ValueError(f"id {quoted(record['id'])} is already on line {first}")
             yield _row(record, language)
         except ValueError as error:  # broken UTF-8 and broken JSON are ValueErrors too
             raise CorpusError(located(location, number, str(error), _REMEDY)) from error
@@ -119,13 +121,15 @@ def _record(line: bytes, locale: str) -> dict[str, str]:
     if not_text := [field for field in _FIELDS if not isinstance(record[field], str)]:
         raise ValueError(f"fields {not_text} are not text")
     if record["locale"] != locale:
-        raise ValueError(f"locale is {record['locale']!r} in the file of {locale!r}")
+        raise ValueError(f"locale is {quoted(record['locale'])} in the file of {locale!r}")
     if record["partition"] not in _PARTITIONS:
-        raise ValueError(f"partition {record['partition']!r} is none of {_PARTITIONS}")
+        raise ValueError(f"partition {quoted(record['partition'])} is none of {_PARTITIONS}")
     return record
 
 
 def _row(record: dict[str, str], language: str) -> dict[str, Any]:
+    check_length(record["utt"])
+    check_length(record["annot_utt"])
     text = normalise(record["utt"])
     if not text.strip():
         raise ValueError("the utterance is empty")

@@ -16,8 +16,8 @@ from disent_core.corpora.contract import Kind, Shares
 from disent_core.corpora.faults import REMEDY, Faults, RowError, distinct_ids
 from disent_core.corpora.languages import language_code
 from disent_core.corpora.lines import files_hash, read_lines, sentence_pairs_table, stored_text
-from disent_core.corpora.paths import check_folder, split_files
-from disent_core.errors import CorpusError, located
+from disent_core.corpora.paths import check_folder, files_below, split_files
+from disent_core.errors import CorpusError, located, quoted
 
 KIND: Kind = "quality"
 TRAINS = False
@@ -82,7 +82,7 @@ def _files(path: Path) -> dict[str, dict[str, Path]]:
     """Return pair -> split -> file."""
     check_folder(path)
     files_by_pair: dict[str, dict[str, Path]] = {}
-    for file in sorted(path.rglob("*.tsv"), key=lambda file: (not file.name.startswith("test20"), file)):
+    for file in sorted(files_below(path, "*.tsv"), key=lambda file: (not file.name.startswith("test20"), file)):
         match = _NAME.fullmatch(file.name)
         if match is None or (languages := _languages(file, match)) is None:
             continue
@@ -152,5 +152,5 @@ def _number(name: str, value: str) -> float | None:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise ValueError(f"{name} is {value!r}, not a number")
+        raise ValueError(f"{name} is {quoted(value)}, not a number")
     return number

@@ -17,7 +17,7 @@ from disent_core.corpora.contract import Kind, Shares
 from disent_core.corpora.faults import Faults
 from disent_core.corpora.languages import TWO_LETTER_CODES, is_language_code, language_code
 from disent_core.corpora.lines import files_hash, parallel_lines, sentence_pairs_table
-from disent_core.corpora.paths import absent, check_folder
+from disent_core.corpora.paths import absent, check_folder, files_below
 from disent_core.errors import CorpusError, located
 
 KIND: Kind = "bitext"
@@ -79,7 +79,7 @@ def pair_files(path: Path, sides_of_stem: StemReader) -> dict[str, Sides]:
     """
     check_folder(path)
     stems: dict[tuple[Path, str], dict[str, Path]] = defaultdict(dict)
-    for file in sorted(path.rglob("*.*")):
+    for file in files_below(path, "*.*"):
         stem, _, suffix = file.name.rpartition(".")
         if stem and is_language_code(suffix) and file.is_file():
             stems[file.parent, stem][suffix] = file

@@ -17,8 +17,8 @@ from disent_core.corpora.contract import Kind, Shares
 from disent_core.corpora.faults import REMEDY, Faults, RowError
 from disent_core.corpora.languages import language_code
 from disent_core.corpora.lines import files_hash, read_lines, reject_unequal, sentence_pairs_table, stored_text
-from disent_core.corpora.paths import absent, check_folder
-from disent_core.errors import CorpusError, located
+from disent_core.corpora.paths import absent, check_folder, files_below
+from disent_core.errors import CorpusError, located, quoted
 
 KIND: Kind = "similarity"
 TRAINS = False
@@ -131,7 +131,7 @@ def _files(path: Path) -> dict[str, _Files]:
     """Return the files of each pair by its name; `languages` are in the order of the name."""
     check_folder(path)
     files_by_pair: dict[str, _Files] = {}
-    for file in sorted(path.rglob("STS*.txt")):
+    for file in files_below(path, "STS*.txt"):
         match = _NAME.fullmatch(file.name)
         if match is None or match[1] == "gs":
             continue
@@ -221,5 +221,5 @@ def _score(path: Path, number: int, value: str) -> float:
             return score
     except ValueError:
         pass
-    problem = f"the similarity {value!r} is not a number from {_LOWEST:g} to {_HIGHEST:g}"
+    problem = f"the similarity {quoted(value)} is not a number from {_LOWEST:g} to {_HIGHEST:g}"
     raise CorpusError(located(path, number, problem, REMEDY))

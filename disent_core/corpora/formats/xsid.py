@@ -18,9 +18,9 @@ from disent_core.corpora.annotation import bio_tags
 from disent_core.corpora.contract import Kind, Shares
 from disent_core.corpora.faults import REMEDY, Faults, RowError, distinct_ids
 from disent_core.corpora.languages import language_code
-from disent_core.corpora.lines import files_hash, read_lines, stored_text
-from disent_core.corpora.paths import check_folder, split_files
-from disent_core.errors import CorpusError, located
+from disent_core.corpora.lines import check_length, files_hash, read_lines, stored_text
+from disent_core.corpora.paths import check_folder, files_below, split_files
+from disent_core.errors import CorpusError, located, quoted
 from disent_core.storage.tables import rows_table
 from disent_core.text import normalise, separator_of, text_key, token_spans
 
@@ -99,7 +99,7 @@ def _files(path: Path) -> dict[str, dict[str, Path]]:
     """Return locale -> split as published -> file."""
     check_folder(path)
     files_by_locale: dict[str, dict[str, Path]] = {}
-    for file in sorted(path.glob("*.conll")) or sorted(path.rglob("*.conll")):
+    for file in sorted(path.glob("*.conll")) or files_below(path, "*.conll"):
         if match := _NAME.fullmatch(file.name):
             first = files_by_locale.setdefault(match[1], {}).setdefault(match[2], file)
             if first != file:
@@ -150,7 +150,7 @@ def _blocks(path: Path) -> Iterator[_Block]:
         else:
             fields = [field.strip() for field in line.split("\t")]
             if len(fields) != _COLUMNS:
-                problem = f"expected index, token, intent and tag by tab, found {line!r}"
+                problem = f"expected index, token, intent and tag by tab, found {quoted(line)}"
                 raise CorpusError(located(path, number, problem, REMEDY))
             block.rows.append(fields)
 
@@ -161,6 +161,7 @@ def _utterance(block: _Block, language: str, repair: Callable[[str], None]) -> d
         raise RowError("the utterance that begins here has no tokens", "an utterance without tokens is left out")
     if len(rows) < len(block.rows):
         repair("a row without token is skipped")
+    check_length(separator_of(language).join(token for _, token, _, _ in rows))
     tokens, published = [normalise(token) for _, token, _, _ in rows], [tag for *_, tag in rows]
     tags = bio_tags(published)
     if tags != published:

@@ -333,3 +333,11 @@ def test_a_path_may_have_characters_that_patterns_know(tmp_path):
     write(folder / "de.parquet")
     assert load(config(folder / "{language}.parquet"), "de").dim == 3
     assert [path.name for path in imported.vector_files(config(folder))] == ["de.parquet"]
+
+
+def test_strings_of_the_newest_encoding_are_read(tmp_path):
+    texts = pa.array(TEXTS, pa.string_view())
+    languages = pa.array(["de", "de", "en", "de"], pa.string_view())
+    pq.write_table(pa.table({"text": texts, "language": languages, "vector": MATRIX.tolist()}), tmp_path / "v.parquet")
+    rows = load(VectorsConfig(name="v", path=str(tmp_path / "v.parquet")), "de").rows
+    assert list(rows) == text_keys([TEXTS[0], TEXTS[1], TEXTS[3]])

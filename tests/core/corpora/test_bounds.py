@@ -1,0 +1,158 @@
+"""Bounds on what a corpus may contain: no text, line or message takes time or memory without end."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from disent_core.corpora import is_of_pairs, pair_reader, reader
+from disent_core.corpora.annotation import Slot, bracketed_slots, tag_tokens
+from disent_core.corpora.formats import sts
+from disent_core.corpora.lines import MOST_LINE_BYTES, read_lines
+from disent_core.corpora.rows import check_rows
+from disent_core.errors import CorpusError, located, quoted
+from disent_core.storage.tables import rows_table
+from disent_core.targets.code_switching import read_dictionary
+from disent_core.targets.template_pairs import TemplatePairConfig, template_pairs
+from disent_core.text import MOST_CHARACTERS, text_key
+
+LONG = "e" + "\u0301\u0327" * 100_000
+"""The text that kept a reader busy for minutes."""
+
+
+def massive(text, annotated):
+    fields = {"id": "1", "locale": "en-US", "partition": "train", "scenario": "x", "intent": "y"}
+    return json.dumps({**fields, "utt": text, "annot_utt": annotated}, ensure_ascii=False) + "\n"
+
+
+def written(folder: Path, name: str, content: str) -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content, encoding="utf-8")
+    return path
+
+
+FILES = {
+    "massive": ("data/en-US.jsonl", massive(LONG, LONG), "1"),
+    "xsid": ("de.test.conll", f"# text: {LONG}\n# intent: x\n1\ta\tx\tO\n", "1"),
+    "intents": ("t.tsv", f"language\tintent\ttext\nen\tx\tgo\nen\tx\t{LONG}\n", "3"),
+    "conll": ("yor/test.txt", f"a\tO\n\n{LONG}\tO\n", "3"),
+    "tatoeba": ("tatoeba.deu-eng.deu", f"ja\n{LONG}\n", "2"),
+    "sts": ("STS.en-de.txt", f"{LONG}\tb\t5\n", "1"),
+    "mlqe": ("en-de/test20.tsv", f"original\ttranslation\tz_mean\tmean\na\t{LONG}\t0\t0\n", "2"),
+    "moses": ("x.en-de.de", f"ja\n{LONG}\n", "2"),
+}
+PARTNERS = {"tatoeba": "tatoeba.deu-eng.eng", "moses": "x.en-de.en"}
+
+
+def read(form: str, folder: Path):
+    if is_of_pairs(form):
+        (pair,) = pair_reader(form).pairs(folder)
+        return pair_reader(form).read_pairs(folder, pair, corpus="c")
+    (locale,) = reader(form).locales(folder)
+    return reader(form).read_utterances(folder, locale, corpus="c", language=reader(form).language_of(locale))
+
+
+@pytest.mark.parametrize("form", FILES)
+def test_a_text_that_is_too_long_is_named_with_file_line_and_remedy(tmp_path, form):
+    name, content, line = FILES[form]
+    path = written(tmp_path, name, content)
+    if form in PARTNERS:
+        written(tmp_path, PARTNERS[form], "yes\nno\n")
+    with pytest.raises(CorpusError, match=f"{path.name}:{line}: .*a text of 200,.* 10,000 is the most: shorten it"):
+        read(form, tmp_path)
+
+
+def test_the_rows_of_an_xsid_block_are_bounded_together(tmp_path):
+    written(tmp_path, "de.test.conll", "# intent: x\n" + "1\tabcdefghi\tx\tO\n" * 1_001)
+    with pytest.raises(CorpusError, match=r"test\.conll:1: a text of 10,009 characters"):
+        read("xsid", tmp_path)
+
+
+def test_an_annotation_is_bounded_as_its_text_is(tmp_path):
+    written(tmp_path, "data/en-US.jsonl", massive("a b", f"[x : a{' ' * 200_000}b]"))
+    with pytest.raises(CorpusError, match="jsonl:1: a text of 200,008 characters"):
+        read("massive", tmp_path)
+
+
+def test_a_text_as_long_as_the_bound_is_read(tmp_path):
+    text = "a " * (MOST_CHARACTERS // 2)
+    written(tmp_path, "t.tsv", f"language\tintent\ttext\nen\tx\t{text}\n")
+    assert len(read("intents", tmp_path)["tokens"][0]) == MOST_CHARACTERS // 2
+
+
+def test_a_line_that_is_too_long_is_not_even_decoded(tmp_path):
+    path = tmp_path / "f"
+    path.write_bytes(b"a\n" + b"\xff" * (MOST_LINE_BYTES + 1))
+    with pytest.raises(CorpusError, match="f:2: a line of 1,000,001 bytes, where 1,000,000 is the most"):
+        read_lines(path)
+
+
+def test_an_entry_of_a_dictionary_is_short(tmp_path):
+    path = written(tmp_path, "de.txt", f"house Haus\nhouse {'x' * 200}\n")
+    with pytest.raises(CorpusError, match=r"de\.txt:2: expected an English word and its translation"):
+        read_dictionary(path)
+
+
+def test_texts_of_readers_from_outside_are_bounded():
+    text = "a" * (MOST_CHARACTERS + 1)
+    table = pa.table({"utterance_id": ["1"], "text": [text], "text_key": [text_key(text)]})
+    with pytest.raises(CorpusError, match=r"utterance '1': text has more than 10,000 characters\. Mend it"):
+        check_rows(table, "c", "Mend it")
+
+
+def test_template_pairs_do_not_outgrow_the_texts():
+    slots = 40
+    rows = [
+        {"corpus": "c", "language": "en", "utterance_id": str(number), "split": "test", "domain": None, "intent": None,
+         "text": " ".join(tokens), "tokens": tokens, "slot_tags": ["B-x"] * len(tokens), "text_key": ""}
+        for number, tokens in enumerate([["a"] * slots, ["b" * 5_000]])
+    ]  # fmt: skip
+    made = template_pairs(rows_table(rows, "utterances"), TemplatePairConfig())
+    assert made["source_utterance_id"].to_pylist() == ["1"]
+
+
+def test_slots_are_found_without_comparing_each_token_with_each_slot():
+    class Counted(Slot):
+        looks = 0
+
+        def __getattribute__(self, name):
+            Counted.looks += name in ("start", "end")
+            return super().__getattribute__(name)
+
+    text = "a " * 1_000
+    slots = [Counted("x", 2 * number, 2 * number + 1) for number in range(1_000)]
+    assert tag_tokens(text, "en", slots)[1] == ["B-x"] * 1_000
+    assert Counted.looks < 10 * len(slots)
+
+
+def test_slots_that_touch_or_are_not_in_order_are_tagged():
+    assert tag_tokens("abcd ef", "en", [Slot("y", 2, 3), Slot("x", 0, 2), Slot("z", 5, 7)]) == (
+        ["ab", "c", "d", "ef"], ["B-x", "B-y", "O", "B-z"],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("inside", ["a", "a:", ":b", "a b : c", " : ", "", "a :  "])
+def test_what_is_no_slot_is_refused(inside):
+    with pytest.raises(ValueError, match=r"is not of the form \[type : value\]"):
+        bracketed_slots(f"[{inside}]", "")
+
+
+def test_a_value_may_have_colons_and_spaces():
+    assert bracketed_slots("[ time :  at  6 : 30 ]", "at 6:30") == [Slot("time", 0, 7)]
+
+
+def test_long_quotations_and_lists_in_messages_are_cut():
+    assert quoted("a" * 10**6) == f"'{'a' * 199}... (1,000,002 characters)"
+    message = located("f", 1, "problem " * 10**5, ", ".join(map(str, range(20_000))))
+    assert len(message) < 2_200
+
+
+def test_files_that_vanish_while_they_are_listed_are_an_error_of_the_corpus(tmp_path, monkeypatch):
+    def vanish(*_):
+        raise FileNotFoundError(2, "No such file or directory", "proc/1")
+
+    monkeypatch.setattr(Path, "rglob", vanish)
+    with pytest.raises(CorpusError, match=r"its files can't be listed .*proc/1.* Set the path"):
+        sts.pairs(tmp_path)
