@@ -142,12 +142,19 @@ def test_the_spans_survive_every_scheme(spans):
 # --- faults of published files, which are read around ---
 
 
-@pytest.mark.parametrize("bad", ["Lag", " B-LOC", "Lagos X-LOC", "<mask> O"])
-def test_a_sentence_with_a_line_that_is_no_token_and_tag_is_left_out_and_told(tmp_path, caplog, bad):
+NO_TOKEN = "a sentence of which a line is no token and tag is left out"
+
+
+@pytest.mark.parametrize(
+    ("bad", "fault"),
+    [("Lag", NO_TOKEN), (" B-LOC", NO_TOKEN), ("Lagos X-LOC", NO_TOKEN),
+     ("<mask> O", "a row with characters that stand for masked words is left out")],
+)  # fmt: skip
+def test_a_sentence_with_a_line_that_is_no_token_and_tag_is_left_out_and_told(tmp_path, caplog, bad, fault):
     path = written(tmp_path, f"{SENTENCE}\n{bad}\nAde B-PER\n\n{SENTENCE}")
     assert [row["utterance_id"] for row in read(path)] == ["train-1", "train-3"]
     (message,) = caplog.messages
-    assert message.endswith("a sentence of which a line is no token and tag is left out (1 in this file)")
+    assert message.endswith(f"{fault} (1 in this file)")
 
 
 # --- errors ---
