@@ -43,6 +43,15 @@ def find(kind: str, name: str, registry: Mapping[str, str], attribute: str = "")
     return getattr(imported, attribute_name) if attribute_name else imported
 
 
+def imported(part: Any) -> Any:
+    """Return a part or, if it is given as its reference `module:ATTRIBUTE`, import it.
+
+    Raises:
+        ConfigError: if there is no such module or attribute, or the module can't be imported.
+    """
+    return find("part of a method", part, {}) if isinstance(part, str) else part
+
+
 def _is_module(name: str) -> bool:
     """Whether a bare name is that of a module; a folder without `__init__.py` is none."""
     try:

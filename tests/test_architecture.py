@@ -12,26 +12,28 @@ import pytest
 
 from disent_assets import definitions
 from disent_assets.resources import open_workspace
-from disent_core import corpora, encoders, heads
+from disent_core import corpora, encoders, methods
 from disent_core.config.reference import SECTIONS
 from disent_core.config.toml_lines import Locator
 from disent_core.corpora.contract import PairReader, Reader
 from disent_core.encoders.contract import EncoderConfig
 from disent_core.errors import ConfigError
 from disent_core.evaluation import contract
-from disent_core.heads.contract import Method
+from disent_core.heads.contract import Trainer, trainer
+from disent_core.methods.contract import Method
+from disent_core.registry import imported
 from disent_core.targets.template_pairs import TemplatePairConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 STAGES = ("corpora", "negatives", "targets", "embeddings", "heads", "evaluation", "warehouse")
 LAYERS = (
     "errors", "text", "progress", "settings", "matmul", "registry", "storage", "losses", "corpora", "negatives",
-    "optimisation", "encoders", "targets", "embeddings", "training", "evaluation", "heads", "report", "config",
-    "experiment",
+    "optimisation", "encoders", "targets", "embeddings", "training", "methods", "evaluation", "heads", "report",
+    "config", "experiment",
 )  # fmt: skip
 """Folders and modules of `disent_core`, the lowest first."""
 FACE = ("dagster", "duckdb")
-TRAINING = ("heads", "training", "optimisation", "embeddings", "encoders", "losses", "storage")
+TRAINING = ("heads", "methods", "training", "optimisation", "embeddings", "encoders", "losses", "storage")
 
 
 def module_name(path: Path) -> str:
@@ -70,6 +72,12 @@ def test_encoding_and_training_load_neither_pydantic_nor_dagster_nor_duckdb_nor_
     modules = [name for name in CORE if name.split(".")[1:2] and name.split(".")[1] in TRAINING]
     assert len(modules) > 15
     assert loaded_by(modules, (*FACE, "pydantic", "polars")) == "[]"
+
+
+def test_what_a_method_is_can_be_read_without_the_libraries_that_compute_it():
+    modules = [name for name in CORE if name.startswith("disent_core.methods")]
+    assert len(modules) > 15
+    assert loaded_by(modules, (*FACE, "torch", "scipy", "polars", "pydantic", "jaxtyping")) == "[]"
 
 
 def test_core_never_imports_what_stands_on_it():
@@ -249,19 +257,28 @@ def test_no_module_has_more_than_400_lines():
 # --- registries -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", heads.METHODS)
+@pytest.mark.parametrize("name", methods.METHODS)
 def test_a_method_is_a_line_in_its_registry_and_a_module_that_keeps_the_contract(name):
-    method = heads.method(name)
+    method = methods.method(name)
     assert isinstance(method, Method)
     assert method.name == name
 
 
 def test_no_section_of_the_configuration_takes_unknown_keys():
-    presets = {type(preset) for name in heads.METHODS for preset in heads.method(name).presets.values()}
+    presets = {type(preset) for name in methods.METHODS for preset in methods.method(name).presets.values()}
     kinds = {encoders.encoder_module(name).CONFIG for name in encoders.ENCODER_KINDS}
     for kind in {*SECTIONS.values(), TemplatePairConfig, *presets, *kinds}:
         with pytest.raises(ConfigError, match="no_such_key: unknown key"):
             Locator(Path("x.toml"), "").validate(kind, {"no_such_key": 1}, (kind.__name__,))
+
+
+@pytest.mark.parametrize("name", methods.METHODS)
+def test_all_that_a_method_computes_with_is_there(name):
+    method = methods.method(name)
+    assert isinstance(trainer(method), Trainer)
+    parts = [value for value in vars(method).values() if isinstance(value, str) and value.startswith("disent_core.")]
+    assert parts
+    assert all(callable(imported(part)) for part in parts)
 
 
 @pytest.mark.parametrize("name", contract.TASKS)

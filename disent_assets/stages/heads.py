@@ -13,7 +13,7 @@ from disent_core.config.model import MethodConfig
 from disent_core.experiment import gates, heads
 from disent_core.experiment.keys import head_key, training_data_key
 from disent_core.experiment.workspace import ALIGNED, Workspace
-from disent_core.heads import described
+from disent_core.methods import described
 from disent_core.report import PICTURES_VERSION
 from disent_core.report.clouds import pca, tsne
 from disent_core.report.curves import training_curve

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from disent_core import heads
+from disent_core import methods
 from disent_core.config.checks import check_names
 from disent_core.config.corpora import complete_corpora
 from disent_core.config.model import Config, MethodConfig
@@ -130,7 +130,7 @@ def _method(name: str, table: dict[str, Any], locator: Locator) -> MethodConfig:
     if is_import(name) and not table:
         locator.fail(name_path, f'{name!r} would name folders; give it another name, [methods.NAME] method = "{name}"')
     try:
-        method = heads.method(base)
+        method = methods.method(base)
     except ConfigError as error:
         remedy = "" if table else f'; or name one by method = "..." in [methods.{name}]'
         locator.fail(name_path, f"{error}{remedy}")

@@ -9,7 +9,7 @@ from dataclasses import MISSING, Field, asdict, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from disent_core import heads
+from disent_core import methods
 from disent_core.config.model import MethodConfig
 from disent_core.config.sections import CorpusConfig, ExperimentConfig, TargetsConfig
 from disent_core.encoders import ENCODER_KINDS, encoder_module
@@ -51,8 +51,8 @@ def reference() -> str:
     """Return all sections, encoder kinds, methods and presets; a key that methods inherit has one row."""
     kinds = {f'[[encoders]], kind = "{kind}"': encoder_module(kind).CONFIG for kind in ENCODER_KINDS}
     groups: dict[type, list[str]] = {}
-    for name in heads.METHODS:
-        groups.setdefault(type(heads.method(name).presets["paper"]), []).append(name)
+    for name in methods.METHODS:
+        groups.setdefault(type(methods.method(name).presets["paper"]), []).append(name)
     bases = [base for base in dict.fromkeys(base for kind in groups for base in _bases(kind)) if base not in groups]
     parts = [
         INTRODUCTION,
@@ -71,8 +71,8 @@ def method_reference(name: str) -> str:
     Raises:
         ConfigError: if there is no such method.
     """
-    name = heads.ALIASES.get(name, name)
-    bases = _bases(type(heads.method(name).presets["paper"]))
+    name = methods.ALIASES.get(name, name)
+    bases = _bases(type(methods.method(name).presets["paper"]))
     return "\n".join([_methods([name]), *(f"`{base.__name__}`: {_prose(base)}\n" for base in bases)])
 
 
@@ -89,10 +89,10 @@ def _methods(names: Sequence[str], groups: Mapping[type, Sequence[str]] | None =
 
     With `groups`, which maps settings classes to their methods, inherited keys are only named.
     """
-    base = heads.method(names[0]).presets["paper"]
+    base = methods.method(names[0]).presets["paper"]
     lines = []
     for name in names:
-        for preset, settings in heads.method(name).presets.items():
+        for preset, settings in methods.method(name).presets.items():
             changed = {key: value for key, value in asdict(settings).items() if value != asdict(base)[key]}
             lines.append(f"- `{name}`, preset `{preset}`: {_assigned(changed) or 'as above'}")
     kind, title = type(base), ", ".join(f"`{name}`" for name in names)

@@ -17,7 +17,7 @@ from disent_core.experiment.embeddings import lazy_encoder, open_embeddings
 from disent_core.experiment.keys import head_key
 from disent_core.experiment.result import Check, StepResult
 from disent_core.experiment.workspace import ALIGNED, SENTENCE_PAIRS, TRAINING_TEMPLATES, UTTERANCES, Key, Workspace
-from disent_core.heads.contract import TrainedLabeller, TrainedMethod
+from disent_core.heads.contract import TrainedLabeller, TrainedMethod, trainer
 from disent_core.heads.run import (
     WARM_START_KEY,
     HeadFiles,
@@ -200,7 +200,8 @@ def load_head(
         device: "cpu" or "cuda".
     """
     files = encoder_files(workspace, encoder, method)
-    return method.method.load(workspace.head(encoder, method.name, training_set), method.settings, device, files)
+    weights = workspace.head(encoder, method.name, training_set)
+    return trainer(method.method).load(weights, method.settings, device, files)
 
 
 def require_trained(workspace: Workspace, run: HeadRun) -> None:

@@ -1,13 +1,7 @@
-"""`bertscore`: similarity of two texts by greedy matching of their tokens, without a sentence vector.
-
-Zhang et al. 2020, https://arxiv.org/abs/1904.09675: every token is matched to the nearest one of the other
-text. Precision is the mean cosine over one text's tokens, recall over the other's, and the score their harmonic
-mean F1, without idf weights and without rescaling. The layer is a setting of the encoder.
-"""
+"""Match the tokens of texts greedily, as `bertscore` compares them."""
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 import torch
@@ -15,28 +9,11 @@ from jaxtyping import Float, Float32, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from disent_core.heads.families.untrained import UntrainedMethod
-from disent_core.settings import Settings
+from disent_core.methods.bertscore import BertscoreConfig
 from disent_core.training.data import TextFeatures
-from disent_core.training.needs import Need
 
 BLOCK_TOKENS = 2048
 """Tokens of either side whose cosines are in memory at once (16 MB)."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class BertscoreConfig(Settings):
-    """How tokens are compared.
-
-    Attributes:
-        center: subtract the mean token vector of the texts that are embedded together, queries and candidates
-            separately (Libovicky, Rosa and Fraser 2020), before tokens are compared.
-        special_tokens: the first and last token never count in precision and recall; with `match` other tokens may
-            match them, as in the authors' package, with `drop` they are left out.
-    """
-
-    center: bool = False
-    special_tokens: Literal["match", "drop"] = "match"
 
 
 @dataclass(frozen=True)
@@ -162,11 +139,3 @@ def _without(matrix: TokenMatrix, dropped: Tensor) -> TokenMatrix:
     # New offsets: how many tokens are kept before each old offset.
     kept = torch.cat([torch.zeros(1, dtype=torch.long), (~dropped).cumsum(0)])
     return TokenMatrix(matrix.values[~dropped], matrix.weights[~dropped], kept[matrix.offsets])
-
-
-METHOD = UntrainedMethod(
-    name="bertscore",
-    presets={"paper": BertscoreConfig(), "centered": BertscoreConfig(center=True)},
-    sentence=token_matrix,
-    needs=frozenset({Need.TOKEN_STATES}),
-)

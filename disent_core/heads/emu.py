@@ -1,13 +1,6 @@
-"""EMU: sentence vectors specialised to intents, kept multilingual by a discriminator of languages.
+"""Train EMU: its classifier and centers of intents, and its discriminator of languages."""
 
-Hirota, Suhara, Golshan, Tan: *Emu: Enhancing Multilingual Sentence Embeddings with Semantic Specialization*,
-AAAI 2020. A linear classifier reads alpha u / ||u||. A center loss pulls utterances of an intent together. The
-discriminator tells utterances of the labelled (training) languages from those of the adversarial ones, and the
-encoder is trained against it. Adversarial languages need no labels. In `emu_parallel` the discriminator compares an
-utterance with its own translation.
-"""
-
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -16,9 +9,10 @@ from torch import Tensor, nn
 
 from disent_core.encoders.fine_tunable import Source
 from disent_core.errors import TrainingError
-from disent_core.heads.families.intent import IntentConfig, IntentTask, Lookup, intent_method
+from disent_core.heads.families.intent import IntentTask, Lookup, intent_tasks
 from disent_core.heads.families.intent_data import IntentData
 from disent_core.losses import contrastive, similarity
+from disent_core.methods.emu import EmuConfig
 from disent_core.optimisation.config import OptimiserConfig
 from disent_core.optimisation.optimiser import Optimiser
 from disent_core.optimisation.steps import Terms
@@ -26,57 +20,6 @@ from disent_core.training.data import Batch
 
 _HIDDEN = 900
 _LEAK, _DROPOUT = 0.2, 0.2
-
-
-@dataclass(frozen=True, kw_only=True)
-class EmuConfig(IntentConfig):
-    """Switches that the paper leaves open; the defaults follow its text.
-
-    Attributes:
-        alpha: length of the vector that the classifier reads.
-        center_weight: lambda, the weight of the center loss; 0 leaves it out.
-        centers: `running` means as in Wen et al. 2016, which start at 0; the means of the `batch`; or `learned` ones.
-        center_rate: step of a running center towards the mean of the batch, in (0, 1].
-        center_reduction: the center loss of a batch is a `sum` (the paper) or a `mean`.
-        discriminator: train a discriminator of languages; without it `gamma` and all settings below do nothing.
-        gamma: weight of the discriminator's loss, which encoder and classifier raise.
-        discriminator_updates: k, the discriminator's updates before each step of encoder and classifier.
-        discriminator_learning_rate: learning rate of the discriminator's Adam.
-        clip: bound of each of the discriminator's weights, after each of its updates.
-        disc_loss: cross-entropy with clipping (the paper's formula), or a Wasserstein critic (its name).
-        disc_activation: activation between the discriminator's layers.
-        disc_input: the `raw` vector, or the `normalised` one that the classifier reads.
-        adversary: a `random` utterance of a random adversarial language, or the `translation` of its counterpart
-            into it, by utterance id.
-        adversarial_languages: languages of the unlabelled utterances; none is all that are no training languages.
-    """
-
-    alpha: float = 50.0
-    center_weight: float = 1e-4
-    centers: Literal["running", "batch", "learned"] = "running"
-    center_rate: float = 0.5
-    center_reduction: Literal["sum", "mean"] = "sum"
-    discriminator: bool = True
-    gamma: float = 1e-4
-    discriminator_updates: int = 5
-    discriminator_learning_rate: float = 5e-4
-    clip: float = 0.01
-    disc_loss: Literal["ce_clip", "wgan"] = "ce_clip"
-    disc_activation: Literal["leaky_relu", "relu", "tanh"] = "leaky_relu"
-    disc_input: Literal["raw", "normalised"] = "raw"
-    adversary: Literal["random", "translation"] = "random"
-    adversarial_languages: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_positive("alpha", "discriminator_updates", "discriminator_learning_rate", "clip")
-        self.check_not_negative("center_weight", "gamma")
-        self.check_range("center_rate", above=0, at_most=1)
-
-    @property
-    def other_languages(self) -> tuple[str, ...]:
-        """The adversarial languages."""
-        return self.adversarial_languages
 
 
 class Discriminator(nn.Sequential):
@@ -232,9 +175,4 @@ class EmuTask(IntentTask):
         return vectors if is_raw else contrastive.scaled_to(vectors, norm=self.config.alpha)
 
 
-METHOD = intent_method("emu", EmuTask, EmuConfig)
-NO_DISCRIMINATOR = intent_method("emu_no_discriminator", EmuTask, EmuConfig, discriminator=False)
-NO_DISCRIMINATOR_NO_CENTER = intent_method(
-    "emu_no_discriminator_no_center", EmuTask, EmuConfig, discriminator=False, center_weight=0.0
-)
-PARALLEL = intent_method("emu_parallel", EmuTask, EmuConfig, adversary="translation")
+tasks = partial(intent_tasks, EmuTask)

@@ -1,76 +1,24 @@
-"""Facet, disent's own method: embed the template of an utterance and the slot values that fill it separately.
-
-Each unit applies one linear map to every token of a text and keeps the maximum. Half of the units are the template,
-half the residual; both, at unit norm and side by side, are the meaning, so the cosine of two meanings is the mean of
-the cosines of their templates and residuals. Pairs of slot swaps (utterances that differ in slot values only) teach
-the template what slot values must not change; as hard negatives among translations they leave the values to the
-residual. Reasons and failures: docs/own-method.md.
-"""
-
-import math
-from dataclasses import dataclass, replace
-from typing import Literal
+"""The head of Facet: its units, and its losses."""
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from disent_core.heads.families.frozen import FrozenHeadMethod
 from disent_core.heads.modules.attention import of_role, state_groups
 from disent_core.heads.modules.max_pooling import MaxLinear
 from disent_core.losses import similarity
 from disent_core.losses.contrastive import in_batch_softmax
 from disent_core.matmul import affine
-from disent_core.training.config import TrainConfig
+from disent_core.methods.facet import FacetConfig, draws
 from disent_core.training.data import Batch
-from disent_core.training.needs import SIDES, Draw, Need
+from disent_core.training.needs import SIDES
 from disent_core.training.stacked import Head
 
 SOURCE, TARGET, SOURCE_SWAP, TARGET_SWAP = range(4)
 """Rows of a batch's texts in `ROLES`. A slot swap is the same utterance with other slot values."""
 ROLES = (*SIDES, *(f"{side}_slot_swap" for side in SIDES))
 SWAPS = ((SOURCE, SOURCE_SWAP), (TARGET, TARGET_SWAP))
-
-
-@dataclass(frozen=True, kw_only=True)
-class FacetConfig(TrainConfig):
-    """How the template and residual embeddings are trained.
-
-    Attributes:
-        schedule: `cosine` lowers the learning rate epoch by epoch to almost 0 in the last of `max_epochs` (Loshchilov
-            and Hutter 2017, Equation 5, without restarts). Early stopping would cut it off, so `patience` is as long.
-        template_units: width of the template embedding.
-        residual_units: width of the residual embedding.
-        temperature: divisor of the cosines between meanings in the contrastive loss.
-        template_temperature: divisor of the cosines between templates, larger because many templates are alike.
-        without: leave out the contrastive loss of templates (`template_contrast`), or the slot swaps as hard negatives
-            of translations (`mate_negatives`).
-    """
-
-    learning_rate: float = 1e-2
-    schedule: Literal["constant", "cosine"] = "cosine"
-    weight_decay: float = 1.0
-    max_epochs: int = 20
-    patience: int = 20
-    monitor: Literal["loss", "loss_without_adversarial", "dev_retrieval"] = "dev_retrieval"
-    precision: Literal["float32", "bfloat16"] = "bfloat16"
-    template_units: int = 512
-    residual_units: int = 512
-    temperature: float = 0.05
-    template_temperature: float = 0.1
-    without: tuple[Literal["template_contrast", "mate_negatives"], ...] = ()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_positive("template_units", "residual_units", "temperature", "template_temperature")
-
-    def in_epoch(self, epoch: int) -> "FacetConfig":
-        """The settings with the learning rate of the epoch."""
-        if self.schedule == "constant":
-            return self
-        factor = (1 + math.cos(math.pi * epoch / self.max_epochs)) / 2
-        return replace(self, learning_rate=factor * self.learning_rate)
 
 
 class FacetHead(Head):
@@ -157,23 +105,3 @@ def copies_of_pairs(left: Int[Tensor, " pairs"], right: Int[Tensor, " pairs"]) -
     """Which other pairs share a text with a pair: their other sides are correct too, so they are no negatives."""
     same_pair = torch.eye(len(left), dtype=torch.bool, device=left.device)
     return (equal_texts(left, left) | equal_texts(right, right)) & ~same_pair
-
-
-def draws(config: FacetConfig) -> tuple[Draw, ...]:
-    """Slot swaps, unless no loss term uses them."""
-    return () if {"template_contrast", "mate_negatives"} <= set(config.without) else ("slot_swap",)
-
-
-METHOD = FrozenHeadMethod(
-    name="facet",
-    presets={
-        "paper": FacetConfig(),  # the name of every method's default
-        "no_template_contrast": FacetConfig(without=("template_contrast",)),
-        "no_mate_negatives": FacetConfig(without=("mate_negatives",)),
-        "translations_only": FacetConfig(without=("template_contrast", "mate_negatives")),
-    },
-    head=FacetHead,
-    embeddings=("meaning", "template", "residual", "language"),
-    needs=frozenset({Need.TOKEN_STATES, Need.TEMPLATE_PAIRS}),
-    draws=draws,
-)

@@ -1,13 +1,8 @@
-"""`fine_tuned`: the encoder itself, fine-tuned on the training pairs. An upper reference, not a method of a paper.
-
-The loss is symmetric in-batch softmax over cosine / temperature, so that translations find one another. Every weight
-of the encoder is trained. The results show what the pairs contain; they are not comparable with those of frozen
-heads, which have a thousandth of the parameters and cannot read the words again.
-"""
+"""Fine-tune an encoder on training pairs, as `fine_tuned`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,34 +11,15 @@ from torch import Tensor
 
 from disent_core.encoders.fine_tunable import Source, embed_all
 from disent_core.errors import TrainingError
-from disent_core.heads.families.fine_tuned import FineTunedMethod, FineTuningTask, TuningConfig, open_encoder
+from disent_core.heads.families.fine_tuned import FineTuningTask, open_encoder
 from disent_core.losses.contrastive import symmetric_softmax
+from disent_core.methods.fine_tuned_encoder import TunedConfig
 from disent_core.optimisation.optimiser import Optimiser
 from disent_core.optimisation.seeds import generator
 from disent_core.optimisation.steps import Terms
 from disent_core.training.data import Batch, TrainingData, no_pairs
-from disent_core.training.needs import SIDES, Need
+from disent_core.training.needs import SIDES
 from disent_core.training.stacked import accuracy_at_1
-
-
-@dataclass(frozen=True, kw_only=True)
-class TunedConfig(TuningConfig):
-    """Two learning rates are worth a try: 2e-5 for a large encoder, 5e-5 for a small one.
-
-    Attributes:
-        temperature: divisor of the cosines in the softmax.
-    """
-
-    learning_rate: float = 5e-5
-    weight_decay: float = 0.01
-    batch_size: int = 64
-    epochs: int = 5
-    monitor: Literal["last", "loss", "dev_accuracy"] = "dev_accuracy"
-    temperature: float = 0.05
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_positive("temperature")
 
 
 @dataclass(frozen=True)
@@ -129,7 +105,8 @@ def translation_accuracy(left: Float[Tensor, "pairs dim"], right: Float[Tensor, 
     return (accuracy_at_1(left, right) + accuracy_at_1(right, left)) / 2
 
 
-def _tasks(data: TrainingData, config: TunedConfig, device: str) -> Callable[[int], TranslationTask]:
+def tasks(data: TrainingData, config: TunedConfig, device: str) -> Callable[[int], TranslationTask]:
+    """Return a function that makes the task of each seed; texts are tokenised once."""
     texts = pair_texts(data)
     prepared: list[Any] = []
 
@@ -140,12 +117,3 @@ def _tasks(data: TrainingData, config: TunedConfig, device: str) -> Callable[[in
         return TranslationTask(texts, source, prepared[0], config, seed)
 
     return build
-
-
-METHOD = FineTunedMethod(
-    name="fine_tuned",
-    presets={"paper": TunedConfig(), "bfloat16": TunedConfig(precision="bfloat16")},
-    tasks=_tasks,
-    embeddings=("meaning",),
-    needs=frozenset({Need.UTTERANCES, Need.ENCODER}),
-)

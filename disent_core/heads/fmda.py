@@ -1,61 +1,21 @@
-"""FMDA: template, residual and language embeddings of task-oriented utterances, from token states.
-
-The sentence vector is the attention query, the token states are keys and values. The attention gives the template
-(the carrier phrase), its complement the residual (the slot values); together they are the meaning. Targets are the
-frozen vectors of the masked utterance.
-"""
+"""The head of FMDA: attention, the maps of its embeddings, and its losses."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from disent_core.heads.families.frozen import FrozenHeadMethod
-from disent_core.heads.modules.attention import AttentionConfig, TemplateAttention, feed_forward, mean_states, of_role
+from disent_core.heads.modules.attention import TemplateAttention, feed_forward, mean_states, of_role
 from disent_core.losses import similarity
+from disent_core.methods.fmda import FmdaConfig
 from disent_core.training.data import Batch
-from disent_core.training.needs import SIDES, Draw, Need
+from disent_core.training.needs import SIDES
 from disent_core.training.stacked import Head
 
 ROLES = (*SIDES, *(f"{side}_negative" for side in SIDES))
 Part = Literal["template", "residual"]
-Group = Literal[
-    "reconstruction", "utterance_reconstruction", "template_reconstruction", "residual_reconstruction", "contrast"
-]
-
-
-@dataclass(frozen=True, kw_only=True)
-class FmdaConfig(AttentionConfig):
-    """Switches that the paper leaves open; the defaults follow its text.
-
-    Attributes:
-        reconstruction_target: vector that the utterance's reconstruction should give: the encoder's sentence vector
-            (`cls`), or the `mean` of its token states.
-        reconstruction_mlp: which reconstructions pass through a feed-forward map before they are compared.
-        contrast: `linear` and `hinge` compare a pair with one negative each; `softmax` is in-batch InfoNCE in both
-            directions, with the negative of the pool as one more candidate.
-        temperature: divisor of the cosines in `softmax`.
-        without: groups of losses to leave out, as in the paper's Table 4; `reconstruction` is all three of them.
-    """
-
-    learning_rate: float = 1e-4
-    reconstruction_target: Literal["cls", "mean"] = "cls"
-    reconstruction_mlp: Literal["utterance", "all", "none"] = "utterance"
-    contrast: Literal["linear", "hinge", "softmax"] = "linear"
-    temperature: float = 0.05
-    without: tuple[Group, ...] = ()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_positive("temperature")
-
-    def has(self, group: str) -> bool:
-        """Whether the losses of a group are in the total."""
-        is_whole = group.endswith("_reconstruction") and "reconstruction" in self.without
-        return group not in self.without and not is_whole
 
 
 class FmdaHead(Head):
@@ -144,24 +104,3 @@ class FmdaHead(Head):
         if self.config.contrast == "hinge":
             return similarity.hinged_contrast(*rows).mean()
         return similarity.info_nce_both_ways(*rows, temperature=self.config.temperature).mean()
-
-
-def draws(config: FmdaConfig) -> tuple[Draw, ...]:
-    """Negatives, unless the contrast is left out."""
-    return ("negative",) if config.has("contrast") else ()
-
-
-METHOD = FrozenHeadMethod(
-    name="fmda",
-    presets={
-        "paper": FmdaConfig(monitor="dev_retrieval"),
-        "softmax": FmdaConfig(
-            contrast="softmax", learning_rate=1e-3, max_epochs=40, patience=5, monitor="dev_retrieval"
-        ),
-    },
-    head=FmdaHead,
-    embeddings=("meaning", "template", "residual", "language"),
-    needs=frozenset({Need.TOKEN_STATES, Need.MASKED_TARGETS, Need.NEGATIVE_POOL}),
-    draws=draws,
-    code_version="2",
-)

@@ -1,54 +1,26 @@
-"""FMDA in two stages: first the template encoder, on pairs of one template and language, then everything else.
-
-Stage 1 trains attention and template values on utterances that differ in their slot values only. Stage 2 freezes
-them and trains residual, language and meaning on translations.
-"""
+"""The heads of the two stages of FMDA, and the training of one after the other."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from disent_core.heads.families.frozen import FrozenHeadMethod
-from disent_core.heads.fmda import METHOD as FMDA
-from disent_core.heads.fmda import ROLES, FmdaConfig, FmdaHead, draws
+from disent_core.heads.families.frozen import FrozenHeadTrainer
+from disent_core.heads.fmda import ROLES, FmdaHead
 from disent_core.heads.modules.attention import of_role
+from disent_core.methods.fmda_two_stage import FmdaTwoStageConfig, TwoStageMethod
 from disent_core.storage.checksums import remove_with_checksum
 from disent_core.training.data import Batch, TrainingData
 from disent_core.training.epoch import Epoch
-from disent_core.training.needs import Need
 from disent_core.training.stacked import best_parameters
 
 STAGE_1 = "stage_1_"
 """Prefix of the names of stage 1's loss terms; those of stage 2 are FMDA's."""
 WATCHED = ("total", "accuracy_at_1")
 """Terms that early stopping monitors, in either stage."""
-
-Frozen = Literal["query", "key", "template_value", "language"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class FmdaTwoStageConfig(FmdaConfig):
-    """FMDA's switches, which hold in both stages, and those of the stages.
-
-    In stage 1 `monitor` = `dev_retrieval` measures template embeddings.
-
-    Attributes:
-        stage1_train_language: train the language embedding in stage 1 and add it to the template in the reconstruction;
-            otherwise the template alone is compared with its target, and stage 2 trains the language embedding.
-        stage2_freeze: maps that stage 2 does not train.
-    """
-
-    stage1_train_language: bool = True
-    stage2_freeze: tuple[Frozen, ...] = ("query", "key", "template_value")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not (self.stage1_train_language or self.has("template_reconstruction") or self.has("contrast")):
-            raise ValueError(f"without must leave stage 1 something to learn, found {self.without}")
 
 
 class TemplateStage(FmdaHead):
@@ -89,24 +61,15 @@ class MeaningStage(FmdaHead):
             (self.language if name == "language" else getattr(self.attention, name)).requires_grad_(False)
 
 
-@dataclass(frozen=True, kw_only=True)
-class TwoStageMethod(FrozenHeadMethod[FmdaTwoStageConfig]):
-    """FMDA whose template encoder is trained in a stage of its own.
+class TwoStageTrainer(FrozenHeadTrainer):
+    """The trainer of FMDA in two stages."""
 
-    Both stages share one curve: epochs and steps of stage 2 continue those of stage 1. The loss terms of stage 1 are
-    named `stage_1_...`, there and in `weights`; the terms that early stopping monitors keep their names.
-    """
-
-    first: FrozenHeadMethod[FmdaTwoStageConfig]
-
-    def most_epochs(self, settings: FmdaTwoStageConfig) -> int:
-        """The epochs of both stages."""
-        return 2 * settings.max_epochs
+    method: TwoStageMethod
 
     def fit(
         self,
         data: TrainingData,
-        config: FmdaTwoStageConfig,
+        config: Any,
         seeds: Sequence[int],
         *,
         checkpoint: Path,
@@ -117,7 +80,7 @@ class TwoStageMethod(FrozenHeadMethod[FmdaTwoStageConfig]):
         """Train every seed in stage 1, then continue from each seed's best epoch in stage 2."""
         first_checkpoint, epochs, steps = _first_checkpoint(checkpoint), 0, 0
         templates, stage_config = replace(data, splits=data.template_pairs), _of_stage(config, is_first=True)
-        first = self.first.fit(
+        first = FrozenHeadTrainer(self.method.first).fit(
             templates, stage_config, seeds, checkpoint=first_checkpoint, device=device, run=run, initial=initial
         )
         for epoch in first:
@@ -148,23 +111,3 @@ def _of_stage(config: FmdaTwoStageConfig, *, is_first: bool) -> FmdaTwoStageConf
 
 def _named(terms: Mapping[str, tuple[float, ...]]) -> dict[str, tuple[float, ...]]:
     return {name if name in WATCHED else f"{STAGE_1}{name}": values for name, values in terms.items()}
-
-
-PRESETS = {name: FmdaTwoStageConfig(**asdict(preset)) for name, preset in FMDA.presets.items()}
-METHOD = TwoStageMethod(
-    name="fmda_two_stage",
-    presets=PRESETS,
-    first=FrozenHeadMethod(
-        name="fmda_two_stage_1",
-        presets=PRESETS,
-        head=TemplateStage,
-        embeddings=FMDA.embeddings,
-        needs=FMDA.needs,
-        draws=draws,
-        code_version=FMDA.code_version,
-    ),
-    head=MeaningStage,
-    embeddings=FMDA.embeddings,
-    needs=FMDA.needs | {Need.TEMPLATE_PAIRS},
-    draws=draws,
-)

@@ -1,20 +1,15 @@
-"""`softmax`, `contrastive` and `npair`: the losses that EMU is compared with (Hirota et al. 2020, Table 2)."""
+"""Train the baselines of EMU."""
 
-from dataclasses import dataclass
+from functools import partial
 
 import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
 from disent_core.errors import TrainingError
-from disent_core.heads.families.intent import IntentConfig, IntentTask, Lookup, intent_method
+from disent_core.heads.families.intent import IntentTask, Lookup, intent_tasks
 from disent_core.losses import contrastive, similarity
 from disent_core.training.data import Batch
-
-
-@dataclass(frozen=True, kw_only=True)
-class SoftmaxConfig(IntentConfig):
-    """A linear classifier on the raw vector: no alpha, no normalisation, no center loss."""
 
 
 class SoftmaxTask(IntentTask):
@@ -28,21 +23,6 @@ class SoftmaxTask(IntentTask):
         """`classification`, in nats."""
         logits = self.classifier(lookup(batch["rows"]))
         return {"classification": similarity.cross_entropy(logits, self.labels(batch["rows"])).mean()}
-
-
-@dataclass(frozen=True, kw_only=True)
-class ContrastiveConfig(IntentConfig):
-    """A Siamese network: squared distance for equal intents, squared hinge loss for different ones.
-
-    Attributes:
-        margin: distance from which utterances of different intents cost nothing.
-    """
-
-    margin: float = 2.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_positive("margin")
 
 
 class ContrastiveTask(IntentTask):
@@ -60,21 +40,6 @@ class ContrastiveTask(IntentTask):
         left, right = lookup(torch.cat([batch["rows"], batch["partners"]])).chunk(2)
         is_same = self.labels(batch["rows"]) == self.labels(batch["partners"])
         return {"contrast": contrastive.siamese(left, right, is_same, margin=self.config.margin).mean()}
-
-
-@dataclass(frozen=True, kw_only=True)
-class NPairConfig(IntentConfig):
-    """The N-pair loss over cosine: one positive of the same intent, and negatives of other intents.
-
-    Attributes:
-        npair_n: candidates of an utterance: one positive and `npair_n` - 1 negatives, at least 2.
-    """
-
-    npair_n: int = 5
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_range("npair_n", at_least=2)
 
 
 class NPairTask(IntentTask):
@@ -138,6 +103,6 @@ def _below(limits: Int[Tensor, " rows"], random: torch.Generator) -> Int[Tensor,
     return (torch.rand(len(limits), generator=random, dtype=torch.float64) * limits).long()
 
 
-SOFTMAX = intent_method("softmax", SoftmaxTask, SoftmaxConfig)
-CONTRASTIVE = intent_method("contrastive", ContrastiveTask, ContrastiveConfig)
-NPAIR = intent_method("npair", NPairTask, NPairConfig)
+softmax_tasks = partial(intent_tasks, SoftmaxTask)
+contrastive_tasks = partial(intent_tasks, ContrastiveTask)
+npair_tasks = partial(intent_tasks, NPairTask)

@@ -1,48 +1,16 @@
-"""MEAT: meaning embeddings that a discriminator cannot tell the language of (Kuroda et al. 2022, COLING).
-
-Two linear maps as in DREAM, but no random sentences: translations swap their language embeddings, and an
-adversary reads the language off the meaning embedding.
-"""
-
-from dataclasses import dataclass
-from typing import Literal
+"""The head of MEAT: two linear maps, its losses, and the discriminator."""
 
 from torch import Tensor, nn
 
-from disent_core.heads.families.frozen import FrozenHeadMethod, sum_of_means
+from disent_core.heads.families.frozen import sum_of_means
 from disent_core.heads.modules.linear_split import LinearHead, both
 from disent_core.losses import similarity
-from disent_core.training.config import TrainConfig
+from disent_core.methods.meat import MeatConfig
 from disent_core.training.data import Batch
 from disent_core.training.needs import SIDES
 from disent_core.training.stacked import ADVERSARIAL
 
 OTHER = {"source": "target", "target": "source"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class MeatConfig(TrainConfig):
-    """Switches of what the method's descriptions leave open.
-
-    Attributes:
-        reconstruction: distance between a sentence vector and its reconstruction.
-        adversarial: the loss that hides the language from the discriminator. `uniform_ce` asks for a uniform output,
-            `negative_ce` for a wrong one; each step trains the discriminator first. `grad_reversal` trains both at
-            once, the discriminator on its loss and the maps on its negative (Ganin and Lempitsky 2015).
-    """
-
-    learning_rate: float = 1e-5
-    max_epochs: int = 10_000
-    patience: int = 10
-    reconstruction: Literal["cosine", "mse"] = "cosine"
-    adversarial: Literal["uniform_ce", "grad_reversal", "negative_ce"] = "uniform_ce"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.adversarial == "grad_reversal" and self.adversary_learning_rate is not None:
-            raise ValueError(
-                "adversary_learning_rate has no meaning with adversarial = 'grad_reversal': one step for all"
-            )
 
 
 class MeatHead(LinearHead):
@@ -90,15 +58,3 @@ class MeatHead(LinearHead):
 def _reversed(rows: Tensor) -> Tensor:
     """The same values with the sign of their gradient reversed."""
     return 2 * rows.detach() - rows
-
-
-METHOD = FrozenHeadMethod(
-    name="meat",
-    presets={
-        "paper": MeatConfig(validation="train_fraction", monitor="loss_without_adversarial"),
-        "official_code": MeatConfig(validation="train_fraction", drop_last=True),
-    },
-    head=MeatHead,
-    embeddings=("meaning", "language"),
-    needs=frozenset(),
-)

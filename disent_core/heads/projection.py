@@ -1,38 +1,14 @@
-"""`projection`: a linear map from the space of one language to that of English, by least squares.
-
-Libovicky, Rosa and Fraser 2020, https://arxiv.org/abs/2004.05160, section 3: e W + b, fitted on parallel
-sentences. English vectors stay unchanged. Without English, the first language takes its place (the pivot).
-"""
-
-from dataclasses import dataclass
-from typing import Literal
+"""Fit and apply `projection`: least squares in float64."""
 
 import torch
 from jaxtyping import Float64, Int
 from torch import Tensor
 
 from disent_core.errors import TrainingError
-from disent_core.heads.families.closed_form import BLOCK_ROWS, ClosedFormMethod, Solution, mean_vector, part
-from disent_core.settings import Settings
+from disent_core.heads.families.closed_form import BLOCK_ROWS, Solution, mean_vector, part
+from disent_core.methods.projection import ProjectionConfig
 from disent_core.text import language_part
 from disent_core.training.data import PairRows, TrainingData, VectorBank
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProjectionConfig(Settings):
-    """How the map is fitted.
-
-    Attributes:
-        ridge: weight of |W|² beside the sum of squared errors, at least 0; the bias is never penalised.
-        center: `test` subtracts from the mapped vectors the mean of the texts that are embedded together, queries and
-            candidates separately. This is transductive: it uses statistics of the evaluated texts, but no translations.
-    """
-
-    ridge: float = 0.0
-    center: Literal["none", "test"] = "none"
-
-    def __post_init__(self) -> None:
-        self.check_not_negative("ridge")
 
 
 def solve(data: TrainingData, config: ProjectionConfig) -> Solution:
@@ -91,11 +67,3 @@ def apply(
     """Map vectors into the pivot's space."""
     mapped = torch.addmm(part(solution, "bias", language), vectors, part(solution, "weight", language))
     return mapped - mapped.mean(0) if config.center == "test" else mapped
-
-
-METHOD = ClosedFormMethod(
-    name="projection",
-    presets={"paper": ProjectionConfig(), "transductive": ProjectionConfig(center="test")},
-    solve=solve,
-    apply=apply,
-)

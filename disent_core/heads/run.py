@@ -12,7 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from disent_core.errors import TrainingError
-from disent_core.heads.contract import Method
+from disent_core.heads.contract import trainer
+from disent_core.methods.contract import Method
 from disent_core.progress import Progress
 from disent_core.settings import Settings
 from disent_core.storage.atomic import locked
@@ -196,7 +197,7 @@ def _train_head(run: HeadRun, files: HeadFiles, open_data: Callable[[], Training
         INITIAL_WEIGHTS: initial_weights,
     }
     write_checksummed_text(files.description, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
-    content = run.method.save(files.checkpoint, files.weights, description)
+    content = trainer(run.method).save(files.checkpoint, files.weights, description)
     remove_with_checksum(files.checkpoint)
     return HeadReport(
         content=content,
@@ -214,7 +215,7 @@ def _run_epochs(
 ) -> Sequence[Epoch]:
     epochs: list[Epoch] = []
     progress = Progress(log, None, "epochs", what=run.title, at_most=run.method.most_epochs(run.settings))
-    fit = partial(run.method.fit, data, run.settings, run.seeds, checkpoint=files.checkpoint, device=device)
+    fit = partial(trainer(run.method).fit, data, run.settings, run.seeds, checkpoint=files.checkpoint, device=device)
     if initial_weights is None:
         fitted = fit(run=run.inputs)
     else:

@@ -1,8 +1,7 @@
-"""Token classification: tag each word by its first sub-word. The baseline of `disent_core.heads.twosl`."""
+"""The tagger of `token_classification`: a linear layer on the state of each word's first sub-word."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 import torch
@@ -12,44 +11,13 @@ from torch.nn import functional as F
 
 from disent_core.corpora.annotation import OUTSIDE
 from disent_core.encoders.contract import EncoderFiles
-from disent_core.heads.families.few_shot import FewShotConfig, Tagged
-from disent_core.heads.families.tagger import Tagger, TaggingMethod, stage
-from disent_core.optimisation.config import OptimiserConfig
+from disent_core.heads.families.few_shot import Tagged
+from disent_core.heads.families.tagger import Tagger, stage
+from disent_core.methods.token_classification import TokenClassificationConfig
 from disent_core.optimisation.seeds import derived_seed, seeded
 from disent_core.optimisation.steps import EpochReport, ExamplesTask, Loss, TrainingRun, train
 
 _BATCH = 64
-
-
-@dataclass(frozen=True, kw_only=True)
-class TokenClassificationConfig(FewShotConfig):
-    """A linear layer on the state of each word's first sub-word; all weights of the encoder are fine-tuned.
-
-    Attributes:
-        epochs: passes over the training sentences.
-        learning_rate: learning rate of Adam, constant.
-        weight_decay: strength of the weight decay; 0 turns it off.
-        decay: the paper says Adam with weight decay: `l2` adds it to the gradient (Adam), `decoupled` is AdamW.
-        dropout: probability of dropout before the linear layer, in [0, 1).
-    """
-
-    epochs: int = 50
-    learning_rate: float = 1e-5
-    weight_decay: float = 0.01
-    decay: Literal["l2", "decoupled"] = "l2"
-    dropout: float = 0.1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_positive("epochs", "learning_rate")
-        self.check_not_negative("weight_decay")
-        self.check_range("dropout", at_least=0, below=1)
-
-    @property
-    def optimiser(self) -> OptimiserConfig:
-        """Adam at a constant learning rate."""
-        decay = "l2" if self.decay == "l2" else "decoupled_matrices"
-        return OptimiserConfig(learning_rate=self.learning_rate, weight_decay=self.weight_decay, decay=decay)
 
 
 @dataclass(frozen=True)
@@ -154,6 +122,3 @@ def _words(ids: Sequence[int], word_ids: Sequence[int | None]) -> Words:
     ]
     positions, words = np.array(first, dtype=np.int64).reshape(-1, 2).T
     return Words(np.asarray(ids, dtype=np.int64), positions, words)
-
-
-METHOD = TaggingMethod(name="token_classification", presets={"paper": TokenClassificationConfig()}, kind=TokenTagger)

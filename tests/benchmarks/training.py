@@ -18,7 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from disent_core.heads import dream, dream_oracle
+from disent_core.heads.contract import trainer
+from disent_core.methods import dream, dream_oracle
 from disent_core.training.data import PairRows, TrainingData, VectorBank
 from disent_core.training.needs import SIDES
 
@@ -148,7 +149,9 @@ def our_epochs(data: TrainingData, name: str, settings: str, seeds: int, device:
     config = config(max_epochs=EPOCHS, patience=EPOCHS, batch_size=BATCH, checkpoint_seconds=1e6, **SETTINGS[settings])
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = Path(folder) / "checkpoint"
-        for epoch in method.fit(data, config, range(seeds), checkpoint=checkpoint, device=device, run="benchmark"):
+        for epoch in trainer(method).fit(
+            data, config, range(seeds), checkpoint=checkpoint, device=device, run="benchmark"
+        ):
             yield epoch.seconds
 
 

@@ -10,7 +10,8 @@ from loops import cosine, dot
 from synthetic import grouped_texts, random_rows
 from torch import nn
 
-from disent_core.heads.fmda import ROLES, FmdaConfig, FmdaHead
+from disent_core.heads.fmda import ROLES, FmdaHead
+from disent_core.methods.fmda import FmdaConfig
 
 SIDES, OTHER = ("source", "target"), {"source": "target", "target": "source"}
 DIM, LENGTHS = 5, {"source": (4, 6, 3, 5), "target": (6, 3, 5, 4)}

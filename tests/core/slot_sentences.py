@@ -7,9 +7,11 @@ from pathlib import Path
 import torch
 
 from disent_core.encoders.contract import EncoderFiles
-from disent_core.heads.families.few_shot import FewShotConfig, Tagged
-from disent_core.heads.families.tagger import Tagger, TaggingMethod, train_tagger
+from disent_core.heads.families.few_shot import Tagged
+from disent_core.heads.families.tagger import Tagger, train_tagger
+from disent_core.methods.families import FewShotConfig, TaggingMethod
 from disent_core.optimisation.steps import EpochReport, TrainingRun
+from disent_core.registry import imported
 from disent_core.training.data import PairRows, TrainingData, Utterances, VectorBank
 
 SLOTS = {
@@ -61,7 +63,7 @@ def train(
 ) -> tuple[Tagger, list[EpochReport]]:
     """A tagger that is trained, with what its training reported."""
     run = TrainingRun(identity="test", seed=seed, checkpoint=folder / "training.safetensors")
-    tagger, reports = train_tagger(method.kind, target, source, config, files, run, device="cpu")
+    tagger, reports = train_tagger(imported(method.kind), target, source, config, files, run, device="cpu")
     return tagger, list(reports)
 
 

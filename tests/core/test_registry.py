@@ -1,11 +1,16 @@
 """Parts by name, of the library and of a user's package."""
 
+import sys
+from dataclasses import replace
+
 import pytest
 
-from disent_core import corpora, heads
+from disent_core import corpora, methods
 from disent_core.errors import ConfigError
 from disent_core.evaluation import task
-from disent_core.heads.dream import METHOD as DREAM
+from disent_core.heads.contract import trainer
+from disent_core.methods.contract import Method
+from disent_core.methods.dream import METHOD as DREAM
 from disent_core.registry import find, is_import
 
 
@@ -48,13 +53,13 @@ def test_a_module_that_can_not_be_imported_says_why(package, text, found):
 
 
 def test_a_method_may_not_take_the_name_of_one_of_the_library(package):
-    text = "from dataclasses import replace\nfrom disent_core.heads.dream import METHOD as D\nMETHOD = replace(D)\n"
+    text = "from dataclasses import replace\nfrom disent_core.methods.dream import METHOD as D\nMETHOD = replace(D)\n"
     with pytest.raises(ConfigError, match="its name 'dream' is that of a method of disent; rename it"):
-        heads.method(package("another_dream", text) + ":METHOD")
+        methods.method(package("another_dream", text) + ":METHOD")
 
 
 def test_a_method_of_the_library_may_be_named_by_its_module():
-    assert heads.method("disent_core.heads.dream:METHOD") is DREAM
+    assert methods.method("disent_core.methods.dream:METHOD") is DREAM
 
 
 def test_a_task_may_not_take_the_name_of_one_of_the_library(package):
@@ -98,3 +103,21 @@ def test_a_folder_without_modules_is_no_part(tmp_path, package):
 def test_an_unknown_name_is_refused_with_the_way_to_name_a_module(attribute, reference):
     with pytest.raises(ConfigError, match=f"unknown part 'nothing_of_this_name'; .* of your own as {reference}"):
         find("part", "nothing_of_this_name", {"one": "disent_core.text"}, attribute)
+
+
+def test_what_a_method_computes_with_is_imported_when_it_is_asked_for(package):
+    name = package("heads_of_a_user", "def head(*_): return 'a head'\n")
+    method = replace(DREAM, name="mine", head=f"{name}:head")
+    assert name not in sys.modules
+    assert trainer(method).head(2, 2, None) == "a head"
+
+
+def test_what_a_method_names_and_is_not_there_is_told(package):
+    method = replace(DREAM, name="mine", head=package("heads_of_another", "") + ":head")
+    with pytest.raises(ConfigError, match="part of a method 'heads_of_another:head': heads_of_another has no 'head'"):
+        trainer(method).head(2, 2, None)
+
+
+def test_a_method_without_a_trainer_is_refused():
+    with pytest.raises(ValueError, match="method 'mine' has no trainer; make it an instance of a family of methods"):
+        Method(name="mine", presets=DREAM.presets, embeddings=("meaning",))

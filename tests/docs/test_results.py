@@ -10,7 +10,7 @@ from disent_assets import results
 from disent_assets.results import EARLIER, Table, blocks, result_files, shown, write_results
 from disent_core.config.load import load_config
 from disent_core.evaluation.tasks import crosslingual_retrieval
-from disent_core.heads import raw
+from disent_core.methods import raw
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = """Before.

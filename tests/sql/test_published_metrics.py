@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from disent_core import heads
+from disent_core import methods
 
 CELLS = {
     "fmda": {"T2": 30, "T3": 30, "T4": 16, "T5": 16, "T6": 30, "T9": 21},
@@ -104,6 +104,6 @@ def test_single_cells_are_found_by_their_names(published, where, value):
 
 def test_the_vocabulary_of_methods_is_the_registry_and_the_published_variants(published):
     named = {row["method"]: row["is_trained"] for row in published.ask("select method, is_trained from parts.methods")}
-    for name in heads.METHODS:
-        assert named[name] == heads.method(name).is_trained, name
-    assert named.keys() - heads.METHODS.keys() == {"fmda_unified", *heads.ALIASES}  # the first is FMDA on a mixture
+    for name in methods.METHODS:
+        assert named[name] == methods.method(name).is_trained, name
+    assert named.keys() - methods.METHODS.keys() == {"fmda_unified", *methods.ALIASES}  # the first is FMDA on a mixture

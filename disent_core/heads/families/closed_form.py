@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Generic
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +15,9 @@ from torch.nn import functional as F
 
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.errors import TrainingError
-from disent_core.heads.contract import Config, Method, TrainedMethod
+from disent_core.heads.contract import TrainedMethod, Trainer
+from disent_core.methods.families import ClosedFormMethod
+from disent_core.registry import imported
 from disent_core.storage.checkpoints import read_checkpoint, write_checkpoint
 from disent_core.storage.tables import fingerprint
 from disent_core.storage.weights import read_weights, save_weights
@@ -30,23 +32,22 @@ BLOCK_ROWS = 1 << 16
 """Vectors that are in memory in float64 at once while solving."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClosedFormMethod(Method[Config], Generic[Config]):
-    """A `Method` of one embedding, `sentence`, whose weights are the solution of a formula.
+Apply = Callable[[Solution, Float64[Tensor, "texts dim"], str, Any], Float64[Tensor, "texts dim"]]
+"""Function from a solution, vectors, their language and the settings to embeddings."""
 
-    `solve(data, config)` returns the solution, `apply(solution, vectors, language, config)` embeds vectors of a
-    language.
-    """
 
-    solve: Callable[[TrainingData, Config], Solution]
-    apply: Callable[[Solution, Float64[Tensor, "texts dim"], str, Config], Float64[Tensor, "texts dim"]]
-    embeddings: tuple[str, ...] = ("sentence",)
-    is_seeded: bool = False
+class ClosedFormTrainer(Trainer[ClosedFormMethod[Any]]):
+    """The trainer of methods with a closed-form solution."""
+
+    @property
+    def apply(self) -> Apply:
+        """The function that embeds vectors."""
+        return imported(self.method.apply)
 
     def fit(
         self,
         data: TrainingData,
-        config: Config,
+        config: Any,
         seeds: Sequence[int],
         *,
         checkpoint: Path,
@@ -59,12 +60,12 @@ class ClosedFormMethod(Method[Config], Generic[Config]):
         Raises:
             TrainingError: if there are no dev pairs, or the formula has no solution.
         """
-        identity = fingerprint(run, self.name, self.code_version)
+        identity = fingerprint(run, self.method.name, self.method.code_version)
         if (replayed := _resume(checkpoint, identity)) is not None:
             yield replace(replayed, seeds=tuple(seeds))
             return
         started = time.monotonic()
-        solution = self.solve(data, config)
+        solution = imported(self.method.solve)(data, config)
         dev = {name: (value,) * len(seeds) for name, value in self._dev_terms(solution, data, config).items()}
         seconds = time.monotonic() - started
         write_checkpoint(checkpoint, identity, {"dev": dev, "seconds": seconds}, solution)
@@ -72,23 +73,27 @@ class ClosedFormMethod(Method[Config], Generic[Config]):
 
     def save(self, checkpoint: Path, path: Path, description: Mapping[str, object]) -> str:
         """Write the solution of a finished `checkpoint` with its description; returns its hash."""
-        return save_weights(path, dict(sorted(load_file(checkpoint).items())), {**description, "method": self.name})
+        return save_weights(
+            path, dict(sorted(load_file(checkpoint).items())), {**description, "method": self.method.name}
+        )
 
-    def load(self, path: Path, config: Config, device: str, encoder: EncoderFiles | None = None) -> "Solved[Config]":
+    def load(self, path: Path, config: Any, device: str, encoder: EncoderFiles | None = None) -> "Solved":
         """Read the solution that `save` wrote; it is applied on the CPU."""
-        return Solved(self, read_weights(path)[0], config)
+        return Solved(self.apply, read_weights(path)[0], config)
 
-    def _dev_terms(self, solution: Solution, data: TrainingData, config: Config) -> dict[str, float]:
+    def _dev_terms(self, solution: Solution, data: TrainingData, config: Any) -> dict[str, float]:
         pairs = data.splits["dev"]
         if not len(pairs):
-            raise TrainingError(f"{self.name}: there are no dev pairs to measure it on. Give the corpus a dev split")
-        sides = []
+            raise TrainingError(
+                f"{self.method.name}: there are no dev pairs to measure it on. Give the corpus a dev split"
+            )
+        apply, sides = self.apply, []
         for side in ("source", "target"):
             vectors = data.vectors.take(pairs.text[side]).double()
             for label, language in enumerate(data.languages):
                 is_language = pairs.language[side] == label
                 if is_language.any():
-                    vectors[is_language] = self.apply(solution, vectors[is_language], language, config)
+                    vectors[is_language] = apply(solution, vectors[is_language], language, config)
             sides.append(F.normalize(vectors, dim=1))
         source, target = sides
         return {
@@ -98,12 +103,12 @@ class ClosedFormMethod(Method[Config], Generic[Config]):
 
 
 @dataclass(frozen=True)
-class Solved(TrainedMethod, Generic[Config]):
+class Solved(TrainedMethod):
     """A closed-form method after its fit."""
 
-    method: ClosedFormMethod[Config]
+    apply: Apply
     solution: Solution
-    config: Config
+    config: Any
 
     @property
     def languages(self) -> frozenset[str]:
@@ -117,7 +122,7 @@ class Solved(TrainedMethod, Generic[Config]):
             TrainingError: if the fit did not have the language of the texts.
         """
         vectors = torch.cat([batch["vectors"] for batch in features.batches(BLOCK_ROWS, "cpu")]).double()
-        embedded = self.method.apply(self.solution, vectors, features.language, self.config)
+        embedded = self.apply(self.solution, vectors, features.language, self.config)
         return {"sentence": embedded.float().numpy()}
 
 

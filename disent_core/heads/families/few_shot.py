@@ -1,14 +1,13 @@
 """Select a tagger's training sentences: few of the target language and, for transfer, all of a source language."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from disent_core.corpora.annotation import Slot, tagged_slots
 from disent_core.errors import TrainingError
-from disent_core.settings import Precision, Settings
+from disent_core.methods.families import FewShotConfig
 
 
 class Tagged(NamedTuple):
@@ -17,35 +16,6 @@ class Tagged(NamedTuple):
     tokens: Sequence[str]
     tags: Sequence[str]
     language: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class FewShotConfig(Settings):
-    """What a labeller trains on.
-
-    Attributes:
-        examples: training sentences of the target language, 0 for all of them.
-        split: split that the sentences are taken from. A corpus such as xSID, which has no training sentences in most
-            languages, is trained on its dev split, as in TWOSL's paper.
-        sample: `random` draws the sentences uniformly; `cover_types` also puts every slot type among them.
-        transfer: `sequential` trains on all sentences of the source language first.
-        batch_size: sentences (or pairs or spans) in a step.
-        precision: number format of the encoder's matrix products; `bfloat16` is several times faster where the
-            processor supports it. Weights stay float32.
-        checkpoint_seconds: seconds between two checkpoints.
-    """
-
-    examples: int = 100
-    split: Literal["train", "dev"] = "train"
-    sample: Literal["random", "cover_types"] = "random"
-    transfer: Literal["none", "sequential"] = "none"
-    batch_size: int = 32
-    precision: Precision = "float32"
-    checkpoint_seconds: float = 30.0
-
-    def __post_init__(self) -> None:
-        self.check_not_negative("examples", "checkpoint_seconds")
-        self.check_positive("batch_size")
 
 
 def training_phases(

@@ -1,9 +1,9 @@
 """Methods that fine-tune an encoder, or a map over its vectors, to one embedding: EMU, its baselines, `fine_tuned`."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,56 +13,13 @@ from disent_core.encoders.contract import EncoderFiles
 from disent_core.encoders.fine_tunable import Source, TunableEncoder, VectorMap, check_origin, embed_all
 from disent_core.errors import TrainingError
 from disent_core.heads.contract import TrainedMethod
-from disent_core.heads.families.seed_by_seed import SeedBySeedMethod, SeedTraining
-from disent_core.optimisation.config import OptimiserConfig
+from disent_core.heads.families.seed_by_seed import SeedBySeedTrainer, SeedTraining
+from disent_core.methods.families import FineTunedMethod, TuningConfig
 from disent_core.optimisation.seeds import derived_seed, seeded
 from disent_core.optimisation.steps import TrainingRun, TrainingTask, train
-from disent_core.settings import Precision, Settings
+from disent_core.registry import imported
 from disent_core.storage.weights import describe_weights, read_weights
 from disent_core.training.data import Batch, TextFeatures, TrainingData
-from disent_core.training.needs import Need
-
-
-@dataclass(frozen=True, kw_only=True)
-class TuningConfig(Settings):
-    """How something is fine-tuned. Two runs with equal configs, data and seeds are the same run.
-
-    Attributes:
-        learning_rate: learning rate of Adam, constant.
-        weight_decay: strength of the decoupled weight decay (AdamW); 0 turns it off.
-        batch_size: examples in a step.
-        epochs: passes over the training data.
-        monitor: the epoch that is kept: the `last`, that of the lowest dev `loss`, or of the highest
-            `dev_accuracy` of the nearest neighbour.
-        patience: epochs without improvement after which a seed stops, unless `monitor` is `last`.
-        precision: number format of the encoder's matrix products; `bfloat16` is autocast, weights stay float32.
-        train_embeddings: train the encoder's token embeddings too.
-        checkpoint_seconds: seconds between two checkpoints, which may come in the middle of an epoch.
-    """
-
-    learning_rate: float
-    weight_decay: float = 0.0
-    batch_size: int
-    epochs: int
-    monitor: Literal["last", "loss", "dev_accuracy"] = "last"
-    patience: int = 2
-    precision: Precision = "float32"
-    train_embeddings: bool = True
-    checkpoint_seconds: float = 30.0
-
-    def __post_init__(self) -> None:
-        self.check_positive("learning_rate", "batch_size", "epochs", "patience")
-        self.check_not_negative("weight_decay")
-
-    @property
-    def vector_map(self) -> Literal["linear", "mlp"] | None:
-        """The map over frozen vectors that is tuned instead of the encoder; None: the encoder is tuned."""
-        return None
-
-    @property
-    def optimiser(self) -> OptimiserConfig:
-        """AdamW at a constant learning rate."""
-        return OptimiserConfig(learning_rate=self.learning_rate, weight_decay=self.weight_decay)
 
 
 class FineTuningTask(TrainingTask[Batch]):
@@ -97,26 +54,12 @@ def open_encoder(config: TuningConfig, encoder: EncoderFiles | None, device: str
     return TunableEncoder(encoder, device, precision=config.precision, train_embeddings=config.train_embeddings)
 
 
-@dataclass(frozen=True, kw_only=True)
-class FineTunedMethod(SeedBySeedMethod[TuningConfig]):
-    """A `Method` that fine-tunes an encoder, or a map over its vectors, one seed after another.
-
-    `tasks(data, config, device)` reads the data once and returns a function that makes each seed's task.
-    """
-
-    tasks: Callable[[TrainingData, Any, str], Callable[[int], FineTuningTask]]
-
-    def needs_of(self, settings: TuningConfig) -> frozenset[Need]:
-        """Return the data that the method reads: no encoder if it trains a map over frozen vectors."""
-        return self.needs if settings.vector_map is None else self.needs - {Need.ENCODER}
-
-    def may_stop_early(self, settings: TuningConfig) -> bool:
-        """Whether `patience` applies: if `monitor` is `last`, every epoch is run."""
-        return settings.monitor != "last"
+class FineTunedTrainer(SeedBySeedTrainer[FineTunedMethod]):
+    """The trainer of methods that fine-tune an encoder, or a map over its vectors, to one embedding."""
 
     def prepare(self, data: TrainingData, config: TuningConfig, device: str) -> Callable[[TrainingRun], SeedTraining]:
         """Tokenise texts, or gather vectors, once for all seeds."""
-        build = self.tasks(data, config, device)
+        build = imported(self.method.tasks)(data, config, device)
 
         def start(run: TrainingRun) -> SeedTraining:
             with seeded(derived_seed(run.seed, "start")):
@@ -142,7 +85,7 @@ class FineTunedMethod(SeedBySeedMethod[TuningConfig]):
         if encoder is not None:
             check_origin(path, description, encoder)
         source = open_source(config, description["dim"], encoder, device)
-        return FineTuned(path, source, self.embeddings[0])
+        return FineTuned(path, source, self.method.embeddings[0])
 
 
 class FineTuned(TrainedMethod):

@@ -1,9 +1,9 @@
 """Methods that train a head on frozen embeddings, such as DREAM and FMDA."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,21 +11,20 @@ from jaxtyping import Float
 from torch import Tensor
 
 from disent_core.encoders.contract import EncoderFiles
-from disent_core.heads.contract import Method, TrainedMethod
+from disent_core.heads.contract import TrainedMethod, Trainer
+from disent_core.methods.families import FrozenHeadMethod
+from disent_core.registry import imported
 from disent_core.storage.tables import fingerprint
 from disent_core.storage.weights import describe_weights, read_weights, save_weights
 from disent_core.training.config import TrainConfig
 from disent_core.training.data import TextFeatures, TrainingData
 from disent_core.training.epoch import Epoch
-from disent_core.training.needs import Draw, Need
+from disent_core.training.needs import Need
 from disent_core.training.sampling import PairSampler
 from disent_core.training.stacked import Head, best_parameters, fit
 from disent_core.training.stacked_state import Parameters
 
 _EMBED_BATCH = 1024
-
-HeadConfig = TypeVar("HeadConfig", bound=TrainConfig)
-"""The settings of a head."""
 
 
 def sum_of_means(rows: Iterable[Float[Tensor, " _"]]) -> Float[Tensor, ""]:
@@ -33,29 +32,18 @@ def sum_of_means(rows: Iterable[Float[Tensor, " _"]]) -> Float[Tensor, ""]:
     return torch.stack([values.mean() for values in rows]).sum()
 
 
-@dataclass(frozen=True, kw_only=True)
-class FrozenHeadMethod(Method[HeadConfig], Generic[HeadConfig]):
-    """A `Method` whose head is a small module over the vectors (and token states) of a frozen encoder.
+class FrozenHeadTrainer(Trainer[FrozenHeadMethod[Any]]):
+    """The trainer of heads on frozen embeddings."""
 
-    `head(dim, n_languages, config)` makes a head with fresh parameters; `draws` are the random texts that it trains on,
-    which may depend on the config.
-    """
-
-    head: Callable[[int, int, HeadConfig], Head]
-    draws: tuple[Draw, ...] | Callable[[HeadConfig], tuple[Draw, ...]] = ()
-
-    def may_stop_early(self, settings: HeadConfig) -> bool:
-        """True, as all heads have a `patience`; but with a `schedule` the last epochs are meant to be the best."""
-        return getattr(settings, "schedule", "constant") == "constant"
-
-    def without_warm_start(self, settings: HeadConfig) -> HeadConfig:
-        """Return the settings for random initial weights."""
-        return replace(settings, warm_start=False)
+    @property
+    def head(self) -> Callable[[int, int, Any], Head]:
+        """The function that makes a head with fresh parameters."""
+        return imported(self.method.head)
 
     def fit(
         self,
         data: TrainingData,
-        config: HeadConfig,
+        config: Any,
         seeds: Sequence[int],
         *,
         checkpoint: Path,
@@ -71,7 +59,7 @@ class FrozenHeadMethod(Method[HeadConfig], Generic[HeadConfig]):
         self,
         initial: Mapping[int, Parameters] | None,
         data: TrainingData,
-        config: HeadConfig,
+        config: TrainConfig,
         seeds: Sequence[int],
         *,
         checkpoint: Path,
@@ -79,20 +67,21 @@ class FrozenHeadMethod(Method[HeadConfig], Generic[HeadConfig]):
         run: str,
     ) -> Iterator[Epoch]:
         """Train from parameters in memory."""
+        method, head = self.method, self.head
         sampler = PairSampler(
             data,
-            states=Need.TOKEN_STATES in self.needs,
-            masked=Need.MASKED_TARGETS in self.needs,
-            draws=self.draws(config) if callable(self.draws) else self.draws,
+            states=Need.TOKEN_STATES in method.needs,
+            masked=Need.MASKED_TARGETS in method.needs,
+            draws=method.draws(config) if callable(method.draws) else method.draws,
         )
         return fit(
-            lambda: self.head(data.dim, len(data.languages), config),
+            lambda: head(data.dim, len(data.languages), config),
             sampler,
             config,
             seeds,
             checkpoint=checkpoint,
             device=device,
-            run=fingerprint(run, self.name, self.code_version, data.dim, data.languages),
+            run=fingerprint(run, method.name, method.code_version, data.dim, data.languages),
             initial=initial,
         )
 
@@ -104,9 +93,9 @@ class FrozenHeadMethod(Method[HeadConfig], Generic[HeadConfig]):
             for seed, parameters in by_seed.items()
             for name, value in sorted(parameters.items())
         }
-        return save_weights(path, tensors, {**description, "method": self.name})
+        return save_weights(path, tensors, {**description, "method": self.method.name})
 
-    def load(self, path: Path, config: HeadConfig, device: str, encoder: EncoderFiles | None = None) -> "TrainedHead":
+    def load(self, path: Path, config: Any, device: str, encoder: EncoderFiles | None = None) -> "TrainedHead":
         """Read the heads of all seeds that `save` wrote."""
         description, by_seed = _weights(path, device)
         heads: dict[int, Head] = {}

@@ -4,9 +4,8 @@ A method of this family overrides `terms`, and `draws` if its loss compares utte
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import permutations
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -14,48 +13,16 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from disent_core.encoders.fine_tunable import Source, VectorMap, embed_all
-from disent_core.heads.families.fine_tuned import FineTunedMethod, FineTuningTask, TuningConfig, open_source
+from disent_core.heads.families.fine_tuned import FineTuningTask, open_source
 from disent_core.heads.families.intent_data import IntentData, intent_data
+from disent_core.methods.intent import IntentConfig
 from disent_core.optimisation.optimiser import Optimiser
 from disent_core.optimisation.seeds import generator
 from disent_core.optimisation.steps import Terms
 from disent_core.training.data import Batch, TrainingData
-from disent_core.training.needs import Need
 
 Lookup = Callable[[Tensor], Tensor]
 """From rows of texts to their vectors: computed with gradient in training, read from a matrix on dev."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class IntentConfig(TuningConfig):
-    """What is fine-tuned, and on which labels.
-
-    The paper's learning rate, 1e-3, is for LASER's BiLSTM: with Adam it destroys a transformer. Preset `paper`
-    keeps it; preset `transformer` has 2e-5. Preset `head` trains a map over the frozen vectors.
-
-    Attributes:
-        tune: the whole `encoder`, or a `head` over its frozen vectors, which starts as the identity.
-        map: the head: one `linear` layer, or an `mlp` of two beside a residual connection.
-        training_languages: languages whose intents are read; none is English if it is one of the languages, else the
-            first.
-    """
-
-    learning_rate: float = 1e-3
-    batch_size: int = 16
-    epochs: int = 3
-    tune: Literal["encoder", "head"] = "encoder"
-    map: Literal["linear", "mlp"] = "linear"
-    training_languages: tuple[str, ...] = ()
-
-    @property
-    def vector_map(self) -> Literal["linear", "mlp"] | None:
-        """The map, if `tune` is `head`."""
-        return self.map if self.tune == "head" else None
-
-    @property
-    def other_languages(self) -> tuple[str, ...]:
-        """Languages whose unlabelled utterances are read too; none is all that are no training languages."""
-        return ()
 
 
 class IntentTask(FineTuningTask):
@@ -180,22 +147,3 @@ def intent_tasks(
         return kind(utterances, source, prepared[0], config, seed, device)
 
     return build
-
-
-def intent_method(name: str, kind: type[IntentTask], config: type[IntentConfig], **settings: Any) -> FineTunedMethod:
-    """Return a method of this family, with its three presets; its embedding is named `sentence`."""
-
-    def tasks(data: TrainingData, settings_of_run: IntentConfig, device: str) -> Callable[[int], IntentTask]:
-        return intent_tasks(kind, data, settings_of_run, device)
-
-    return FineTunedMethod(
-        name=name,
-        presets={
-            "paper": config(**settings),
-            "transformer": config(**settings, learning_rate=2e-5),
-            "head": config(**settings, tune="head"),
-        },
-        tasks=tasks,
-        embeddings=("sentence",),
-        needs=frozenset({Need.UTTERANCES, Need.ENCODER}),
-    )

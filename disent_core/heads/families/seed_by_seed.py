@@ -9,13 +9,12 @@ from typing import Any
 
 from torch import Tensor
 
-from disent_core.heads.contract import Config, Method
+from disent_core.heads.contract import AnyMethod, Trainer
 from disent_core.optimisation.steps import EpochReport, TrainingRun
 from disent_core.storage.tables import fingerprint
 from disent_core.storage.weights import merge_weights, save_weights
 from disent_core.training.data import TrainingData
 from disent_core.training.epoch import Epoch, epochs_of_seed
-from disent_core.training.needs import Need
 
 
 @dataclass(frozen=True)
@@ -30,15 +29,11 @@ class SeedTraining:
     description: Mapping[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
-class SeedBySeedMethod(Method[Config]):
-    """A `Method` that trains an encoder, or a map over its vectors, one seed after another."""
-
-    needs: frozenset[Need] = frozenset({Need.UTTERANCES, Need.ENCODER})
-    code_version: str = "2"
+class SeedBySeedTrainer(Trainer[AnyMethod]):
+    """The trainer of an encoder, or of a map over its vectors, one seed after another."""
 
     @abstractmethod
-    def prepare(self, data: TrainingData, config: Config, device: str) -> Callable[[TrainingRun], SeedTraining]:
+    def prepare(self, data: TrainingData, config: Any, device: str) -> Callable[[TrainingRun], SeedTraining]:
         """Read the data once and return a function that starts the training of a seed.
 
         Its argument has identity, seed and checkpoint; epochs and checkpoint_seconds come from the settings.
@@ -47,7 +42,7 @@ class SeedBySeedMethod(Method[Config]):
     def fit(
         self,
         data: TrainingData,
-        config: Config,
+        config: Any,
         seeds: Sequence[int],
         *,
         checkpoint: Path,
@@ -61,10 +56,11 @@ class SeedBySeedMethod(Method[Config]):
             TrainingError: if there is too little to train on, or a loss is not finite.
             EncoderError: if the encoder can't be fine-tuned.
         """
+        method = self.method
         start, folder, steps = self.prepare(data, config, device), _folder(checkpoint), 0
         settings = {**asdict(config), "checkpoint_seconds": 0.0}
         encoder = None if data.encoder is None else data.encoder.fingerprint
-        identity = fingerprint(run, self.name, self.code_version, settings, data.dim, data.languages, encoder)
+        identity = fingerprint(run, method.name, method.code_version, settings, data.dim, data.languages, encoder)
         for seed in seeds:
             checkpoint = folder / str(seed) / "training.safetensors"
             training = start(TrainingRun(identity=identity, seed=seed, checkpoint=checkpoint))
@@ -76,7 +72,7 @@ class SeedBySeedMethod(Method[Config]):
     def save(self, checkpoint: Path, path: Path, description: Mapping[str, Any]) -> str:
         """Write the weights of every seed and delete the checkpoints; returns the fingerprint of the weights."""
         parts = {seed: _folder(checkpoint) / f"{seed}.safetensors" for seed in description["seeds"]}
-        content = merge_weights(parts, path, {**description, "method": self.name})
+        content = merge_weights(parts, path, {**description, "method": self.method.name})
         shutil.rmtree(_folder(checkpoint))
         return content
 

@@ -1,7 +1,7 @@
 """Methods that tag slots: they fine-tune an encoder on tagged sentences and label every word of a sentence."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,11 @@ from disent_core.encoders.contract import EncoderFiles
 from disent_core.encoders.fine_tunable import TunableEncoder, check_origin
 from disent_core.errors import EncoderError, TrainingError
 from disent_core.heads.contract import TrainedLabeller
-from disent_core.heads.families.few_shot import FewShotConfig, Tagged, training_phases
-from disent_core.heads.families.seed_by_seed import SeedBySeedMethod, SeedTraining
+from disent_core.heads.families.few_shot import Tagged, training_phases
+from disent_core.heads.families.seed_by_seed import SeedBySeedTrainer, SeedTraining
+from disent_core.methods.families import FewShotConfig, TaggingMethod
 from disent_core.optimisation.steps import EpochReport, TrainingRun
+from disent_core.registry import imported
 from disent_core.storage.tables import fingerprint
 from disent_core.storage.weights import describe_weights, read_weights
 from disent_core.training.data import TrainingData
@@ -113,17 +115,13 @@ def stage(run: TrainingRun, name: str, epochs: int) -> TrainingRun:
     return replace(run, stage=name, epochs=epochs, checkpoint=run.checkpoint.with_name(f"{name}.safetensors"))
 
 
-@dataclass(frozen=True, kw_only=True)
-class TaggingMethod(SeedBySeedMethod[FewShotConfig]):
-    """A `Method` that fine-tunes an encoder to tag slots; it has no embeddings.
+class TaggingTrainer(SeedBySeedTrainer[TaggingMethod]):
+    """The trainer of methods that tag slots."""
 
-    Of a training set `en-de` the first language is the source, on which `transfer` sequential trains first; the others
-    are the target, from which the examples are drawn. A training set of a single language has a target only. An epoch
-    is a pass of one stage of one seed, and its loss is named after the stage.
-    """
-
-    kind: type[Tagger]
-    labels: bool = True
+    @property
+    def kind(self) -> type[Tagger]:
+        """The class of the taggers."""
+        return imported(self.method.kind)
 
     def prepare(self, data: TrainingData, config: FewShotConfig, device: str) -> Callable[[TrainingRun], SeedTraining]:
         """Read the sentences by language.
@@ -133,7 +131,9 @@ class TaggingMethod(SeedBySeedMethod[FewShotConfig]):
             EncoderError: if there is no encoder.
         """
         if data.encoder is None:
-            raise EncoderError(f"{self.name} tunes an encoder and was given none. Choose one with a model on disk")
+            raise EncoderError(
+                f"{self.method.name} tunes an encoder and was given none. Choose one with a model on disk"
+            )
         files = data.encoder
         source, target = tagged_sentences(data, config.split)
         is_transferred = config.transfer == "sequential" or len(data.languages) == 1
@@ -154,7 +154,7 @@ class TaggingMethod(SeedBySeedMethod[FewShotConfig]):
             EncoderError: if the encoder is not given.
         """
         if encoder is None:
-            raise EncoderError(f"{self.name} labels with the encoder that it was tuned from, and was given none")
+            raise EncoderError(f"{self.method.name} labels with the encoder that it was tuned from, and was given none")
         return TrainedTaggers(path, lambda seed: self.kind.load(path, config, encoder, device, seed=seed))
 
 

@@ -3,27 +3,23 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic
+from typing import Any
 
 from disent_core.encoders.contract import EncoderFiles
-from disent_core.heads.contract import Config, Method, TrainedMethod
+from disent_core.heads.contract import TrainedMethod, Trainer
+from disent_core.methods.families import UntrainedMethod
+from disent_core.registry import imported
 from disent_core.training.data import TextFeatures, TrainingData
 from disent_core.training.epoch import Epoch
 
 
-@dataclass(frozen=True, kw_only=True)
-class UntrainedMethod(Method[Config], Generic[Config]):
-    """A `Method` without weights: `sentence(features, config)` returns its only embedding, `sentence`."""
-
-    sentence: Callable[[TextFeatures, Config], Any]
-    embeddings: tuple[str, ...] = ("sentence",)
-    is_trained: bool = False
-    is_seeded: bool = False
+class UntrainedTrainer(Trainer[UntrainedMethod[Any]]):
+    """The trainer of methods without weights, which has nothing to train."""
 
     def fit(
         self,
         data: TrainingData,
-        config: Config,
+        config: Any,
         seeds: Sequence[int],
         *,
         checkpoint: Path,
@@ -40,20 +36,20 @@ class UntrainedMethod(Method[Config], Generic[Config]):
         Raises:
             ValueError: always.
         """
-        raise ValueError(f"{self.name} has no weights to save")
+        raise ValueError(f"{self.method.name} has no weights to save")
 
-    def load(self, path: Path, config: Config, device: str, encoder: EncoderFiles | None = None) -> "Untrained[Config]":
+    def load(self, path: Path, config: Any, device: str, encoder: EncoderFiles | None = None) -> "Untrained":
         """Return the method with its settings; nothing is read."""
-        return Untrained(self, config)
+        return Untrained(imported(self.method.sentence), config)
 
 
 @dataclass(frozen=True)
-class Untrained(TrainedMethod, Generic[Config]):
+class Untrained(TrainedMethod):
     """An untrained method, ready to embed."""
 
-    method: UntrainedMethod[Config]
-    config: Config
+    sentence: Callable[[TextFeatures, Any], Any]
+    config: Any
 
     def embed(self, features: TextFeatures, seed: int | None) -> dict[str, Any]:
         """Return its embedding of the texts; the seed is ignored."""
-        return {"sentence": self.method.sentence(features, self.config)}
+        return {"sentence": self.sentence(features, self.config)}

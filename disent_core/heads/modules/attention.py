@@ -5,38 +5,14 @@ With linear maps, sum_j a_j V(h_j) = V(sum_j a_j h_j) for weights that sum to 1,
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from disent_core.matmul import Linear, affine
-from disent_core.training.config import TrainConfig
+from disent_core.methods.fmda import AttentionConfig, ResidualAttention
 from disent_core.training.data import Batch
-
-ResidualAttention = Literal["softmax", "renorm"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class AttentionConfig(TrainConfig):
-    """Switches of maps and attention that the paper leaves open; the defaults follow its text.
-
-    Attributes:
-        ffn: maps of one linear layer, or of two with `activation` between.
-        activation: activation between the layers of `mlp2`.
-        attention_scale: `sqrt_d` divides attention scores by the square root of the width.
-        attention_special: whether attention covers the special tokens, the first and the last.
-        residual_attention: weights of the residual from the template's weights a: softmax(1 - a), as published, or
-            (1 - a) / (L - 1) over L tokens (`renorm`).
-    """
-
-    ffn: Literal["linear", "mlp2"] = "linear"
-    activation: Literal["gelu", "relu", "tanh"] = "gelu"
-    attention_scale: Literal["none", "sqrt_d"] = "none"
-    attention_special: Literal["keep", "drop"] = "keep"
-    residual_attention: ResidualAttention = "softmax"
 
 
 def feed_forward(dim: int, config: AttentionConfig) -> nn.Module:

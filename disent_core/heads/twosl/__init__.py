@@ -1,1 +1,1 @@
-"""The parts of TWOSL, one module each; `labeller` has the method."""
+"""The parts of TWOSL, one module each; `labeller` has the tagger."""

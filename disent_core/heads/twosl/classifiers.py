@@ -8,8 +8,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from disent_core.heads.twosl.config import TwoSlConfig
 from disent_core.heads.twosl.features import ItemFeatures
+from disent_core.methods.twosl import TwoSlConfig
 from disent_core.optimisation.seeds import derived_seed, seeded
 from disent_core.optimisation.steps import EpochReport, ExamplesTask, TrainingRun, train
 

@@ -8,11 +8,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from disent_core.encoders.fine_tunable import TunableEncoder
-from disent_core.heads.twosl.config import TwoSlConfig
 from disent_core.heads.twosl.features import distinct, joined
 from disent_core.heads.twosl.span_pairs import SpanPairs
 from disent_core.heads.twosl.spans import SpanItems
 from disent_core.losses.contrastive import span_contrast
+from disent_core.methods.twosl import TwoSlConfig
 from disent_core.optimisation.steps import EpochReport, ExamplesTask, TrainingRun, train
 
 

@@ -1,11 +1,10 @@
 """Convert classified spans to the BIO tags of a sentence."""
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from disent_core.corpora.annotation import OUTSIDE
-
-Overlap = Literal["greedy", "overwrite"]
+from disent_core.methods.twosl import Overlap
 
 
 class Prediction(NamedTuple):

@@ -7,7 +7,6 @@ features is a gather.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
@@ -17,8 +16,7 @@ from torch.nn import functional as F
 
 from disent_core.encoders.fine_tunable import TunableEncoder
 from disent_core.heads.twosl.spans import SpanItems
-
-ConcatNorm = Literal["none", "l2_each"]
+from disent_core.methods.twosl import ConcatNorm
 
 
 @dataclass(frozen=True)

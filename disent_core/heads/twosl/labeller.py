@@ -1,12 +1,6 @@
-"""TWOSL: label slots by classifying spans, in two stages.
-
-Stage 1 fine-tunes the encoder so that spans of one type are close; stage 2 filters and classifies all spans, which
-are encoded with and without their sentence.
-Razumovskaia, Vulić, Korhonen: *Transfer-Free Data-Efficient Multilingual Slot Labeling*, EMNLP 2023.
-"""
+"""The tagger of TWOSL: an encoder, a filter of spans and a classifier of their types."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import cache
 
 import torch
@@ -16,14 +10,14 @@ from disent_core.corpora.annotation import OUTSIDE
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.errors import TrainingError
 from disent_core.heads.families.few_shot import Tagged, slot_types
-from disent_core.heads.families.tagger import Tagger, TaggingMethod, stage
+from disent_core.heads.families.tagger import Tagger, stage
 from disent_core.heads.twosl.classifiers import perceptron, probabilities, recall_threshold, train_classifier
-from disent_core.heads.twosl.config import TWOSL_PRESETS, TwoSlConfig
 from disent_core.heads.twosl.contrastive import tune_encoder
 from disent_core.heads.twosl.decode import Prediction, decode
 from disent_core.heads.twosl.features import ItemFeatures, encode_items
 from disent_core.heads.twosl.span_pairs import contrastive_pairs
 from disent_core.heads.twosl.spans import SpanItems, sample_nones, span_items
+from disent_core.methods.twosl import TwoSlConfig
 from disent_core.optimisation.steps import EpochReport, TrainingRun
 
 _SENTENCES = 4096
@@ -118,14 +112,3 @@ class SpanTagger(Tagger):
             seed=run.seed,
         )
         return tune_encoder(self.encoder, items, pairs, self.config, run)
-
-
-METHOD = TaggingMethod(name="twosl", presets=TWOSL_PRESETS, kind=SpanTagger)
-
-
-def _variant(name: str, switch: str) -> TaggingMethod:
-    return replace(METHOD, name=name, presets={"paper": TWOSL_PRESETS[switch]})
-
-
-NO_CONTRASTIVE = _variant("twosl_no_contrastive", "no_contrastive")
-NO_FILTER = _variant("twosl_no_filter", "no_filter")

@@ -2,15 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from jaxtyping import Int
 
 from disent_core.heads.families.few_shot import Tagged, slots_of
+from disent_core.methods.twosl import Mask
 from disent_core.text import MASK, SUBWORD_MASK_CLOSE, SUBWORD_MASK_OPEN, separator_of
-
-Mask = Literal["word", "subword", "span"]
 
 
 @dataclass(frozen=True)

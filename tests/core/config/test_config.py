@@ -183,9 +183,9 @@ MISTAKES = {
     ),
     "method that its module lacks": (
         'method = "fmda"',
-        'method = "disent_core.heads.fmda:METHODE"',
+        'method = "disent_core.methods.fmda:METHODE"',
         "30: methods.mine.method",
-        "disent_core.heads.fmda has no 'METHODE'",
+        "disent_core.methods.fmda has no 'METHODE'",
     ),
     "method that is something else": (
         'method = "fmda"',

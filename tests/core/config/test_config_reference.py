@@ -6,7 +6,7 @@ from dataclasses import fields
 import pytest
 from places import PROJECT
 
-from disent_core import heads
+from disent_core import methods
 from disent_core.config.reference import method_reference, reference
 from disent_core.encoders import ENCODER_KINDS, encoder_module
 from disent_core.errors import ConfigError
@@ -18,9 +18,9 @@ def test_the_page_is_fresh():
     assert PAGE.read_text(encoding="utf-8") == reference(), "run: disent settings > docs/configuration.md"
 
 
-@pytest.mark.parametrize("name", heads.METHODS)
+@pytest.mark.parametrize("name", methods.METHODS)
 def test_every_key_and_preset_of_a_method_is_documented(name):
-    page, presets = method_reference(name), heads.method(name).presets
+    page, presets = method_reference(name), methods.method(name).presets
     assert [field.name for field in fields(presets["paper"]) if f"\n| `{field.name}` | " not in page] == []
     assert [preset for preset in presets if f"- `{name}`, preset `{preset}`: " not in page] == []
     assert [preset for preset in presets if f"- `{name}`, preset `{preset}`: " not in reference()] == []
@@ -34,14 +34,14 @@ def test_the_page_shows_an_inherited_key_once_and_names_it_with_the_methods_defa
     assert f"And the keys of `AttentionConfig`, {changed}." in fmda
 
 
-@pytest.mark.parametrize("name", heads.METHODS)
+@pytest.mark.parametrize("name", methods.METHODS)
 def test_the_page_shows_every_key_of_a_method_in_its_section_or_in_one_that_it_names(name):
     sections = {part.partition("\n")[0]: part for part in reference().split("\n### ")}
     section = next(part for title, part in sections.items() if f"`{name}`" in title.split(", "))
     shared = re.findall(r"`(\w+)`", "".join(re.findall(r"^And the keys of .*$", section, re.MULTILINE)))
     shown = section + "".join(part for title, part in sections.items() if {f"`{place}`" for place in shared} & {title})
     shown += "".join(re.findall(r"^To repeat the code of papers .*$", shown, re.MULTILINE)).replace("`", "\n| `")
-    keys = [field.name for field in fields(type(heads.method(name).presets["paper"]))]
+    keys = [field.name for field in fields(type(methods.method(name).presets["paper"]))]
     assert [key for key in keys if f"\n| `{key}" not in shown] == []
 
 
@@ -55,7 +55,7 @@ def test_the_page_names_keys_that_only_repeat_published_code_and_a_methods_page_
 
 
 def test_every_key_has_a_meaning():
-    rows = "\n".join([reference(), *map(method_reference, heads.METHODS)]).splitlines()
+    rows = "\n".join([reference(), *map(method_reference, methods.METHODS)]).splitlines()
     assert [row for row in rows if row.startswith("| `") and not row.split(" | ")[-1].strip(" |")] == []
 
 

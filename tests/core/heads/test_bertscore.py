@@ -21,7 +21,8 @@ from disent_core.evaluation.metrics.ranking import gold_ranks, nearest
 from disent_core.evaluation.runner import evaluate
 from disent_core.evaluation.tasks.retrieval_problem import Pool, retrieval_problem
 from disent_core.heads import bertscore
-from disent_core.heads.bertscore import METHOD, BertscoreConfig
+from disent_core.heads.contract import trainer
+from disent_core.methods.bertscore import METHOD, BertscoreConfig
 from disent_core.training.data import StateBank, TextFeatures, VectorBank
 
 DIM = 6
@@ -291,7 +292,9 @@ def test_a_late_interaction_without_one_entry_a_text_is_an_error():
 
 
 def test_the_method_embeds_without_training(tmp_path):
-    found = METHOD.load(tmp_path, METHOD.presets["centered"], "cpu").embed(
-        features_of(ragged_bank([3, 4], DIM, seed=0)), None
+    found = (
+        trainer(METHOD)
+        .load(tmp_path, METHOD.presets["centered"], "cpu")
+        .embed(features_of(ragged_bank([3, 4], DIM, seed=0)), None)
     )
     assert len(found["sentence"]) == 2

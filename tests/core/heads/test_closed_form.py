@@ -10,14 +10,20 @@ from hypothesis import strategies as st
 from synthetic import DIM, world
 
 from disent_core.errors import TrainingError
-from disent_core.heads import centered, projection, raw
-from disent_core.heads.centered import CenteredConfig
+from disent_core.heads import centered, projection
+from disent_core.heads.contract import trainer
 from disent_core.heads.families import closed_form
-from disent_core.heads.projection import ProjectionConfig
 from disent_core.heads.run import HeadFiles, HeadRun, train_head
+from disent_core.methods.centered import METHOD as CENTERED
+from disent_core.methods.centered import CenteredConfig
+from disent_core.methods.projection import METHOD as PROJECTION
+from disent_core.methods.projection import ProjectionConfig
+from disent_core.methods.raw import METHOD as RAW
+from disent_core.methods.raw import RawConfig
+from disent_core.registry import imported
 from disent_core.training.data import TextFeatures, VectorBank
 
-METHODS = {"centered": centered.METHOD, "projection": projection.METHOD}
+METHODS = {"centered": CENTERED, "projection": PROJECTION}
 
 
 def language_rows(data, language, split="train"):
@@ -38,7 +44,7 @@ def features(matrix, language):
 
 
 def solved(method, data, config):
-    return closed_form.Solved(method, method.solve(data, config), config)
+    return closed_form.Solved(imported(method.apply), imported(method.solve)(data, config), config)
 
 
 def random_matrix(seed, rows=7, dim=DIM):
@@ -53,14 +59,14 @@ def test_the_mean_of_training_texts_is_taken_away(language):
     data = world("en-de", "en-es").data
     own = np.unique(language_rows(data, language)[0], axis=0)  # English is in both pairs, and counts once
     texts = random_matrix(1)
-    embedded = solved(centered.METHOD, data, CenteredConfig()).embed(features(texts, language), None)["sentence"]
+    embedded = solved(CENTERED, data, CenteredConfig()).embed(features(texts, language), None)["sentence"]
     np.testing.assert_allclose(embedded, texts - own.mean(axis=0), atol=1e-5)
 
 
 def test_centering_leaves_the_training_texts_of_a_language_with_mean_zero():
     data = world().data
     rows = data.vectors.take(data.sentences[1]).numpy()
-    embedded = solved(centered.METHOD, data, CenteredConfig()).embed(features(rows, "de"), None)["sentence"]
+    embedded = solved(CENTERED, data, CenteredConfig()).embed(features(rows, "de"), None)["sentence"]
     np.testing.assert_allclose(embedded.mean(axis=0), 0, atol=1e-6)
 
 
@@ -69,7 +75,7 @@ def test_transductive_centering_is_blind_to_a_shift_of_all_texts(seed, shift):
     config = CenteredConfig(source="test")
     texts = random_matrix(seed)
     here, there = (
-        closed_form.Solved(centered.METHOD, {}, config).embed(features(rows, "xx"), None)["sentence"]
+        closed_form.Solved(centered.apply, {}, config).embed(features(rows, "xx"), None)["sentence"]
         for rows in (texts, texts + shift)
     )
     np.testing.assert_allclose(here, there, atol=1e-4)
@@ -77,7 +83,7 @@ def test_transductive_centering_is_blind_to_a_shift_of_all_texts(seed, shift):
 
 
 def test_the_presets_are_the_inductive_and_the_official_mean():
-    assert {name: config.source for name, config in centered.METHOD.presets.items()} == {
+    assert {name: config.source for name, config in CENTERED.presets.items()} == {
         "paper": "train",
         "official_code": "test",
     }
@@ -94,7 +100,7 @@ def test_the_map_equals_scikit_learns(ridge):
     german, english = language_rows(data, "de")
     reference = (Ridge(alpha=ridge) if ridge else LinearRegression()).fit(german, english)
     texts = random_matrix(2)
-    embedded = solved(projection.METHOD, data, ProjectionConfig(ridge=ridge)).embed(features(texts, "de"), None)
+    embedded = solved(PROJECTION, data, ProjectionConfig(ridge=ridge)).embed(features(texts, "de"), None)
     np.testing.assert_allclose(embedded["sentence"], reference.predict(texts.astype(np.float32)), atol=1e-5)
 
 
@@ -104,17 +110,17 @@ def test_the_map_of_fewer_pairs_than_dimensions_is_scikit_learns_of_least_norm()
     data = world(train=4).data
     german, english = language_rows(data, "de")
     reference = LinearRegression().fit(german, english)
-    found = projection.METHOD.solve(data, ProjectionConfig())
+    found = projection.solve(data, ProjectionConfig())
     np.testing.assert_allclose(found["weight.de"].numpy(), reference.coef_.T, atol=1e-6)
     np.testing.assert_allclose(found["bias.de"].numpy(), reference.intercept_, atol=1e-6)
 
 
 def test_the_map_does_not_depend_on_the_size_of_blocks(monkeypatch):
     data = world(train=40).data
-    whole = projection.METHOD.solve(data, ProjectionConfig())
+    whole = projection.solve(data, ProjectionConfig())
     for module in (closed_form, projection):
         monkeypatch.setattr(module, "BLOCK_ROWS", 7)
-    for name, value in projection.METHOD.solve(data, ProjectionConfig()).items():
+    for name, value in projection.solve(data, ProjectionConfig()).items():
         torch.testing.assert_close(value, whole[name])
 
 
@@ -131,33 +137,33 @@ def test_a_language_that_is_an_affine_image_of_english_is_mapped_onto_it(seed):
 @pytest.mark.parametrize("pair", ["en-de", "de-en"])
 def test_english_stays_as_it_is_on_either_side(pair):
     texts = random_matrix(3)
-    embedded = solved(projection.METHOD, world(pair).data, ProjectionConfig()).embed(features(texts, "en"), None)
+    embedded = solved(PROJECTION, world(pair).data, ProjectionConfig()).embed(features(texts, "en"), None)
     np.testing.assert_array_equal(embedded["sentence"], texts.astype(np.float32))
 
 
 def test_without_english_the_first_language_stays_as_it_is():
-    own, texts = solved(projection.METHOD, world("fr-de").data, ProjectionConfig()), random_matrix(3)
+    own, texts = solved(PROJECTION, world("fr-de").data, ProjectionConfig()), random_matrix(3)
     np.testing.assert_array_equal(own.embed(features(texts, "fr"), None)["sentence"], texts.astype(np.float32))
     assert not np.allclose(own.embed(features(texts, "de"), None)["sentence"], texts)
 
 
 def test_a_mixture_has_the_map_of_each_pair():
-    mixed = projection.METHOD.solve(world("en-de", "en-es").data, ProjectionConfig())
+    mixed = projection.solve(world("en-de", "en-es").data, ProjectionConfig())
     for pair, language in (("en-de", "de"), ("en-es", "es")):
-        alone = projection.METHOD.solve(world(pair).data, ProjectionConfig())
+        alone = projection.solve(world(pair).data, ProjectionConfig())
         torch.testing.assert_close(mixed[f"weight.{language}"], alone[f"weight.{language}"])
 
 
 def test_a_language_without_pairs_with_the_pivot_is_an_error():
     with pytest.raises(TrainingError, match="'fr' has no training pair with 'en'"):
-        projection.METHOD.solve(world("en-de", "de-fr").data, ProjectionConfig())
+        projection.solve(world("en-de", "de-fr").data, ProjectionConfig())
 
 
 @pytest.mark.parametrize("language", ["en", "de"])
 def test_the_transductive_map_gives_both_sides_the_mean_zero_and_else_the_same(language):
     data, texts = world().data, random_matrix(4)
     plain, centred = (
-        solved(projection.METHOD, data, config).embed(features(texts, language), None)["sentence"]
+        solved(PROJECTION, data, config).embed(features(texts, language), None)["sentence"]
         for config in (ProjectionConfig(), ProjectionConfig(center="test"))
     )
     np.testing.assert_allclose(centred, plain - plain.mean(axis=0), atol=1e-4)
@@ -203,7 +209,7 @@ def test_a_head_is_solved_once_and_embeds_from_its_file_as_from_memory(place, me
     assert [(one.steps, one.is_reused) for one in reports] == [(1, False), (0, True)]
     assert reports[0].content == reports[1].content
     found = features(random_matrix(5), "de")
-    loaded = method.load(place.files.weights, run.settings, "cpu").embed(found, None)["sentence"]
+    loaded = trainer(method).load(place.files.weights, run.settings, "cpu").embed(found, None)["sentence"]
     np.testing.assert_array_equal(loaded, solved(method, data, run.settings).embed(found, None)["sentence"])
     assert loaded.dtype == np.float32
 
@@ -213,7 +219,9 @@ def test_a_checkpoint_of_the_same_run_is_replayed_and_any_other_is_not(place, me
     path = place.files.checkpoint
 
     def fit(run):
-        (epoch,) = method.fit(world().data, method.presets["paper"], (0,), checkpoint=path, device="cpu", run=run)
+        (epoch,) = trainer(method).fit(
+            world().data, method.presets["paper"], (0,), checkpoint=path, device="cpu", run=run
+        )
         return epoch
 
     first = fit("a")
@@ -226,11 +234,11 @@ def test_a_checkpoint_of_the_same_run_is_replayed_and_any_other_is_not(place, me
 
 def test_dev_terms_are_those_of_a_loop_over_dev_pairs(tmp_path):
     data = world(dev=9).data
-    own = solved(centered.METHOD, data, CenteredConfig())
+    own = solved(CENTERED, data, CenteredConfig())
     german, english = (own.embed(features(rows, language), None)["sentence"] for rows, language in
                        zip(language_rows(data, "de", "dev"), ("de", "en"), strict=True))  # fmt: skip
     cosine = np.array([[a @ b / np.linalg.norm(a) / np.linalg.norm(b) for b in english] for a in german])
-    (epoch,) = centered.METHOD.fit(
+    (epoch,) = trainer(CENTERED).fit(
         data, CenteredConfig(), (0,), checkpoint=tmp_path / "checkpoint", device="cpu", run="r"
     )
     hits = [np.mean(scores.argmax(axis=1) == np.arange(9)) for scores in (cosine, cosine.T)]
@@ -243,10 +251,10 @@ def test_no_dev_pairs_are_an_error_with_a_remedy(place):
     none = data.splits["dev"].select(torch.arange(0))
     data = replace(data, splits={**data.splits, "dev": none})
     with pytest.raises(TrainingError, match="Give the corpus a dev split"):
-        train_head(place.run(centered.METHOD), place.files, lambda: data, device="cpu")
+        train_head(place.run(CENTERED), place.files, lambda: data, device="cpu")
 
 
 def test_an_untrained_method_has_no_epochs_and_no_weights(tmp_path):
-    assert list(raw.METHOD.fit(world().data, raw.RawConfig(), (0,), checkpoint=tmp_path, device="cpu", run="r")) == []
+    assert list(trainer(RAW).fit(world().data, RawConfig(), (0,), checkpoint=tmp_path, device="cpu", run="r")) == []
     with pytest.raises(ValueError, match="raw has no weights"):
-        raw.METHOD.save(tmp_path, tmp_path, {})
+        trainer(RAW).save(tmp_path, tmp_path, {})

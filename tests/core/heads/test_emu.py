@@ -9,16 +9,12 @@ from synthetic import DIM, world
 
 from disent_core.errors import TrainingError
 from disent_core.heads import emu
-from disent_core.heads.emu import METHOD, NO_DISCRIMINATOR, PARALLEL, EmuConfig, EmuTask
+from disent_core.heads.emu import EmuTask
 from disent_core.heads.families.intent import intent_accuracy, intent_tasks
 from disent_core.heads.families.intent_data import intent_data
-from disent_core.heads.intent_baselines import (
-    ContrastiveConfig,
-    ContrastiveTask,
-    LabelPool,
-    NPairConfig,
-    NPairTask,
-)
+from disent_core.heads.intent_baselines import ContrastiveTask, LabelPool, NPairTask
+from disent_core.methods.emu import METHOD, NO_DISCRIMINATOR, PARALLEL, EmuConfig
+from disent_core.methods.intent_baselines import ContrastiveConfig, NPairConfig
 from disent_core.optimisation.seeds import generator
 
 WORLD = world("en-de", "en-es")

@@ -8,8 +8,10 @@ import torch
 from loops import cosine, cross_entropy, mean, through
 from synthetic import grouped_texts, random_rows, world
 
-from disent_core.heads.facet import METHOD, ROLES, FacetConfig, FacetHead
+from disent_core.heads.contract import trainer
+from disent_core.heads.facet import ROLES, FacetHead
 from disent_core.heads.modules.attention import of_role
+from disent_core.methods.facet import METHOD, FacetConfig
 from disent_core.training.stacked import best_parameters
 
 DIM, UNITS = 5, {"template_units": 4, "residual_units": 3}
@@ -183,7 +185,7 @@ def test_the_language_embedding_is_one_of_as_many_vectors_as_there_are_languages
 
 def fit(checkpoint, *, epochs, run="run", **changes):
     config = FacetConfig(**UNITS, max_epochs=4, batch_size=6, checkpoint_seconds=1e-9, **changes)
-    training = METHOD.fit(world().data, config, [0, 1], checkpoint=checkpoint, device="cpu", run=run)
+    training = trainer(METHOD).fit(world().data, config, [0, 1], checkpoint=checkpoint, device="cpu", run=run)
     return [epoch for epoch, _ in zip(training, range(epochs), strict=False)]
 
 
@@ -206,7 +208,7 @@ def test_a_training_that_was_cut_off_ends_with_the_same_weights(tmp_path):
 def test_translations_alone_need_no_template_pairs(tmp_path):
     config = FacetConfig(**UNITS, max_epochs=1, without=("template_contrast", "mate_negatives"))
     data = replace(world().data, template_pairs={})
-    epochs = list(METHOD.fit(data, config, [0], checkpoint=tmp_path / "x", device="cpu", run="run"))
+    epochs = list(trainer(METHOD).fit(data, config, [0], checkpoint=tmp_path / "x", device="cpu", run="run"))
     assert set(epochs[0].terms["train"]) == {"meaning_contrast", "language_identification", "total"}
 
 

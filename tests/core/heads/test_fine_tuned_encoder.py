@@ -15,8 +15,11 @@ from disent_core import progress
 from disent_core.encoders.fine_tunable import TunableEncoder, VectorMap, embed_all
 from disent_core.encoders.huggingface import HuggingFaceConfig, load
 from disent_core.errors import EncoderError, TrainingError
-from disent_core.heads import emu, fine_tuned_encoder, intent_baselines
+from disent_core.heads import fine_tuned_encoder, intent_baselines
+from disent_core.heads.contract import trainer
 from disent_core.heads.run import HeadFiles, HeadRun, train_head
+from disent_core.methods import method as method_named
+from disent_core.registry import imported
 from disent_core.storage.tables import SCHEMAS, rows_table
 from disent_core.storage.weights import read_weights
 from disent_core.training.build_data import training_data
@@ -24,19 +27,11 @@ from disent_core.training.data import TextFeatures
 from disent_core.training.epoch import curve_table
 from disent_core.training.needs import SIDES, Need
 
-METHODS = {
-    method.name: method
-    for method in (
-        emu.METHOD,
-        emu.NO_DISCRIMINATOR,
-        emu.NO_DISCRIMINATOR_NO_CENTER,
-        emu.PARALLEL,
-        intent_baselines.SOFTMAX,
-        intent_baselines.CONTRASTIVE,
-        intent_baselines.NPAIR,
-        fine_tuned_encoder.METHOD,
-    )
-}
+NAMES = (
+    "emu", "emu_no_discriminator", "emu_no_discriminator_no_center", "emu_parallel", "softmax", "contrastive", "npair",
+    "fine_tuned",
+)  # fmt: skip
+METHODS = {name: method_named(name) for name in NAMES}
 TEXTS = ["toy en 1", "toy de 2 3 4 5 6 7", "toy", "toy es 9", "en en en en en en en en en", "unheard"]
 
 
@@ -58,7 +53,7 @@ def settings(name, *, tune="encoder", **changes):
 
 
 def run(name, data, config, path, seeds=(0, 1)):
-    return METHODS[name].fit(data, config, seeds, checkpoint=path, device="cpu", run="run")
+    return trainer(METHODS[name]).fit(data, config, seeds, checkpoint=path, device="cpu", run="run")
 
 
 def untimed(epochs):
@@ -258,19 +253,19 @@ def test_progress_is_logged_with_rate_and_remaining_time(data, tmp_path, monkeyp
 def saved(name, data, config, tmp_path):
     epochs = list(run(name, data, config, tmp_path / "checkpoint"))
     known = {"seeds": [0, 1], "dim": data.dim, "encoder_fingerprint": "tiny"}
-    content = METHODS[name].save(tmp_path / "checkpoint", tmp_path / "weights", known)
+    content = trainer(METHODS[name]).save(tmp_path / "checkpoint", tmp_path / "weights", known)
     return epochs, content
 
 
 @pytest.mark.parametrize(("name", "tune"), [("emu", "head"), ("emu", "encoder"), ("fine_tuned", "encoder")])
 def test_what_is_saved_embeds_as_what_was_trained(name, tune, data, files, tmp_path, monkeypatch):
     last = {}  # the tasks, to compare with
-    task = type(METHODS[name].tasks(data, settings(name, tune=tune), "cpu")(0))
+    task = type(imported(METHODS[name].tasks)(data, settings(name, tune=tune), "cpu")(0))
     own_validate = task.validate
     monkeypatch.setattr(task, "validate", lambda self: last.update({self.seed: self}) or own_validate(self))
     config = settings(name, tune=tune, monitor="last", **({"train_embeddings": False} if tune == "encoder" else {}))
     saved(name, data, config, tmp_path)
-    loaded = METHODS[name].load(tmp_path / "weights", config, "cpu", files)
+    loaded = trainer(METHODS[name]).load(tmp_path / "weights", config, "cpu", files)
     for seed in (1, 0):
         found = loaded.embed(features(data, texts=True), seed)
         assert list(found) == list(METHODS[name].embeddings)
@@ -298,10 +293,10 @@ def test_weights_of_another_encoder_missing_seeds_and_missing_texts_are_errors(d
     saved("fine_tuned", data, config, tmp_path)
     method = METHODS["fine_tuned"]
     with pytest.raises(TrainingError, match="another encoder"):
-        method.load(tmp_path / "weights", config, "cpu", replace(files, fingerprint="other"))
+        trainer(method).load(tmp_path / "weights", config, "cpu", replace(files, fingerprint="other"))
     with pytest.raises(TrainingError, match="no encoder to tune"):
-        method.load(tmp_path / "weights", config, "cpu")
-    loaded = method.load(tmp_path / "weights", config, "cpu", files)
+        trainer(method).load(tmp_path / "weights", config, "cpu")
+    loaded = trainer(method).load(tmp_path / "weights", config, "cpu", files)
     with pytest.raises(ValueError, match="not None"):
         loaded.embed(features(data, texts=True), None)
     with pytest.raises(ValueError, match="have none"):

@@ -17,8 +17,8 @@ from fmda_loops import (
 )
 from torch import nn
 
-from disent_core.heads.fmda import METHOD, FmdaConfig, draws
 from disent_core.matmul import set_precision
+from disent_core.methods.fmda import METHOD, FmdaConfig, draws
 
 
 @pytest.mark.parametrize("switches", SWITCHES.values(), ids=SWITCHES)

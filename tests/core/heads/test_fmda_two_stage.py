@@ -12,8 +12,10 @@ from loops import dot
 from synthetic import DIM as WORLD_DIM
 from synthetic import world
 
-from disent_core import heads
-from disent_core.heads.fmda_two_stage import METHOD, FmdaTwoStageConfig, MeaningStage, TemplateStage
+from disent_core import methods
+from disent_core.heads.contract import trainer
+from disent_core.heads.fmda_two_stage import MeaningStage, TemplateStage
+from disent_core.methods.fmda_two_stage import METHOD, FmdaTwoStageConfig
 from disent_core.training import stacked
 from disent_core.training.data import text_features
 from disent_core.training.sampling import PairSampler
@@ -35,7 +37,7 @@ def config(**changes):
 
 def run(folder, settings, *, data=DATA, seeds=SEEDS):
     folder.mkdir(exist_ok=True)
-    return METHOD.fit(data, settings, seeds, checkpoint=folder / "c", device="cpu", run="run")
+    return trainer(METHOD).fit(data, settings, seeds, checkpoint=folder / "c", device="cpu", run="run")
 
 
 @pytest.fixture(scope="module")
@@ -251,9 +253,9 @@ def test_the_weights_that_are_saved_are_those_of_stage_2_and_embed(whole, tmp_pa
         shutil.copy(whole[0] / name, tmp_path / name)
     expected = best_parameters(tmp_path / "c")[1]
     description = {"dim": WORLD_DIM, "languages": DATA.languages, "seeds": SEEDS}
-    METHOD.save(tmp_path / "c", tmp_path / "w", description)
+    trainer(METHOD).save(tmp_path / "c", tmp_path / "w", description)
     assert not (tmp_path / "stage_1_c").exists()
-    trained = METHOD.load(tmp_path / "w", settings, "cpu")
+    trained = trainer(METHOD).load(tmp_path / "w", settings, "cpu")
     assert all(torch.equal(value, expected[name]) for name, value in trained.heads[1].state_dict().items())
     keys = [key.decode() for key in WORLD.vectors["de"].keys[:9]]
     embedded = trained.embed(text_features(keys, WORLD.vectors["de"], WORLD.states["de"]), 1)
@@ -265,8 +267,8 @@ def test_the_weights_that_are_saved_are_those_of_stage_2_and_embed(whole, tmp_pa
 
 
 def test_the_presets_are_fmdas_with_the_papers_stages():
-    for name, preset in heads.method("fmda").presets.items():
-        own = heads.method("fmda_two_stage").presets[name]
+    for name, preset in methods.method("fmda").presets.items():
+        own = methods.method("fmda_two_stage").presets[name]
         assert own == FmdaTwoStageConfig(**{key: getattr(preset, key) for key in vars(preset)})
         assert own.stage1_train_language
         assert own.stage2_freeze == ("query", "key", "template_value")

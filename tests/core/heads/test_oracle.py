@@ -7,11 +7,13 @@ import torch
 from loops import DIM, LANGUAGES, SIDES, batch_of, cosine, hinge, mean, split
 from synthetic import world
 
-from disent_core.heads import METHODS, method
-from disent_core.heads.dream import draws
-from disent_core.heads.dream_oracle import DreamOracleConfig
-from disent_core.heads.meat_oracle import MeatOracleConfig
-from disent_core.heads.oracle import OracleConfig
+from disent_core.heads.contract import trainer
+from disent_core.methods import METHODS, method
+from disent_core.methods.dream import draws
+from disent_core.methods.dream_oracle import DreamOracleConfig
+from disent_core.methods.meat_oracle import MeatOracleConfig
+from disent_core.methods.oracle import OracleConfig
+from disent_core.registry import imported
 from disent_core.training.sampling import PairSampler
 
 NAMES = ("oracle", "dream_oracle", "meat_oracle")
@@ -22,7 +24,7 @@ LONE = {"oracle_old": 0, "alone1": 0, "alone2": 2, "alone3": 3, "alone4": 1, "al
 
 def head(name="oracle", **switches):
     torch.manual_seed(0)
-    return of(name).head(DIM, LANGUAGES, CONFIGS[name](**switches)).double()
+    return imported(of(name).head)(DIM, LANGUAGES, CONFIGS[name](**switches)).double()
 
 
 def of(name):
@@ -163,7 +165,7 @@ def test_either_part_can_be_left_out(name, part):
 def test_nothing_to_minimise_is_an_error(tmp_path):
     nothing = OracleConfig(without=("intra_class", "inter_class"))
     with pytest.raises(ValueError, match="no loss term is left"):
-        next(of("oracle").fit(world().data, nothing, (0,), checkpoint=tmp_path / "c", device="cpu", run="run"))
+        next(trainer(of("oracle")).fit(world().data, nothing, (0,), checkpoint=tmp_path / "c", device="cpu", run="run"))
 
 
 def test_weights_multiply_the_named_terms_in_the_total(tmp_path):
@@ -171,7 +173,9 @@ def test_weights_multiply_the_named_terms_in_the_total(tmp_path):
     for weight in (1.0, 5.0):
         config = OracleConfig(weights={"intra_class": weight}, max_epochs=1, learning_rate=1e-9)
         epoch = next(
-            of("oracle").fit(world().data, config, (0,), checkpoint=tmp_path / str(weight), device="cpu", run="r")
+            trainer(of("oracle")).fit(
+                world().data, config, (0,), checkpoint=tmp_path / str(weight), device="cpu", run="r"
+            )
         )
         totals[weight] = epoch.terms["dev"]
     difference = totals[5.0]["total"][0] - totals[1.0]["total"][0]
@@ -183,7 +187,7 @@ def test_a_weight_of_an_unknown_term_is_an_error(tmp_path):
     with pytest.raises(
         ValueError, match=r"weights names \['inner_class'\], but the loss terms are \['inter_class', 'in"
     ):
-        next(of("oracle").fit(world().data, config, (0,), checkpoint=tmp_path / "c", device="cpu", run="run"))
+        next(trainer(of("oracle")).fit(world().data, config, (0,), checkpoint=tmp_path / "c", device="cpu", run="run"))
 
 
 def test_regularisers_alone_leave_no_gradient_in_what_they_do_not_read():
@@ -208,11 +212,11 @@ def test_one_step_lowers_the_total():
 def test_every_preset_trains_on_a_mixture_and_goes_on_to_the_same_bits(tmp_path, name, preset):
     model, data = of(name), world("en-de", "en-es").data
     config = replace(model.presets[preset], max_epochs=3, batch_size=7, learning_rate=0.01, checkpoint_seconds=0.0)
-    whole = list(model.fit(data, config, (0, 1), checkpoint=tmp_path / "whole", device="cpu", run="run"))
-    cut = model.fit(data, config, (0, 1), checkpoint=tmp_path / "cut", device="cpu", run="run")
+    whole = list(trainer(model).fit(data, config, (0, 1), checkpoint=tmp_path / "whole", device="cpu", run="run"))
+    cut = trainer(model).fit(data, config, (0, 1), checkpoint=tmp_path / "cut", device="cpu", run="run")
     next(cut)
     cut.close()
-    again = list(model.fit(data, config, (0, 1), checkpoint=tmp_path / "cut", device="cpu", run="run"))
+    again = list(trainer(model).fit(data, config, (0, 1), checkpoint=tmp_path / "cut", device="cpu", run="run"))
     assert [epoch.terms for epoch in again] == [epoch.terms for epoch in whole]
     assert len({epoch.terms["train"]["total"] for epoch in whole}) == 3
 

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, replace
 
-from disent_core.heads.dream import DreamConfig
-from disent_core.heads.fmda import FmdaConfig
 from disent_core.heads.run import settings_fingerprint
+from disent_core.methods.dream import DreamConfig
+from disent_core.methods.fmda import FmdaConfig
 
 PAPER = DreamConfig(max_epochs=5)
 

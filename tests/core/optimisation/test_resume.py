@@ -13,10 +13,11 @@ from synthetic import world
 from tiny_encoder import tiny_encoder
 
 from disent_core.encoders.pretraining import PretrainingTask, ScratchConfig, pretrain
-from disent_core.heads import method
+from disent_core.heads.contract import trainer
 from disent_core.heads.emu import EmuTask
 from disent_core.heads.fine_tuned_encoder import TranslationTask
 from disent_core.heads.intent_baselines import ContrastiveTask, NPairTask, SoftmaxTask
+from disent_core.methods import method
 from disent_core.optimisation import steps
 from disent_core.optimisation.steps import ExamplesTask, TrainingTask
 
@@ -47,8 +48,8 @@ def of_method(name: str, task: type[TrainingTask], **settings: object) -> Case:
         own = method(name)
         data = tagged_data(tiny_bert(folder / "encoder")) if own.labels else tuned_world(folder / "encoder")
         config, checkpoint = replace(own.presets["paper"], **settings), folder / "checkpoint"
-        epochs = list(own.fit(data, config, (0, 1), checkpoint=checkpoint, device="cpu", run="run"))
-        own.save(checkpoint, folder / "weights.safetensors", {"seeds": [0, 1]})
+        epochs = list(trainer(own).fit(data, config, (0, 1), checkpoint=checkpoint, device="cpu", run="run"))
+        trainer(own).save(checkpoint, folder / "weights.safetensors", {"seeds": [0, 1]})
         return load_file(folder / "weights.safetensors"), epochs
 
     return Case(task, train)

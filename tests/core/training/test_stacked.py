@@ -9,8 +9,11 @@ from safetensors import safe_open
 from synthetic import DIM, world
 
 from disent_core.errors import TrainingError
-from disent_core.heads.dream import METHOD, DreamConfig, DreamHead
-from disent_core.heads.fmda import FmdaConfig, FmdaHead
+from disent_core.heads.contract import trainer
+from disent_core.heads.dream import DreamHead
+from disent_core.heads.fmda import FmdaHead
+from disent_core.methods.dream import METHOD, DreamConfig
+from disent_core.methods.fmda import FmdaConfig
 from disent_core.training import stacked as training
 from disent_core.training.config import TrainConfig
 from disent_core.training.epoch import curve_table
@@ -314,7 +317,9 @@ def test_a_method_does_not_resume_on_other_texts(tmp_path):
     for name, seed in (("first", 0), ("other", 1), ("fresh", 1)):
         path = tmp_path / ("fresh" if name == "fresh" else "shared")
         data = world(seed=seed).data
-        runs[name] = untimed(METHOD.fit(data, config, (0,), checkpoint=path, device="cpu", run=f"texts {seed}"))
+        runs[name] = untimed(
+            trainer(METHOD).fit(data, config, (0,), checkpoint=path, device="cpu", run=f"texts {seed}")
+        )
     assert runs["first"] != runs["other"] == runs["fresh"]
 
 

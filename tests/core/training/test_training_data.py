@@ -13,11 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import DIM, random_rows, world
 
-from disent_core import heads
+from disent_core import methods
 from disent_core.errors import ConfigError, TableError, TrainingError
-from disent_core.heads import dream, fine_tuned_encoder, fmda, raw
-from disent_core.heads.contract import Method
+from disent_core.heads import fine_tuned_encoder
+from disent_core.heads.contract import trainer
+from disent_core.heads.families.frozen import FrozenHeadTrainer
 from disent_core.heads.run import HeadFiles, HeadRun, describe_head, train_head
+from disent_core.methods import dream, fmda, raw
+from disent_core.methods.contract import Method
 from disent_core.storage.tables import rows_table
 from disent_core.text import text_keys
 from disent_core.training.build_data import training_data
@@ -300,9 +303,9 @@ def test_features_of_an_unknown_text_are_an_error():
 # --- methods ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", heads.METHODS)
+@pytest.mark.parametrize("name", methods.METHODS)
 def test_every_method_keeps_the_contract(name):
-    method = heads.method(name)
+    method = methods.method(name)
     assert isinstance(method, Method)
     assert method.name == name
     assert "paper" in method.presets
@@ -310,12 +313,12 @@ def test_every_method_keeps_the_contract(name):
 
 def test_an_unknown_method_is_an_error_that_lists_the_known():
     with pytest.raises(ConfigError, match=r"unknown method 'dreem'; did you mean 'dream'\?; choose one of raw, "):
-        heads.method("dreem")
+        methods.method("dreem")
 
 
 def test_raw_embeds_with_the_encoders_own_vectors(tmp_path):
     toy_world, keys, found = features()
-    embedded = raw.METHOD.load(tmp_path, raw.RawConfig(), "cpu").embed(found, None)
+    embedded = trainer(raw.METHOD).load(tmp_path, raw.RawConfig(), "cpu").embed(found, None)
     assert np.array_equal(embedded["sentence"], toy_world.vectors["en"].matrix[toy_world.vectors["en"].rows(keys)])
 
 
@@ -331,7 +334,7 @@ def head_run(name="dream", **changes):
     return HeadRun(
         **{
             "name": f"my_{name}",
-            "method": heads.method(name),
+            "method": methods.method(name),
             "settings": SETTINGS[name],
             "encoder": "toy",
             "trained_on": "en-de",
@@ -369,7 +372,7 @@ def test_a_trained_head_gives_a_row_per_text_for_each_of_its_embeddings(place, n
     report = place.train(run)
     assert (report.epochs, report.steps) == (2, 4)
     _, keys, found = features()
-    trained = run.method.load(place.files.weights, run.settings, "cpu")
+    trained = trainer(run.method).load(place.files.weights, run.settings, "cpu")
     for seed in run.seeds:
         embedded = trained.embed(found, seed)
         assert tuple(embedded) == run.method.embeddings
@@ -389,14 +392,14 @@ def test_training_tells_its_head_loss_and_rate(place, monkeypatch, caplog):
 def test_seeds_have_weights_of_their_own(place):
     run = head_run()
     place.train(run)
-    trained, (_, _, found) = run.method.load(place.files.weights, run.settings, "cpu"), features()
+    trained, (_, _, found) = trainer(run.method).load(place.files.weights, run.settings, "cpu"), features()
     assert not np.allclose(trained.embed(found, 0)["meaning"], trained.embed(found, 3)["meaning"])
 
 
 def test_embedding_in_blocks_equals_embedding_at_once(place, monkeypatch):
     run = head_run("fmda")
     place.train(run)
-    trained, (_, _, found) = run.method.load(place.files.weights, run.settings, "cpu"), features()
+    trained, (_, _, found) = trainer(run.method).load(place.files.weights, run.settings, "cpu"), features()
     whole = trained.embed(found, 0)
     monkeypatch.setattr("disent_core.heads.families.frozen._EMBED_BATCH", 2)
     for name, matrix in trained.embed(found, 0).items():
@@ -407,7 +410,7 @@ def test_a_trained_head_embeds_with_a_seed(place):
     run = head_run()
     place.train(run)
     with pytest.raises(ValueError, match="one of its seeds, not None"):
-        run.method.load(place.files.weights, run.settings, "cpu").embed(features()[2], None)
+        trainer(run.method).load(place.files.weights, run.settings, "cpu").embed(features()[2], None)
 
 
 def test_training_again_takes_no_step_and_opens_no_data(place):
@@ -506,7 +509,7 @@ def test_a_warm_start_begins_with_the_weights_that_are_there(place, tmp_path, na
     second = place.train(replace(run, data_fingerprint="edited"), edited)
     assert (first.initial_weights, second.initial_weights) == (None, first.content if is_warm else None)
     checkpoint = tmp_path / "expected"
-    for _ in run.method.fit(
+    for _ in trainer(run.method).fit(
         edited.data,
         run.settings,
         run.seeds,
@@ -516,7 +519,10 @@ def test_a_warm_start_begins_with_the_weights_that_are_there(place, tmp_path, na
         initial=initial if is_warm else None,
     ):
         pass
-    expected, found = best_parameters(checkpoint), run.method.load(place.files.weights, run.settings, "cpu").heads
+    expected, found = (
+        best_parameters(checkpoint),
+        trainer(run.method).load(place.files.weights, run.settings, "cpu").heads,
+    )
     assert found.keys() == expected.keys()
     for seed, head in found.items():
         assert all(torch.equal(value, expected[seed][key]) for key, value in head.state_dict().items())
@@ -575,8 +581,9 @@ def test_a_warm_start_that_was_cut_off_ends_as_if_it_had_not_been(place, other):
 
 def _saving(method, save):
     """The method with another `save`."""
+    trainer = type("Saving", (FrozenHeadTrainer,), {"save": lambda _, *given: save(*given)})
     other = replace(method)
-    object.__setattr__(other, "save", save)
+    object.__setattr__(other, "trainer", trainer)
     return other
 
 

@@ -7,12 +7,12 @@ import torch
 from slot_sentences import tagged_data, tagged_sentences, tiny_bert
 
 from disent_core.errors import EncoderError, TrainingError
-from disent_core.heads import method
-from disent_core.heads.contract import TrainedLabeller
+from disent_core.heads.contract import TrainedLabeller, trainer
 from disent_core.heads.families.tagger import tagged_sentences as sentences_of
 from disent_core.heads.run import HeadFiles, HeadRun, describe_head, train_head
-from disent_core.heads.token_classification import TokenClassificationConfig
-from disent_core.heads.twosl.config import TwoSlConfig
+from disent_core.methods import method
+from disent_core.methods.token_classification import TokenClassificationConfig
+from disent_core.methods.twosl import TwoSlConfig
 from disent_core.storage.tables import SCHEMAS, read_table
 from disent_core.training.data import Utterances
 
@@ -58,7 +58,7 @@ def test_a_run_ends_in_one_file_that_labels_with_any_of_its_seeds(name, files, t
     report = train(name, files, tmp_path)
     described, content = describe_head(head_files(tmp_path).weights)
     assert (content, list(described["seeds"])) == (report.content, [0, 1])
-    trained = method(name).load(head_files(tmp_path).weights, SETTINGS[name], "cpu", files)
+    trained = trainer(method(name)).load(head_files(tmp_path).weights, SETTINGS[name], "cpu", files)
     assert isinstance(trained, TrainedLabeller)
     assert trained.languages == ("de",)
     for seed in (1, 0):
@@ -85,7 +85,7 @@ def test_the_curve_has_every_pass_of_every_seed_and_the_report_every_step(name, 
 def test_transfer_trains_on_both_languages(name, files, tmp_path):
     report = train(name, files, tmp_path, seeds=(0,), transfer="sequential")
     assert report.epochs == 2 * STAGES[name]
-    trained = method(name).load(head_files(tmp_path).weights, SETTINGS[name], "cpu", files)
+    trained = trainer(method(name)).load(head_files(tmp_path).weights, SETTINGS[name], "cpu", files)
     assert trained.languages == ("en", "de")
 
 
@@ -115,7 +115,7 @@ def test_a_split_without_sentences_is_an_error_that_says_so(files):
 
 
 def test_a_method_that_tunes_refuses_to_work_without_the_encoder(files, tmp_path):
-    twosl, bare = method("twosl"), replace(tagged_data(files), encoder=None)
+    twosl, bare = trainer(method("twosl")), replace(tagged_data(files), encoder=None)
     with pytest.raises(EncoderError, match="was given none"):
         next(twosl.fit(bare, SETTINGS["twosl"], (0,), checkpoint=tmp_path / "c", device="cpu", run=""))
     with pytest.raises(EncoderError, match="was given none"):

@@ -15,10 +15,10 @@ from disent_core.errors import TrainingError
 from disent_core.evaluation.metrics.tagging import token_agreement
 from disent_core.heads.families.few_shot import Tagged
 from disent_core.heads.twosl.classifiers import perceptron, probabilities, recall_threshold
-from disent_core.heads.twosl.config import TWOSL_PRESETS, TwoSlConfig
 from disent_core.heads.twosl.features import encode_items
-from disent_core.heads.twosl.labeller import METHOD, SpanTagger
+from disent_core.heads.twosl.labeller import SpanTagger
 from disent_core.heads.twosl.spans import span_items
+from disent_core.methods.twosl import METHOD, TWOSL_PRESETS, TwoSlConfig
 from disent_core.storage.weights import save_weights
 
 QUICK = TwoSlConfig(

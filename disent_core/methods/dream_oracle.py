@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from disent_core.heads.dream import DreamConfig, DreamHead, draws
-from disent_core.heads.families.frozen import FrozenHeadMethod
-from disent_core.heads.oracle import OracleConfig, over
+from disent_core.methods.dream import DreamConfig, draws
+from disent_core.methods.families import FrozenHeadMethod
+from disent_core.methods.oracle import OracleConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ METHOD = FrozenHeadMethod(
             intra_class_diagonal=True,
         ),
     },
-    head=over(DreamHead),
+    head="disent_core.heads.oracle:dream_oracle_head",
     embeddings=("meaning", "language"),
     needs=frozenset(),
     draws=draws,

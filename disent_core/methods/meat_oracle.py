@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from disent_core.heads.families.frozen import FrozenHeadMethod
-from disent_core.heads.meat import MeatConfig, MeatHead
-from disent_core.heads.oracle import OracleConfig, over
+from disent_core.methods.families import FrozenHeadMethod
+from disent_core.methods.meat import MeatConfig
+from disent_core.methods.oracle import OracleConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,7 @@ METHOD = FrozenHeadMethod(
             drop_last=True,
         ),
     },
-    head=over(MeatHead),
+    head="disent_core.heads.oracle:meat_oracle_head",
     embeddings=("meaning", "language"),
     needs=frozenset(),
 )

@@ -1,15 +1,21 @@
-"""Settings of TWOSL, with a switch for everything that the paper leaves open."""
+"""TWOSL: label slots by classifying spans, in two stages.
+
+Stage 1 fine-tunes the encoder so that spans of one type are close; stage 2 filters and classifies all spans, which
+are encoded with and without their sentence.
+Razumovskaia, Vulić, Korhonen: *Transfer-Free Data-Efficient Multilingual Slot Labeling*, EMNLP 2023.
+"""
 
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from disent_core.heads.families.few_shot import FewShotConfig
-from disent_core.heads.twosl.decode import Overlap
-from disent_core.heads.twosl.features import ConcatNorm
-from disent_core.heads.twosl.spans import Mask
 from disent_core.losses.variants import Form, Hard, LonePair
+from disent_core.methods.families import FewShotConfig, TaggingMethod
 from disent_core.optimisation.config import OptimiserConfig
 from disent_core.settings import OF_PUBLISHED_CODE
+
+Overlap = Literal["greedy", "overwrite"]
+ConcatNorm = Literal["none", "l2_each"]
+Mask = Literal["word", "subword", "span"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,3 +125,13 @@ TWOSL_PRESETS = {
     "no_contrastive": replace(TWOSL, contrastive=False),
     "no_filter": replace(TWOSL, filter=False),
 }
+
+METHOD = TaggingMethod(name="twosl", presets=TWOSL_PRESETS, kind="disent_core.heads.twosl.labeller:SpanTagger")
+
+
+def _variant(name: str, switch: str) -> TaggingMethod:
+    return replace(METHOD, name=name, presets={"paper": TWOSL_PRESETS[switch]})
+
+
+NO_CONTRASTIVE = _variant("twosl_no_contrastive", "no_contrastive")
+NO_FILTER = _variant("twosl_no_filter", "no_filter")

@@ -1,0 +1,66 @@
+"""What each method is: its name, settings and presets, and what it reads and gives. `disent_core.heads` computes it.
+
+Nothing here imports torch: a declaration names what computes as `module:ATTRIBUTE`, which is imported when a head is
+trained or applied. To add a method, add a module that exports `METHOD`, and a line in `METHODS`. Variants that share
+a module are named as `module:ATTRIBUTE`. A method outside the library needs no line: the configuration names its
+module.
+"""
+
+from importlib import import_module
+from typing import Any
+
+from disent_core.errors import ConfigError
+from disent_core.methods.contract import Method
+from disent_core.registry import find
+
+METHODS: dict[str, str] = {
+    "raw": "disent_core.methods.raw",
+    "centered": "disent_core.methods.centered",
+    "projection": "disent_core.methods.projection",
+    "bertscore": "disent_core.methods.bertscore",
+    "dream": "disent_core.methods.dream",
+    "meat": "disent_core.methods.meat",
+    "oracle": "disent_core.methods.oracle",
+    "dream_oracle": "disent_core.methods.dream_oracle",
+    "meat_oracle": "disent_core.methods.meat_oracle",
+    "fmda": "disent_core.methods.fmda",
+    "fmda_two_stage": "disent_core.methods.fmda_two_stage",
+    "facet": "disent_core.methods.facet",
+    "emu": "disent_core.methods.emu",
+    "emu_no_discriminator": "disent_core.methods.emu:NO_DISCRIMINATOR",
+    "emu_no_discriminator_no_center": "disent_core.methods.emu:NO_DISCRIMINATOR_NO_CENTER",
+    "emu_parallel": "disent_core.methods.emu:PARALLEL",
+    "softmax": "disent_core.methods.intent_baselines:SOFTMAX",
+    "contrastive": "disent_core.methods.intent_baselines:CONTRASTIVE",
+    "npair": "disent_core.methods.intent_baselines:NPAIR",
+    "fine_tuned": "disent_core.methods.fine_tuned_encoder",
+    "twosl": "disent_core.methods.twosl",
+    "twosl_no_contrastive": "disent_core.methods.twosl:NO_CONTRASTIVE",
+    "twosl_no_filter": "disent_core.methods.twosl:NO_FILTER",
+    "token_classification": "disent_core.methods.token_classification",
+}
+
+ALIASES = {"tuned": "fine_tuned"}
+"""Earlier names of methods, which configurations may still use."""
+
+
+def method(name: str) -> Method[Any]:
+    """Return the method of that name, from the library or, as `module` or `module:ATTRIBUTE`, from a user's package.
+
+    Raises:
+        ConfigError: if there is none, it is not a method, or its name is that of another method of the library.
+    """
+    name = ALIASES.get(name, name)
+    instance = find("method", name, METHODS, "METHOD")
+    if not isinstance(instance, Method):
+        remedy = "export an instance of a subclass of disent_core.methods.contract.Method"
+        raise ConfigError(f"method {name!r}: this is no method but a {type(instance).__name__}; {remedy}")
+    if name not in METHODS and instance.name in METHODS and instance is not method(instance.name):
+        raise ConfigError(f"method {name!r}: its name {instance.name!r} is that of a method of disent; rename it")
+    return instance
+
+
+def described(name: str) -> str:
+    """The docstring of the method's module."""
+    name = ALIASES.get(name, name)
+    return import_module(METHODS.get(name, name).partition(":")[0]).__doc__ or name

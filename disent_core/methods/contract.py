@@ -1,0 +1,81 @@
+"""Define how a method is declared: the same for a frozen head, a fine-tuned encoder and a tagger.
+
+A method's module exports `METHOD`. The registry (`disent_core.methods`) names the modules of the library; the
+configuration names a module from outside itself.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+from disent_core.settings import Settings
+from disent_core.training.needs import Need
+
+EMBEDDINGS = ("sentence", "meaning", "template", "residual", "language")
+"""Names that an embedding may have, which tasks and the warehouse know."""
+
+Config = TypeVar("Config", bound=Settings)
+"""The settings of a method."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method(Generic[Config]):
+    """A system that turns the output of an encoder into embeddings, or into slot tags.
+
+    A family of methods is a subclass; a method is an instance of it.
+
+    Attributes:
+        trainer: what trains, saves and loads the family's methods: a subclass of `heads.contract.Trainer`, or its
+            reference `module:ATTRIBUTE`.
+        name: name in the registry.
+        presets: named settings, of which `paper` follows the paper.
+        embeddings: names that `embed` returns, of `EMBEDDINGS`, in the order in which they are shown.
+        needs: data that the method reads beyond the sentence vectors of utterances.
+        labels: whether it tags the slots of sentences (`TrainedLabeller`).
+        is_trained: False if there is nothing to fit, hence no weights.
+        is_seeded: False if nothing is random: the method is then fitted once, and embeds with seed None.
+        code_version: to be changed with every change of the code that changes results.
+    """
+
+    trainer: ClassVar[Any] = None
+
+    name: str
+    presets: Mapping[str, Config]
+    embeddings: tuple[str, ...] = ()
+    needs: frozenset[Need] = frozenset()
+    labels: bool = False
+    is_trained: bool = True
+    is_seeded: bool = True
+    code_version: str = "1"
+
+    def __post_init__(self) -> None:
+        if "paper" not in self.presets:
+            raise ValueError(f"method {self.name!r} has no preset 'paper', the default")
+        if self.trainer is None:
+            raise ValueError(f"method {self.name!r} has no trainer; make it an instance of a family of methods")
+        if not self.embeddings and not self.labels:
+            raise ValueError(f"method {self.name!r} has no embeddings and does not tag, so nothing can be measured")
+        if odd := [name for name, preset in self.presets.items() if not isinstance(preset, Settings)]:
+            raise ValueError(f"method {self.name!r} has presets {odd} that are no Settings (disent_core.settings)")
+        if odd := set(self.embeddings) - set(EMBEDDINGS):
+            raise ValueError(f"method {self.name!r} has embeddings {sorted(odd)}; choose of {', '.join(EMBEDDINGS)}")
+
+    def needs_of(self, settings: Config) -> frozenset[Need]:
+        """Return the data that the method reads with these settings, which may be less than `needs`."""
+        return self.needs
+
+    def may_stop_early(self, settings: Config) -> bool:
+        """Whether early stopping decides when training ends, so that a best epoch at the end is one cut short."""
+        return False
+
+    def most_epochs(self, settings: Config) -> int | None:
+        """The largest number of epochs that training can have, if the settings say so."""
+        return getattr(settings, "max_epochs", None)
+
+    def without_warm_start(self, settings: Config) -> Config:
+        """Return these settings for training from scratch."""
+        return settings
+
+    def starts_warm(self, settings: Config) -> bool:
+        """Whether training starts from the weights of earlier training, which `fit` gets as `initial`."""
+        return self.without_warm_start(settings) != settings

@@ -1,0 +1,76 @@
+"""EMU: sentence vectors specialised to intents, kept multilingual by a discriminator of languages.
+
+Hirota, Suhara, Golshan, Tan: *Emu: Enhancing Multilingual Sentence Embeddings with Semantic Specialization*,
+AAAI 2020. A linear classifier reads alpha u / ||u||. A center loss pulls utterances of an intent together. The
+discriminator tells utterances of the labelled (training) languages from those of the adversarial ones, and the
+encoder is trained against it. Adversarial languages need no labels. In `emu_parallel` the discriminator compares an
+utterance with its own translation.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from disent_core.methods.intent import IntentConfig, intent_method
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmuConfig(IntentConfig):
+    """Switches that the paper leaves open; the defaults follow its text.
+
+    Attributes:
+        alpha: length of the vector that the classifier reads.
+        center_weight: lambda, the weight of the center loss; 0 leaves it out.
+        centers: `running` means as in Wen et al. 2016, which start at 0; the means of the `batch`; or `learned` ones.
+        center_rate: step of a running center towards the mean of the batch, in (0, 1].
+        center_reduction: the center loss of a batch is a `sum` (the paper) or a `mean`.
+        discriminator: train a discriminator of languages; without it `gamma` and all settings below do nothing.
+        gamma: weight of the discriminator's loss, which encoder and classifier raise.
+        discriminator_updates: k, the discriminator's updates before each step of encoder and classifier.
+        discriminator_learning_rate: learning rate of the discriminator's Adam.
+        clip: bound of each of the discriminator's weights, after each of its updates.
+        disc_loss: cross-entropy with clipping (the paper's formula), or a Wasserstein critic (its name).
+        disc_activation: activation between the discriminator's layers.
+        disc_input: the `raw` vector, or the `normalised` one that the classifier reads.
+        adversary: a `random` utterance of a random adversarial language, or the `translation` of its counterpart
+            into it, by utterance id.
+        adversarial_languages: languages of the unlabelled utterances; none is all that are no training languages.
+    """
+
+    alpha: float = 50.0
+    center_weight: float = 1e-4
+    centers: Literal["running", "batch", "learned"] = "running"
+    center_rate: float = 0.5
+    center_reduction: Literal["sum", "mean"] = "sum"
+    discriminator: bool = True
+    gamma: float = 1e-4
+    discriminator_updates: int = 5
+    discriminator_learning_rate: float = 5e-4
+    clip: float = 0.01
+    disc_loss: Literal["ce_clip", "wgan"] = "ce_clip"
+    disc_activation: Literal["leaky_relu", "relu", "tanh"] = "leaky_relu"
+    disc_input: Literal["raw", "normalised"] = "raw"
+    adversary: Literal["random", "translation"] = "random"
+    adversarial_languages: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_positive("alpha", "discriminator_updates", "discriminator_learning_rate", "clip")
+        self.check_not_negative("center_weight", "gamma")
+        self.check_range("center_rate", above=0, at_most=1)
+
+    @property
+    def other_languages(self) -> tuple[str, ...]:
+        """The adversarial languages."""
+        return self.adversarial_languages
+
+
+TASKS = "disent_core.heads.emu:tasks"
+
+METHOD = intent_method("emu", TASKS, EmuConfig)
+NO_DISCRIMINATOR = intent_method("emu_no_discriminator", TASKS, EmuConfig, discriminator=False)
+NO_DISCRIMINATOR_NO_CENTER = intent_method(
+    "emu_no_discriminator_no_center", TASKS, EmuConfig, discriminator=False, center_weight=0.0
+)
+
+
+PARALLEL = intent_method("emu_parallel", TASKS, EmuConfig, adversary="translation")

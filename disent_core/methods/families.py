@@ -1,0 +1,182 @@
+"""Declare families of methods: what the methods of a family have in common, and which trainer computes them.
+
+What a method computes with is given itself or, so that it is imported only then, as its reference `module:ATTRIBUTE`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+from disent_core.methods.contract import Config, Method
+from disent_core.optimisation.config import OptimiserConfig
+from disent_core.settings import Precision, Settings
+from disent_core.training.config import TrainConfig
+from disent_core.training.needs import Draw, Need
+
+HeadConfig = TypeVar("HeadConfig", bound=TrainConfig)
+"""The settings of a head."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UntrainedMethod(Method[Config], Generic[Config]):
+    """A `Method` without weights: `sentence(features, config)` returns its only embedding, `sentence`."""
+
+    trainer: ClassVar[Any] = "disent_core.heads.families.untrained:UntrainedTrainer"
+
+    sentence: Callable[[Any, Config], Any] | str
+    embeddings: tuple[str, ...] = ("sentence",)
+    is_trained: bool = False
+    is_seeded: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClosedFormMethod(Method[Config], Generic[Config]):
+    """A `Method` of one embedding, `sentence`, whose weights are the solution of a formula.
+
+    `solve(data, config)` returns the solution, `apply(solution, vectors, language, config)` embeds vectors of a
+    language.
+    """
+
+    trainer: ClassVar[Any] = "disent_core.heads.families.closed_form:ClosedFormTrainer"
+
+    solve: Callable[[Any, Config], Any] | str
+    apply: Callable[[Any, Any, str, Config], Any] | str
+    embeddings: tuple[str, ...] = ("sentence",)
+    is_seeded: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrozenHeadMethod(Method[HeadConfig], Generic[HeadConfig]):
+    """A `Method` whose head is a small module over the vectors (and token states) of a frozen encoder.
+
+    `head(dim, n_languages, config)` makes a head with fresh parameters; `draws` are the random texts that it trains on,
+    which may depend on the config.
+    """
+
+    trainer: ClassVar[Any] = "disent_core.heads.families.frozen:FrozenHeadTrainer"
+
+    head: Callable[[int, int, HeadConfig], Any] | str
+    draws: tuple[Draw, ...] | Callable[[HeadConfig], tuple[Draw, ...]] = ()
+
+    def may_stop_early(self, settings: HeadConfig) -> bool:
+        """True, as all heads have a `patience`; but with a `schedule` the last epochs are meant to be the best."""
+        return getattr(settings, "schedule", "constant") == "constant"
+
+    def without_warm_start(self, settings: HeadConfig) -> HeadConfig:
+        """Return the settings for random initial weights."""
+        return replace(settings, warm_start=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeedBySeedMethod(Method[Config]):
+    """A `Method` that trains an encoder, or a map over its vectors, one seed after another."""
+
+    needs: frozenset[Need] = frozenset({Need.UTTERANCES, Need.ENCODER})
+    code_version: str = "2"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuningConfig(Settings):
+    """How something is fine-tuned. Two runs with equal configs, data and seeds are the same run.
+
+    Attributes:
+        learning_rate: learning rate of Adam, constant.
+        weight_decay: strength of the decoupled weight decay (AdamW); 0 turns it off.
+        batch_size: examples in a step.
+        epochs: passes over the training data.
+        monitor: the epoch that is kept: the `last`, that of the lowest dev `loss`, or of the highest
+            `dev_accuracy` of the nearest neighbour.
+        patience: epochs without improvement after which a seed stops, unless `monitor` is `last`.
+        precision: number format of the encoder's matrix products; `bfloat16` is autocast, weights stay float32.
+        train_embeddings: train the encoder's token embeddings too.
+        checkpoint_seconds: seconds between two checkpoints, which may come in the middle of an epoch.
+    """
+
+    learning_rate: float
+    weight_decay: float = 0.0
+    batch_size: int
+    epochs: int
+    monitor: Literal["last", "loss", "dev_accuracy"] = "last"
+    patience: int = 2
+    precision: Precision = "float32"
+    train_embeddings: bool = True
+    checkpoint_seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        self.check_positive("learning_rate", "batch_size", "epochs", "patience")
+        self.check_not_negative("weight_decay")
+
+    @property
+    def vector_map(self) -> Literal["linear", "mlp"] | None:
+        """The map over frozen vectors that is tuned instead of the encoder; None: the encoder is tuned."""
+        return None
+
+    @property
+    def optimiser(self) -> OptimiserConfig:
+        """AdamW at a constant learning rate."""
+        return OptimiserConfig(learning_rate=self.learning_rate, weight_decay=self.weight_decay)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FineTunedMethod(SeedBySeedMethod[TuningConfig]):
+    """A `Method` that fine-tunes an encoder, or a map over its vectors, one seed after another.
+
+    `tasks(data, config, device)` reads the data once and returns a function that makes each seed's task.
+    """
+
+    trainer: ClassVar[Any] = "disent_core.heads.families.fine_tuned:FineTunedTrainer"
+
+    tasks: Callable[[Any, Any, str], Callable[[int], Any]] | str
+
+    def needs_of(self, settings: TuningConfig) -> frozenset[Need]:
+        """Return the data that the method reads: no encoder if it trains a map over frozen vectors."""
+        return self.needs if settings.vector_map is None else self.needs - {Need.ENCODER}
+
+    def may_stop_early(self, settings: TuningConfig) -> bool:
+        """Whether `patience` applies: if `monitor` is `last`, every epoch is run."""
+        return settings.monitor != "last"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FewShotConfig(Settings):
+    """What a labeller trains on.
+
+    Attributes:
+        examples: training sentences of the target language, 0 for all of them.
+        split: split that the sentences are taken from. A corpus such as xSID, which has no training sentences in most
+            languages, is trained on its dev split, as in TWOSL's paper.
+        sample: `random` draws the sentences uniformly; `cover_types` also puts every slot type among them.
+        transfer: `sequential` trains on all sentences of the source language first.
+        batch_size: sentences (or pairs or spans) in a step.
+        precision: number format of the encoder's matrix products; `bfloat16` is several times faster where the
+            processor supports it. Weights stay float32.
+        checkpoint_seconds: seconds between two checkpoints.
+    """
+
+    examples: int = 100
+    split: Literal["train", "dev"] = "train"
+    sample: Literal["random", "cover_types"] = "random"
+    transfer: Literal["none", "sequential"] = "none"
+    batch_size: int = 32
+    precision: Precision = "float32"
+    checkpoint_seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        self.check_not_negative("examples", "checkpoint_seconds")
+        self.check_positive("batch_size")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaggingMethod(SeedBySeedMethod[FewShotConfig]):
+    """A `Method` that fine-tunes an encoder to tag slots; it has no embeddings.
+
+    `kind` is the class of its taggers, a subclass of `heads.families.tagger.Tagger`. Of a training set `en-de` the
+    first language is the source, on which `transfer` sequential trains first; the others are the target, from which
+    the examples are drawn. A training set of a single language has a target only. An epoch is a pass of one stage of
+    one seed, and its loss is named after the stage.
+    """
+
+    trainer: ClassVar[Any] = "disent_core.heads.families.tagger:TaggingTrainer"
+
+    kind: type | str
+    labels: bool = True

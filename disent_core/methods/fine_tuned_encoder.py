@@ -1,0 +1,41 @@
+"""`fine_tuned`: the encoder itself, fine-tuned on the training pairs. An upper reference, not a method of a paper.
+
+The loss is symmetric in-batch softmax over cosine / temperature, so that translations find one another. Every weight
+of the encoder is trained. The results show what the pairs contain; they are not comparable with those of frozen
+heads, which have a thousandth of the parameters and cannot read the words again.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from disent_core.methods.families import FineTunedMethod, TuningConfig
+from disent_core.training.needs import Need
+
+
+@dataclass(frozen=True, kw_only=True)
+class TunedConfig(TuningConfig):
+    """Two learning rates are worth a try: 2e-5 for a large encoder, 5e-5 for a small one.
+
+    Attributes:
+        temperature: divisor of the cosines in the softmax.
+    """
+
+    learning_rate: float = 5e-5
+    weight_decay: float = 0.01
+    batch_size: int = 64
+    epochs: int = 5
+    monitor: Literal["last", "loss", "dev_accuracy"] = "dev_accuracy"
+    temperature: float = 0.05
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_positive("temperature")
+
+
+METHOD = FineTunedMethod(
+    name="fine_tuned",
+    presets={"paper": TunedConfig(), "bfloat16": TunedConfig(precision="bfloat16")},
+    tasks="disent_core.heads.fine_tuned_encoder:tasks",
+    embeddings=("meaning",),
+    needs=frozenset({Need.UTTERANCES, Need.ENCODER}),
+)

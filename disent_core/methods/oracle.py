@@ -1,0 +1,101 @@
+"""ORACLE: an orthogonality constraint against semantic leakage (Ki, Park and Kim 2024, RepL4NLP).
+
+Two regularisers for DREAM or MEAT, or by themselves: the language embeddings of a language cluster (intra-class,
+Eq. 5); meaning and language embedding of a sentence are orthogonal (inter-class, Eq. 6). The public code has further
+variants, which `variant` selects by the names in that code.
+"""
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from disent_core.methods.families import FrozenHeadMethod
+from disent_core.settings import OF_PUBLISHED_CODE
+from disent_core.training.config import TrainConfig
+
+Form = Literal["hinge", "abs", "square"]
+Variant = Literal[
+    "paper", "oracle_new", "oracle_old", "oracle_abs", "oracle_main", "oracle_all", "oracle_orth", "oracle_pair",
+    "alone1", "alone2", "alone3", "alone4", "alone5",
+]  # fmt: skip
+EMBEDDINGS = ("meaning", "language")
+Part = Literal["intra_class", "inter_class"]
+_MEANING = frozenset({"meaning_parallel", "meaning_random"})
+_MEANING_AND_LANGUAGE = _MEANING | {"language_embedding"}
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Terms that a variant adds, and terms of the base that it keeps (None: all).
+
+    `intra` adds the clusters; `parallel` adds 1 - cos(s_m, t_m) to them. `leakage` is the penalty on cos(x_m, x_l) of
+    either side, `languages` the penalty on cos(s_l, t_l); `share` is a factor of their sum that makes it a mean.
+    """
+
+    intra: bool = False
+    parallel: bool = False
+    leakage: Form | None = None
+    languages: Form | None = None
+    share: float = 1.0
+    keeps: frozenset[str] | None = None
+
+
+VARIANTS: dict[Variant, Terms] = {
+    "paper": Terms(intra=True, leakage="hinge"),
+    "oracle_new": Terms(intra=True, languages="hinge"),
+    "oracle_old": Terms(intra=True, parallel=True, leakage="abs", languages="hinge"),
+    "oracle_abs": Terms(intra=True, languages="abs"),
+    "oracle_main": Terms(leakage="hinge", share=1 / 2),
+    "oracle_all": Terms(leakage="hinge", languages="hinge", share=1 / 3),
+    "oracle_orth": Terms(languages="hinge"),
+    "oracle_pair": Terms(intra=True),
+    "alone1": Terms(intra=True, parallel=True, leakage="abs", languages="hinge", keeps=frozenset()),
+    "alone2": Terms(leakage="abs", languages="hinge", keeps=_MEANING),
+    "alone3": Terms(leakage="abs", languages="hinge", keeps=_MEANING_AND_LANGUAGE),
+    "alone4": Terms(intra=True, parallel=True, leakage="abs", languages="hinge", keeps=frozenset({"adversarial"})),
+    "alone5": Terms(intra=True, parallel=True, leakage="abs", languages="hinge", keeps=_MEANING_AND_LANGUAGE),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class OracleConfig(TrainConfig):
+    """Switches that paper and public code read differently; the defaults are the paper's.
+
+    Attributes:
+        variant: which regularisers are added and which terms of the base are kept, see `docs/methods.md`.
+        separation: penalty on cosines that should be 0, in place of the one that the variant has.
+        intra_class_scope: language embeddings that should be alike: those of a language or, as in the public code,
+            those of all rows of a side.
+        intra_class_diagonal: count each row's similarity with itself.
+        without: regularisers to leave out, as in the paper's Table 4. `weights` has factors for both by these names.
+    """
+
+    base_terms: ClassVar[frozenset[str]] = frozenset()
+
+    learning_rate: float = 1e-5
+    max_epochs: int = 10_000
+    patience: int = 10
+    variant: Variant = field(default="paper", metadata=OF_PUBLISHED_CODE)
+    separation: Form | None = None
+    intra_class_scope: Literal["same_language", "batch"] = field(default="same_language", metadata=OF_PUBLISHED_CODE)
+    intra_class_diagonal: bool = field(default=False, metadata=OF_PUBLISHED_CODE)
+    without: tuple[Part, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        missing = (VARIANTS[self.variant].keeps or frozenset()) - self.base_terms
+        if missing:
+            raise ValueError(f"variant = {self.variant!r} needs a base with the terms {', '.join(sorted(missing))}")
+
+
+METHOD = FrozenHeadMethod(
+    name="oracle",
+    presets={
+        "paper": OracleConfig(validation="train_fraction"),
+        "official_code": OracleConfig(
+            validation="train_fraction", variant="alone1", intra_class_scope="batch", intra_class_diagonal=True
+        ),
+    },
+    head="disent_core.heads.oracle:oracle_head",
+    embeddings=EMBEDDINGS,
+    needs=frozenset(),
+)
