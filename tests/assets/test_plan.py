@@ -22,7 +22,8 @@ TOY = dg.Definitions(
     assets=[
         asset("corpora/utterances", LANGUAGES),
         asset("targets/masked", LANGUAGES, of("corpora/utterances")),
-        asset("embeddings/tiny/tiny_vectors", LANGUAGES, of("targets/masked")),
+        asset("embeddings/tiny/tiny_encoder", None, of("corpora/utterances")),
+        asset("embeddings/tiny/tiny_vectors", LANGUAGES, of("targets/masked"), of("embeddings/tiny/tiny_encoder")),
         asset("heads/tiny/dream_head", PAIRS, of("embeddings/tiny/tiny_vectors", OF_PAIR)),
         asset("heads/tiny/facet_head", PAIRS, of("embeddings/tiny/tiny_vectors", OF_PAIR)),
         asset("evaluation/tiny/dream_metrics", PAIRS, of("heads/tiny/dream_head")),
@@ -40,6 +41,7 @@ def test_the_texts_of_a_partition_share_a_run_and_so_do_a_head_and_its_metrics()
     together = {tuple("/".join(key.path) for key in step.keys) for step in plan(TOY)}
     assert together == {
         ("corpora/utterances", "targets/masked"),
+        ("embeddings/tiny/tiny_encoder",),
         ("embeddings/tiny/tiny_vectors",),
         ("heads/tiny/dream_head", "evaluation/tiny/dream_metrics"),
         ("heads/tiny/facet_head", "evaluation/tiny/facet_metrics"),
@@ -47,9 +49,18 @@ def test_the_texts_of_a_partition_share_a_run_and_so_do_a_head_and_its_metrics()
     }
 
 
+def after(selections: list[str]) -> dict[str, frozenset[str]]:
+    return {str(step): step.after for step in plan(TOY, selections)}
+
+
 def test_a_step_waits_only_for_the_partitions_that_it_is_made_from():
-    after = {str(step): step.after for step in plan(TOY, ["heads", "corpora"])}
-    assert after["dream on tiny [en-ja]"] == {"corpora/utterances [en]", "corpora/utterances [ja]"}
+    vectors = {f"embeddings/tiny/tiny_vectors [{language}]" for language in ("en", "ja")}
+    assert after(["heads", "embeddings"])["dream on tiny [en-ja]"] == vectors
+
+
+def test_a_step_waits_also_by_way_of_steps_that_are_not_selected():
+    corpora = {f"corpora/utterances [{language}]" for language in ("en", "de", "ja")}
+    assert after(["warehouse", "corpora"])["warehouse"] == corpora
 
 
 def test_several_selections_and_names_of_stages_are_taken_together():
