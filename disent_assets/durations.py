@@ -6,9 +6,7 @@ from pathlib import Path
 
 from disent_assets.plan import Step
 from disent_core.config.model import Config
-from disent_core.encoders.huggingface import HuggingFaceConfig
-from disent_core.encoders.imported import VectorsConfig
-from disent_core.encoders.pretraining import ScratchConfig
+from disent_core.encoders.config import HuggingFaceConfig, ScratchConfig, VectorsConfig
 from disent_core.experiment.keys import HEAD, METRICS
 from disent_core.storage.atomic import write_text
 

@@ -266,7 +266,7 @@ def test_a_method_is_a_line_in_its_registry_and_a_module_that_keeps_the_contract
 
 def test_no_section_of_the_configuration_takes_unknown_keys():
     presets = {type(preset) for name in methods.METHODS for preset in methods.method(name).presets.values()}
-    kinds = {encoders.encoder_module(name).CONFIG for name in encoders.ENCODER_KINDS}
+    kinds = set(encoders.ENCODER_KINDS.values())
     for kind in {*SECTIONS.values(), TemplatePairConfig, *presets, *kinds}:
         with pytest.raises(ConfigError, match="no_such_key: unknown key"):
             Locator(Path("x.toml"), "").validate(kind, {"no_such_key": 1}, (kind.__name__,))
@@ -295,8 +295,8 @@ def test_a_corpus_format_is_a_line_in_its_registry_and_a_module_that_keeps_the_c
 
 
 @pytest.mark.parametrize("name", encoders.ENCODER_KINDS)
-def test_an_encoder_kind_is_a_line_in_its_registry_and_a_module_with_its_configuration(name):
-    assert issubclass(encoders.encoder_module(name).CONFIG, EncoderConfig)
+def test_an_encoder_kind_is_a_line_in_its_registry_and_settings(name):
+    assert issubclass(encoders.ENCODER_KINDS[name], EncoderConfig)
 
 
 def test_a_stage_of_the_face_describes_assets_and_leaves_files_to_the_experiment():

@@ -17,11 +17,11 @@ from disent_core.config.corpora import complete_corpora
 from disent_core.config.model import Config, MethodConfig
 from disent_core.config.sections import CorpusConfig, ExperimentConfig, TargetsConfig
 from disent_core.config.toml_lines import Locator
-from disent_core.encoders import ENCODER_KINDS, encoder_module
+from disent_core.encoders import ENCODER_KINDS
 from disent_core.encoders.contract import EncoderConfig
 from disent_core.errors import ConfigError, located
 from disent_core.evaluation.contract import EvaluationConfig
-from disent_core.negatives import BleuConfig
+from disent_core.negatives.config import BleuConfig
 from disent_core.registry import is_import
 from disent_core.settings import Settings
 
@@ -104,7 +104,7 @@ def _encoders(tables: Sequence[dict[str, Any]], locator: Locator) -> dict[str, E
         if not isinstance(kind, str) or kind not in ENCODER_KINDS:
             locator.fail((*key_path, "kind"), f"kind is {kind!r}; choose one of {', '.join(ENCODER_KINDS)}")
         settings = {key: value for key, value in table.items() if key != "kind"}
-        encoder = locator.validate(encoder_module(kind).CONFIG, settings, key_path)
+        encoder = locator.validate(ENCODER_KINDS[kind], settings, key_path)
         if encoder.name in encoders:
             locator.fail((*key_path, "name"), f"two encoders are named {encoder.name!r}")
         try:

@@ -14,7 +14,7 @@ from disent_core.corpora.languages import split_codes, split_pair
 from disent_core.encoders.contract import EncoderConfig
 from disent_core.evaluation.contract import EvaluationConfig
 from disent_core.methods.contract import Method
-from disent_core.negatives import BleuConfig
+from disent_core.negatives.config import BleuConfig
 from disent_core.settings import Settings
 from disent_core.training.needs import Need
 

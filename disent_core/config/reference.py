@@ -12,9 +12,9 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from disent_core import methods
 from disent_core.config.model import MethodConfig
 from disent_core.config.sections import CorpusConfig, ExperimentConfig, TargetsConfig
-from disent_core.encoders import ENCODER_KINDS, encoder_module
+from disent_core.encoders import ENCODER_KINDS
 from disent_core.evaluation.contract import EvaluationConfig
-from disent_core.negatives import BleuConfig
+from disent_core.negatives.config import BleuConfig
 from disent_core.settings import OF_PUBLISHED_CODE
 
 INTRODUCTION = """\
@@ -49,7 +49,7 @@ SECTIONS = {
 
 def reference() -> str:
     """Return all sections, encoder kinds, methods and presets; a key that methods inherit has one row."""
-    kinds = {f'[[encoders]], kind = "{kind}"': encoder_module(kind).CONFIG for kind in ENCODER_KINDS}
+    kinds = {f'[[encoders]], kind = "{kind}"': settings for kind, settings in ENCODER_KINDS.items()}
     groups: dict[type, list[str]] = {}
     for name in methods.METHODS:
         groups.setdefault(type(methods.method(name).presets["paper"]), []).append(name)

@@ -1,22 +1,11 @@
-"""Frozen encoders. A new kind is one module and one line here; a module is imported only when it is used."""
+"""Frozen encoders: a published model, one that is pretrained here, or vectors from elsewhere."""
 
-from importlib import import_module
-from types import ModuleType
+from disent_core.encoders.config import HuggingFaceConfig, ScratchConfig, VectorsConfig
+from disent_core.encoders.contract import EncoderConfig
 
-ENCODER_KINDS: dict[str, str] = {
-    "huggingface": "disent_core.encoders.huggingface",
-    "scratch": "disent_core.encoders.pretraining",
-    "vectors": "disent_core.encoders.imported",
+ENCODER_KINDS: dict[str, type[EncoderConfig]] = {
+    "huggingface": HuggingFaceConfig,
+    "scratch": ScratchConfig,
+    "vectors": VectorsConfig,
 }
-"""Kind, as the configuration names it -> module, which exports its settings class as `CONFIG`."""
-
-
-def encoder_module(kind: str) -> ModuleType:
-    """Return the module of an encoder kind.
-
-    Raises:
-        ValueError: if there is no such kind.
-    """
-    if kind not in ENCODER_KINDS:
-        raise ValueError(f"{kind!r} is no encoder kind: choose one of {sorted(ENCODER_KINDS)}")
-    return import_module(ENCODER_KINDS[kind])
+"""Kind, as the configuration names it -> its settings, by which `configured.LazyEncoder` finds what computes."""

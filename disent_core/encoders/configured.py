@@ -9,6 +9,7 @@ from typing import Any
 
 from disent_core.encoders import huggingface, imported, pretraining
 from disent_core.encoders.checkpoint import DENSE, files_fingerprint, model_folder
+from disent_core.encoders.config import HuggingFaceConfig, ScratchConfig, VectorsConfig
 from disent_core.encoders.contract import Device, Encoder, EncoderFiles, Pooling
 from disent_core.errors import EncoderError, located
 from disent_core.storage.atomic import locked
@@ -40,7 +41,7 @@ class LazyEncoder:
     @property
     def is_pretrained_here(self) -> bool:
         """Whether the lineage itself pretrains the model."""
-        return isinstance(self.config, pretraining.ScratchConfig)
+        return isinstance(self.config, ScratchConfig)
 
     @property
     def fingerprint(self) -> str:
@@ -49,7 +50,7 @@ class LazyEncoder:
         Raises:
             EncoderError: if the model, or the vectors, are not there.
         """
-        if isinstance(self.config, imported.VectorsConfig):
+        if isinstance(self.config, VectorsConfig):
             return imported.encoder_fingerprint(self.config)
         config = self._frozen()
         folder = model_folder(config.path, config.id, config.revision)
@@ -64,7 +65,7 @@ class LazyEncoder:
         Raises:
             EncoderError: if the model is not there, or the encoder has none.
         """
-        if isinstance(self.config, imported.VectorsConfig):
+        if isinstance(self.config, VectorsConfig):
             raise EncoderError(f"encoder {self.config.name!r} is imported vectors: there is no model to tune")
         config = self._frozen()
         folder = model_folder(config.path, config.id, config.revision)
@@ -76,7 +77,7 @@ class LazyEncoder:
         Raises:
             EncoderError: if it can't be loaded.
         """
-        if isinstance(self.config, imported.VectorsConfig):
+        if isinstance(self.config, VectorsConfig):
             return imported.load(self.config, language)
         return huggingface.load(self._frozen(), self.device)
 
@@ -116,7 +117,7 @@ class LazyEncoder:
         write_checksummed_text(self._record, json.dumps(record) + "\n")
         return PretrainReport(steps - replayed, loss, len(training_texts))
 
-    def _frozen(self) -> huggingface.HuggingFaceConfig:
+    def _frozen(self) -> HuggingFaceConfig:
         if not self.is_pretrained_here:
             return self.config
         if not self.folder.is_dir():

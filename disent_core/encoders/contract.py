@@ -13,7 +13,7 @@ from disent_core.settings import Settings
 FloatName = Literal["float16", "float32"]
 Device = Literal["auto", "cpu", "cuda"]
 Pooling = Literal["cls", "mean", "pooler", "cls_dense_norm"]
-"""How token states become a sentence vector, see `huggingface.HuggingFaceConfig`."""
+"""How token states become a sentence vector, see `config.HuggingFaceConfig`."""
 
 
 @dataclass(frozen=True, kw_only=True)

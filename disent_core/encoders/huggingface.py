@@ -2,9 +2,9 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +18,8 @@ from disent_core.encoders.checkpoint import (
     longest_input,
     model_folder,
 )
-from disent_core.encoders.contract import Device, EncodedBatch, EncoderConfig, FloatName, Pooling, absolute
+from disent_core.encoders.config import HuggingFaceConfig
+from disent_core.encoders.contract import Device, EncodedBatch, FloatName, Pooling
 from disent_core.encoders.tokens import TextTokeniser, TokenisedTexts
 from disent_core.errors import EncoderError, located
 from disent_core.matmul import arithmetic
@@ -36,59 +37,6 @@ _BATCH_TOKENS = {"cpu": 256, "cuda": 16_384}
 
 _Launched = tuple[Float[Tensor, "rows dim"], Float[Tensor, "tokens dim"] | None, Int[Tensor, " rows"]]
 """Vectors, token states and visible lengths of a batch, still on the device."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class HuggingFaceConfig(EncoderConfig):
-    """One frozen model and how its states become a sentence vector. Exactly one of `path` and `id` is set.
-
-    Attributes:
-        path: folder of the model; `package:NAME/sub/folder` is a folder inside an installed Python package.
-        id: name of the model on the hub.
-        revision: branch, tag or commit of the model on the hub; none is its main branch.
-        pooling: `cls` is the state at position 0, `mean` the mean over tokens, special ones included and
-            padding not, `pooler` the checkpoint's own pooler, `cls_dense_norm` the pipeline that
-            sentence-transformers has for LaBSE: state at position 0, its `2_Dense` layer, tanh, norm 1.
-        layer: index into `hidden_states`: 0 is the embedding layer, -1 the last layer.
-        max_length: tokens that are read of a text, special tokens included.
-        batch_tokens: tokens of a batch, padding and filling included; none chooses a size for the device.
-            Vectors depend on it in their last bits, so it is part of the fingerprint.
-        precision: number format of matrix products; `auto` is bfloat16 on a GPU, which changes vectors by about
-            1e-2 of their size, and float32 on a CPU.
-        vector_dtype: number format in which sentence vectors are stored.
-        states_dtype: number format in which token states are stored.
-    """
-
-    path: str | None = None
-    id: str | None = None
-    revision: str | None = None
-    pooling: Pooling = "cls"
-    layer: int = -1
-    max_length: int = 128
-    batch_tokens: int | None = None
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    vector_dtype: FloatName = "float32"
-    states_dtype: FloatName = "float16"
-
-    def __post_init__(self) -> None:
-        if (self.path is None) == (self.id is None):
-            raise ValueError(f"encoder {self.name!r} needs either a path ({self.path!r}) or an id ({self.id!r})")
-        if self.revision is not None and self.id is None:
-            raise ValueError(f"encoder {self.name!r}: revision {self.revision!r} needs an id")
-        if self.max_length < 3:
-            raise ValueError(f"encoder {self.name!r}: max_length is {self.max_length}, must be at least 3")
-        self.check_positive("batch_tokens")
-        if self.pooling in ("pooler", "cls_dense_norm") and self.layer != -1:
-            raise ValueError(f"encoder {self.name!r}: a pooler reads the last layer, not layer {self.layer}")
-
-    def resolved(self, folder: Path) -> "EncoderConfig":
-        """The settings with an absolute `path`, unless it is inside a package."""
-        if self.path is None or self.path.startswith("package:"):
-            return self
-        return replace(self, path=absolute(self.path, folder))
-
-
-CONFIG = HuggingFaceConfig
 
 
 def load(config: HuggingFaceConfig, device: Device = "auto") -> "HuggingFaceEncoder":

@@ -8,11 +8,10 @@ texts beside it in `NAME.txt`, one a line. Rows and lines are counted from 1.
 import glob
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from tokenize import TokenError
-from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +19,8 @@ import pyarrow.compute as pc
 import pyarrow.json
 from jaxtyping import Float32, Int
 
-from disent_core.encoders.contract import EncodedBatch, EncoderConfig, FloatName, absolute
+from disent_core.encoders.config import VectorsConfig
+from disent_core.encoders.contract import EncodedBatch, FloatName
 from disent_core.errors import EncoderError, located, quoted
 from disent_core.storage.foreign import column_names, read_foreign_parquet
 from disent_core.storage.tables import fingerprint
@@ -35,28 +35,6 @@ _SUFFIXES = (".parquet", ".jsonl", ".npy")
 _COLUMNS = {"text": pa.string(), "text_key": pa.string(), "language": pa.string(), "vector": pa.list_(pa.float64())}
 _BLOCK_BYTES = 1 << 24
 """Bytes of a file of JSON lines that are read at once; no line may be longer."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class VectorsConfig(EncoderConfig):
-    """Where the vectors lie.
-
-    Attributes:
-        path: file, folder of files, or pattern of either with `{language}` in it.
-        vector_dtype: number format in which sentence vectors are stored.
-    """
-
-    lacks: ClassVar[Mapping[str, str]] = {"token_states": "token states", "encoder": "a model to tune"}
-
-    path: str
-    vector_dtype: FloatName = "float32"
-
-    def resolved(self, folder: Path) -> "EncoderConfig":
-        """The settings with an absolute `path`."""
-        return replace(self, path=absolute(self.path, folder))
-
-
-CONFIG = VectorsConfig
 
 
 def load(config: VectorsConfig, language: str) -> "ImportedVectors":

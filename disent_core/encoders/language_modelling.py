@@ -3,16 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from disent_core.encoders.config import Algorithm
 from disent_core.storage.checksums import checksummed_path
 
-Algorithm = Literal["unigram", "bpe"]
 SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 """Ids 0 to 4; XLM-R has the mask token last, which would move with the size of the vocabulary."""
 PAD, MASK_ID, ORDINARY = 1, 4, 5

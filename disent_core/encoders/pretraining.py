@@ -7,9 +7,9 @@ Conneau 2019, https://arxiv.org/abs/1901.07291. The result is a Hugging Face fol
 
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,12 +18,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from disent_core.encoders.checkpoint import quiet_transformers
-from disent_core.encoders.contract import Device, EncoderConfig, FloatName
-from disent_core.encoders.huggingface import HuggingFaceConfig, resolve_device
+from disent_core.encoders.config import HuggingFaceConfig, ScratchConfig
+from disent_core.encoders.contract import Device
+from disent_core.encoders.huggingface import resolve_device
 from disent_core.encoders.language_modelling import (
     PAD,
     SPECIAL_TOKENS,
-    Algorithm,
     Sequences,
     mask_tokens,
     plan_epoch,
@@ -44,73 +44,6 @@ CODE_VERSION = "1"
 
 _MARKER, _CHECKPOINT, _TOKENISER = "pretraining.txt", "checkpoint.safetensors", "tokenizer.json"
 _LOSS = "pretraining_loss.txt"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScratchConfig(EncoderConfig):
-    """A small encoder and how it is pretrained. The defaults take about a minute on two cores for 6,000 texts.
-
-    Attributes:
-        pooling: as in `HuggingFaceConfig`.
-        layer: as in `HuggingFaceConfig`. After so little training a head on token states does best with layer 0,
-            where pooling `cls` says nothing.
-        vector_dtype: number format in which sentence vectors are stored.
-        states_dtype: number format in which token states are stored.
-        vocab_size: entries of the tokeniser's vocabulary, special tokens included; at least 100.
-        hidden_size: width of a state, a multiple of `heads`.
-        layers: layers of the transformer.
-        heads: attention heads of each layer.
-        intermediate_size: width between the two maps of a layer's feed-forward block.
-        tokeniser: algorithm that learns the vocabulary; a Unigram vocabulary may differ in a few entries from
-            run to run.
-        max_length: tokens that are read of a text (or of a translation pair), special tokens included.
-        dropout: dropout probability of states and attention while pretraining, in [0, 1).
-        epochs: passes over the texts.
-        max_steps: training steps, in place of `epochs`.
-        batch_tokens: tokens of a batch, padding included.
-        learning_rate: largest learning rate of AdamW.
-        warmup: fraction of the steps in which the learning rate rises; then it falls linearly to 0.
-        mask_probability: probability that a token is predicted: 80 % of these are masked, 10 % replaced, 10 % kept.
-            Twice the usual 0.15 suits few texts: each text trains more tokens (https://arxiv.org/abs/2202.08005).
-        weight_decay: strength of the decoupled weight decay.
-        translation: also train on translation pairs, both sides in one sequence (TLM).
-        seed: random seed of weights, batches and masks.
-        checkpoint_seconds: seconds between two checkpoints.
-    """
-
-    pooling: Literal["cls", "mean"] = "mean"
-    layer: int = -1
-    vector_dtype: FloatName = "float32"
-    states_dtype: FloatName = "float16"
-    tokeniser: Algorithm = "bpe"
-    vocab_size: int = 1_500
-    hidden_size: int = 128
-    layers: int = 2
-    heads: int = 4
-    intermediate_size: int = 512
-    max_length: int = 64
-    dropout: float = 0.0
-    epochs: int = 12
-    max_steps: int | None = None
-    batch_tokens: int = 1_024
-    learning_rate: float = 3e-3
-    warmup: float = 0.1
-    mask_probability: float = 0.3
-    weight_decay: float = 0.01
-    translation: bool = False
-    seed: int = 0
-    checkpoint_seconds: float = 60.0
-
-    def __post_init__(self) -> None:
-        self.check_positive("layers", "heads", "hidden_size", "intermediate_size", "epochs", "batch_tokens")
-        if self.hidden_size % self.heads:
-            raise ValueError(f"hidden_size {self.hidden_size} must be a multiple of heads {self.heads}")
-        self.check_range("warmup", "mask_probability", "dropout", at_least=0, below=1)
-        if self.vocab_size < 100 or self.max_length < 8:
-            raise ValueError(f"vocab_size {self.vocab_size} or max_length {self.max_length} is too small")
-
-
-CONFIG = ScratchConfig
 
 
 def frozen(config: ScratchConfig, folder: Path) -> HuggingFaceConfig:

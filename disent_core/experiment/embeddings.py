@@ -14,8 +14,9 @@ import pyarrow.parquet as pq
 from disent_core.config.model import Config
 from disent_core.embeddings.arrays import StateTable, VectorTable
 from disent_core.embeddings.store import STATES, VECTORS, EmbeddingStore
+from disent_core.encoders.config import VectorsConfig
 from disent_core.encoders.configured import LazyEncoder
-from disent_core.encoders.imported import VectorsConfig, known_keys
+from disent_core.encoders.imported import known_keys
 from disent_core.errors import TableError, located
 from disent_core.experiment.result import Check, StepResult
 from disent_core.experiment.workspace import (

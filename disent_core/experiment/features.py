@@ -9,8 +9,8 @@ import torch
 from disent_core.embeddings.arrays import StateTable, VectorTable
 from disent_core.embeddings.in_memory import encoded_tables
 from disent_core.embeddings.store import STATES, VECTORS, EmbeddingStore
+from disent_core.encoders.config import VectorsConfig
 from disent_core.encoders.contract import Encoder
-from disent_core.encoders.imported import VectorsConfig
 from disent_core.experiment.embeddings import lazy_encoder, store
 from disent_core.experiment.workspace import Workspace
 from disent_core.text import text_keys

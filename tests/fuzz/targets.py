@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 from disent_assets.sql_folder import published_tables
 from disent_core.config.load import load_config
 from disent_core.corpora import is_of_pairs, pair_reader, reader
-from disent_core.encoders.imported import VectorsConfig, encoder_fingerprint, known_keys, load
+from disent_core.encoders.config import VectorsConfig
+from disent_core.encoders.imported import encoder_fingerprint, known_keys, load
 from disent_core.targets.code_switching import read_dictionary
 
 from .enlarge import enlarged, enlarged_content

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from word_bert import SPECIAL, TEXTS, WORDS, config, encode, save_model
 
 from disent_core import text
-from disent_core.encoders import ENCODER_KINDS, encoder_module
-from disent_core.encoders.huggingface import HuggingFaceConfig, HuggingFaceEncoder, load
+from disent_core.encoders.config import HuggingFaceConfig
+from disent_core.encoders.huggingface import HuggingFaceEncoder, load
 from disent_core.encoders.tokens import parse_marks
 from disent_core.errors import EncoderError
 
@@ -293,16 +293,6 @@ def test_the_fingerprint_changes_with_all_that_vectors_depend_on_and_nothing_els
     assert len(set(fingerprints)) == len(variants)
     same = replace(variants[0], name="renamed")
     assert load(same, "cpu").fingerprint == fingerprints[0]
-
-
-@pytest.mark.parametrize("kind", ENCODER_KINDS)
-def test_every_encoder_kind_is_a_module_with_a_configuration(kind):
-    assert encoder_module(kind).CONFIG.__pydantic_config__ == {"extra": "forbid"}
-
-
-def test_an_unknown_encoder_kind_is_refused():
-    with pytest.raises(ValueError, match="'word2vec' is no encoder kind"):
-        encoder_module("word2vec")
 
 
 # --- a real model -----------------------------------------------------------------------------------------

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tiny_encoder import tiny_encoder
 
 from disent_core import text
-from disent_core.encoders.huggingface import HuggingFaceConfig, HuggingFaceEncoder, batch_shapes, load
+from disent_core.encoders.config import HuggingFaceConfig
+from disent_core.encoders.huggingface import HuggingFaceEncoder, batch_shapes, load
 from disent_core.encoders.tokens import TokenisedTexts
 
 HIDDEN = f"toy {text.HIDDEN_OPEN}en 3{text.HIDDEN_CLOSE} 5"

@@ -13,9 +13,10 @@ import pytest
 
 from disent_core.embeddings.store import EmbeddingStore
 from disent_core.encoders import imported
+from disent_core.encoders.config import VectorsConfig
 from disent_core.encoders.configured import LazyEncoder
 from disent_core.encoders.contract import Encoder
-from disent_core.encoders.imported import VectorsConfig, known_keys, load
+from disent_core.encoders.imported import known_keys, load
 from disent_core.errors import EncoderError
 from disent_core.text import text_key, text_keys
 

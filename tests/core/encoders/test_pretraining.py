@@ -14,9 +14,10 @@ from safetensors.torch import load_file
 
 from disent_core import text
 from disent_core.encoders import huggingface, pretraining
+from disent_core.encoders.config import HuggingFaceConfig, ScratchConfig
 from disent_core.encoders.configured import LazyEncoder
 from disent_core.encoders.language_modelling import MASK_ID, ORDINARY, PAD, mask_tokens, plan_epoch
-from disent_core.encoders.pretraining import PretrainingTask, ScratchConfig, frozen, pretrain
+from disent_core.encoders.pretraining import PretrainingTask, frozen, pretrain
 from disent_core.errors import EncoderError, TrainingError
 from disent_core.optimisation import steps
 
@@ -82,7 +83,7 @@ def test_the_result_is_loaded_like_any_other_model(tmp_path):
 
 def test_a_pretrained_encoder_has_no_pooler_to_offer(tmp_path):
     list(pretrain(TEXTS, config(), tmp_path / "model", "cpu"))
-    asked = huggingface.HuggingFaceConfig(name="s", path=str(tmp_path / "model"), pooling="pooler", max_length=32)
+    asked = HuggingFaceConfig(name="s", path=str(tmp_path / "model"), pooling="pooler", max_length=32)
     with pytest.raises(EncoderError, match="the checkpoint has none"):
         huggingface.load(asked, "cpu")
 

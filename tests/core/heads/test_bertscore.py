@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic import ragged_bank
 
-from disent_core.encoders.huggingface import HuggingFaceConfig
+from disent_core.encoders.config import HuggingFaceConfig
 from disent_core.encoders.huggingface import load as load_encoder
 from disent_core.errors import EncoderError
 from disent_core.evaluation.contract import EvaluationConfig, LateInteraction, Problem, Texts

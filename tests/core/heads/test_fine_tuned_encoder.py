@@ -12,8 +12,9 @@ from synthetic import world
 from tiny_encoder import tiny_encoder
 
 from disent_core import progress
+from disent_core.encoders.config import HuggingFaceConfig
 from disent_core.encoders.fine_tunable import TunableEncoder, VectorMap, embed_all
-from disent_core.encoders.huggingface import HuggingFaceConfig, load
+from disent_core.encoders.huggingface import load
 from disent_core.errors import EncoderError, TrainingError
 from disent_core.heads import fine_tuned_encoder, intent_baselines
 from disent_core.heads.contract import trainer

@@ -12,7 +12,8 @@ from slot_sentences import tagged_data, tiny_bert
 from synthetic import world
 from tiny_encoder import tiny_encoder
 
-from disent_core.encoders.pretraining import PretrainingTask, ScratchConfig, pretrain
+from disent_core.encoders.config import ScratchConfig
+from disent_core.encoders.pretraining import PretrainingTask, pretrain
 from disent_core.heads.contract import trainer
 from disent_core.heads.emu import EmuTask
 from disent_core.heads.fine_tuned_encoder import TranslationTask
