@@ -10,7 +10,7 @@ from disent_core.config.model import Config
 from disent_core.config.sections import CorpusConfig
 from disent_core.experiment.result import Check, StepResult, result_of
 from disent_core.experiment.workspace import POOL, UTTERANCES, Workspace
-from disent_core.negatives import BLEU_STATE_SCHEMA, bleu_state, pool
+from disent_core.negatives.state import BLEU_STATE_SCHEMA, bleu_state, pool
 from disent_core.storage.tables import (
     SCHEMAS,
     RefreshResult,

@@ -13,7 +13,6 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import polars as pl
 import pyarrow as pa
 
 from disent_core.corpora.faults import Faults, RowError
@@ -103,6 +102,8 @@ def code_switched(pairs: pa.Table, dictionary: Entries, config: CodeSwitchingCon
     Raises:
         ValueError: if a pair does not have English on exactly one side.
     """
+    import polars as pl
+
     translations = _translations(dictionary, config.replace)
     frame = pl.DataFrame(pairs.select(_READ)).with_row_index("place")
     rows: list[tuple[int, dict[str, Any]]] = []

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 from sacrebleu.metrics import BLEU
 
-from disent_core.negatives import BleuConfig, max_bleu
+from disent_core.negatives.config import BleuConfig
+from disent_core.negatives.nearest import max_bleu
 
 DEFAULT_MASSIVE = Path(os.environ.get("DISENT_REAL_CORPORA", "data/real"), "massive/amazon-massive-dataset-1.1.tar.gz")
 CONFIGS = {

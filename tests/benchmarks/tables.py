@@ -36,8 +36,8 @@ from table_loops import (
 from disent_core.corpora.formats import massive, moses
 from disent_core.corpora.splits import draw_splits, limited
 from disent_core.experiment.corpora import _in_two_splits
-from disent_core.negatives import BleuConfig, bleu_state, pool
-from disent_core.negatives.state import _previous_witnesses
+from disent_core.negatives.config import BleuConfig
+from disent_core.negatives.state import _previous_witnesses, bleu_state, pool
 from disent_core.storage.tables import content_fingerprint
 from disent_core.targets import code_switching
 from disent_core.targets.aligned_pairs import LanguageTables, aligned_pairs

@@ -32,6 +32,12 @@ def test_a_question_to_the_warehouse_loads_no_library_of_training(warehouse, arg
     assert loaded_by(warehouse.path.parent, *arguments) == "loaded: []"
 
 
+@pytest.mark.parametrize("arguments", [(), ("dream",), ("twosl",)])
+def test_the_settings_are_listed_without_the_libraries_that_read_them(tmp_path, arguments):
+    loaded = loaded_by(tmp_path, "settings", *arguments)
+    assert loaded == "loaded: ['pydantic']"  # which checks a configuration
+
+
 @pytest.mark.parametrize("task", [(), ("template_retrieval",)])
 def test_of_several_trainings_the_one_that_knows_the_languages_is_shown(warehouse, task):
     values = {"de-es": 0.9, "en-de": 0.5, "en-es": 0.7, "en-de+en-es": 0.8}

@@ -14,16 +14,9 @@ from places import real_corpus, why_absent
 from sacrebleu.metrics import BLEU
 from table_loops import loop_previous_witnesses
 
-from disent_core.negatives import (
-    BLEU_STATE_SCHEMA,
-    BleuConfig,
-    bleu_state,
-    max_bleu,
-    negative_pool,
-    pool,
-    update_max_bleu,
-)
-from disent_core.negatives.state import _previous_witnesses
+from disent_core.negatives.config import BleuConfig
+from disent_core.negatives.nearest import max_bleu, update_max_bleu
+from disent_core.negatives.state import BLEU_STATE_SCHEMA, _previous_witnesses, bleu_state, negative_pool, pool
 from disent_core.storage.tables import SCHEMAS, content_fingerprint
 from disent_core.text import text_key
 
