@@ -97,7 +97,7 @@ def refresh_metrics(workspace: Workspace, encoder: str, method: MethodConfig, tr
         [refreshed["metrics"]],
         figures={
             **headline(rows.to_pylist(), config.pair_languages[training_set]),
-            "by_task": table(rows.to_pylist()),
+            "by_task": table(rows.to_pylist(), _ranked(config)),
         },
         checks=[_check_intervals(rows)],
     )

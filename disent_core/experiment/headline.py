@@ -72,16 +72,20 @@ def _chosen(rows: Sequence[Row], figure: Figure) -> list[Row]:
     return []
 
 
-def table(rows: Iterable[Row]) -> list[dict[str, str | float]]:
+def table(rows: Iterable[Row], ranked: Mapping[str, Sequence[str]]) -> list[dict[str, str | float]]:
     """The number of every task, corpus and language or direction: its first metric, by the embedding that it ranks.
 
     A table of the UI is neither sorted nor scaled, so it has three columns; the view `headline` has all.
+
+    Args:
+        rows: of `metrics`, of one method.
+        ranked: by the name of a task, the embeddings by which it ranks methods, the preferred one first.
     """
     means = [row for row in rows if row["seed"] is None and row["value"] is not None]
     chosen: dict[tuple[str, str, str], Row] = {}
     for row in means:
         place = row["task"], row["dataset"], row["evaluated_on"]
-        if place not in chosen or _rank(row) < _rank(chosen[place]):
+        if place not in chosen or _rank(row, ranked) < _rank(chosen[place], ranked):
             chosen[place] = row
     return [
         {"measured": f"{name}, {where}", "value": round(row["value"], 4), "corpus": corpus}
@@ -89,7 +93,7 @@ def table(rows: Iterable[Row]) -> list[dict[str, str | float]]:
     ]
 
 
-def _rank(row: Row) -> int:
+def _rank(row: Row, ranked: Mapping[str, Sequence[str]]) -> int:
     """Place of the embedding among those by which the task ranks methods."""
-    ranked = task(row["task"]).ranked
-    return ranked.index(row["embedding"]) if row["embedding"] in ranked else len(ranked)
+    embeddings = ranked[row["task"]]
+    return embeddings.index(row["embedding"]) if row["embedding"] in embeddings else len(embeddings)

@@ -73,7 +73,14 @@ def test_another_retrieval_task_stands_in_for_one_that_is_not_measured():
 
 def test_the_table_has_one_number_of_each_task_corpus_and_direction():
     other = [row("en-de", 0.9, embedding="language"), row("en-de", 0.8, metric="map"), row("en-de", 0.7, seed=1)]
-    assert table([*other[:1], row("en-de", 0.12345), row("en-ja", 0.2), *other[1:]]) == [
+    ranked = {"crosslingual_retrieval": ("meaning", "sentence")}
+    assert table([*other[:1], row("en-de", 0.12345), row("en-ja", 0.2), *other[1:]], ranked) == [
         {"measured": "crosslingual_retrieval, en-de", "corpus": "sample", "value": 0.1235},
         {"measured": "crosslingual_retrieval, en-ja", "corpus": "sample", "value": 0.2},
     ]
+
+
+def test_the_table_has_tasks_that_are_not_of_the_library():
+    rows = [row("de", 0.1, task="theirs", embedding=embedding) for embedding in ("language", "template")]
+    rows[1]["value"] = 0.2
+    assert table(rows, {"theirs": ("template",)}) == [{"measured": "theirs, de", "corpus": "sample", "value": 0.2}]
