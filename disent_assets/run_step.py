@@ -1,6 +1,5 @@
 """Run one step in this process, as a run of Dagster; a fresh step needs none, since a look at its files will do."""
 
-import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -49,6 +48,7 @@ class Outcome:
         changed: whether any content or version differs from what Dagster had recorded before.
         warnings: the checks that failed but stop nothing.
         failure: why the step failed, if it did.
+        traceback: of the failure, with those of its causes.
         is_of_disk: whether the disk failed or is full, so that other steps would fail too.
     """
 
@@ -59,6 +59,7 @@ class Outcome:
     changed: bool = False
     warnings: tuple[str, ...] = ()
     failure: str | None = None
+    traceback: str | None = None
     is_of_disk: bool = False
 
 
@@ -128,6 +129,7 @@ def _run(
         changed=changed,
         warnings=tuple(_warnings(result.get_asset_check_evaluations())),
         failure=None if result.success else _reason(result, step),
+        traceback=None if result.success else _traceback(result),
         is_of_disk=any(map(_is_of_disk, result.filter_events(lambda event: event.is_step_failure))),
     )
 
@@ -175,12 +177,15 @@ def _reason(result: dg.ExecuteInProcessResult, step: Step) -> str:
     reasons: dict[str, None] = {}
     for event in result.filter_events(lambda event: event.is_step_failure):
         failure = event.step_failure_data
-        if failure.error is not None:
-            logging.getLogger(__name__).debug("%s", failure.error.to_string())
         checks = failed_checks_text(failure, result.get_asset_check_evaluations(), str(step))
         if text := checks or failure_text(failure):
             reasons[text] = None
     return "\n".join(reasons) or "a run failed; see it in the UI"
+
+
+def _traceback(result: dg.ExecuteInProcessResult) -> str:
+    failures = [event.step_failure_data for event in result.filter_events(lambda event: event.is_step_failure)]
+    return "\n".join(failure.error.to_string() for failure in failures if failure.error is not None)
 
 
 # --- by looking -------------------------------------------------------------------------------------------

@@ -49,6 +49,7 @@ def main(context: click.Context, debug: bool) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(Printable("%(message)s"))
     logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, handlers=[handler])
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # of Dagster's storage, with a line for each of its plugins
     if context.invoked_subcommand is None:
         from disent_assets.resources import configuration, home_folder
 

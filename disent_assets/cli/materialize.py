@@ -68,7 +68,7 @@ def materialize(
                     report=progress,
                     tags={COMMAND: " ".join(("materialize", *selections))},
                 )
-        _show(result, time.monotonic() - started)
+        _show(result, time.monotonic() - started, with_tracebacks=context.obj)
 
 
 def _named(steps: "Sequence[Step]") -> str:
@@ -76,8 +76,13 @@ def _named(steps: "Sequence[Step]") -> str:
     return ", ".join(map(str, steps[:_NAMED])) + (", ..." if len(steps) > _NAMED else "")
 
 
-def _show(result: "Result", seconds: float) -> None:
+def _show(result: "Result", seconds: float, *, with_tracebacks: bool) -> None:
     """Print the counts, the checks that warn, and last what failed, each reason once.
+
+    Args:
+        result: of the run.
+        seconds: that it took.
+        with_tracebacks: whether the traceback of a failure stands before its reason.
 
     Raises:
         SystemExit: if anything failed.
@@ -90,6 +95,10 @@ def _show(result: "Result", seconds: float) -> None:
     if result.blocked:
         count = len(result.blocked)
         click.echo(f"not made, because they need what failed: {count} steps ({_named(result.blocked)})", err=True)
+    if with_tracebacks:
+        for outcome in result.outcomes.values():
+            if outcome.traceback is not None:
+                click.echo(printable(outcome.traceback), err=True)
     reasons: dict[str, list[str]] = {}
     for step, reason in result.failed.items():
         reasons.setdefault(reason, []).append(str(step))

@@ -152,5 +152,14 @@ def test_with_debug_every_line_of_the_library_is_shown(fresh):
     assert "BLEU of" in fresh.disent("--debug", "materialize", "negatives", "--partition", "ja").stderr
 
 
+def test_with_debug_a_failure_has_its_traceback(fresh):
+    fresh.file("ja-JP").write_text("{\n", encoding="utf-8")
+    asked = ("materialize", "corpora")  # several languages, so in worker processes
+    assert "Stack Trace:" not in fresh.disent(*asked).stderr
+    shown = fresh.disent("--debug", *asked).stderr
+    assert "in read_utterances" in shown
+    assert shown.index("Stack Trace:") < shown.index("failed: ")
+
+
 def test_a_table_brings_along_what_its_step_makes_too(copied):
     assert copied.materialize("key:embeddings/tiny/tiny_states", "--partition", "ja")["up_to_date"] == 2
