@@ -17,6 +17,11 @@ from disent_core.experiment.keys import EMBEDDINGS, HEAD, METRICS, embedding_key
 from disent_core.experiment.workspace import Workspace
 
 FAILED = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
+_PLAIN = {
+    "has a new data version": "its content has changed",
+    "has a new code version": "its code or settings have changed",
+}
+"""What Dagster says, in words that need no glossary."""
 OF_STEPS = {dg.DagsterEventType.STEP_FAILURE, dg.DagsterEventType.ASSET_CHECK_EVALUATION}
 
 
@@ -165,7 +170,8 @@ def _files(workspace: Workspace, key: Sequence[str], partition: str | None) -> l
 def _text(cause: StaleCause) -> str:
     parent = cause.dependency or cause.key
     name = parent.asset_key.to_user_string()
-    return f"{name}{f' [{parent.partition_key}]' if parent.partition_key else ''}: {cause.reason}"
+    where = f" [{parent.partition_key}]" if parent.partition_key else ""
+    return f"{name}{where}: {_PLAIN.get(cause.reason, cause.reason)}"
 
 
 def summary(states: Iterable[State], *, show_all: bool) -> str:

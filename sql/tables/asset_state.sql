@@ -1,6 +1,6 @@
 -- grain: one partition of an asset
--- reads: inputs.asset_state, as recorded before this file was built; disent sql reads the newest record
--- units: state is fresh, stale, missing or failed
+-- reads: inputs.asset_state
+-- units: state is fresh, stale, missing or failed, as of before the file was built; disent sql has the newest
 select
     asset,
     partition,

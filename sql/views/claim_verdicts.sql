@@ -7,7 +7,7 @@
 --                   more than half of the judged cells are for it, none is against it
 --   not held        the average: the interval of margin is below 0; the cells: more than half are against it,
 --                   none is for it
---   undecided       neither, or no side was run out and tested
+--   undecided       neither, or every cell was cut short or untested
 --   premise absent  no cell could be judged because what the claim presupposes is not there
 --   not measured    no cell has both sides
 with

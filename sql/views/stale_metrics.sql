@@ -1,6 +1,6 @@
 -- grain: as main.metrics, the rows whose method is not up to date, with the reason
 -- reads: main.metrics, main.asset_state
--- units: as main.metrics; state is stale, missing or failed, or waits: what it depends on is not fresh
+-- units: as main.metrics; state is stale, missing, failed, or waits (what it depends on is not fresh)
 with
 
 behind as (
@@ -27,7 +27,15 @@ inner join behind
     on
         metrics.encoder = behind.encoder
         and metrics.method = behind.method
-        and (metrics.trained_on = behind.partition or metrics.trained_on = '')
+        and (
+            metrics.trained_on = behind.partition
+            or (
+                metrics.trained_on = ''
+                and list_has_all(
+                    string_split_regex(behind.partition, '[-+]'), string_split(metrics.evaluated_on, '-')
+                )
+            )
+        )
 qualify
     row_number() over (
         partition by

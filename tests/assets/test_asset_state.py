@@ -87,6 +87,16 @@ def test_a_query_sees_the_last_record_and_other_programs_that_before_the_build(w
     assert stale == [{"method": "dream", "state": "stale", "why": "a table has changed"}]
 
 
+def test_numbers_of_an_untrained_method_are_stale_only_if_the_partition_has_their_languages(workspace, record):
+    record(State("evaluation/toy/raw_metrics", "en-ja", "failed", ("line 3",), False))
+    places = ("en-de", "en-ja", "ja-en", "ja", "de")
+    rows = [METRIC | {"method": "raw", "trained_on": "", "evaluated_on": place} for place in places]
+    inputs = {"metrics": rows_table(rows, "metrics"), "asset_state": recorded_states(workspace)}
+    build_warehouse(inputs, SQL, workspace.warehouse)
+    stale = query(workspace.warehouse, "select evaluated_on from stale_metrics order by all").to_pylist()
+    assert [row["evaluated_on"] for row in stale] == ["en-ja", "ja", "ja-en"]
+
+
 def test_without_a_record_there_are_no_states(workspace):
     assert recorded_states(workspace).equals(SCHEMAS["asset_state"].empty_table())
     build(workspace)

@@ -70,7 +70,7 @@ def changed(before: State, after: State) -> set[str]:
 
 
 def test_status_names_the_changed_file_as_the_cause(edit):
-    assert "stale   corpora/utterances [de]  <- corpora/published_files [de]: has a new data version" in (
+    assert "stale   corpora/utterances [de]  <- corpora/published_files [de]: its content has changed" in (
         edit.status_after_edit.splitlines()
     )
 
