@@ -14,9 +14,15 @@ MEMORY = 6 << 30
 @main.command()
 @click.argument("query")
 @click.option("--format", "style", type=FORMATS, default="table", show_default=True)
-@click.option("--limit", type=click.IntRange(min=1), default=100_000, show_default=True, help="Rows of an answer.")
 @click.option(
-    "--timeout", type=click.FloatRange(min=0, min_open=True), default=60, show_default=True, help="Seconds of a query."
+    "--limit", type=click.IntRange(min=1), default=100_000, show_default=True, help="Refuse an answer of more rows."
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60,
+    show_default=True,
+    help="Stop a query after so many seconds.",
 )
 @click.pass_context
 def sql(context: click.Context, query: str, style: Style, limit: int, timeout: float) -> None:

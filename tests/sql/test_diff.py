@@ -68,7 +68,8 @@ def test_the_largest_change_that_stands_comes_first(diff):
         ["dream", "0.200", "0.250", "0.050", "overlap", "trained", "weights"],
     ]
     counts = (
-        "1 numbers changed beyond their 95 % intervals, 1 within them; 1 are new, 1 ended, 1 made again and the same."
+        "Of the means over seeds, 1 changed beyond their 95 % intervals, 1 within them; "
+        "1 are new, 1 ended, 1 made again and the same."
     )
     assert counts in lines
 
