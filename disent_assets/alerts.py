@@ -7,12 +7,15 @@ from urllib.error import URLError
 from urllib.request import Request, urlopen
 
 import dagster as dg
+from dagster._core.storage.tags import WILL_RETRY_TAG
 
 from disent_assets.failures import failure_text
 from disent_assets.instance import FACE
 
 EVERY_SECONDS = 5
 SECONDS_TO_ANSWER = 10
+DIED = "its process has died; the end of its log says how"
+"""Dagster says of such a run only that it was "marked as failed from outside"."""
 
 
 def alert_sensor(address: str, ui: str | None) -> dg.SensorDefinition:
@@ -54,7 +57,7 @@ def message(run: dg.DagsterRun, events: Sequence[dg.DagsterEvent], reason: str, 
     """
     partition = run.tags.get("dagster/partition")
     failures = [failure for event in events for failure in _failures(event, partition)]
-    failures = failures or [{"step": None, "partition": partition, "error": _first_line(reason)}]
+    failures = failures or [{"step": None, "partition": partition, "error": _reason(run, reason)}]
     link = f"{ui}/runs/{run.run_id}" if ui else None
     head = f"disent: run {run.run_id[:8]} of {run.job_name} has failed{f' ({link})' if link else ''}"
     return {
@@ -64,6 +67,12 @@ def message(run: dg.DagsterRun, events: Sequence[dg.DagsterEvent], reason: str, 
         "link": link,
         "failures": failures,
     }
+
+
+def _reason(run: dg.DagsterRun, reason: str) -> str:
+    """Why a run failed of which no step failed."""
+    said = DIED if "from outside the execution context" in reason else _first_line(reason)
+    return f"{said}. It is started once more" if run.tags.get(WILL_RETRY_TAG) == "true" else said
 
 
 def _failures(event: dg.DagsterEvent, partition: str | None) -> list[dict[str, str | None]]:

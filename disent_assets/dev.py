@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from threading import Thread
 from typing import TextIO
 from uuid import uuid4
 
+import click
 import dagster as dg
 
 from disent_assets.instance import FACE, dagster_home, open_instance
@@ -37,7 +39,10 @@ def serve(home: Path, port: int) -> int:
     with _only_one(home) as lock:
         end_lost_runs(home)
         address = ["--host", "127.0.0.1", "--port", str(port)]
-        command = [sys.executable, "-m", __name__, "--workspace", str(PROJECT / "workspace.yaml"), *address]
+        # At "info" the terminal would get a line for every look of a sensor, four in five seconds.
+        quiet = ["--log-level", "warning"]
+        command = [sys.executable, "-m", __name__, "--workspace", str(PROJECT / "workspace.yaml"), *address, *quiet]
+        click.echo(f"In a few seconds the UI is at http://127.0.0.1:{port}. Ctrl-C ends it and its runs.")
         return run_group(command, environment={**os.environ, **_environment(home, port)}, lock=lock)
 
 
@@ -139,6 +144,7 @@ def main() -> None:
     from disent_assets.web_server import replace_in_dagster_dev
 
     replace_in_dagster_dev()
+    warnings.filterwarnings("ignore", message="Function `dev_command` is superseded")
     Thread(target=_end_with_parent, daemon=True).start()
     dev_command.main(sys.argv[1:], prog_name="disent dev")
 

@@ -21,8 +21,12 @@ from disent_core.storage.atomic import locked, storage_errors
 SETTINGS = Path(__file__).with_name("dagster.yaml")
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
-FACE = {"disent/face": "command line"}
+HIDDEN = ".dagster/disent"
+"""How tags begin that the UI does not show."""
+FACE = {f"{HIDDEN}_face": "command line"}
 """Tag of the runs that a process of the command line, not Dagster's daemon, has to end."""
+PROCESS = f"{HIDDEN}_process"
+"""Tag of the runs of a worker process."""
 UNFINISHED = [
     dg.DagsterRunStatus.NOT_STARTED,
     dg.DagsterRunStatus.STARTING,
@@ -80,7 +84,7 @@ def _end_killed_runs(instance: dg.DagsterInstance, lock: TextIO) -> None:
 
 def process_tag(process: int) -> dict[str, str]:
     """Tag of the runs of a worker process."""
-    return {"disent/process": f"{socket.gethostname()}-{process}"}
+    return {PROCESS: f"{socket.gethostname()}-{process}"}
 
 
 def cancel_run_of(instance: dg.DagsterInstance, process: int) -> None:

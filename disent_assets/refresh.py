@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 import dagster as dg
 from pydantic import Field
 
-from disent_assets.instance import open_instance
+from disent_assets.instance import HIDDEN, open_instance
 from disent_assets.plan import Step, plan
 from disent_assets.published_files import observe
 from disent_assets.run_step import COMMAND, Outcome, run_step
@@ -23,7 +23,7 @@ REFRESH = "refresh"
 """Name of the job."""
 STEP = "make_what_is_stale"
 """Name of its only step."""
-OF_JOB = {"disent/refresh": "job"}
+OF_JOB = {f"{HIDDEN}_refresh": "job"}
 """Tag of the job's runs; `dagster.yaml` lets one of them run at a time."""
 OF_STEPS = {COMMAND: REFRESH}
 """Tag of the runs of its steps."""

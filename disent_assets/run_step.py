@@ -30,8 +30,8 @@ ORIGIN = RemoteJobOrigin(
     "__ASSET_JOB",
 )
 """Runs with the origin of the code location are on the page Timeline."""
-COMMAND = "disent/command"
-"""Tag of a run: the command that started it."""
+COMMAND = "user"
+"""Tag of a run: the command that started it. The UI shows it in the column *Launched by*."""
 NOT_REPEATED = {"dagster/max_retries": "0"}
 """If its process dies, the user repeats the command, or the daemon the refresh; the daemon must not repeat this run."""
 

@@ -66,7 +66,7 @@ def materialize(
                     instance,
                     workers=workers or usable_cores(),
                     report=progress,
-                    tags={COMMAND: " ".join(("materialize", *selections))},
+                    tags={COMMAND: " ".join(("disent materialize", *selections))},
                 )
         _show(result, time.monotonic() - started, with_tracebacks=context.obj)
 

@@ -85,19 +85,31 @@ def test_a_run_of_the_command_line_is_not_told(webhook):
     assert webhook.messages == []
 
 
-def test_a_run_whose_process_has_died_is_told_with_the_reason(webhook):
+@pytest.mark.parametrize(
+    ("said", "tags", "told"),
+    [
+        ("its queue is full", {}, "its queue is full"),
+        (None, {}, "its process has died; the end of its log says how"),
+        (
+            None,
+            {"dagster/will_retry": "true"},
+            "its process has died; the end of its log says how. It is started once more",
+        ),
+    ],
+)
+def test_a_run_of_which_no_step_failed_is_told_with_the_reason(webhook, said, tags, told):
     definitions = dg.Definitions(assets=[table], sensors=[alert_sensor(webhook.address, None)])
     with dg.DagsterInstance.ephemeral() as instance:
-        run = dg.DagsterRun("refresh", status=dg.DagsterRunStatus.STARTED)
+        run = dg.DagsterRun("refresh", status=dg.DagsterRunStatus.STARTED, tags=tags)
         instance.add_run(run)
-        instance.report_run_failed(run, "its process is gone")
+        instance.report_run_failed(run, said)
         (entry,) = instance.all_logs(run.run_id, of_type=dg.DagsterEventType.RUN_FAILURE)
         context = dg.build_run_status_sensor_context(
             "alert", entry.dagster_event, instance, run, repository_def=definitions.get_repository_def()
         ).for_run_failure()
         definitions.get_sensor_def("alert")(context)
     (message,) = webhook.messages
-    assert message["failures"][0]["error"] == "its process is gone"
+    assert message["failures"][0]["error"] == told
     assert message["link"] is None
 
 

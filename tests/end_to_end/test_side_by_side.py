@@ -12,7 +12,7 @@ import dagster as dg
 import pytest
 from conftest import Project, counts
 
-from disent_assets.instance import FACE
+from disent_assets.instance import FACE, PROCESS
 
 pytestmark = pytest.mark.end_to_end
 STOPPED = "stopped; results made so far are kept; run the command again to go on\n"
@@ -91,7 +91,7 @@ def test_a_killed_worker_costs_its_step_only(fresh):
             if dg.AssetKey(["heads", "tiny", "fmda_head"]) in (run.asset_selection or ())
             and run.tags["dagster/partition"] == "en-de"
         ]
-    os.kill(int(run.tags["disent/process"].rsplit("-", 1)[1]), signal.SIGKILL)
+    os.kill(int(run.tags[PROCESS].rsplit("-", 1)[1]), signal.SIGKILL)
     assert command.stderr is not None
     line = next(line for line in command.stderr if "failed" in line)
     assert line.startswith("fmda on tiny [en-de]: failed")

@@ -13,4 +13,4 @@ def test_a_run_of_the_command_line_has_the_origin_of_the_code_location_and_its_c
     assert runs
     assert {run.remote_job_origin for run in runs} == {ORIGIN}
     assert ORIGIN.repository_origin.code_location_origin.location_name == LOCATION
-    assert {run.tags[COMMAND] for run in runs} == {"materialize"}
+    assert {run.tags[COMMAND] for run in runs} == {"disent materialize"}
