@@ -21,14 +21,18 @@ def open(config: str | Path = "disent.toml", *, home: str | Path | None = None) 
         home: folder of results. None: the one of the command line, `DISENT_HOME` or `data` in the project.
 
     Raises:
-        ConfigError: if the configuration can't be read; the message names file, line and key.
+        ConfigError: if the configuration can't be read, or the folder has the results of another; the message names
+            file, line and key.
     """
+    from disent_assets.homes import check_owner
     from disent_assets.resources import home_folder
     from disent_core.config.load import load_config
     from disent_core.experiment.workspace import Workspace
 
     folder = home_folder() if home is None else Path(home).expanduser().resolve()
-    return Run(Workspace(load_config(Path(config).expanduser()), folder))
+    workspace = Workspace(load_config(Path(config).expanduser()), folder)
+    check_owner(workspace.config, workspace.home)
+    return Run(workspace)
 
 
 class HeadName(NamedTuple):

@@ -20,7 +20,7 @@ from disent_core.corpora import code_version
 from disent_core.errors import CorpusError
 from disent_core.experiment.corpora import content_hash, pair_hash, word_list_hash
 from disent_core.experiment.workspace import Workspace
-from disent_core.storage.atomic import write_text
+from disent_core.storage.atomic import may_write, write_text
 from disent_core.storage.tables import fingerprint
 
 log = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ class Observer:
     def save(self, *, is_complete: bool = True) -> None:
         """Record the hashes; if not everything was hashed, keep the earlier hashes too."""
         hashes = self.hashes if is_complete else self.recorded | self.hashes
-        if hashes != self.recorded:
+        if hashes != self.recorded and may_write(self.record):
             write_text(self.record, json.dumps(hashes, indent=1) + "\n")
 
 

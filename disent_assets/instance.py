@@ -10,6 +10,7 @@ import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TextIO
 
 import dagster as dg
@@ -60,6 +61,20 @@ def open_instance(home: Path) -> Iterator[dg.DagsterInstance]:
 
 
 @contextmanager
+def open_copy(home: Path) -> Iterator[dg.DagsterInstance]:
+    """Open a copy of the Dagster instance of a folder that this process may not write; what is added to it is lost."""
+    with TemporaryDirectory(prefix="disent-") as folder, _state_errors(home / "dagster"):
+        copy = dagster_home(Path(folder))
+        for file in (home / "dagster").rglob("*.db*"):
+            if file.suffix in (".db", ".db-wal"):  # of a file that is being written, the rest is in its log
+                target = copy / file.relative_to(home / "dagster")
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, target)
+        with dg.DagsterInstance.from_config(str(copy)) as instance:
+            yield instance
+
+
+@contextmanager
 def _state_errors(folder: Path) -> Iterator[None]:
     """Turn an error of reading or writing Dagster's state into one line."""
     with storage_errors(folder):
@@ -68,6 +83,8 @@ def _state_errors(folder: Path) -> Iterator[None]:
         except DBAPIError as error:
             problem = f"Dagster's own state can't be read or written ({error.orig})"
             remedy = "If the disk is not full, delete this folder: results stay, the history of runs is lost"
+            if "readonly" in str(error.orig):
+                remedy = "Change the permissions of its files, or set DISENT_HOME to another folder"
             raise StorageError(located(folder, None, problem, remedy)) from error
 
 

@@ -22,8 +22,12 @@ SQL = PROJECT / "sql"
 
 
 def home_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """The folder of results."""
-    return Path(environment.get("DISENT_HOME") or PROJECT / "data").expanduser().resolve()
+    """The folder of results.
+
+    Raises:
+        ConfigError: if DISENT_HOME names the home of a user who does not exist.
+    """
+    return _path("DISENT_HOME", environment.get("DISENT_HOME") or PROJECT / "data").resolve()
 
 
 @dataclass(frozen=True)
@@ -89,26 +93,52 @@ def _is_address(text: str) -> bool:
 
 def configuration(environment: Mapping[str, str] = os.environ) -> Path:
     """The configuration file."""
-    return Path(environment.get("DISENT_CONFIG") or PROJECT / "disent.toml").expanduser()
+    return _path("DISENT_CONFIG", environment.get("DISENT_CONFIG") or PROJECT / "disent.toml")
+
+
+def _path(name: str, value: str | Path) -> Path:
+    try:
+        return Path(value).expanduser()
+    except RuntimeError as error:
+        raise ConfigError(f"{name}: {str(value)!r} names a user who does not exist here") from error
 
 
 def open_workspace(environment: Mapping[str, str] = os.environ) -> "Workspace":
     """The workspace that the environment names.
 
     Raises:
-        ConfigError: if the configuration can't be read.
+        ConfigError: if the configuration can't be read, or the folder has the results of another.
     """
+    from disent_assets.homes import check_owner
     from disent_core.config.load import load_config  # loads torch, which whoever only asks the warehouse does not need
     from disent_core.experiment.workspace import Workspace
 
-    return Workspace(load_config(configuration(environment)), home_folder(environment))
+    workspace = Workspace(load_config(configuration(environment)), home_folder(environment))
+    check_owner(workspace.config, workspace.home)
+    return workspace
 
 
 def open_for_work(environment: Mapping[str, str] = os.environ) -> "Workspace":
-    """The workspace that the environment names, with its corpora in place: a run is going to read them.
+    """The workspace that the environment names, for a run: its corpora are in place, and its folder is this one's.
 
     Raises:
-        ConfigError: if the configuration can't be read, or the path of a corpus does not exist.
+        ConfigError: if the configuration can't be read, the path of a corpus does not exist, or the folder has the
+            results of another configuration.
+        StorageError: if the folder can't be written.
+    """
+    from disent_assets.homes import claim, prepare
+
+    workspace = open_to_look(environment)
+    prepare(workspace.home)
+    claim(workspace.config, workspace.home)
+    return workspace
+
+
+def open_to_look(environment: Mapping[str, str] = os.environ) -> "Workspace":
+    """The workspace that the environment names, with its corpora in place, in a folder that may be read-only.
+
+    Raises:
+        ConfigError: as `open_for_work`.
     """
     from disent_core.config.checks import check_paths
 

@@ -78,3 +78,10 @@ def errors(context: click.Context) -> Iterator[None]:
             raise
         click.echo(f"disent: {printable(str(error))}", err=True)
         raise SystemExit(2 if isinstance(error, ConfigError | ValueError) else 1) from error
+    except OSError as error:
+        from disent_core.storage.atomic import REFUSED
+
+        if context.obj or error.errno not in REFUSED:
+            raise
+        click.echo(f"disent: {printable(f'{error.filename}: {REFUSED[error.errno]}')}", err=True)
+        raise SystemExit(1) from error

@@ -15,16 +15,22 @@ def status(context: click.Context, show_all: bool) -> None:
     with errors(context):
         from disent_assets.asset_state import record_states
         from disent_assets.definitions import build
-        from disent_assets.instance import open_instance
+        from disent_assets.homes import is_read_only
+        from disent_assets.instance import open_copy, open_instance
         from disent_assets.published_files import observe
-        from disent_assets.resources import open_for_work
-        from disent_assets.status import summary
+        from disent_assets.resources import open_for_work, open_to_look
+        from disent_assets.status import states, summary
 
-        workspace = open_for_work()
+        workspace = open_to_look()
+        if is_read_only(workspace.home):
+            opened, find_states = open_copy, states
+        else:
+            workspace = open_for_work()
+            opened, find_states = open_instance, record_states
         definitions = build(workspace)
-        with open_instance(workspace.home) as instance:
+        with opened(workspace.home) as instance:
             observe(workspace, instance)
-            click.echo(summary(record_states(workspace, definitions, instance), show_all=show_all))
+            click.echo(summary(find_states(workspace, definitions, instance), show_all=show_all))
 
 
 @main.command()

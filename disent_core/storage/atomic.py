@@ -24,6 +24,15 @@ log = logging.getLogger(__name__)
 
 _TEMPORARY = re.compile(r"\..*\.(?P<host>[^.]*)-(?P<process>\d+)-[0-9a-f]{32}\.tmp(\..*)?")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+REFUSED = {
+    errno.EACCES: "this process has no permission for it",
+    errno.EPERM: "this process has no permission for it",
+    errno.EROFS: "its disk is read-only",
+    errno.ENOTDIR: "a part of this path is a file, not a folder",
+    errno.ENAMETOOLONG: "a name in this path is too long",
+    errno.ELOOP: "its symbolic links lead in a circle",
+}
+"""What the numbers of errors mean for a path that this process can't use."""
 _ERROR_NUMBER = re.compile(r"(?:os error|errno:?) (\d+)")
 
 
@@ -74,7 +83,7 @@ def remove_path(path: Path) -> None:
 
 @contextmanager
 def storage_errors(path: Path) -> Iterator[None]:
-    """Report a full or failing disk in one line that names the file; other errors pass.
+    """Report a full, failing or forbidden disk in one line that names the file; other errors pass.
 
     Raises:
         StorageError: instead of the operating system's error.
@@ -90,9 +99,22 @@ def storage_errors(path: Path) -> Iterator[None]:
         elif number == errno.EIO:
             problem = "the disk fails to read or write this file"
             remedy = "No complete file is lost: check the disk and start the same run again"
+        elif number in REFUSED:
+            problem = REFUSED[number]
+            remedy = "Change its permissions, or use another path"
         else:
             raise
         raise StorageError(located(path, None, problem, remedy)) from error
+
+
+def may_write(path: Path) -> bool:
+    """Whether this process may make or replace a file, and the folders that it lacks."""
+    return is_allowed(_existing_parent(path), os.W_OK | os.X_OK)
+
+
+def is_allowed(path: Path, mode: int) -> bool:
+    """`os.access` for the user as whom this process acts."""
+    return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)
 
 
 def _error_number(error: Exception) -> int | None:

@@ -133,6 +133,7 @@ class Project:
             for path in sorted(self.home.rglob("*"))
             if path.is_file()
             and path.suffix != ".lock"
+            and path.name != "configuration.json"  # it has the path of the configuration
             and path.relative_to(self.home).parts[0] != "dagster"
             and path.relative_to(self.home).parts[:2] != ("cache", "observed")
             and "asset_state" not in path.parts  # it has the time at which it was recorded

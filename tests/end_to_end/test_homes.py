@@ -1,0 +1,142 @@
+"""Folders of results: of any name that the system allows, of another user, of another configuration."""
+
+import shutil
+
+import pytest
+from conftest import Project
+from permissions import taken_away
+
+import disent
+from disent_core.errors import ConfigError
+
+pytestmark = pytest.mark.end_to_end
+
+
+def at(project: Project, home: str) -> Project:
+    """The project with another folder of results."""
+
+    class Elsewhere(Project):
+        @property
+        def environment(self):
+            return {**super().environment, "DISENT_HOME": home}
+
+    return Elsewhere(project.folder)
+
+
+def complaint(result) -> str:
+    """The one line that a command prints that can't do its work."""
+    assert result.exit_code in (1, 2)
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("disent: ")
+    return line
+
+
+# --- paths ---
+
+
+@pytest.mark.parametrize("name", ["a#b 'c\" mañana 家 %zz;d", "x" * 255])
+def test_a_home_may_have_any_name_that_the_system_allows(fresh, name):
+    elsewhere = at(fresh, str(fresh.folder / name))
+    assert elsewhere.disent("materialize", "corpora", "--partition", "en").exit_code == 0
+    assert "1 fresh" in elsewhere.disent("status").stdout
+
+
+HOMES = {
+    "an escape": ("h%41x", "can't have '%41' in its path, because Dagster can't use it"),
+    "a question mark": ("h?x", "can't have '?' in its path"),
+    "a file": ("disent.toml", "Not a directory"),
+    "below a file": ("disent.toml/home", "Not a directory"),
+    "a long name": ("x" * 256, "File name too long"),
+    "/proc": ("/proc/1/none", "No such file or directory"),
+    "no user": ("~nobody-has-this-name/x", "names a user who does not exist here"),
+}
+
+
+@pytest.mark.parametrize(("home", "problem"), HOMES.values(), ids=HOMES)
+@pytest.mark.parametrize("command", ["status", "materialize"])
+def test_a_path_that_cannot_be_a_home_is_told_in_one_line(fresh, command, home, problem):
+    path = home if home[0] in "/~" else str(fresh.folder / home)
+    line = complaint(at(fresh, path).disent(command))
+    assert problem in line
+    assert "DISENT_HOME" in line
+
+
+# --- permissions ---
+
+
+def test_a_home_that_may_only_be_read_can_be_looked_at(copied, tmp_path):
+    states = copied.disent("status").stdout
+    before = copied.results()
+    report = tmp_path / "report.html"
+    with taken_away(copied.home):
+        status = copied.disent("status")
+        assert (status.stderr, status.stdout) == ("", states)
+        assert copied.disent("sql", "select count(*) as rows from metrics").exit_code == 0
+        assert copied.disent("leaderboard").exit_code == 0
+        assert copied.disent("report", "--output", str(report)).exit_code == 0
+    assert report.is_file()
+    assert copied.results() == before
+    rows = copied.utterances("de-DE")
+    copied.write("de-DE", [{**rows[0], "utt": "neu", "annot_utt": "neu"}, *rows[1:]])
+    with taken_away(copied.home):
+        assert "stale   corpora/utterances [de]" in copied.disent("status").stdout
+
+
+def test_what_would_write_to_a_home_that_may_only_be_read_says_so_in_one_line(copied):
+    with taken_away(copied.home):
+        line = complaint(copied.disent("materialize"))
+        assert f"{copied.home}: this folder may be read but not written" in line
+        assert "this process has no permission for it" in complaint(copied.disent("report"))
+
+
+def test_a_home_that_may_not_be_read_is_told_in_one_line(copied):
+    with taken_away(copied.home, keep=0):
+        for arguments in (["status"], ["sql", "from metrics"], ["report"], ["materialize"]):
+            assert str(copied.home) in complaint(copied.disent(*arguments))
+
+
+# --- two configurations ---
+
+
+def test_another_configuration_is_refused_in_a_home_by_name(fresh):
+    fresh.materialize("corpora", "--partition", "en")
+    other = fresh.folder / "elsewhere" / "other.toml"
+    other.parent.mkdir()
+    other.write_text(fresh.config.read_text(encoding="utf-8").replace('"corpus"', '"../corpus"'), encoding="utf-8")
+    for command in ("materialize", "status", "report"):
+        line = complaint(_with(fresh, other).disent(command))
+        assert f"{other}: the results in {fresh.home} are of the configuration {fresh.config}" in line
+        assert "Set DISENT_HOME to a folder of its own" in line
+    with pytest.raises(ConfigError, match="are of the configuration"):
+        disent.open(other, home=fresh.home)
+
+
+def _with(project, config):
+    class Other(Project):
+        @property
+        def environment(self):
+            return {**super().environment, "DISENT_CONFIG": str(config)}
+
+    return Other(project.folder)
+
+
+def test_an_edited_a_moved_and_a_copied_configuration_are_the_same(fresh, tmp_path):
+    fresh.materialize("corpora", "--partition", "en")
+    fresh.configure("max_epochs = 6", "max_epochs = 5")
+    fresh.materialize("corpora", "--partition", "en")
+    moved = fresh.config.rename(fresh.folder / "renamed.toml")
+    assert _with(fresh, moved).disent("materialize", "corpora", "--partition", "en").exit_code == 0
+    copy = Project(shutil.copytree(fresh.folder, tmp_path / "copy"))
+    (copy.folder / "renamed.toml").rename(copy.config)
+    assert copy.disent("materialize", "corpora", "--partition", "en").exit_code == 0
+
+
+def test_after_its_record_is_deleted_a_home_goes_on_with_another_configuration(fresh):
+    fresh.materialize("corpora", "--partition", "en")
+    fresh.configure("max_epochs = 6", "max_epochs = 5")
+    moved = _with(fresh, fresh.config.rename(fresh.folder / "renamed.toml"))
+    line = complaint(moved.disent("status"))
+    record = line.partition("delete ")[2].partition(" and go on")[0]
+    (fresh.folder / record).unlink()
+    assert moved.disent("materialize", "corpora", "--partition", "en").exit_code == 0
