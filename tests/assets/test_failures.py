@@ -67,7 +67,7 @@ def test_a_failed_check_is_described_with_its_asset_condition_and_figures():
 
     asset = table_asset(spec(KEY, "Toy.", code_version="1"), refresh, checks=[unique, passing])
     assert message_of(asset) == (
-        "corpora: check ids_are_unique of corpora/toy failed: No id occurs twice (repeated = 3). "
+        "corpora: check ids_are_unique of corpora/toy failed (repeated = 3); expected: No id occurs twice. "
         "Nothing downstream is made until the data is corrected"
     )
 
@@ -84,7 +84,7 @@ def test_status_calls_a_failed_check_by_its_condition_and_figures(tmp_path):
         run_step(definitions, plan(definitions)[0], instance)
         (state,) = states(workspace, definitions, instance)
     assert (state.status, state.is_settled) == ("failed", False)
-    assert state.causes == ("check ids_are_unique of corpora/toy failed: No id occurs twice (repeated = 3)",)
+    assert state.causes == ("check ids_are_unique of corpora/toy failed (repeated = 3); expected: No id occurs twice",)
 
 
 @pytest.mark.parametrize(
