@@ -6,6 +6,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from itertools import zip_longest
 from typing import Any, Literal
 
@@ -22,7 +23,8 @@ _NARROWEST = 12
 
 
 def render(table: pa.Table, style: Style, width: int | None = None) -> str:
-    """The rows as text: columns of fixed width, or a Markdown table, with three decimals; CSV or JSON in full.
+    """The rows as text: columns of fixed width, or a Markdown table, with three decimals and whole
+    seconds; CSV or JSON in full.
 
     A table of fixed width that is wider than `width` has its texts folded. If it is too wide even so, each row is
     shown as a list of its columns.
@@ -144,6 +146,8 @@ def _markdown_cell(value: Any) -> str:
 def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.3f}"
+    if isinstance(value, datetime):
+        return value.isoformat(" ", "seconds")
     return "" if value is None else printable(" ".join(str(_plain(value)).split()))
 
 

@@ -150,7 +150,9 @@ def _name(run: dict[str, Any]) -> str:
 def _counts(counts: dict[str, int], shown: int) -> str:
     """How many numbers (means over seeds) changed in which way."""
     return (
-        f"Of the means over seeds, {counts['standing']:,} changed beyond their 95 % intervals, {counts['changed']:,} within them; "
+        f"Of the means over seeds, {counts['standing']:,} changed beyond their 95 % intervals, "
+        f"{counts['changed']:,} within them; "
         f"{counts['new']:,} are new, {counts['ended']:,} ended, {counts['confirmed']:,} made again and the same.\n"
-        f'Rows shown: {shown:,}. Every number, of seeds too: disent diff --all; why each changed: disent sql "from changes".'
+        f"Rows shown: {shown:,}. Every number, of seeds too: disent diff --all; "
+        'why each changed: disent sql "from changes".'
     )

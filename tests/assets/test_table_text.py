@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from datetime import UTC, datetime
 
 import duckdb
 import pyarrow as pa
@@ -107,3 +108,9 @@ def test_a_spreadsheet_does_not_compute_a_text(text):
 )
 def test_an_interval_in_markdown_is_not_escaped_and_a_link_is(cell, shown):
     assert render(pa.table({"x": [cell]}), "markdown").splitlines()[-1] == f"| {shown} |"
+
+
+def test_a_time_is_shown_to_the_second_and_in_full_for_programs():
+    table = pa.table({"at": [datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)]})
+    assert render(table, "table").splitlines()[2] == "2026-01-02 03:04:05+00:00"
+    assert "05.678901+00:00" in render(table, "csv")
