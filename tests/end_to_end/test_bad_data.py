@@ -78,14 +78,14 @@ def test_a_stage_without_its_inputs_fails_naming_the_table_to_make(fresh):
     result = fresh.disent("materialize", "key:targets/masked_utterances", "--partition", "en")
     assert result.exit_code == 1
     message = complaint(result)
-    assert "corpora/utterances/sample/en.parquet" in message
-    assert "Materialise" in message
+    assert "corpora/utterances [en] has not been made" in message
+    assert "disent materialize +corpora --partition en" in message
 
 
 def test_a_head_without_its_inputs_fails_naming_the_table_to_make(fresh):
     result = fresh.disent("materialize", "key:heads/tiny/dream_head", "--partition", "en-de")
     assert result.exit_code == 1
-    assert "targets/aligned_pairs/en-de.parquet" in complaint(result)
+    assert "targets/aligned_pairs [en-de] has not been made" in complaint(result)
 
 
 def test_vectors_without_their_encoder_fail_naming_it(fresh):
