@@ -68,7 +68,7 @@ def learning_curves(rows: Sequence[Mapping[str, Any]], term: str = TOTAL) -> "Fi
     heads = {head: head_rows for head, head_rows in heads.items() if len({row["epoch"] for row in head_rows}) > 1}
     if not heads:
         return None
-    figure, panels = style.grid_of_panels(len(heads), 5, 2.4, 1.9, fixed=True)
+    figure, panels = style.grid_of_panels(len(heads), 5, 2.4, 1.9, style.Margins(bottom=0.42))
     for axes, (head, head_rows) in zip(panels, heads.items(), strict=True):
         _draw(axes, f"{head[1]}\n{head[2]}", _thinned(_lines(head_rows)), small=True)
     style.legend(panels[0])

@@ -180,8 +180,11 @@ def _draw(
     shown = {title: list(items)[:ITEMS] for title, items in list(panels.items())[:most]}
     if not shown:
         return None
-    height = 0.85 + 0.19 * max(4, *map(len, shown.values()))
-    figure, grid = style.grid_of_panels(len(shown), columns, 4.1, height)
+    height = 0.95 + 0.19 * max(4, *map(len, shown.values()))
+    longest = style.text_width((item.label for items in shown.values() for item in items), 8.5)
+    top = 0.3 + 0.15 * any("\n" in title for title in shown)
+    margins = style.Margins(left=0.15 + min(longest, 2.2), right=0.12, top=top)
+    figure, grid = style.grid_of_panels(len(shown), columns, 4.1, height, margins)
     for axes, (title, items) in zip(grid, shown.items(), strict=True):
         draw(axes, items)
         style.decorate(axes, title, grid="x")
@@ -194,16 +197,22 @@ def _draw(
 
 def _bar_panel(axes: "Axes", items: Sequence[Item]) -> None:
     ends = [max(0.0, item.value, item.value if item.high is None else item.high) for item in items]
+    colours = [item.mark.colour for item in items]
+    axes.barh(range(len(items)), [item.value for item in items], height=0.68, color=colours, alpha=0.85)
+    axes.hlines(*_intervals(items), color=style.INK, linewidth=1)
     for place, (item, end) in enumerate(zip(items, ends, strict=True)):
-        axes.barh(place, item.value, height=0.68, color=item.mark.colour, alpha=0.85)
-        if item.low is not None and item.high is not None:
-            axes.plot([item.low, item.high], [place, place], color=style.INK, linewidth=1)
         axes.annotate(
             f"{item.value:.3f}", (end, place), (3, 0), textcoords="offset points",
             va="center", fontsize=7.5, color=style.GREY,
         )  # fmt: skip
     low = min(0.0, *(item.value if item.low is None else item.low for item in items))
     axes.set_xlim(low, max(*ends, 1e-3) + 0.15 * (max(*ends, 1e-3) - low))
+
+
+def _intervals(items: Sequence[Item]) -> tuple[list[int], list[float], list[float]]:
+    """Place, lower and upper end of each interval."""
+    known = [(place, item.low, item.high) for place, item in enumerate(items) if None not in (item.low, item.high)]
+    return tuple(map(list, zip(*known, strict=True))) or ([], [], [])  # pyright: ignore[reportReturnType]
 
 
 def _spread_panel(axes: "Axes", items: Sequence[Item]) -> None:
@@ -239,7 +248,9 @@ def leakage(
     if not by_direction:
         return None
     metric = next(iter(next(iter(by_direction.values()))))[1]["metric"]
-    figure, grid = style.grid_of_panels(len(by_direction), 2, width, 3.9)
+    names = (row["method"] for points in by_direction.values() for row, _ in points)
+    margins = style.Margins(left=0.65, right=0.35 + style.text_width(names, 8.0))
+    figure, grid = style.grid_of_panels(len(by_direction), 2, width, 3.9, margins)
     for axes, (title, points) in zip(grid, by_direction.items(), strict=True):
         _leakage_panel(axes, points, marks)
         style.decorate(axes, title, grid="both")

@@ -48,11 +48,11 @@ def plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def figure(title: str, width: float, height: float, *, fixed: bool = False) -> "Figure":
+def figure(title: str, width: float, height: float, *, layout: str | None = "constrained") -> "Figure":
     """Return an empty figure, made without pyplot so that calls share no state; sizes in inches."""
     from matplotlib.figure import Figure
 
-    empty_figure = Figure(figsize=(width, height), dpi=110, layout=None if fixed else "constrained", facecolor=PAPER)
+    empty_figure = Figure(figsize=(width, height), dpi=110, layout=layout, facecolor=PAPER)  # pyright: ignore[reportArgumentType]
     if title:
         empty_figure.suptitle(plain(title), fontsize=10, color=INK, x=0.01, ha="left")
     return empty_figure
@@ -64,29 +64,45 @@ def row_of_panels(title: str, panels: int) -> "tuple[Figure, list[Axes]]":
     return empty_figure, list(empty_figure.subplots(1, panels, squeeze=False)[0])
 
 
-def grid_of_panels(
-    panels: int, columns: int, width: float, height: float, *, fixed: bool = False
-) -> "tuple[Figure, list[Axes]]":
-    """Return a figure without title, with panels of `width` by `height` inches in rows of `columns`.
+@dataclass(frozen=True)
+class Margins:
+    """Room around a panel for its title, ticks and labels, in inches."""
 
-    With `fixed`, panels do not move to make room for long labels, which is slow for many panels.
+    left: float = 0.4
+    right: float = 0.08
+    top: float = 0.38
+    bottom: float = 0.48
+
+
+def grid_of_panels(
+    panels: int, columns: int, width: float, height: float, margins: Margins
+) -> "tuple[Figure, list[Axes]]":
+    """Return a figure without title, with panels of `width` by `height` inches, margins included, in rows of `columns`.
+
+    The margins are given because Matplotlib would draw everything three times to find them.
     """
     columns = min(columns, panels)
     rows = -(-panels // columns)
-    empty_figure = figure("", width * columns, height * rows, fixed=fixed)
-    if fixed:
-        sides = {"left": 0.35 / (width * columns), "right": 1.0, "wspace": 0.25, "hspace": 1.1 / (height - 0.9)}
-        empty_figure.subplots_adjust(**sides, bottom=0.42 / (height * rows), top=1 - 0.35 / (height * rows))
-    axes = list(empty_figure.subplots(rows, columns, squeeze=False).flat)
-    for unused in axes[panels:]:
-        unused.remove()
-    return empty_figure, axes[:panels]
+    across, down = width * columns, height * rows
+    beside, above = margins.left + margins.right, margins.top + margins.bottom
+    empty_figure = figure("", across, down, layout=None)
+    empty_figure.subplots_adjust(
+        left=margins.left / across, right=1 - margins.right / across, wspace=beside / (width - beside),
+        bottom=margins.bottom / down, top=1 - margins.top / down, hspace=above / (height - above),
+    )  # fmt: skip
+    places = range(1, panels + 1)
+    return empty_figure, [empty_figure.add_subplot(rows, columns, place) for place in places]
+
+
+def text_width(texts: Iterable[str], size: float) -> float:
+    """About how wide the longest text is, in inches: a letter is 0.6 times as wide as the font is high."""
+    return max(map(len, texts), default=0) * size * 0.6 / 72
 
 
 def decorate(axes: "Axes", title: str, *, grid: str = "y", size: float = 9.5) -> None:
     """Set title, ticks, grid lines along one axis, and two spines."""
     axes.set_facecolor("none")
-    axes.set_title(plain(title), fontsize=size, color=INK, loc="left")
+    axes.set_title(plain(title), fontsize=size, color=INK, loc="left", y=1)  # without y, everything is measured
     axes.tick_params(labelsize=8.5, colors=GREY, length=2.5)
     axes.grid(visible=True, axis=grid, color=RULE, linewidth=0.7)  # pyright: ignore[reportArgumentType]
     axes.set_axisbelow(True)
