@@ -91,7 +91,8 @@ def check_text(evaluation: dg.AssetCheckEvaluation | dg.AssetCheckResult) -> str
     assert evaluation.asset_key is not None
     figures = ", ".join(f"{name} = {value.value}" for name, value in evaluation.metadata.items())
     condition = (evaluation.description or "").rstrip(".")
-    return f"check {evaluation.check_name} of {evaluation.asset_key.to_user_string()} failed ({figures}); expected: {condition}"
+    check = f"check {evaluation.check_name} of {evaluation.asset_key.to_user_string()}"
+    return f"{check} failed ({figures}); expected: {condition}"
 
 
 def _is_of_checks(error: SerializableErrorInfo) -> bool:
