@@ -60,13 +60,14 @@ _QUOTED, _LONGEST = 200, 1_000
 def located(path: Path | str, line: int | None, problem: str, remedy: str) -> str:
     """Return one line with the place, the problem and the remedy: `massive.tar.gz:en-US.jsonl:12: ...`."""
     place = str(path) if line is None else f"{path}:{line}"
-    return f"{place}: {_shortened(problem, _LONGEST)}. {_shortened(remedy, _LONGEST)}"
+    return f"{place}: {shortened(problem)}. {shortened(remedy)}"
 
 
 def quoted(value: object) -> str:
     """Return `repr(value)` for a message; of a long one the beginning and the length."""
-    return _shortened(repr(value), _QUOTED)
+    return shortened(repr(value), _QUOTED)
 
 
-def _shortened(text: str, longest: int) -> str:
+def shortened(text: str, longest: int = _LONGEST) -> str:
+    """Return the text or, if it is long, its beginning and its length."""
     return text if len(text) <= longest else f"{text[:longest]}... ({len(text):,} characters)"

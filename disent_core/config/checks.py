@@ -25,8 +25,6 @@ def check_names(config: Config, locator: Locator) -> None:
             if name not in config.encoders:
                 remedy = f"choose of {', '.join(config.encoders)}"
                 locator.fail(("methods", method.name, "encoders"), f"there is no encoder {name!r}; {remedy}")
-        if odd := [seed for seed in method.seeds if not 0 <= seed < 2**63]:
-            locator.fail(("methods", method.name, "seeds"), f"seeds must be from 0 to 2**63 - 1, not {odd}")
         _check_corpora(config, locator, method)
     _check_needs(config, locator)
 
@@ -77,6 +75,13 @@ def _check_parts(config: Config, locator: Locator) -> None:
             safe_part(name)
         except ValueError as error:
             locator.fail(key_path, str(error))
+    for kind in ("corpora", "encoders", "methods"):
+        of_lower: dict[str, str] = {}
+        for key_path, name in named_keys:
+            if key_path[0] == kind and (first := of_lower.setdefault(name.lower(), name)) != name:
+                locator.fail(
+                    key_path, f"{name!r} and {first!r} differ in case only, so on some disks they are one folder"
+                )
     if "comparisons" in config.methods:
         locator.fail(("methods", "comparisons"), "'comparisons' is the name of the comparison of methods; rename it")
 
@@ -88,6 +93,11 @@ def _check_pairs(config: Config, locator: Locator) -> None:
     ]
     name_of_pair: dict[frozenset[str], str] = {}
     for key_path, training_sets, corpora in [(("experiment", "pairs"), config.experiment.pairs, ()), *of_methods]:
+        for training_set in training_sets:
+            try:
+                safe_part(training_set)
+            except ValueError as error:
+                locator.fail(key_path, str(error))
         _check_training_sets(config, locator, training_sets, key_path, corpora)
         for pair in (pair for training_set in training_sets for pair in training_set.split("+")):
             first_name = name_of_pair.setdefault(frozenset(split_pair(pair, config.languages)), pair)

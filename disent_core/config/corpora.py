@@ -9,7 +9,7 @@ from disent_core.config.sections import CorpusConfig
 from disent_core.config.toml_lines import Locator
 from disent_core.corpora import pair_reader, reader
 from disent_core.corpora.languages import language_code, split_codes
-from disent_core.errors import CorpusError
+from disent_core.errors import CorpusError, quoted
 
 
 def complete_corpora(corpora: Sequence[CorpusConfig], locator: Locator) -> tuple[CorpusConfig, ...]:
@@ -44,7 +44,7 @@ def _complete(corpus: CorpusConfig, key_path: tuple[str | int, ...], locator: Lo
     for name in named:
         if available is not None and name not in available:
             suggestions = get_close_matches(name, available, n=1, cutoff=0)
-            locator.fail((*key_path, key), f"{corpus.format} has no {name!r}; did you mean {suggestions[0]!r}? "
+            locator.fail((*key_path, key), f"{corpus.format} has no {quoted(name)}; did you mean {suggestions[0]!r}? "
                        f"It has {', '.join(available)}")  # fmt: skip
         try:  # a name becomes a folder
             split_codes(name) if corpus.is_of_pairs else language_code(name)

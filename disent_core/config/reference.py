@@ -10,6 +10,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from disent_core import methods
+from disent_core.config.bounds import BOUNDS, OTHER, SEED
 from disent_core.config.model import MethodConfig
 from disent_core.config.sections import CorpusConfig, ExperimentConfig, TargetsConfig
 from disent_core.encoders import ENCODER_KINDS
@@ -154,7 +155,8 @@ def _table(kind: type, values: Mapping[str, Any], names: Collection[str]) -> str
         default = values.get(field.name, _default(field))
         shown = "required" if default is MISSING else "its own section" if is_dataclass(default) else _code(default)
         meaning = meanings.get(field.name) or _elsewhere(kind, field.name)
-        rows.append(f"| `{field.name}` | {shown} | {_values(hints[field.name])} | {meaning} |")
+        values_of_key = f"{_values(hints[field.name])}{_bounds(field.name)}"
+        rows.append(f"| `{field.name}` | {shown} | {values_of_key} | {meaning} |")
     return "\n".join(rows)
 
 
@@ -220,6 +222,11 @@ def _values(hint: Any) -> str:
         return "table"
     name: str = hint.__name__
     return {"str": "string", "bool": "true, false"}.get(name, name)
+
+
+def _bounds(name: str) -> str:
+    least, most = BOUNDS.get(name, OTHER)
+    return "" if (least, most) in (OTHER, SEED) else f", {least:,} to {most:,}"
 
 
 def _code(value: Any) -> str:

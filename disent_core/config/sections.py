@@ -1,16 +1,19 @@
 """Settings sections that belong to no single stage: corpora, experiment and targets."""
 
+import re
 from dataclasses import dataclass, field
 from typing import Literal
 
 from disent_core.corpora import format_module, is_of_pairs
 from disent_core.corpora.contract import Shares
 from disent_core.corpora.download import file_name
-from disent_core.errors import ConfigError
+from disent_core.errors import ConfigError, quoted
 from disent_core.settings import Settings
 from disent_core.targets.code_switching import CodeSwitchingConfig
 from disent_core.targets.masking import MaskingConfig
 from disent_core.targets.template_pairs import TemplatePairConfig
+
+_SHA256 = re.compile("[0-9a-fA-F]{64}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +56,8 @@ class CorpusConfig(Settings):
             raise ValueError("give path, url or both")
         if self.url is not None:
             file_name(self.url)
+        if self.sha256 is not None and not _SHA256.fullmatch(self.sha256):
+            raise ValueError(f"sha256 must be 64 hex digits, as `sha256sum` writes them, not {quoted(self.sha256)}")
         self.check_distinct("languages", "pairs")
         self.check_positive("limit")
         if self.pairs and not self.is_of_pairs:

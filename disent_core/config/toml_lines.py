@@ -9,8 +9,11 @@ from typing import Any, NoReturn, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from disent_core.errors import ConfigError
+from disent_core.config.bounds import numbers_out_of_bounds
+from disent_core.errors import ConfigError, quoted, shortened
 from disent_core.registry import nearest
+
+_MOST_MESSAGES = 20
 
 
 class Locator:
@@ -25,17 +28,26 @@ class Locator:
         `also` are keys that may stand beside those of `kind`; an unknown key may be a misspelling of them.
         """
         try:
-            return TypeAdapter(kind).validate_json(json.dumps(value, default=str), strict=True)
+            validated = TypeAdapter(kind).validate_json(json.dumps(value, default=str), strict=True)
         except ValidationError as error:
+            mistakes = error.errors()
             messages = [
                 self._message((*key_path, *mistake["loc"]), mistake, _allowed_keys(kind, mistake["loc"], also))
-                for mistake in error.errors()
+                for mistake in mistakes[:_MOST_MESSAGES]
             ]
-            raise ConfigError("\n".join(messages)) from error
+            more = [f"and {len(mistakes) - len(messages):,} more"] if len(mistakes) > len(messages) else []
+            raise ConfigError("\n".join([*messages, *more])) from error
+        except RecursionError as error:
+            raise ConfigError(
+                f"{self.path}:1: a table is nested too deeply; no key has more than four parts"
+            ) from error
+        for key, problem in numbers_out_of_bounds(validated, key_path):
+            self.fail(key, problem)
+        return validated
 
     def fail(self, key_path: tuple[str | int, ...], problem: str) -> NoReturn:
         """Raise a `ConfigError` at a key."""
-        raise ConfigError(f"{self.path}:{self.line(key_path)}: {_dotted(key_path)}: {problem}")
+        raise ConfigError(f"{self.path}:{self.line(key_path)}: {_dotted(key_path)}: {shortened(problem)}")
 
     def line(self, key_path: Sequence[str | int]) -> int:
         """Line (from 1) of the key, or of the nearest table or key above it."""
@@ -77,8 +89,8 @@ class Locator:
             key_path = (*key_path, key) if key in mistake["input"] else key_path
             problem = problem.removeprefix(f"{key}: ")
         else:
-            problem = problems.get(mistake["type"]) or f"{mistake['msg']} (found {mistake['input']!r})"
-        return f"{self.path}:{self.line(key_path)}: {_dotted(key_path)}: {problem}"
+            problem = problems.get(mistake["type"]) or f"{mistake['msg']} (found {quoted(mistake['input'])})"
+        return f"{self.path}:{self.line(key_path)}: {_dotted(key_path)}: {shortened(problem)}"
 
 
 def _allowed_keys(kind: Any, path: Sequence[str | int], also: Sequence[str]) -> list[str]:

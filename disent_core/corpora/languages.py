@@ -3,6 +3,8 @@
 import re
 from collections.abc import Sequence
 
+from disent_core.errors import quoted
+
 _ALIASES = """
     aa=aar ab=abk ae=ave af=afr ak=aka am=amh an=arg ar=ara,arb as=asm av=ava ay=aym,ayr az=aze,azj ba=bak be=bel
     bg=bul bi=bis bm=bam bn=ben bo=bod,tib br=bre bs=bos ca=cat ce=che ch=cha co=cos cr=cre cs=ces,cze cu=chu cv=chv
@@ -28,6 +30,8 @@ _OF_ALIAS = {
 }
 _CODE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]+)*")
 _TAG = re.compile(r"([A-Za-z]{2,3})((?:[-_][A-Za-z0-9]{2,8})*)")
+_LONGEST_TAG = 64
+"""Characters; RFC 5646 (section 4.4.1) expects at most 35."""
 
 TWO_LETTER_CODES = frozenset(_OF_ALIAS.values())
 """ISO 639-1."""
@@ -43,16 +47,16 @@ def language_code(published: str) -> str:
     Raises:
         ValueError: if it does not have the form of a language code.
     """
-    match = _TAG.fullmatch(published)
+    match = _TAG.fullmatch(published) if is_language_code(published) else None
     if match is None:
-        raise ValueError(f"{published!r} is not a code of a language such as en, deu or zh-TW")
+        raise ValueError(f"{quoted(published)} is not a code of a language such as en, deu or zh-TW")
     primary = match[1].lower()
     return _OF_ALIAS.get(primary, primary) + match[2].replace("_", "-")
 
 
 def is_language_code(published: str) -> bool:
     """Whether a code has the form that `language_code` accepts."""
-    return _TAG.fullmatch(published) is not None
+    return len(published) <= _LONGEST_TAG and _TAG.fullmatch(published) is not None
 
 
 def split_codes(pair: str) -> tuple[str, str]:

@@ -116,7 +116,8 @@ class ScratchConfig(EncoderConfig):
     checkpoint_seconds: float = 60.0
 
     def __post_init__(self) -> None:
-        self.check_positive("layers", "heads", "hidden_size", "intermediate_size", "epochs", "batch_tokens")
+        self.check_positive("layers", "heads", "hidden_size", "intermediate_size", "epochs", "batch_tokens",
+                            "learning_rate", "max_steps")  # fmt: skip
         if self.hidden_size % self.heads:
             raise ValueError(f"hidden_size {self.hidden_size} must be a multiple of heads {self.heads}")
         self.check_range("warmup", "mask_probability", "dropout", at_least=0, below=1)

@@ -103,6 +103,8 @@ class EvaluationConfig(Settings):
             names = [task(name).name if is_import(name) or name not in TASKS else name for name in self.tasks]
         except ConfigError as error:
             raise ValueError(f"tasks: {error}") from error
+        if not names:
+            raise ValueError("tasks must name at least one; leave it out for all")
         if repeated := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"tasks {repeated} are named more than once")
         self.check_positive("top_k", "bootstrap_samples", "multi_targets", "mining_neighbours")

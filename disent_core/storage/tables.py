@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from disent_core.errors import TableError, located
+from disent_core.errors import TableError, located, quoted
 from disent_core.storage.atomic import locked
 from disent_core.storage.checksums import checksummed_path, ignore_damaged, read_verified, verify_checksum
 from disent_core.storage.schemas import SCHEMAS, states_schema, vectors_schema
@@ -47,6 +47,8 @@ class TableInfo:
 # --- paths of tables ---------------------------------------------------------------------------------------
 
 _SAFE_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+@-]*")
+_LONGEST_PART = 150
+"""Characters: the name of a file has at most 255 bytes, and incomplete files add their machine and process."""
 
 
 def safe_part(name: str) -> str:
@@ -56,7 +58,9 @@ def safe_part(name: str) -> str:
         ValueError: if the name could leave its folder or is not portable.
     """
     if not _SAFE_PART.fullmatch(name) or ".." in name:
-        raise ValueError(f"{name!r} can't be part of a path: use letters, digits and _ . + @ -")
+        raise ValueError(f"{quoted(name)} can't be part of a path: use letters, digits and _ . + @ -")
+    if len(name) > _LONGEST_PART:
+        raise ValueError(f"{quoted(name)} has more than {_LONGEST_PART} characters, which names of files can't have")
     return name
 
 

@@ -268,7 +268,8 @@ CONFIG: Files = {
     "disent.toml": _lines(
         "[[corpora]]", 'name = "m"', 'format = "massive"', 'path = "corpora"', 'languages = ["en-US", "ja-JP"]', "",
         "[[corpora]]", 'name = "u"', 'format = "intents"', 'url = "http://example.org/files/table.csv"',
-        'languages = ["en", "de-DE"]', 'splits = [0.5, 0.25, 0.25]', 'sha256 = "00"', "size = 12", "limit = 5", "",
+        'languages = ["en", "de-DE"]', 'splits = [0.5, 0.25, 0.25]', f'sha256 = "{"0" * 64}"', "size = 12", "limit = 5",
+        "",
         "[[corpora]]", 'name = "p"', 'format = "moses"', 'path = "nowhere"', 'pairs = ["en-de"]', "train = false", "",
         "[[corpora]]", 'name = "t"', 'format = "tatoeba"', 'path = "pairs"', "",
         "[targets.code_switching]", 'dictionaries = "words"', "probability = 0.3", "",

@@ -62,7 +62,7 @@ MISTAKES = {
     "pair given twice": (OWN, 'pairs = ["en-de", "en-de"]', "16: methods.dream.pairs", "pairs must be distinct"),
     "no seeds": (OWN, "seeds = []", "16: methods.dream.seeds", "leave it out to take the experiment's"),
     "seed given twice": (OWN, "seeds = [1, 1]", "16: methods.dream.seeds", "seeds must be distinct"),
-    "negative seed": (OWN, "seeds = [-1]", "16: methods.dream.seeds", "not [-1]"),
+    "negative seed": (OWN, "seeds = [-1]", "16: methods.dream.seeds", "not -1"),
     "no encoders": (OWN, "encoders = []", "16: methods.dream.encoders", "leave it out to take all encoders"),
     "encoder given twice": (
         OWN,
