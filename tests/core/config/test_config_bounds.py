@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from disent_core import methods
 from disent_core.config.bounds import BOUNDS, SEED
 from disent_core.config.load import load_config
+from disent_core.config.reference import SECTIONS
 from disent_core.config.sections import CorpusConfig, ExperimentConfig
 from disent_core.config.toml_lines import Locator
 from disent_core.encoders import ENCODER_KINDS
 from disent_core.errors import ConfigError
 from disent_core.evaluation.contract import EvaluationConfig
-from disent_core.negatives import BleuConfig
 from disent_core.targets.code_switching import CodeSwitchingConfig
 from disent_core.targets.template_pairs import TemplatePairConfig
 
@@ -29,7 +29,7 @@ SETTINGS: dict[str, tuple[type, dict[str, Any]]] = {
     "corpora": (CorpusConfig, {"name": "c", "format": "massive", "path": "."}),
     "experiment": (ExperimentConfig, {"pairs": ["en-de"], "methods": ["raw"]}),
     "evaluation": (EvaluationConfig, {}),
-    "negatives": (BleuConfig, {}),
+    "negatives": (SECTIONS["[negatives]"], {}),
     "template_pairs": (TemplatePairConfig, {}),
     "code_switching": (CodeSwitchingConfig, {}),
     **{kind: (settings, {"name": "e"} | ({} if kind == "scratch" else {"path": "."}))
