@@ -96,9 +96,9 @@ def _select(graph: BaseAssetGraph, selection: str) -> set[dg.AssetKey]:
     try:
         return set(dg.AssetSelection.from_string(text).required_multi_asset_neighbors().resolve(graph))
     except (DagsterInvalidAssetSelectionError, dg.DagsterInvalidSubsetError) as error:
-        raise ValueError(
-            f"selection {selection!r} can't be read; write for instance 'heads' or '+evaluation'"
-        ) from error
+        close = difflib.get_close_matches(selection.strip("+"), STAGES, n=1)
+        meant = f"did you mean {close[0]!r}? The" if close else "write for instance 'heads' or '+evaluation'; the"
+        raise ValueError(f"selection {selection!r} can't be read; {meant} stages are {', '.join(STAGES)}") from error
 
 
 def _made_for(partition: str, upstream: Mapping[_Node, set[_Node]]) -> set[_Node]:

@@ -6,7 +6,9 @@ from disent_assets.cli.group import errors, main
 
 
 @main.command()
-@click.option("--port", default=3000, show_default=True, help="Port of the UI on 127.0.0.1.")
+@click.option(
+    "--port", type=click.IntRange(1, 65535), default=3000, show_default=True, help="Port of the UI on 127.0.0.1."
+)
 @click.pass_context
 def dev(context: click.Context, port: int) -> None:
     """Start the UI, and refresh results whenever something has changed, until Ctrl-C."""

@@ -28,7 +28,7 @@ order by all"""
 NEXT = """\
 {report} UI: make dev, then http://127.0.0.1:3000. Try next:
     disent leaderboard {task:<18}    # one of {tasks} tasks; --all: leaks of other embeddings too
-    disent sql "select task, evaluated_on, method, runner_up, stands from best"
+    disent sql "select task, dataset, evaluated_on, method, runner_up, stands from best"
     disent status                            # what is fresh, stale or missing"""
 
 

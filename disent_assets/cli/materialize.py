@@ -31,7 +31,8 @@ def materialize(
 ) -> None:
     """Run assets; those that are up to date are not computed again.
 
-    A SELECTION is a stage ('heads'), or in Dagster's syntax ('key:evaluation/*', '+warehouse'). Default: everything.
+    A SELECTION is a stage (corpora, negatives, targets, embeddings, heads, evaluation, warehouse), with a + ('+heads')
+    also what it is made from, or in Dagster's syntax ('key:evaluation/*'). Default: everything.
     """
     from disent_assets.stopping import stoppable
 

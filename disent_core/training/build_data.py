@@ -159,7 +159,10 @@ class _Rows:
             template_rows.append(template["row"][position])
             labels.append(np.full(len(rows), label))
         if not labels:
-            raise TrainingError(f"there is no template pair in {split}. Slots need another value of their type")
+            raise TrainingError(
+                f"there is no template pair in {split}: the method learns from utterances that differ in the values of "
+                "their slots. Train on a corpus with slots, or choose a method that needs none, such as dream"
+            )
         language, rows_of_template = _tensor(np.concatenate(labels)), _tensor(np.concatenate(template_rows))
         return PairRows(
             {side: _tensor(np.concatenate(text[side])) for side in SIDES},

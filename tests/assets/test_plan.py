@@ -79,6 +79,12 @@ def test_a_pair_brings_its_languages_and_no_others():
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("written", ["evalution", "+evalution"])
+def test_a_misspelt_stage_is_told_with_the_stages_and_the_closest(written):
+    with pytest.raises(ValueError, match=r"did you mean 'evaluation'\? The stages are corpora, .*warehouse"):
+        plan(TOY, [written])
+
+
 def test_an_unknown_partition_is_told_with_the_known_ones_and_the_closest():
     with pytest.raises(ValueError, match=r"Did you mean 'en-ja'.*de, en, en-de, en-ja, ja"):
         plan(TOY, [], "en-jp")
