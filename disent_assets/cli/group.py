@@ -16,6 +16,7 @@ disent trains and compares disentangled sentence embeddings.
     disent materialize      run what is missing or stale
     disent status           what is fresh, stale or missing, and why
     disent leaderboard      which method is best, on one screen
+    disent diff             what the last refresh has changed
     disent sql "from best"  ask the warehouse
     disent report           tables, pictures and case studies as one HTML file
     disent dev              the UI, which also refreshes results
