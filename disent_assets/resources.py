@@ -5,6 +5,7 @@ This is the only module that reads `DISENT_CONFIG` (default `disent.toml` in the
 """
 
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -145,6 +146,17 @@ def open_to_look(environment: Mapping[str, str] = os.environ) -> "Workspace":
     workspace = open_workspace(environment)
     check_paths(workspace.config)
     return workspace
+
+
+def use_utf8() -> None:
+    """Start this program again in Python's UTF-8 mode if the locale has another encoding.
+
+    Otherwise paths with other letters than ASCII could not be written to Parquet or JSON, nor texts to the terminal.
+    """
+    is_utf8 = {sys.getfilesystemencoding(), sys.stdout.encoding, sys.stderr.encoding} <= {"utf-8", "UTF-8"}
+    if not is_utf8 and os.environ.get("PYTHONUTF8") != "1":
+        os.environ |= {"PYTHONUTF8": "1", "PYTHONIOENCODING": "utf-8"}  # for the processes that this one starts too
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 @contextmanager

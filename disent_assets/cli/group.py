@@ -1,9 +1,10 @@
 """The group of commands, and how they report errors."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -34,6 +35,13 @@ class _Command(click.Command):
 
 class _Group(click.Group):
     command_class = _Command
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **named: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        if args is None:
+            from disent_assets.resources import use_utf8
+
+            use_utf8()
+        return super().main(args, *rest, **named)
 
 
 @click.group(cls=_Group, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
