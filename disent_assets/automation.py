@@ -14,7 +14,7 @@ from urllib.request import Request, urlopen
 import dagster as dg
 
 from disent_assets.alerts import alert_sensor
-from disent_assets.corpus_versions import CorpusVersions, are_settled, stamps
+from disent_assets.corpus_versions import CorpusVersions, are_settled
 from disent_assets.published_files import observations, read_versions
 from disent_assets.refresh import OF_JOB, OF_STEPS, STEP, Extent, Load, refresh_job
 from disent_assets.resources import RunSettings
@@ -22,6 +22,7 @@ from disent_assets.run_step import LOCATION
 from disent_assets.runner import usable_cores
 from disent_core.config.load import load_config
 from disent_core.config.model import Config
+from disent_core.corpora.stamps import stamps
 from disent_core.errors import DisentError
 from disent_core.experiment.workspace import Workspace
 from disent_core.storage.tables import fingerprint

@@ -9,7 +9,6 @@ had not changed for `SETTLED` when hashing began; younger files are hashed every
 import json
 import logging
 import math
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from disent_core.corpora import code_version
+from disent_core.corpora.stamps import Stamps, stamps
 from disent_core.errors import CorpusError
 from disent_core.experiment.corpora import content_hash, pair_hash, word_list_hash
 from disent_core.experiment.workspace import Workspace
@@ -32,28 +32,8 @@ SETTLED = 2_000_000_000
 MAX_FILES = 100_000
 """Nothing is recorded of a folder with more files."""
 
-Stamps = list[tuple[str, int, int, int, int]]
-"""One stamp a file: path, size in bytes, modification and change time in nanoseconds, inode."""
-
 
 # --- hashes, cached while no file changes ------------------------------------------------------------------
-
-
-def stamps(path: Path) -> Stamps:
-    """The sorted stamps of a file, or of every file below a folder; empty if the path does not exist.
-
-    Links to files are followed, links to folders are not.
-    """
-    files = [path] if path.is_file() else [Path(folder, name) for folder, _, names in os.walk(path) for name in names]
-    return sorted(stamp for file in files if (stamp := _stamp(file)) is not None)
-
-
-def _stamp(file: Path) -> tuple[str, int, int, int, int] | None:
-    try:
-        status = file.stat()
-    except OSError:  # the file was just deleted, or is a dangling link
-        return None
-    return str(file), status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
 def are_settled(file_stamps: Stamps, now: int) -> bool:

@@ -137,14 +137,21 @@ class Work:
 
     load: Load
     path: Path
-    signature: str
+    signature: str | None
     home: Path
     tags: Mapping[str, str]
 
     @classmethod
     def of(cls, load: Load, workspace: Workspace, tags: Mapping[str, str]) -> "Work":
-        """The work in a workspace."""
-        return cls(load, workspace.config.path, _hash_of(workspace.config.path), workspace.home, tags)
+        """The work in a workspace.
+
+        Raises:
+            ConfigError: if the configuration has changed since it was loaded.
+        """
+        work = cls(load, workspace.config.path, _hash_of(workspace.config.path), workspace.home, tags)
+        if repr(work.workspace().config) != repr(workspace.config):
+            raise _changed(work.path)
+        return work
 
     def workspace(self) -> Workspace:
         """The same workspace in another process.
@@ -153,12 +160,19 @@ class Work:
             ConfigError: if the configuration has changed.
         """
         if _hash_of(self.path) != self.signature:
-            raise ConfigError(f"{self.path} was changed while the command was running. Start the command again")
+            raise _changed(self.path)
         return Workspace(load_config(self.path), self.home)
 
 
-def _hash_of(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def _changed(path: Path) -> ConfigError:
+    return ConfigError(f"{path} was changed while the command was running. Start the command again")
+
+
+def _hash_of(path: Path) -> str | None:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:  # it was deleted
+        return None
 
 
 @dataclass
@@ -228,7 +242,7 @@ class Processes:
         end_run_of(self.instance, worker.pid, "The process of this run was killed.")
         self.workers[self.workers.index(worker)] = self._new_worker()
         if worker.step is not None:
-            yield worker.step, Outcome(failure=f"{worker.step}: {_how_ended(worker.process.exitcode)}")
+            yield worker.step, Outcome(failure=f"{worker.step}: {how_ended(worker.process.exitcode)}")
 
     def close(self) -> None:
         running = [worker for worker in self.workers if worker.step is not None]
@@ -246,9 +260,12 @@ class Processes:
             end_run_of(self.instance, worker.pid, "The command was stopped.")
 
 
-def _how_ended(code: int | None) -> str:
+def how_ended(code: int | None) -> str:
+    """What the exit code of a worker means."""
     if code == -signal.SIGKILL:
         return "its process was killed; if the memory was full, start again with fewer --workers"
+    if code == -signal.SIGBUS:
+        return "its process could not read a mapped file to its end; the file was shortened, or the disk fails"
     return f"its process ended with exit code {code}"
 
 

@@ -87,6 +87,9 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError(located(path, None, f"not UTF-8 ({error})", "Save the file as UTF-8")) from error
+    except OSError as error:
+        remedy = "Check the permissions of the file and the disk"
+        raise ConfigError(located(path, None, f"can't be read ({error})", remedy)) from error
 
 
 def _check_path(path: str | None, key_path: tuple[str | int, ...], locator: Locator) -> None:

@@ -5,6 +5,7 @@ The unpacked bytes are bounded by the size of the archive, so that a small one c
 """
 
 import bz2
+import errno
 import gzip
 import lzma
 import tarfile
@@ -104,7 +105,8 @@ def _members(path: Path, wanted: str | None = None) -> dict[str, tuple[str, byte
             while archive.fileobj and archive.fileobj.read(1 << 20):
                 pass
     except _DAMAGE as error:
-        remedy = "Download the archive again"
+        is_of_disk = isinstance(error, OSError) and error.errno == errno.EIO
+        remedy = "Check the disk" if is_of_disk else "Download the archive again"
         raise CorpusError(located(path, None, f"not a whole tar archive ({error})", remedy)) from error
     return members
 

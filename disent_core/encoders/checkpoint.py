@@ -17,6 +17,7 @@ from torch.nn import functional as F
 
 from disent_core.encoders.contract import Pooling
 from disent_core.errors import EncoderError, located
+from disent_core.storage.atomic import storage_errors
 
 DENSE = "2_Dense"
 """Folder in which sentence-transformers saves the dense layer after the pooling, the third module of a model."""
@@ -79,7 +80,7 @@ def files_fingerprint(folder: Path, pooling: Pooling = "cls") -> dict[str, str]:
     files = {file for pattern in patterns for file in folder.glob(pattern) if file.name not in _NOT_READ}
     hashes = {}
     for file in sorted(files):
-        with file.open("rb") as stream:
+        with storage_errors(file), file.open("rb") as stream:
             hashes[file.relative_to(folder).as_posix()] = hashlib.file_digest(stream, "sha256").hexdigest()
     return hashes
 

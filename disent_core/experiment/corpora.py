@@ -1,6 +1,6 @@
 """Stage `corpora`: read published files into the tables `utterances` and `sentence_pairs`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -14,14 +14,19 @@ from disent_core.corpora import READERS, code_version, pair_reader, reader
 from disent_core.corpora.download import fetch
 from disent_core.corpora.faults import faults_of
 from disent_core.corpora.languages import split_codes
+from disent_core.corpora.lines import read_bytes
 from disent_core.corpora.rows import check_rows
 from disent_core.corpora.splits import draw_splits, limited
+from disent_core.corpora.stamps import Stamps, stamps
+from disent_core.errors import CorpusError, located
 from disent_core.experiment.result import Check, CheckResult, StepResult, result_of
 from disent_core.experiment.workspace import SENTENCE_PAIRS, UTTERANCES, Workspace
 from disent_core.storage.tables import SCHEMAS, RefreshResult, fingerprint, read_table, refresh_table
 from disent_core.text import language_part
 
 CODE_VERSION = "1"
+READ_ATTEMPTS = 3
+"""How often a corpus is read while its files change around the one that is read."""
 
 UNIQUE_UTTERANCES = Check("ids_are_unique", "No utterance id occurs twice in a corpus and language.", True)
 TAGGED_TOKENS = Check("tags_match_tokens", "Every token has one slot tag.", True)
@@ -82,15 +87,45 @@ def refresh_utterances(workspace: Workspace, language: str) -> StepResult:
 def _refresh(workspace: Workspace, corpus: CorpusConfig, language: str) -> RefreshResult:
     path = workspace.corpus_path(corpus.name)
     locale = workspace.config.locales[corpus.name][language]
+    before = stamps(path)
     content = content_hash(workspace, corpus, language)
+
+    def read() -> pa.Table:
+        return reader(corpus.format).read_utterances(path, locale, corpus=corpus.name, language=language)
+
     return refresh_table(
         workspace.table(*UTTERANCES, corpus.name, language),
         SCHEMAS["utterances"],
         inputs=fingerprint(CODE_VERSION, corpus.format, locale, content, *_of_rows(corpus)),
         make=lambda: _prepared(
-            reader(corpus.format).read_utterances(path, locale, corpus=corpus.name, language=language), corpus, language
+            _unchanged(path, before, content, lambda: content_hash(workspace, corpus, language), read), corpus, language
         ),
     )
+
+
+def _unchanged(
+    path: Path, before: Stamps, content: str, hash_again: Callable[[], str], read: Callable[[], pa.Table]
+) -> pa.Table:
+    """What `read` reads, while no file changes: a table must be of the content whose hash is recorded with it.
+
+    Args:
+        path: of the corpus.
+        before: the stamps of its files before they were hashed.
+        content: their hash.
+        hash_again: computes it again.
+        read: reads the files.
+
+    Raises:
+        CorpusError: if the content changes meanwhile.
+    """
+    for _ in range(READ_ATTEMPTS):
+        table = read()
+        if (after := stamps(path)) == before:
+            return table
+        before = after
+        if hash_again() != content:
+            break  # otherwise another file of the corpus has changed, or the old content is back
+    raise CorpusError(located(path, None, "this corpus was changed while it was read", "Start the same run again"))
 
 
 def _of_rows(corpus: CorpusConfig) -> tuple[object, ...]:
@@ -155,11 +190,19 @@ def refresh_sentence_pairs(workspace: Workspace, pair: str) -> StepResult:
 
 def _refresh_pairs(workspace: Workspace, corpus: CorpusConfig, pair: str) -> RefreshResult:
     path = workspace.corpus_path(corpus.name)
+    before = stamps(path)
+    content = pair_hash(workspace, corpus, pair)
+
+    def read() -> pa.Table:
+        return pair_reader(corpus.format).read_pairs(path, pair, corpus=corpus.name)
+
     return refresh_table(
         workspace.table(*SENTENCE_PAIRS, corpus.name, pair),
         SCHEMAS["sentence_pairs"],
-        inputs=fingerprint(CODE_VERSION, corpus.format, pair, pair_hash(workspace, corpus, pair), *_of_rows(corpus)),
-        make=lambda: _prepared(pair_reader(corpus.format).read_pairs(path, pair, corpus=corpus.name), corpus, pair),
+        inputs=fingerprint(CODE_VERSION, corpus.format, pair, content, *_of_rows(corpus)),
+        make=lambda: _prepared(
+            _unchanged(path, before, content, lambda: pair_hash(workspace, corpus, pair), read), corpus, pair
+        ),
     )
 
 
@@ -206,7 +249,7 @@ def pair_hash(workspace: Workspace, corpus: CorpusConfig, pair: str) -> str:
 def word_list_hash(workspace: Workspace, pair: str) -> str | None:
     """Hash of the word list of a pair; None if it has none."""
     path = word_list(workspace, pair)
-    return None if path is None else sha256(path.read_bytes()).hexdigest()
+    return None if path is None else sha256(read_bytes(path)).hexdigest()
 
 
 def word_list(workspace: Workspace, pair: str) -> Path | None:

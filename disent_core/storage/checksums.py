@@ -135,7 +135,8 @@ def is_verified_folder(folder: Path) -> bool:
     if not folder.is_dir():
         return False
     try:
-        recorded = json.loads((folder / _FOLDER_MANIFEST).read_bytes())
+        with storage_errors(folder / _FOLDER_MANIFEST):
+            recorded = json.loads((folder / _FOLDER_MANIFEST).read_bytes())
         current = _folder_checksums(folder)
     except (FileNotFoundError, ValueError):
         recorded, current = None, {}
@@ -165,7 +166,7 @@ def quarantine(path: Path, problem: str) -> DamagedError:
 
 
 def _manifest_entry(path: Path, facts: Mapping[str, str | int]) -> ManifestEntry:
-    with path.open("rb") as file:
+    with storage_errors(path), path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         return ManifestEntry(file.tell(), digest, dict(facts))
 
@@ -179,7 +180,8 @@ def _write_manifest(path: Path, entries: Sequence[ManifestEntry]) -> None:
 def _read_manifest(path: Path) -> list[ManifestEntry]:
     """Entries of a file's manifest, newest first; none if the manifest is missing or damaged."""
     try:
-        manifest = json.loads(manifest_path(path).read_bytes())
+        with storage_errors(manifest_path(path)):
+            manifest = json.loads(manifest_path(path).read_bytes())
         is_intact = manifest["manifest_sha256"] == _checksum(manifest["files"])
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return []

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from disent_assets.corpus_versions import SETTLED, Observer, are_settled, stamps
+from disent_assets.corpus_versions import SETTLED, Observer, are_settled
+from disent_core.corpora.stamps import stamps
 from disent_core.errors import CorpusError
 
 
