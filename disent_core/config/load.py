@@ -25,6 +25,9 @@ from disent_core.negatives.config import BleuConfig
 from disent_core.registry import is_import
 from disent_core.settings import Settings
 
+_LONGEST_LINE = 30_000
+"""Characters: `tomllib` takes time in the square of the parts of a dotted key."""
+
 _COMMON_KEYS = ("method", "preset", "encoders", "pairs", "seeds", "corpora")
 """Keys of `[methods.NAME]` that every method has, beside its own settings."""
 
@@ -52,6 +55,10 @@ def load_config(path: Path) -> Config:
         remedy = "Check the path (DISENT_CONFIG names it for the command line)"
         raise ConfigError(located(path, None, "there is no such file", remedy))
     text = _read(path)
+    for number, line in enumerate(text.splitlines(), start=1):
+        if len(line) > _LONGEST_LINE:
+            problem = f"a line of {len(line):,} characters, where {_LONGEST_LINE:,} is the most"
+            raise ConfigError(located(path, number, problem, "Write a list over several lines"))
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

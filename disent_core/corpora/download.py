@@ -1,30 +1,38 @@
-"""Download files: complete, verified, and resumed after an interruption."""
+"""Download files: complete, verified, bounded in size and time, and resumed after an interruption."""
 
 import hashlib
 import logging
 import os
+import re
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from contextlib import suppress
 from email.message import Message
-from http.client import HTTPException
+from http.client import HTTPException, HTTPMessage
 from io import BufferedWriter
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import Any
+from urllib.parse import urljoin, urlsplit
 
-from disent_core.errors import CorpusError, located
+from disent_core.errors import CorpusError, located, quoted
 from disent_core.progress import Progress
 from disent_core.storage.atomic import locked, storage_errors
 from disent_core.storage.tables import safe_part
 
 _LOG = logging.getLogger(__name__)
 SCHEMES = ("http", "https", "file")
+MOST_BYTES = 10 << 30
+"""Of a download whose size is not given."""
 _CHUNK_BYTES = 1 << 18
+_LEAST_BYTES, _WITHIN_SECONDS = 60_000, 60
+"""A server that sends less than this in that time, or before it breaks off, is too slow."""
 _TIMEOUT_SECONDS = 60
 _PAUSES = (1.0, 4.0, 16.0)
 """Seconds between attempts after the server failed or was unreachable."""
 _TRANSIENT = (429, 500, 502, 503, 504)
+_LENGTH = re.compile("[0-9]{1,18}")
 _PARTIAL_CONTENT, _RANGE_NOT_SATISFIABLE = 206, 416
 _REMEDY = "Check the address and try again, or download the file by hand and set `path`"
 
@@ -55,10 +63,10 @@ def fetch(url: str, destination: Path, *, sha256: str | None = None, size: int |
         url: http, https or file.
         destination: path of the file; an existing file that passes the checks is kept.
         sha256: its hex digest, if known.
-        size: in bytes, if known.
+        size: in bytes, if known; nothing is received beyond it, or beyond `MOST_BYTES`.
 
     Raises:
-        CorpusError: if the network fails, or the size or the digest is not the expected one.
+        CorpusError: if the network fails or is too slow, or the size or the digest is not the expected one.
     """
     if urlsplit(url).scheme not in SCHEMES:
         raise CorpusError(located(url, None, "can't be downloaded", "Use http, https or file"))
@@ -72,11 +80,15 @@ def fetch(url: str, destination: Path, *, sha256: str | None = None, size: int |
         _receive_all(url, part, resumable=sha256 is not None, size=size)
         if problem := _problem(part, sha256, size):
             part.unlink()
-            remedy = "Try again, or correct the expected value in the configuration"
-            raise CorpusError(located(url, None, f"this is not the expected file: {problem}", remedy))
+            raise _unexpected(url, problem)
         part.replace(destination)
         _validator_path(part).unlink(missing_ok=True)
     return destination
+
+
+def _unexpected(url: str, problem: str) -> CorpusError:
+    remedy = "Try again, or correct the expected value in the configuration"
+    return CorpusError(located(url, None, f"this is not the expected file: {problem}", remedy))
 
 
 def _problem(path: Path, sha256: str | None, size: int | None) -> str | None:
@@ -98,8 +110,16 @@ def _receive_all(url: str, part: Path, *, resumable: bool, size: int | None) -> 
         size_before = _size_of(part)
         try:
             with storage_errors(part):
-                _receive(url, part, resumable=resumable)
+                _receive(url, part, resumable=resumable, size=size)
             return
+        except _TooLargeError as error:
+            part.unlink(missing_ok=True)
+            if size is not None:
+                raise _unexpected(url, f"{error}, expected {size:,}") from error
+            problem, remedy = f"{error}, where {MOST_BYTES:,} is the most", "If it is the right file, set its `size`"
+            raise CorpusError(located(url, None, problem, remedy)) from error
+        except _RefusedError as error:
+            raise CorpusError(located(url, None, str(error), _REMEDY)) from error
         except urllib.error.HTTPError as error:
             error.close()
             if error.code == _RANGE_NOT_SATISFIABLE and size_before:
@@ -108,7 +128,7 @@ def _receive_all(url: str, part: Path, *, resumable: bool, size: int | None) -> 
             pause = next(pauses, None) if error.code in _TRANSIENT else None
             problem = f"the server says {error.code} {error.reason}"
         except (OSError, HTTPException) as error:
-            if _size_of(part) > size_before:
+            if _size_of(part) - size_before >= _LEAST_BYTES:
                 _LOG.warning("%s: interrupted after %s bytes (%s); resuming", url, f"{_size_of(part):,}", error)
                 continue
             is_transient = urlsplit(url).scheme != "file"
@@ -119,35 +139,76 @@ def _receive_all(url: str, part: Path, *, resumable: bool, size: int | None) -> 
         time.sleep(pause)
 
 
-def _receive(url: str, part: Path, *, resumable: bool) -> None:
+class _TooLargeError(Exception):
+    """More bytes come than the file may have."""
+
+
+class _RefusedError(Exception):
+    """Trying again would not help."""
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follow redirects to the same scheme, or from http to https."""
+
+    def http_error_302(  # called for every kind of redirect, before the base class looks at the address
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: HTTPMessage
+    ) -> Any:
+        """See the base class."""
+        address = headers.get("Location") or headers.get("URI") or ""
+        old, new = urlsplit(req.full_url).scheme, ""
+        with suppress(ValueError):  # no address
+            new = urlsplit(urljoin(req.full_url, address)).scheme
+        if new not in {old, "https"}:
+            raise _RefusedError(f"the server redirects from {old} to {quoted(address)}, which is not followed")
+        return super().http_error_302(req, fp, code, msg, headers)
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
+
+
+_OPENER = urllib.request.build_opener(_Redirects)
+
+
+def _receive(url: str, part: Path, *, resumable: bool, size: int | None) -> None:
     request = urllib.request.Request(url, headers={"User-Agent": "disent"})
     validator = _validator_path(part).read_text() if _validator_path(part).is_file() else ""
     if (received := _size_of(part)) and (validator or resumable):
         request.add_header("Range", f"bytes={received}-")
         if validator:
             request.add_header("If-Range", validator)
-    with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response:
+    with _OPENER.open(request, timeout=_TIMEOUT_SECONDS) as response:
         start = received if getattr(response, "status", None) == _PARTIAL_CONTENT else 0
         if start and not response.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
             raise HTTPException(f"asked for bytes from {start}, got {response.headers.get('Content-Range')}")
         _keep_validator(part, response.headers)
-        length = response.headers.get("Content-Length")
-        total = start + int(length) if length else None
+        length = response.headers.get("Content-Length") or ""
+        total = start + int(length) if _LENGTH.fullmatch(length) else None
+        most = MOST_BYTES if size is None else size
+        if total is not None and total > most:
+            raise _TooLargeError(f"it has {total:,} bytes")
         with part.open("ab" if start else "wb") as file:
-            _copy(response.read, file, part.name, start, total)
+            _copy(getattr(response, "read1", response.read), file, part.name, start, total, most)
             file.flush()
             os.fsync(file.fileno())
     if total is not None and _size_of(part) < total:
         raise ConnectionError(f"closed after {_size_of(part):,} of {total:,} bytes")
 
 
-def _copy(read: Callable[[int], bytes], file: BufferedWriter, name: str, start: int, total: int | None) -> None:
+def _copy(
+    read: Callable[[int], bytes], file: BufferedWriter, name: str, start: int, total: int | None, most: int
+) -> None:
     progress = Progress(_LOG, total and total / 1e6, "MB", what=name, first=start / 1e6)
-    done = start
+    done = done_then = start
+    then = time.monotonic()
     while chunk := read(_CHUNK_BYTES):
-        file.write(chunk)
         done += len(chunk)
+        if done > most:
+            raise _TooLargeError(f"it has more than {most:,} bytes")
+        file.write(chunk)
         progress.advance(done / 1e6)
+        if (now := time.monotonic()) - then >= _WITHIN_SECONDS:
+            if done - done_then < _LEAST_BYTES:
+                raise _RefusedError(f"the server sent {done - done_then:,} bytes in {now - then:.0f} s")
+            then, done_then = now, done
 
 
 def _keep_validator(part: Path, headers: Message) -> None:

@@ -167,7 +167,8 @@ def refused(tmp_path: Path, old: str, new: str, message: str) -> None:
         ('"centered"]', f'"centered"]\n[evaluation]\n{"a." * 3_000}a = 1', "a table is nested too deeply"),
         ('pairs = ["en-de"]', f'pairs = ["{"en-de+" * 50}en-de"]', "experiment.pairs: .* more than 150 characters"),
         ('"centered"]', '"centered"]\n' + "\n".join(f"x{number} = 1" for number in range(500)), "and 480 more"),
-        ('languages = ["en-US", "de-DE"]', f'languages = ["en-{"a" * 10**5}"]', r"languages.*\(100,005 characters\)"),
+        ('languages = ["en-US", "de-DE"]', f'languages = ["en-{"a" * 10**4}"]', r"languages.*\(10,005 characters\)"),
+        ('"centered"]', f'"centered"]\n[{"a." * 30_000}b]', "toml:14: a line of 60,003 .* over several lines"),
     ],
 )  # fmt: skip
 def test_what_no_run_could_use_is_refused_where_it_stands(tmp_path, old, new, message):

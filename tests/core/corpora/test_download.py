@@ -1,5 +1,6 @@
 """Downloads from a server on this machine that can break off, ignore ranges or change its file."""
 
+import contextlib
 import hashlib
 import logging
 import re
@@ -22,6 +23,7 @@ class Site:
     def __init__(self):
         self.content, self.etag, self.ranges, self.breaks = CONTENT, '"1"', True, []
         self.asked, self.refusals = [], []
+        self.length, self.redirect, self.is_endless = None, None, False
 
     def answer(self, request):
         asked = request.headers.get("Range")
@@ -30,6 +32,10 @@ class Site:
         start = int(asked.removeprefix("bytes=").rstrip("-")) if asked and self.ranges and same else 0
         if request.path != "/file":
             return request.send_error(404)
+        if self.redirect:
+            request.send_response(302)
+            request.send_header("Location", self.redirect)
+            return request.end_headers()
         if self.refusals:
             return request.send_error(self.refusals.pop(0))
         if start and start >= len(self.content):
@@ -39,8 +45,11 @@ class Site:
             request.send_header("Content-Range", f"bytes {start}-{len(self.content) - 1}/{len(self.content)}")
         if self.etag:
             request.send_header("ETag", self.etag)
-        request.send_header("Content-Length", str(len(self.content) - start))
+        if not self.is_endless:
+            request.send_header("Content-Length", self.length or str(len(self.content) - start))
         request.end_headers()
+        while self.is_endless:
+            request.wfile.write(self.content)
         stop = start + self.breaks.pop(0) if self.breaks else len(self.content)
         request.wfile.write(self.content[start:stop])
 
@@ -56,7 +65,8 @@ def site():
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
-            site.answer(self)
+            with contextlib.suppress(ConnectionError):
+                site.answer(self)
 
         def log_message(self, *_):
             pass
@@ -145,6 +155,56 @@ def test_another_file_than_expected_is_an_error_and_is_removed(site, tmp_path, e
         fetch(site.url, tmp_path / "f", **expected)
     assert "f" not in visible(tmp_path)
     assert "f.part" not in visible(tmp_path)
+
+
+@pytest.mark.parametrize("size", [10, None])
+def test_an_endless_file_is_not_written_beyond_what_it_may_have(site, tmp_path, monkeypatch, size):
+    monkeypatch.setattr(download, "MOST_BYTES", 300_000)
+    sizes = []
+    write = download._copy
+    monkeypatch.setattr(download, "_copy", lambda read, file, *rest: sizes.append(file) or write(read, file, *rest))
+    site.is_endless = True
+    expected = "it has more than 10 bytes, expected 10" if size else "300,000 is the most. If it is the right file, set"
+    with pytest.raises(CorpusError, match=expected):
+        fetch(site.url, tmp_path / "f", size=size)
+    assert "f.part" not in visible(tmp_path)
+    assert len(site.asked) == len(sizes) == 1
+
+
+def test_a_file_that_says_that_it_is_too_large_is_not_begun(site, tmp_path, monkeypatch):
+    monkeypatch.setattr(download, "_copy", None)
+    site.length = "10000000000000"
+    with pytest.raises(CorpusError, match="it has 10,000,000,000,000 bytes, where 10,737,418,240 is the most"):
+        fetch(site.url, tmp_path / "f")
+
+
+@pytest.mark.parametrize("length", ["abc", "-5", "9" * 5_000, "1e3"])
+def test_a_length_that_is_none_is_not_believed(site, tmp_path, length):
+    site.length = length
+    assert fetch(site.url, tmp_path / "f", sha256=DIGEST).read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("address", ["ftp://127.0.0.1/file", "file:///etc/passwd", "data:,x", "//[", "x:y"])
+def test_a_redirect_to_another_scheme_is_not_followed(site, tmp_path, address):
+    site.redirect = address
+    with pytest.raises(CorpusError, match=r"the server redirects from http to .*, which is not followed"):
+        fetch(site.url, tmp_path / "f")
+    assert not (tmp_path / "f").exists()
+
+
+def test_a_server_that_is_too_slow_is_given_up(site, tmp_path, monkeypatch):
+    monkeypatch.setattr(download, "_WITHIN_SECONDS", 0.0)
+    site.content = b"slow"
+    with pytest.raises(CorpusError, match="the server sent 4 bytes in 0 s"):
+        fetch(site.url, tmp_path / "f")
+    assert len(site.asked) == 1
+
+
+def test_a_server_that_breaks_off_after_each_byte_is_given_up(site, tmp_path):
+    site.breaks = [1] * 100
+    with pytest.raises(CorpusError, match="the download failed"):
+        fetch(site.url, tmp_path / "f")
+    assert len(site.asked) == 4
 
 
 def test_an_absent_page_is_an_error_with_its_status(site, tmp_path):
