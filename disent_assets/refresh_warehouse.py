@@ -3,7 +3,6 @@
 What belongs here: which files are loaded, and when. What does not: SQL, and how the database is built.
 """
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ import pyarrow as pa
 from disent_assets.asset_state import recorded_states
 from disent_assets.duckdb_warehouse import INPUTS, build_warehouse
 from disent_assets.resources import SQL
+from disent_assets.sql_folder import sql_hash
 from disent_core.experiment.history import EVENTS, append, history_files, new_rows, read_history
 from disent_core.experiment.result import Check, StepResult
 from disent_core.experiment.tables import refresh_vocabulary, stored_tables
@@ -59,7 +59,7 @@ def refresh_warehouse(workspace: Workspace, run_id: str = "") -> StepResult:
         stored = stored_tables(workspace)
         inputs: dict[str, list[Path] | pa.Table] = {name: stored[name] for name in INPUTS if name in stored}
         contents = {name: [content_of(path) for path in stored[name]] for name in inputs}
-        inputs_hash = fingerprint(CODE_VERSION, contents, _sql_hash())
+        inputs_hash = fingerprint(CODE_VERSION, contents, sql_hash(SQL))
         history = read_history(workspace)
         # The record is written after the swap: a run that is killed in between builds the warehouse again.
         record = workspace.warehouse.with_suffix(".json")
@@ -77,6 +77,7 @@ def refresh_warehouse(workspace: Workspace, run_id: str = "") -> StepResult:
         report = build_warehouse(inputs, SQL, workspace.warehouse, lambda: append(workspace, added, inputs=inputs_hash))
         last = {
             "inputs": inputs_hash,
+            "sql": sql_hash(SQL),
             "history": [file.path.name for file in history_files(workspace)],
             "checks": {check.name: check.offending for check in report.checks},
             "rows": dict(report.rows),
@@ -104,10 +105,3 @@ def _result(last: Mapping[str, Any], damaged: int, events: Mapping[str, int], *,
         },
         checks=tuple(checks[name].result(rows == 0, rows=rows) for name, rows in offending.items()),
     )
-
-
-def _sql_hash() -> str:
-    digest = hashlib.sha256()
-    for path in sorted(path for path in SQL.rglob("*") if path.suffix in {".sql", ".csv"}):
-        digest.update(path.relative_to(SQL).as_posix().encode() + path.read_bytes())
-    return digest.hexdigest()

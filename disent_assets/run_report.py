@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from disent_assets.duckdb_warehouse import query
+from disent_assets.resources import SQL
+from disent_assets.sql_folder import require_same_sql
 from disent_core.experiment.evaluation import task_names
 from disent_core.experiment.workspace import Workspace
 from disent_core.report.document import PICTURES, Picture, RunReport, document
@@ -42,8 +44,9 @@ def write_report(workspace: Workspace, output: Path, title: str) -> None:
     """Write the report of the warehouse; a section whose view is missing or empty says so.
 
     Raises:
-        TableError: if the warehouse is missing or damaged.
+        TableError: if the warehouse is missing, damaged or built by another version of disent.
     """
+    require_same_sql(workspace.warehouse, SQL)
     page = document(
         RunReport(
             title=title,

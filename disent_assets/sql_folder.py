@@ -10,6 +10,8 @@ measured, and `parts` what the others are computed from. `columns.csv` describes
 """
 
 import csv
+import hashlib
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -201,3 +203,23 @@ def descriptions(sql_root: Path) -> tuple[Description, ...]:
 def described(lines: Sequence[Description], relation: str, column: str = "") -> Description | None:
     """The most specific line on a column of a relation, or on the relation itself; None if there is none."""
     return min((line for line in lines if line.fits(relation, column)), key=lambda line: line.generality, default=None)
+
+
+def sql_hash(sql_root: Path) -> str:
+    """Hash of all files of the folder."""
+    digest = hashlib.sha256()
+    for path in sorted(path for path in sql_root.rglob("*") if path.suffix in {".sql", ".csv"}):
+        digest.update(path.relative_to(sql_root).as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def require_same_sql(database: Path, sql_root: Path) -> None:
+    """Refuse a warehouse that was built by another version of the folder, as its views may have other columns.
+
+    Raises:
+        TableError: if the record beside the warehouse has another hash, or none.
+    """
+    record = database.with_suffix(".json")
+    if record.is_file() and json.loads(record.read_text(encoding="utf-8")).get("sql") != sql_hash(sql_root):
+        problem = "this warehouse was built by another version of disent"
+        raise TableError(located(database, None, problem, "Run disent materialize warehouse"))

@@ -44,6 +44,7 @@ def leaderboard(context: click.Context, task: str | None, show_all: bool, style:
     """
     with errors(context):
         _check(task)
+        _require_views()
         of_task = f"task = '{task}'" if task else "true"
         if style == "table" and not show_all:
             rows = answer(BOARDS.format(task=task) if task else "from headline where value is not null").to_pylist()
@@ -69,6 +70,14 @@ def _check(task: str | None) -> None:
     known = task_names(open_workspace().config)
     if task not in known:
         raise ConfigError(f"unknown task {task!r}{nearest(task, known)}; choose one of {', '.join(known)}")
+
+
+def _require_views() -> None:
+    """Refuse a warehouse without the views that this version asks."""
+    from disent_assets.resources import SQL, home_folder
+    from disent_assets.sql_folder import require_same_sql
+
+    require_same_sql(home_folder() / "warehouse.duckdb", SQL)
 
 
 def _screen(rows: list[dict[str, Any]], task: str | None) -> list[str]:

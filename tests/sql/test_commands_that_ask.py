@@ -53,3 +53,11 @@ def test_of_several_trainings_the_one_that_knows_the_languages_is_shown(warehous
     shown = CliRunner().invoke(main, ["leaderboard", *task], env={"DISENT_HOME": str(warehouse.path.parent)})
     assert shown.exit_code == 0, shown.output
     assert shown.stdout.splitlines()[2].split()[:2] == ["facet", "0.500" if task else "50"]
+
+
+def test_a_warehouse_of_another_version_is_refused_with_the_command_that_makes_it_again(warehouse):
+    warehouse.build(metrics=[{}])
+    warehouse.path.with_suffix(".json").write_text('{"sql": "of another version"}')
+    shown = CliRunner().invoke(main, ["leaderboard"], env={"DISENT_HOME": str(warehouse.path.parent)})
+    assert shown.exit_code == 1
+    assert "another version of disent. Run disent materialize warehouse" in shown.output
