@@ -182,7 +182,7 @@ class Head:
     def __init__(self, workspace: "Workspace", method: "MethodConfig", encoder: str, pair: str) -> None:
         from disent_core.encoders.huggingface import resolve_device
         from disent_core.experiment.features import TextEncoder
-        from disent_core.experiment.heads import load_head
+        from disent_core.experiment.training import load_head
 
         self.name = HeadName(method.name, encoder, pair)
         self.seeds = workspace.config.seeds_of(method) if method.method.is_seeded else ()

@@ -30,7 +30,7 @@ from disent_core.evaluation.contract import task
 from disent_core.experiment.evaluation import CODE_VERSION, metrics_inputs
 from disent_core.experiment.heads import head_run, require_trained
 from disent_core.experiment.workspace import Workspace
-from disent_core.heads.run import settings_fingerprint
+from disent_core.heads.identity import settings_fingerprint
 from disent_core.storage.atomic import write_text
 from disent_core.storage.tables import fingerprint
 

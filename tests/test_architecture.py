@@ -210,7 +210,7 @@ def test_models_are_loaded_from_safetensors_and_never_bring_code():
 
 
 def test_only_texts_and_safetensors_are_downloaded_from_the_hub():
-    from disent_core.encoders.checkpoint import _MODEL_FILES
+    from disent_core.encoders.files import _MODEL_FILES
 
     assert {pattern.rsplit(".", 1)[-1] for pattern in _MODEL_FILES} == {"safetensors", "json", "txt", "model"}
     downloads = [node for name in SOURCES for node in found(name, ast.Call)

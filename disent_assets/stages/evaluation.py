@@ -4,6 +4,7 @@ Metrics have one file for each method, encoder and training set; comparisons hav
 """
 
 from functools import cache, partial
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -15,11 +16,15 @@ from disent_core.config.model import MethodConfig
 from disent_core.evaluation.contract import READABLE
 from disent_core.experiment import evaluation, gates
 from disent_core.experiment.keys import comparisons_key, evaluation_sets_key, head_key, metrics_key
+from disent_core.experiment.result import StepResult
 from disent_core.experiment.workspace import Workspace
 from disent_core.report import PICTURES_VERSION
 from disent_core.report.scores import bars, by_embedding, spread
 from disent_core.storage.tables import SCHEMAS, fingerprint
 from disent_core.training.needs import Need
+
+if TYPE_CHECKING:
+    from disent_core.experiment.measuring import MeasuredMethod
 
 MOST_PANELS = 6
 """Panels of a picture in the UI; the report has all."""
@@ -72,7 +77,7 @@ def _metrics(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.Ass
             stored=Stored(workspace.tables / "evaluation" / "metrics" / encoder / method.name, relation="main.metrics"),
             method=method.name,
         ),
-        lambda training_set: evaluation.refresh_metrics(workspace, encoder, method, training_set),
+        partial(_measure, workspace, encoder, method),
         partitions=partitions.pairs(config, [method]),
         checks=[evaluation.IN_INTERVAL],
         pool=device_pool(config)
@@ -104,11 +109,23 @@ def _comparisons(workspace: Workspace, encoder: str) -> dg.AssetsDefinition:
             schema=SCHEMAS["comparisons"],
             stored=Stored(workspace.comparisons(encoder), relation="main.comparisons"),
         ),
-        lambda _: evaluation.refresh_comparisons(workspace, encoder),
+        lambda _: _compare(workspace, encoder),
     )
 
 
-def _pictures(workspace: Workspace, place: partial, measured: evaluation.MeasuredMethod) -> dict[str, dg.MetadataValue]:
+def _measure(workspace: Workspace, encoder: str, method: MethodConfig, training_set: str) -> "MeasuredMethod":
+    from disent_core.experiment.measuring import refresh_metrics  # loads torch
+
+    return refresh_metrics(workspace, encoder, method, training_set)
+
+
+def _compare(workspace: Workspace, encoder: str) -> StepResult:
+    from disent_core.experiment.measuring import refresh_comparisons
+
+    return refresh_comparisons(workspace, encoder)
+
+
+def _pictures(workspace: Workspace, place: partial, measured: "MeasuredMethod") -> dict[str, dg.MetadataValue]:
     """A bar for every number, by task and language, and the spread of the seeds."""
     rows = measured.metrics.to_pylist()
     tasks = evaluation.task_names(workspace.config)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cache, partial
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -18,6 +19,9 @@ from disent_core.report import PICTURES_VERSION
 from disent_core.report.clouds import pca, tsne
 from disent_core.report.curves import training_curve
 from disent_core.storage.tables import fingerprint
+
+if TYPE_CHECKING:
+    from disent_core.experiment.training import TrainedHead
 
 
 def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
@@ -72,7 +76,7 @@ def _head(
             stored=Stored(workspace.home / "heads" / encoder / method.name, "safetensors"),
             method=method.name,
         ),
-        lambda training_set: heads.train(workspace, encoder, method, training_set),
+        partial(_train, workspace, encoder, method),
         partitions=partitions.pairs(config, [method]),
         checks=[heads.CONVERGED],
         pool=device_pool(config),
@@ -80,14 +84,22 @@ def _head(
     )
 
 
+def _train(workspace: Workspace, encoder: str, method: MethodConfig, training_set: str) -> "TrainedHead":
+    from disent_core.experiment.training import train  # loads torch
+
+    return train(workspace, encoder, method, training_set)
+
+
 def _shown(
-    workspace: Workspace, method: MethodConfig, training_set: str, trained: heads.TrainedHead
+    workspace: Workspace, method: MethodConfig, training_set: str, trained: "TrainedHead"
 ) -> dict[str, dg.MetadataValue]:
     """The path of the weights, the training curve, and t-SNE and PCA of the embeddings if the method has any."""
+    from disent_core.experiment.training import dev_embeddings
+
     run = trained.run
     place = partial(workspace.plot, run.encoder, run.name, training_set)
     title = f"{run.name} on {run.encoder}\n{training_set}: dev utterances, seed {run.seeds[0]}"
-    clouds = cache(lambda: heads.dev_embeddings(workspace, run, method))  # computed once, if a picture is drawn
+    clouds = cache(lambda: dev_embeddings(workspace, run, method))  # computed once, if a picture is drawn
     drawings = {
         place(name="training_curve"): lambda: training_curve(trained.curve),
         place(name="t_sne"): lambda: tsne(clouds(), title),

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from disent_core.encoders import huggingface, imported, pretraining
-from disent_core.encoders.checkpoint import DENSE, files_fingerprint, model_folder
 from disent_core.encoders.config import HuggingFaceConfig, ScratchConfig, VectorsConfig
 from disent_core.encoders.contract import Device, Encoder, EncoderFiles, Pooling
+from disent_core.encoders.files import DENSE, files_fingerprint, model_folder
 from disent_core.errors import EncoderError, located
 from disent_core.storage.atomic import locked
 from disent_core.storage.checksums import ignore_damaged, is_verified_folder, read_verified, write_checksummed_text

@@ -11,15 +11,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from disent_core.encoders.checkpoint import (
-    files_fingerprint,
-    load_model,
-    load_tokeniser,
-    longest_input,
-    model_folder,
-)
+from disent_core.encoders.checkpoint import load_model, load_tokeniser, longest_input
 from disent_core.encoders.config import HuggingFaceConfig
 from disent_core.encoders.contract import Device, EncodedBatch, FloatName, Pooling
+from disent_core.encoders.files import files_fingerprint, model_folder
 from disent_core.encoders.tokens import TextTokeniser, TokenisedTexts
 from disent_core.errors import EncoderError, located
 from disent_core.matmul import arithmetic

@@ -3,91 +3,28 @@
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from disent_core.errors import TrainingError
 from disent_core.heads.contract import trainer
-from disent_core.methods.contract import Method
+from disent_core.heads.identity import INITIAL_WEIGHTS, WARM_START_KEY, HeadFiles, HeadRun, describe_head
 from disent_core.progress import Progress
-from disent_core.settings import Settings
 from disent_core.storage.atomic import locked
 from disent_core.storage.checksums import (
     ignore_damaged,
     remove_with_checksum,
     verified,
-    verify_checksum,
     write_checksummed_text,
 )
 from disent_core.storage.tables import SCHEMAS, TableInfo, fingerprint, read_info, write_table
-from disent_core.storage.weights import describe_weights
 from disent_core.training.data import TrainingData
 from disent_core.training.epoch import Epoch, curve_table
 
 log = logging.getLogger(__name__)
-NOT_HASHED = frozenset({"checkpoint_seconds"})
-"""Settings that do not change results."""
-WARM_START_KEY, INITIAL_WEIGHTS = "kin", "began_with"
-"""Keys in the description of a head on disk. They keep their first names, so that earlier heads stay fresh."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class HeadRun:
-    """A head to train: a method's settings on one encoder and one language pair (or mixture).
-
-    `data_fingerprint` stands for the texts that it trains on, `encoder_fingerprint` for their vectors.
-    """
-
-    name: str
-    method: Method[Any]
-    settings: Settings
-    encoder: str
-    trained_on: str
-    seeds: tuple[int, ...]
-    data_fingerprint: str
-    encoder_fingerprint: str
-
-    @property
-    def title(self) -> str:
-        """Name of the head in messages: `dream on minilm, en-de`."""
-        return f"{self.name} on {self.encoder}, {self.trained_on}"
-
-    @property
-    def inputs(self) -> str:
-        """Fingerprint of everything that the weights depend on."""
-        return fingerprint(
-            self.method.name,
-            self.method.code_version,
-            settings_fingerprint(self.settings),
-            self.seeds,
-            self.data_fingerprint,
-            self.encoder_fingerprint,
-        )
-
-    @property
-    def warm_start_key(self) -> str:
-        """Fingerprint of everything but the training texts; a warm start needs an equal one."""
-        cold = self.method.without_warm_start(self.settings)
-        return replace(self, settings=cold, data_fingerprint="").inputs
-
-
-@dataclass(frozen=True)
-class HeadFiles:
-    """Files that a head is written to."""
-
-    weights: Path
-    curve: Path
-    checkpoint: Path
-
-    @property
-    def description(self) -> Path:
-        """The description of the weights as JSON, which can be read without loading them."""
-        return self.weights.with_suffix(".json")
 
 
 @dataclass(frozen=True)
@@ -105,32 +42,6 @@ class HeadReport:
     curve: TableInfo
     is_reused: bool
     initial_weights: str | None
-
-
-def settings_fingerprint(settings: Settings) -> str:
-    """Fingerprint of a method's settings, without those that don't change results.
-
-    A setting at its default is left out, so that a new switch whose default keeps the behaviour retrains nothing.
-    Hence a change of a default needs a new `code_version`.
-    """
-    values = asdict(settings)
-    defaults = {
-        field.name: field.default if field.default_factory is MISSING else field.default_factory()
-        for field in fields(settings)
-    }
-    hashed = {name: value for name, value in values.items() if name not in NOT_HASHED and value != defaults[name]}
-    return fingerprint(type(settings).__name__, hashed)
-
-
-def describe_head(weights: Path) -> tuple[Mapping[str, Any], str] | None:
-    """Read the description and the fingerprint of a file of weights; None if there is no file.
-
-    Raises:
-        DamagedError: if the file does not match its checksum. It has been quarantined.
-    """
-    if verify_checksum(weights) is None:
-        return None
-    return describe_weights(weights)
 
 
 def train_head(run: HeadRun, files: HeadFiles, open_data: Callable[[], TrainingData], *, device: str) -> HeadReport:

@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 
 from disent_core.corpora.annotation import bracketed_slots, tag_tokens
-from disent_core.encoders.checkpoint import model_folder
 from disent_core.encoders.contract import EncoderFiles
+from disent_core.encoders.files import model_folder
 from disent_core.encoders.fine_tunable import TunableEncoder
 from disent_core.heads.families.few_shot import Tagged
 from disent_core.heads.twosl.features import encode_items

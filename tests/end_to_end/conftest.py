@@ -20,7 +20,7 @@ from disent_assets.definitions import build
 from disent_assets.duckdb_warehouse import query
 from disent_assets.resources import open_workspace
 from disent_core.experiment.workspace import Workspace
-from disent_core.heads.run import describe_head
+from disent_core.heads.identity import describe_head
 
 SAMPLE = Path(__file__).resolve().parents[2] / "data" / "corpora" / "sample" / "1.1" / "data"
 KEPT = {"train": 80, "dev": 20, "test": 20}

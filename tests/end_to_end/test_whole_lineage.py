@@ -11,8 +11,8 @@ from conftest import Events, rows
 from disent_assets.duckdb_warehouse import query as query_warehouse
 from disent_assets.table_text import render
 from disent_core.evaluation.contract import TASKS, task
-from disent_core.experiment.evaluation import problems
 from disent_core.experiment.heads import CONVERGED
+from disent_core.experiment.measuring import problems
 
 pytestmark = pytest.mark.end_to_end
 

@@ -10,8 +10,8 @@ from disent_core.config.load import load_config
 from disent_core.config.sections import CorpusConfig
 from disent_core.corpora.download import file_name
 from disent_core.corpora.languages import split_codes
-from disent_core.encoders.checkpoint import model_folder
 from disent_core.encoders.config import VectorsConfig
+from disent_core.encoders.files import model_folder
 from disent_core.encoders.imported import vector_files
 from disent_core.errors import ConfigError, EncoderError
 from disent_core.experiment.workspace import Workspace

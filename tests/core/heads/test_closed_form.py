@@ -13,7 +13,8 @@ from disent_core.errors import TrainingError
 from disent_core.heads import centered, projection
 from disent_core.heads.contract import trainer
 from disent_core.heads.families import closed_form
-from disent_core.heads.run import HeadFiles, HeadRun, train_head
+from disent_core.heads.identity import HeadFiles, HeadRun
+from disent_core.heads.run import train_head
 from disent_core.methods.centered import METHOD as CENTERED
 from disent_core.methods.centered import CenteredConfig
 from disent_core.methods.projection import METHOD as PROJECTION

@@ -18,7 +18,8 @@ from disent_core.encoders.huggingface import load
 from disent_core.errors import EncoderError, TrainingError
 from disent_core.heads import fine_tuned_encoder, intent_baselines
 from disent_core.heads.contract import trainer
-from disent_core.heads.run import HeadFiles, HeadRun, train_head
+from disent_core.heads.identity import HeadFiles, HeadRun
+from disent_core.heads.run import train_head
 from disent_core.methods import method as method_named
 from disent_core.registry import imported
 from disent_core.storage.tables import SCHEMAS, rows_table

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from disent_core.heads.run import settings_fingerprint
+from disent_core.heads.identity import settings_fingerprint
 from disent_core.methods.dream import DreamConfig
 from disent_core.methods.fmda import FmdaConfig
 

@@ -18,7 +18,8 @@ from disent_core.errors import ConfigError, TableError, TrainingError
 from disent_core.heads import fine_tuned_encoder
 from disent_core.heads.contract import trainer
 from disent_core.heads.families.frozen import FrozenHeadTrainer
-from disent_core.heads.run import HeadFiles, HeadRun, describe_head, train_head
+from disent_core.heads.identity import HeadFiles, HeadRun, describe_head
+from disent_core.heads.run import train_head
 from disent_core.methods import dream, fmda, raw
 from disent_core.methods.contract import Method
 from disent_core.storage.tables import rows_table

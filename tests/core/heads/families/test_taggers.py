@@ -9,7 +9,8 @@ from slot_sentences import tagged_data, tagged_sentences, tiny_bert
 from disent_core.errors import EncoderError, TrainingError
 from disent_core.heads.contract import TrainedLabeller, trainer
 from disent_core.heads.families.tagger import tagged_sentences as sentences_of
-from disent_core.heads.run import HeadFiles, HeadRun, describe_head, train_head
+from disent_core.heads.identity import HeadFiles, HeadRun, describe_head
+from disent_core.heads.run import train_head
 from disent_core.methods import method
 from disent_core.methods.token_classification import TokenClassificationConfig
 from disent_core.methods.twosl import TwoSlConfig
