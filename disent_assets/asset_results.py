@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import dagster as dg
-import torch
 
 from disent_core.errors import DisentError
 from disent_core.experiment.result import CheckResult, StepResult
@@ -35,7 +34,9 @@ def user_errors() -> Iterator[None]:
         yield
     except DisentError as error:
         raise dg.Failure(description=str(error), allow_retries=False) from error
-    except torch.OutOfMemoryError as error:
+    except RuntimeError as error:
+        if type(error).__name__ != "OutOfMemoryError":  # of torch, which is loaded only where something computes
+            raise
         description = f"out of GPU memory ({str(error).split('. ')[0]}). {_LESS_MEMORY}, or set device to 'cpu'"
         raise dg.Failure(description=description, allow_retries=False) from error
     except MemoryError as error:

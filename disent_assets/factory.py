@@ -4,6 +4,7 @@ What belongs here: what the assets of all stages have in common. What does not: 
 """
 
 import re
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,6 @@ from typing import Any, TypeVar
 
 import dagster as dg
 import pyarrow as pa
-import torch
 
 from disent_assets.asset_results import materialized, user_errors
 from disent_assets.resources import SQL
@@ -26,11 +26,23 @@ from disent_core.storage.tables import SCHEMAS, fingerprint
 OWNERS = ["team:disent"]
 GPU_POOL = "gpu"
 """Pool of the steps that use the accelerator; `dagster.yaml` limits how many of them run at once."""
+GPU_DRIVERS = ("nvidia*", "nvhost-gpu", "kfd", "dxg")
+"""Device files of GPUs under Linux: of CUDA, of CUDA on Jetson, of ROCm, and of both under Windows."""
 
 
 def device_pool(config: Config) -> str | None:
     """The pool of steps that take the whole accelerator; None on a CPU, where steps can run side by side."""
-    return GPU_POOL if config.experiment.device != "cpu" and torch.cuda.is_available() else None
+    return GPU_POOL if config.experiment.device != "cpu" and _has_gpu() else None
+
+
+@cache
+def _has_gpu() -> bool:
+    """Whether torch can use a GPU. On Linux torch, which takes a second to load, is asked only if there is a driver."""
+    if sys.platform == "linux" and not any(any(Path("/dev").glob(pattern)) for pattern in GPU_DRIVERS):
+        return False
+    import torch
+
+    return torch.cuda.is_available()
 
 
 Result = TypeVar("Result", bound=StepResult)

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Protocol, cast
 
 import dagster as dg
-import torch
 
 from disent_assets.instance import cancel_run_of, end_run_of, open_instance, process_tag
 from disent_assets.plan import Step
@@ -32,7 +31,10 @@ from disent_core.config.load import load_config
 from disent_core.errors import ConfigError, DisentError
 from disent_core.experiment.workspace import Workspace
 
-PRELOADED = ["disent_assets.definitions", "disent_assets.workers", "matplotlib.figure", "transformers"]
+PRELOADED = [
+    "disent_assets.definitions", "disent_assets.workers", "disent_core.experiment.measuring",
+    "disent_core.heads.families.frozen", "matplotlib.figure", "transformers",
+]  # fmt: skip
 """Imported once, before workers are forked. Importing torch starts no thread, but calling it may."""
 ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
@@ -299,6 +301,8 @@ def _serve(connection: Connection, work: Work) -> None:
 
 def one_thread() -> None:
     """Let torch compute with one thread in this process."""
+    import torch
+
     torch.set_num_threads(1)
 
 

@@ -1,6 +1,7 @@
 """What may know what: the boundaries that keep the library pure and the stages in order."""
 
 import ast
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -78,6 +79,18 @@ def test_what_a_method_is_can_be_read_without_the_libraries_that_compute_it():
     modules = [name for name in CORE if name.startswith("disent_core.methods")]
     assert len(modules) > 15
     assert loaded_by(modules, (*FACE, "torch", "scipy", "polars", "pydantic", "jaxtyping")) == "[]"
+
+
+def test_the_assets_of_the_demo_are_defined_without_the_libraries_that_compute_them(tmp_path):
+    unwanted = ("torch", "transformers", "matplotlib", "sklearn")
+    code = (
+        "import sys; from disent_assets import definitions; from disent_assets.resources import open_workspace; "
+        "definitions.build(open_workspace()).resolve_asset_graph(); "
+        f"print(sorted(set({unwanted}) & set(sys.modules)))"
+    )
+    environment = {**os.environ, "DISENT_HOME": str(tmp_path), "DISENT_CONFIG": str(ROOT / "disent.toml")}
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert run.stdout.strip() == "[]"
 
 
 def test_core_never_imports_what_stands_on_it():

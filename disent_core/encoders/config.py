@@ -1,9 +1,9 @@
 """Settings of the kinds of encoders."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from disent_core.encoders.contract import EncoderConfig, FloatName, Pooling, absolute
 
@@ -142,3 +142,25 @@ class VectorsConfig(EncoderConfig):
     def resolved(self, folder: Path) -> "EncoderConfig":
         """The settings with an absolute `path`."""
         return replace(self, path=absolute(self.path, folder))
+
+
+def frozen(config: ScratchConfig, folder: Path) -> HuggingFaceConfig:
+    """Return the settings of the pretrained encoder in `folder`, for `huggingface.load`."""
+    return HuggingFaceConfig(
+        name=config.name,
+        path=str(folder),
+        pooling=config.pooling,
+        layer=config.layer,
+        max_length=config.max_length,
+        vector_dtype=config.vector_dtype,
+        states_dtype=config.states_dtype,
+    )
+
+
+def identity(config: ScratchConfig) -> dict[str, Any]:
+    """Return the settings that the weights depend on."""
+    read_later = {"name", "pooling", "layer", "vector_dtype", "states_dtype", "checkpoint_seconds"}
+    settings = {name: value for name, value in asdict(config).items() if name not in read_later}
+    return settings | (
+        {"dropout_seeds": "derived"} if config.dropout else {}
+    )  # without dropout nothing draws from them

@@ -7,10 +7,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from disent_core.encoders import huggingface, imported, pretraining
-from disent_core.encoders.config import HuggingFaceConfig, ScratchConfig, VectorsConfig
+from disent_core.encoders import imported
+from disent_core.encoders.config import HuggingFaceConfig, ScratchConfig, VectorsConfig, frozen, identity
 from disent_core.encoders.contract import Device, Encoder, EncoderFiles, Pooling
-from disent_core.encoders.files import DENSE, files_fingerprint, model_folder
+from disent_core.encoders.files import DENSE, encoder_fingerprint, files_fingerprint, model_folder
 from disent_core.errors import EncoderError, located
 from disent_core.storage.atomic import locked
 from disent_core.storage.checksums import ignore_damaged, is_verified_folder, read_verified, write_checksummed_text
@@ -56,7 +56,7 @@ class LazyEncoder:
         folder = model_folder(config.path, config.id, config.revision)
         files = sorted([*folder.iterdir(), *folder.glob(f"{DENSE}/*")])
         stamps = tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files)
-        return huggingface.encoder_fingerprint(config, _hashes(folder, config.pooling, stamps, self.is_pretrained_here))
+        return encoder_fingerprint(config, _hashes(folder, config.pooling, stamps, self.is_pretrained_here))
 
     @property
     def files(self) -> EncoderFiles:
@@ -79,6 +79,8 @@ class LazyEncoder:
         """
         if isinstance(self.config, VectorsConfig):
             return imported.load(self.config, language)
+        from disent_core.encoders import huggingface
+
         return huggingface.load(self._frozen(), self.device)
 
     def pretrain(
@@ -100,20 +102,22 @@ class LazyEncoder:
         if record is None or not is_verified_folder(self.folder):
             return None
         stored = json.loads(record)
-        is_current = stored["config"] == fingerprint(pretraining.identity(self.config))
+        is_current = stored["config"] == fingerprint(identity(self.config))
         return PretrainReport(0, stored["loss"], stored["texts"]) if is_current else None
 
     def _pretrain(
         self, texts: Callable[[], Sequence[str]], pairs: Callable[[], Sequence[tuple[str, str]]]
     ) -> PretrainReport:
+        from disent_core.encoders.pretraining import final_loss, pretrain
+
         training_texts = texts()
         translations = pairs() if self.config.translation else ()
         steps = replayed = 0
-        for epoch in pretraining.pretrain(training_texts, self.config, self.folder, self.device, pairs=translations):
+        for epoch in pretrain(training_texts, self.config, self.folder, self.device, pairs=translations):
             steps = epoch.steps
             replayed = steps if epoch.is_replayed else replayed
-        identity, loss = fingerprint(pretraining.identity(self.config)), pretraining.final_loss(self.folder)
-        record = {"config": identity, "loss": loss, "texts": len(training_texts)}
+        loss = final_loss(self.folder)
+        record = {"config": fingerprint(identity(self.config)), "loss": loss, "texts": len(training_texts)}
         write_checksummed_text(self._record, json.dumps(record) + "\n")
         return PretrainReport(steps - replayed, loss, len(training_texts))
 
@@ -123,7 +127,7 @@ class LazyEncoder:
         if not self.folder.is_dir():
             remedy = f"Materialise the asset embeddings/{self.config.name}/{self.config.name}_encoder first"
             raise EncoderError(located(self.folder, None, f"{self.config.name!r} is not pretrained yet", remedy))
-        return pretraining.frozen(self.config, self.folder)
+        return frozen(self.config, self.folder)
 
 
 @lru_cache(maxsize=16)

@@ -1,13 +1,18 @@
 """Find the folder of a published model, and hash the files that its vectors depend on."""
 
 import hashlib
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
+from disent_core.encoders.config import HuggingFaceConfig
 from disent_core.encoders.contract import Pooling
 from disent_core.errors import EncoderError, located
 from disent_core.storage.atomic import storage_errors
+from disent_core.storage.tables import fingerprint
 
+CODE_VERSION = "2"
+"""Changes with every change of `huggingface` that changes vectors."""
 DENSE = "2_Dense"
 """Folder in which sentence-transformers saves the dense layer after the pooling, the third module of a model."""
 PACKAGE_PREFIX = "package:"
@@ -75,3 +80,10 @@ def files_fingerprint(folder: Path, pooling: Pooling = "cls") -> dict[str, str]:
 def is_dense(pooling: Pooling) -> bool:
     """Whether the pooling has a dense layer of its own."""
     return pooling == "cls_dense_norm"
+
+
+def encoder_fingerprint(config: HuggingFaceConfig, files: Mapping[str, str]) -> str:
+    """Fingerprint of everything that vectors depend on: the hashes of the model's files, and how they are used."""
+    settings = (config.layer, config.pooling, config.max_length, config.precision, config.batch_tokens)
+    stored = (config.vector_dtype, config.states_dtype)
+    return fingerprint("huggingface", CODE_VERSION, files, settings, stored)

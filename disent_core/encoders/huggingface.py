@@ -1,7 +1,7 @@
 """A frozen Hugging Face model as an encoder: from a folder, an installed Python package, or the hub."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,17 +14,14 @@ from torch import Tensor
 from disent_core.encoders.checkpoint import load_model, load_tokeniser, longest_input
 from disent_core.encoders.config import HuggingFaceConfig
 from disent_core.encoders.contract import Device, EncodedBatch, FloatName, Pooling
-from disent_core.encoders.files import files_fingerprint, model_folder
+from disent_core.encoders.files import encoder_fingerprint, files_fingerprint, model_folder
 from disent_core.encoders.tokens import TextTokeniser, TokenisedTexts
 from disent_core.errors import EncoderError, located
 from disent_core.matmul import arithmetic
-from disent_core.storage.tables import fingerprint
 from disent_core.text import text_key
 
 logger = logging.getLogger(__name__)
 
-CODE_VERSION = "2"
-"""Changes with every change of this code that changes vectors."""
 
 _WINDOW_TEXTS = 65_536
 _BATCH_TOKENS = {"cpu": 256, "cuda": 16_384}
@@ -47,13 +44,6 @@ def load(config: HuggingFaceConfig, device: Device = "auto") -> "HuggingFaceEnco
     """
     folder = model_folder(config.path, config.id, config.revision)
     return HuggingFaceEncoder(config, folder, resolve_device(device))
-
-
-def encoder_fingerprint(config: HuggingFaceConfig, files: Mapping[str, str]) -> str:
-    """Fingerprint of everything that vectors depend on: the hashes of the model's files, and how they are used."""
-    settings = (config.layer, config.pooling, config.max_length, config.precision, config.batch_tokens)
-    stored = (config.vector_dtype, config.states_dtype)
-    return fingerprint("huggingface", CODE_VERSION, files, settings, stored)
 
 
 def resolve_device(device: Device) -> str:

@@ -7,7 +7,6 @@ Conneau 2019, https://arxiv.org/abs/1901.07291. The result is a Hugging Face fol
 
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from disent_core.encoders.checkpoint import quiet_transformers
-from disent_core.encoders.config import HuggingFaceConfig, ScratchConfig
+from disent_core.encoders.config import ScratchConfig, identity
 from disent_core.encoders.contract import Device
 from disent_core.encoders.huggingface import resolve_device
 from disent_core.encoders.language_modelling import (
@@ -44,19 +43,6 @@ CODE_VERSION = "1"
 
 _MARKER, _CHECKPOINT, _TOKENISER = "pretraining.txt", "checkpoint.safetensors", "tokenizer.json"
 _LOSS = "pretraining_loss.txt"
-
-
-def frozen(config: ScratchConfig, folder: Path) -> HuggingFaceConfig:
-    """Return the settings of the pretrained encoder in `folder`, for `huggingface.load`."""
-    return HuggingFaceConfig(
-        name=config.name,
-        path=str(folder),
-        pooling=config.pooling,
-        layer=config.layer,
-        max_length=config.max_length,
-        vector_dtype=config.vector_dtype,
-        states_dtype=config.states_dtype,
-    )
 
 
 def pretrain(
@@ -109,15 +95,6 @@ def pretrain(
     )
     yield from train(task, run)
     _publish(task, config, work, folder, made_from)
-
-
-def identity(config: ScratchConfig) -> dict[str, Any]:
-    """Return the settings that the weights depend on."""
-    read_later = {"name", "pooling", "layer", "vector_dtype", "states_dtype", "checkpoint_seconds"}
-    settings = {name: value for name, value in asdict(config).items() if name not in read_later}
-    return settings | (
-        {"dropout_seeds": "derived"} if config.dropout else {}
-    )  # without dropout nothing draws from them
 
 
 def final_loss(folder: Path) -> float:

@@ -7,20 +7,23 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from safetensors import safe_open
-from safetensors.torch import save_file
-from torch import Tensor
 
 from disent_core.errors import TrainingError, located
 from disent_core.storage.checksums import checksummed_path
 
-Weights = dict[str, Tensor]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Weights = dict[str, "Tensor"]
 
 
-def save_weights(path: Path, tensors: Mapping[str, Tensor], description: Mapping[str, object]) -> str:
+def save_weights(path: Path, tensors: Mapping[str, "Tensor"], description: Mapping[str, object]) -> str:
     """Write tensors and their description atomically; return the fingerprint of names and values."""
+    from safetensors.torch import save_file
+
     detached = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     digest = hashlib.sha256()
     for name, value in detached.items():
@@ -33,7 +36,7 @@ def save_weights(path: Path, tensors: Mapping[str, Tensor], description: Mapping
 
 def describe_weights(path: Path) -> tuple[dict[str, Any], str]:
     """Return the description of a file's weights and their fingerprint, without reading the weights."""
-    with safe_open(path, framework="pt") as file:
+    with safe_open(path, framework="np") as file:
         metadata = file.metadata()
     return json.loads(metadata["disent"]), metadata["content"]
 

@@ -7,7 +7,6 @@ once to float32: it depends on the two rows alone, not on blocks, threads, the l
 """
 
 import logging
-from collections.abc import Iterator
 
 import numpy as np
 import torch
@@ -15,12 +14,12 @@ import torch.nn.functional as F
 from jaxtyping import Float32, Int, Int64
 from torch import Tensor
 
+from disent_core.evaluation.metrics.grid import blocks
 from disent_core.matmul import product
 from disent_core.progress import Progress
 
 logger = logging.getLogger(__name__)
 
-_GRID = np.float32(1 << 26)
 _UNIT = 2.0**-24  # unit roundoff of float32: the largest relative error of one rounding
 _QUERIES = 256  # queries per float32 product: its scores (_QUERIES x _CANDIDATES) stay in the cache
 _CANDIDATES = 2048  # candidates per float32 product
@@ -30,24 +29,6 @@ _RESCORED = 1 << 17  # float64 numbers gathered at once for exact scores: 1 MB
 _SPARE = 3  # chunks scored exactly beyond the k that must be
 
 Nearest = tuple[Float32[Tensor, "queries k"], Int64[Tensor, "queries k"]]
-
-
-def on_grid(matrix: Float32[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "rows dim"]:
-    """Round a matrix of values of at most 1 in place to multiples of 2^-26, without negative zeros, and return it.
-
-    Values of 2^-3 and more are such multiples already. Cosines change by less than the rounding of float32.
-    """
-    matrix *= _GRID
-    np.rint(matrix, out=matrix)
-    matrix /= _GRID
-    matrix += np.float32(0)
-    return matrix
-
-
-def blocks(rows: int, step: int) -> Iterator[slice]:
-    """Yield slices of `step` rows; the last one may be shorter."""
-    for start in range(0, rows, step):
-        yield slice(start, min(start + step, rows))
 
 
 def nearest_rows(

@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from hashlib import blake2b
 
 import numpy as np
-import torch
 from jaxtyping import Float, Float32, Int
 
 from disent_core.errors import EncoderError
 from disent_core.evaluation.contract import Embedded, LateInteraction, Ties
-from disent_core.evaluation.metrics.exact_search import best, blocks, exact_scores, nearest_rows, on_grid
+from disent_core.evaluation.metrics.grid import blocks, on_grid
 
 _BLOCK_SCORES = 1 << 23  # scores held at once: 32 MB
 
@@ -130,6 +129,8 @@ def _search(
     distinct, group = _distinct(pool)
     if not (isinstance(queries, np.ndarray) and isinstance(distinct, np.ndarray)):
         return _search_all(queries, distinct, group, wanted)
+    from disent_core.evaluation.metrics.exact_search import nearest_rows
+
     best_groups = nearest_rows(queries, distinct, min(wanted, len(distinct)))
     return best_groups if len(distinct) == len(group) else _expand(*best_groups, group, wanted)
 
@@ -163,6 +164,10 @@ def _keep_best(
     nearest_so_far: tuple[np.ndarray, np.ndarray], block: slice, scores: np.ndarray, columns: np.ndarray
 ) -> None:
     """Write the best of a block of queries into the arrays of all queries."""
+    import torch
+
+    from disent_core.evaluation.metrics.exact_search import best
+
     rows = (block.stop - block.start, -1)
     k = nearest_so_far[0].shape[1]
     top = best(torch.from_numpy(scores.reshape(rows)), torch.from_numpy(columns).flatten(1), k)
@@ -182,6 +187,10 @@ def _scored_blocks(
     queries: Embedded, distinct: Embedded, group: Int[np.ndarray, " pool"]
 ) -> Iterator[tuple[slice, Float32[np.ndarray, "queries pool"]]]:
     """Yield blocks of queries with their scores against the whole pool."""
+    import torch
+
+    from disent_core.evaluation.metrics.exact_search import exact_scores
+
     for block in _blocks(len(queries), len(group)):
         if isinstance(queries, np.ndarray) and isinstance(distinct, np.ndarray):
             scores = exact_scores(torch.from_numpy(queries[block]), torch.from_numpy(distinct)).numpy()

@@ -14,10 +14,10 @@ from safetensors.torch import load_file
 
 from disent_core import text
 from disent_core.encoders import huggingface, pretraining
-from disent_core.encoders.config import HuggingFaceConfig, ScratchConfig
+from disent_core.encoders.config import HuggingFaceConfig, ScratchConfig, frozen
 from disent_core.encoders.configured import LazyEncoder
 from disent_core.encoders.language_modelling import MASK_ID, ORDINARY, PAD, mask_tokens, plan_epoch
-from disent_core.encoders.pretraining import PretrainingTask, frozen, pretrain
+from disent_core.encoders.pretraining import PretrainingTask, pretrain
 from disent_core.errors import EncoderError, TrainingError
 from disent_core.optimisation import steps
 
