@@ -69,7 +69,7 @@ def _imported(kind: str, name: str, module: str) -> Any:
         raise ConfigError(
             f"{kind} {name!r}: {problem}; install its package, or set PYTHONPATH to its folder"
         ) from error
-    except (ImportError, SyntaxError, NameError, AttributeError, TypeError, ValueError) as error:
+    except (ImportError, SyntaxError, NameError, AttributeError, TypeError, ValueError, RecursionError) as error:
         problem = f"{module} can't be imported, {type(error).__name__}: {error}"
         raise ConfigError(f"{kind} {name!r}: {problem}; mend the module") from error
 

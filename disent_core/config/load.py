@@ -25,7 +25,7 @@ from disent_core.negatives.config import BleuConfig
 from disent_core.registry import is_import
 from disent_core.settings import Settings
 
-_LONGEST_LINE = 30_000
+_LONGEST_LINE = 20_000
 """Characters: `tomllib` takes time in the square of the parts of a dotted key."""
 
 _COMMON_KEYS = ("method", "preset", "encoders", "pairs", "seeds", "corpora")

@@ -1,10 +1,15 @@
 """Check paths of corpora and report missing files, for readers of every format."""
 
 from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
 from disent_core.errors import CorpusError, located
+
+MOST_FILES = 100_000
+"""In a folder and below it."""
 
 
 def missing(path: Path, kind: Literal["file", "folder", "file or folder"] = "file or folder") -> CorpusError:
@@ -27,10 +32,14 @@ def files_below(path: Path, pattern: str) -> list[Path]:
     """Return the files and folders in a folder or below it whose names match, sorted.
 
     Raises:
-        CorpusError: if a folder can't be read, for instance because it vanishes meanwhile.
+        CorpusError: if there are more than `MOST_FILES`, or a folder can't be read, for instance because it vanishes.
     """
     try:
-        return sorted(path.rglob(pattern))
+        files = list(islice(path.rglob("*"), MOST_FILES + 1))
+        if len(files) > MOST_FILES:
+            problem = f"more than {MOST_FILES:,} files and folders are in it or below it"
+            raise CorpusError(located(path, None, problem, "Set the path to the folder of the corpus alone"))
+        return sorted(file for file in files if fnmatchcase(file.name, pattern))
     except OSError as error:
         remedy = "Set the path to the folder of the corpus alone, or try again when nothing changes there"
         raise CorpusError(located(path, None, f"its files can't be listed ({error})", remedy)) from error

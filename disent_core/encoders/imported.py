@@ -206,7 +206,7 @@ def _read_matrix(file: Path) -> _Vectors:
             file, mode="r"
         )  # allocates nothing for what the header claims, never unpickles
         texts = beside.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    except (OSError, ValueError, EOFError, TypeError, SyntaxError, TokenError) as error:
+    except (OSError, ValueError, OverflowError, EOFError, TypeError, SyntaxError, TokenError) as error:
         remedy = f"Put a matrix there, and a line for each of its rows in {beside.name}"
         raise EncoderError(located(file, None, f"this matrix and its texts can't be read ({error})", remedy)) from error
     texts = [text.removesuffix("\r") for text in texts]

@@ -149,6 +149,14 @@ def test_long_quotations_and_lists_in_messages_are_cut():
     assert len(message) < 2_200
 
 
+def test_a_folder_with_more_files_than_a_corpus_has_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("disent_core.corpora.paths.MOST_FILES", 2)
+    for name in ("a", "b", "STS.en-de.txt"):
+        written(tmp_path, name, "")
+    with pytest.raises(CorpusError, match=r"more than 2 files and folders .* the folder of the corpus alone"):
+        sts.pairs(tmp_path)
+
+
 def test_files_that_vanish_while_they_are_listed_are_an_error_of_the_corpus(tmp_path, monkeypatch):
     def vanish(*_):
         raise FileNotFoundError(2, "No such file or directory", "proc/1")
