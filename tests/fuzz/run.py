@@ -53,7 +53,7 @@ def try_inputs(target: Target, folder: Path, seed: int, numbers: range) -> Resul
     for number, files in inputs(target, seed, numbers):
         write(files, folder)
         try:
-            with _alarm(target.seconds + SECONDS_A_BYTE * sum(map(len, files.values()))):
+            with limited_time(target.seconds + SECONDS_A_BYTE * sum(map(len, files.values()))):
                 target.read(folder)
             result.accepted += 1
         except DisentError as error:
@@ -89,7 +89,7 @@ def limited_memory() -> Iterator[None]:
 
 
 @contextmanager
-def _alarm(seconds: float) -> Iterator[None]:
+def limited_time(seconds: float) -> Iterator[None]:
     """Processor time, which does not depend on what else the machine does."""
 
     def ring(number: int, frame: FrameType | None) -> NoReturn:
