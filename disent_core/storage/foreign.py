@@ -7,6 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from disent_core.storage.parquet_pages import unpacked_pages
+
 UNPACKED_TIMES, UNPACKED_LEAST = 100, 1 << 26
 """A file may hold 100 times its bytes, or 64 MB if that is more; texts and vectors hold 1 to 20 times theirs."""
 _BATCH_ROWS = 8_192
@@ -33,7 +35,10 @@ def read_foreign_parquet(path: Path, columns: Collection[str]) -> pa.Table:
     chosen = [name for name in file.schema_arrow.names if name in columns]
     if len(set(chosen)) < len(chosen):
         raise ValueError(f"columns are named twice: {', '.join(chosen)}")
-    _require(file.metadata.num_rows * len(chosen), most)  # more of the metadata ends the process if it is damaged
+    total = 0
+    for page in unpacked_pages(path, chosen):
+        total += page.values + page.page
+        _require(total, most)
     strings = [name for name in chosen if _is_string(file.schema_arrow.field(name).type)]
     file = pq.ParquetFile(path, read_dictionary=strings)  # so a string of many rows is read once
     batches: list[pa.RecordBatch] = []

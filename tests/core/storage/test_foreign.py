@@ -1,10 +1,16 @@
 """Parquet files of others: every encoding of strings, and no more memory than the file suggests."""
 
+import contextlib
+
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from disent_core.storage.foreign import read_foreign_parquet
+from disent_core.storage.parquet_pages import unpacked_pages
 
 
 def written(tmp_path, *tables):
@@ -40,6 +46,7 @@ BOMBS = {
         pa.table({"x": pa.DictionaryArray.from_arrays(pa.array([0] * 1_000), pa.array([b"a" * 100_000]))})
     ],
     "long lists": [pa.table({"x": pa.array([[0.0] * 1_000_000] * 10)})],
+    "one list of very many numbers": [pa.table({"x": pa.array([np.zeros(30_000_000, np.float32)])})],
 }
 
 
@@ -55,3 +62,38 @@ def test_columns_of_one_name_are_refused(tmp_path):
     table = pa.Table.from_arrays([pa.array(["a"])] * 2, names=["text", "text"])
     with pytest.raises(ValueError, match="columns are named twice"):
         read_foreign_parquet(written(tmp_path, table), {"text"})
+
+
+def test_a_bomb_is_refused_before_anything_is_unpacked(tmp_path, monkeypatch):
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", None)
+    with pytest.raises(ValueError, match="it unpacks to more than 64 MB"):
+        read_foreign_parquet(written(tmp_path, *BOMBS["one list of very many numbers"]), {"x"})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"compression": "none"}, {"data_page_version": "2.0"}, {"use_dictionary": False}, {"row_group_size": 100},
+     {"write_page_index": True, "data_page_size": 100}],
+)  # fmt: skip
+def test_the_pages_have_the_values_that_the_metadata_tell(tmp_path, options):
+    path = tmp_path / "x.parquet"
+    lists = pa.array([[float(place)] * (place % 7) or None for place in range(1_000)], pa.list_(pa.float32()))
+    pq.write_table(pa.table({"x": lists, "text": [str(place) for place in range(1_000)]}), path, **options)
+    metadata = pq.ParquetFile(path).metadata
+    groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
+    for column, name in enumerate(("x", "text")):
+        pages = list(unpacked_pages(path, {name}))
+        assert sum(page.values for page in pages) == 4 * sum(group.column(column).num_values for group in groups)
+        assert sum(page.page for page in pages) <= sum(group.column(column).total_uncompressed_size for group in groups)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_damaged_metadata_are_an_error_or_pages(tmp_path_factory, data):
+    path = written(tmp_path_factory.mktemp("f"), pa.table({"x": [1, 2, 3]}))
+    content = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 5))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    path.write_bytes(content[: data.draw(st.integers(1, len(content)))] if data.draw(st.booleans()) else content)
+    with contextlib.suppress(ValueError):
+        assert all(min(page) >= 0 for page in unpacked_pages(path, {"x"}))
