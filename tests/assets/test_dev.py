@@ -15,6 +15,7 @@ from disent_core.errors import DisentError
 STARTER = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a script does for its commands in the background
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup ignores
 from disent_assets.dev import run_group
 with open(sys.argv[1], "w") as lock:
     sys.exit(run_group([sys.executable, "-c", sys.argv[2]], environment={}, lock=lock, grace=float(sys.argv[3])))

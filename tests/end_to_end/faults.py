@@ -301,11 +301,12 @@ def fill_disk(bench: Bench, number: int) -> str:
 def damage(bench: Bench, number: int) -> str:
     """Cut, flip, empty or delete some files; every second time, edit a text too.
 
-    A damaged model is pretrained again from the current texts. After an edit it would differ, so it is spared then.
+    A damaged model is pretrained again from the current texts. After an edit it would differ, so it is spared then, and
+    so are vectors, because those of texts that the edit took out are not made again.
     """
     is_edited = number % 2 == 1
     project, wanted = bench.stale() if is_edited else bench.untouched()
-    spared = {"dagster", "encoders"} if is_edited else {"dagster"}
+    spared = {"dagster", "encoders", "embeddings"} if is_edited else {"dagster"}
     for _ in range(bench.chance.randint(1, 6)):
         files = [path for path in sorted(project.home.rglob("*")) if _is_result(path, project.home, spared)]
         _DAMAGES[bench.chance.randrange(len(_DAMAGES))](bench.chance.choice(files), bench.chance)
@@ -314,7 +315,7 @@ def damage(bench: Bench, number: int) -> str:
 
 
 def _is_result(path: Path, home: Path, spared: set[str]) -> bool:
-    return path.is_file() and path.relative_to(home).parts[0] not in spared and path.suffix != ".lock"
+    return path.is_file() and spared.isdisjoint(path.relative_to(home).parts) and path.suffix != ".lock"
 
 
 def _flip(path: Path, chance: random.Random) -> None:

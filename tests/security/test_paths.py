@@ -4,7 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from disent_assets.cli import main
-from disent_assets.instance import plan
+from disent_assets.plan import plan
 from disent_assets.resources import open_workspace
 from disent_core.config.load import load_config
 from disent_core.config.sections import CorpusConfig
@@ -142,8 +142,8 @@ def test_a_partition_of_the_command_line_is_one_that_is_there(partition):
     from disent_assets.definitions import build
 
     definitions = build(open_workspace({}))
-    with pytest.raises(ValueError, match="no asset of the selection has a partition"):
-        plan(definitions, None, partition)
+    with pytest.raises(ValueError, match="there is no partition"):
+        plan(definitions, (), partition)
 
 
 def test_a_report_replaces_no_device_and_no_folder(tmp_path, monkeypatch):

@@ -386,7 +386,7 @@ def test_training_tells_its_head_loss_and_rate(place, monkeypatch, caplog):
         place.train(run := head_run())
     assert len(caplog.messages) == 2
     for number, message in enumerate(caplog.messages, start=1):
-        assert message.startswith(f"{run.title}: {number} epochs, loss [")
+        assert message.startswith(f"{run.title}: {number} of at most 2 epochs, loss [")
         assert re.search(r"seeds still training \[0, 3\], [0-9.]+ a second$", message)
 
 
