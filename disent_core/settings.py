@@ -24,7 +24,7 @@ class Settings:
     which the configuration finds its line.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid", "allow_inf_nan": False}
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
     def check_positive(self, *names: str) -> None:
         """Refuse fields that are not above 0.

@@ -34,14 +34,14 @@ def written(folder: Path, name: str, content: str) -> Path:
 
 
 FILES = {
-    "massive": ("data/en-US.jsonl", massive(LONG, LONG), "1"),
-    "xsid": ("de.test.conll", f"# text: {LONG}\n# intent: x\n1\ta\tx\tO\n", "1"),
-    "intents": ("t.tsv", f"language\tintent\ttext\nen\tx\tgo\nen\tx\t{LONG}\n", "3"),
-    "conll": ("yor/test.txt", f"a\tO\n\n{LONG}\tO\n", "3"),
-    "tatoeba": ("tatoeba.deu-eng.deu", f"ja\n{LONG}\n", "2"),
-    "sts": ("STS.en-de.txt", f"{LONG}\tb\t5\n", "1"),
-    "mlqe": ("en-de/test20.tsv", f"original\ttranslation\tz_mean\tmean\na\t{LONG}\t0\t0\n", "2"),
-    "moses": ("x.en-de.de", f"ja\n{LONG}\n", "2"),
+    "massive": ("data/en-US.jsonl", massive("TEXT", "short"), "1"),
+    "xsid": ("de.test.conll", "# text: TEXT\n# intent: x\n1\ta\tx\tO\n", "1"),
+    "intents": ("t.tsv", "language\tintent\ttext\nen\tx\tgo\nen\tx\tTEXT\n", "3"),
+    "conll": ("yor/test.txt", "a\tO\n\nTEXT\tO\n", "3"),
+    "tatoeba": ("tatoeba.deu-eng.deu", "ja\nTEXT\n", "2"),
+    "sts": ("STS.en-de.txt", "TEXT\tb\t5\n", "1"),
+    "mlqe": ("en-de/test20.tsv", "original\ttranslation\tz_mean\tmean\na\tTEXT\t0\t0\n", "2"),
+    "moses": ("x.en-de.de", "ja\nTEXT\n", "2"),
 }
 PARTNERS = {"tatoeba": "tatoeba.deu-eng.eng", "moses": "x.en-de.en"}
 
@@ -54,19 +54,27 @@ def read(form: str, folder: Path):
     return reader(form).read_utterances(folder, locale, corpus="c", language=reader(form).language_of(locale))
 
 
+@pytest.mark.parametrize(("text", "length"), [(LONG, "200,001"), ("e\u0301" * 6_000, "12,000")])
 @pytest.mark.parametrize("form", FILES)
-def test_a_text_that_is_too_long_is_named_with_file_line_and_remedy(tmp_path, form):
+def test_a_text_that_is_too_long_as_it_is_written_is_named_with_file_line_and_remedy(tmp_path, form, text, length):
     name, content, line = FILES[form]
-    path = written(tmp_path, name, content)
+    path = written(tmp_path, name, content.replace("TEXT", text))
     if form in PARTNERS:
         written(tmp_path, PARTNERS[form], "yes\nno\n")
-    with pytest.raises(CorpusError, match=f"{path.name}:{line}: .*a text of 200,.* 10,000 is the most: shorten it"):
+    expected = f"{path.name}:{line}: .*a text of {length} characters, where 10,000 is the most: shorten it"
+    with pytest.raises(CorpusError, match=expected):
         read(form, tmp_path)
 
 
 def test_the_rows_of_an_xsid_block_are_bounded_together(tmp_path):
     written(tmp_path, "de.test.conll", "# intent: x\n" + "1\tabcdefghi\tx\tO\n" * 1_001)
     with pytest.raises(CorpusError, match=r"test\.conll:1: a text of 10,009 characters"):
+        read("xsid", tmp_path)
+
+
+def test_tokens_of_xsid_are_measured_as_they_are_written(tmp_path):
+    written(tmp_path, "de.test.conll", "# intent: x\n" + "1\te\u0301e\u0301\tx\tO\n" * 2_500)
+    with pytest.raises(CorpusError, match=r"test\.conll:1: a text of 12,499 characters"):
         read("xsid", tmp_path)
 
 

@@ -48,7 +48,7 @@ class Site:
         if not self.is_endless:
             request.send_header("Content-Length", self.length or str(len(self.content) - start))
         request.end_headers()
-        while self.is_endless:
+        for _ in range(20 if self.is_endless else 0):  # an end for the disk, should the bound be lost
             request.wfile.write(self.content)
         stop = start + self.breaks.pop(0) if self.breaks else len(self.content)
         request.wfile.write(self.content[start:stop])
