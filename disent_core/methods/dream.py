@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from disent_core.methods.families import FrozenHeadMethod
-from disent_core.training.config import TrainConfig
+from disent_core.training.config import CONVERGED, TrainConfig
 from disent_core.training.needs import Draw
 
 Partner = Literal["same_language", "next_in_batch", "random_batch_row", "half_batch"]
@@ -48,6 +48,7 @@ METHOD = FrozenHeadMethod(
     name="dream",
     presets={
         "paper": DreamConfig(validation="train_fraction"),
+        "converged": DreamConfig(validation="train_fraction", **CONVERGED),
         "fast": DreamConfig(validation="train_fraction", partner="next_in_batch", precision="bfloat16"),
         "official_code": DreamConfig(
             validation="train_fraction", partner="random_batch_row", validation_draws="each_epoch", patience=10

@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 from disent_core.methods.dream import DreamConfig, draws
 from disent_core.methods.families import FrozenHeadMethod
 from disent_core.methods.oracle import OracleConfig
+from disent_core.training.config import CONVERGED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +26,7 @@ METHOD = FrozenHeadMethod(
     name="dream_oracle",
     presets={
         "paper": DreamOracleConfig(validation="train_fraction"),
+        "converged": DreamOracleConfig(validation="train_fraction", **CONVERGED),
         "fast": DreamOracleConfig(validation="train_fraction", partner="next_in_batch", precision="bfloat16"),
         "official_code": DreamOracleConfig(
             validation="train_fraction",

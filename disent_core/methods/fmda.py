@@ -78,6 +78,7 @@ METHOD = FrozenHeadMethod(
     name="fmda",
     presets={
         "paper": FmdaConfig(monitor="dev_retrieval"),
+        "hinge": FmdaConfig(contrast="hinge", learning_rate=1e-3, monitor="dev_retrieval"),
         "softmax": FmdaConfig(
             contrast="softmax", learning_rate=1e-3, max_epochs=40, patience=5, monitor="dev_retrieval"
         ),

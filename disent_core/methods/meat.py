@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from disent_core.methods.families import FrozenHeadMethod
-from disent_core.training.config import TrainConfig
+from disent_core.training.config import CONVERGED, TrainConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +40,7 @@ METHOD = FrozenHeadMethod(
     name="meat",
     presets={
         "paper": MeatConfig(validation="train_fraction", monitor="loss_without_adversarial"),
+        "converged": MeatConfig(validation="train_fraction", monitor="loss_without_adversarial", **CONVERGED),
         "official_code": MeatConfig(validation="train_fraction", drop_last=True),
     },
     head="disent_core.heads.meat:MeatHead",

@@ -6,6 +6,7 @@ from typing import ClassVar
 from disent_core.methods.families import FrozenHeadMethod
 from disent_core.methods.meat import MeatConfig
 from disent_core.methods.oracle import OracleConfig
+from disent_core.training.config import CONVERGED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +20,7 @@ METHOD = FrozenHeadMethod(
     name="meat_oracle",
     presets={
         "paper": MeatOracleConfig(validation="train_fraction", monitor="loss_without_adversarial"),
+        "converged": MeatOracleConfig(validation="train_fraction", monitor="loss_without_adversarial", **CONVERGED),
         "official_code": MeatOracleConfig(
             validation="train_fraction",
             variant="oracle_new",

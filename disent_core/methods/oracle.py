@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 from disent_core.methods.families import FrozenHeadMethod
 from disent_core.settings import OF_PUBLISHED_CODE
-from disent_core.training.config import TrainConfig
+from disent_core.training.config import CONVERGED, TrainConfig
 
 Form = Literal["hinge", "abs", "square"]
 Variant = Literal[
@@ -91,6 +91,7 @@ METHOD = FrozenHeadMethod(
     name="oracle",
     presets={
         "paper": OracleConfig(validation="train_fraction"),
+        "converged": OracleConfig(validation="train_fraction", **CONVERGED),
         "official_code": OracleConfig(
             validation="train_fraction", variant="alone1", intra_class_scope="batch", intra_class_diagonal=True
         ),

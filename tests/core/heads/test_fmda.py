@@ -145,6 +145,7 @@ def test_the_paper_preset_has_the_papers_settings():
     paper = METHOD.presets["paper"]
     assert (paper.learning_rate, paper.batch_size, paper.patience) == (1e-4, 512, 15)
     assert paper == replace(FmdaConfig(), monitor="dev_retrieval")
+    assert METHOD.presets["hinge"] == replace(paper, contrast="hinge", learning_rate=1e-3)
 
 
 def test_a_temperature_that_is_not_positive_is_rejected():

@@ -14,6 +14,7 @@ from disent_core.methods.dream_oracle import DreamOracleConfig
 from disent_core.methods.meat_oracle import MeatOracleConfig
 from disent_core.methods.oracle import OracleConfig
 from disent_core.registry import imported
+from disent_core.training.config import CONVERGED
 from disent_core.training.sampling import PairSampler
 
 NAMES = ("oracle", "dream_oracle", "meat_oracle")
@@ -230,3 +231,10 @@ def test_presets_have_the_published_settings():
         assert official.variant == ("alone1" if name == "oracle" else "oracle_new")
     assert of("dream_oracle").presets["official_code"].partner == "half_batch"
     assert set(NAMES) < set(METHODS)
+
+
+@pytest.mark.parametrize("name", ["dream", "meat", *NAMES])
+def test_a_converged_preset_differs_from_the_paper_in_its_rate_and_in_what_ends_it(name):
+    paper, converged = of(name).presets["paper"], of(name).presets["converged"]
+    assert (converged.learning_rate, converged.patience, converged.max_epochs) == (1e-3, 15, 1000)
+    assert paper == replace(converged, **{key: getattr(paper, key) for key in CONVERGED})
