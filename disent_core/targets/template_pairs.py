@@ -3,7 +3,6 @@
 Both have the same template, which is the utterance without its slot values (FMDA, figure 3).
 """
 
-import hashlib
 import heapq
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Int64, UInt64
 
-from disent_core.corpora.annotation import Slot, tagged_slots
+from disent_core.random_bits import GOLDEN, mixed
 from disent_core.settings import Settings
-from disent_core.storage.tables import rows_of, rows_table
-from disent_core.text import MOST_CHARACTERS, normalise, spliced, token_spans
+from disent_core.storage.tables import rows_table
+from disent_core.targets.slot_values import Annotated, compared_form, hash_of
+from disent_core.text import MOST_CHARACTERS
 
 ValueSource = Literal["test", "train", "all"]
-_READ = ["corpus", "language", "utterance_id", "split", "text", "tokens", "slot_tags"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,8 +68,7 @@ def template_pairs(utterances: pa.Table, config: TemplatePairConfig) -> pa.Table
     for column in ("corpus", "language"):
         if len(values := utterances[column].unique().to_pylist()) > 1:
             raise ValueError(f"template pairs are made for one {column} at a time, found {values}")
-    rows_read = rows_of(utterances.select(_READ))
-    sources = [source for row in rows_read if (source := _Source.of(row)).slots]
+    sources = [source for source in Annotated.of_table(utterances) if source.slots]
     pools = _value_pools(sources, config.values)
     taken: set[str] = set()
     rows = []
@@ -78,26 +76,6 @@ def template_pairs(utterances: pa.Table, config: TemplatePairConfig) -> pa.Table
         if source.split in config.splits and (choices := _choices(source, pools)):
             rows += _targets(source, choices, config, taken)
     return rows_table(rows, "template_pairs")
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Source:
-    """An utterance; its slots are spans of characters, in order."""
-
-    row: Mapping[str, Any]
-    text: str
-    split: str
-    slots: tuple[Slot, ...]
-
-    @classmethod
-    def of(cls, row: Mapping[str, Any]) -> "_Source":
-        runs = tagged_slots(row["slot_tags"])
-        spans = token_spans(row["text"], row["tokens"]) if runs else []
-        slots = tuple(Slot(run.type, spans[run.start][0], spans[run.end - 1][1]) for run in runs)
-        return cls(row=row, text=row["text"], split=row["split"], slots=slots)
-
-    def value(self, slot: Slot) -> str:
-        return self.text[slot.start : slot.end]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,19 +88,19 @@ class _Values:
 
     @classmethod
     def of(cls, values: set[str]) -> "_Values":
-        text_of = {_form(value): value for value in sorted(values, reverse=True)}
+        text_of = {compared_form(value): value for value in sorted(values, reverse=True)}
         forms = sorted(text_of)
         return cls(
             places={form: place for place, form in enumerate(forms)},
             texts=tuple(text_of[form] for form in forms),
-            hashes=np.array([_hash(form) for form in forms], dtype=np.uint64),
+            hashes=np.array([hash_of(form) for form in forms], dtype=np.uint64),
         )
 
 
 _Pool = Mapping[str, _Values]
 
 
-def _value_pools(sources: Sequence[_Source], values: ValueSource) -> list[_Pool]:
+def _value_pools(sources: Sequence[Annotated], values: ValueSource) -> list[_Pool]:
     """Return values by slot type: the pool to draw from, then the pool to fall back to."""
     all_splits = {source.split for source in sources}
     pools = []
@@ -140,11 +118,11 @@ _Choice = tuple[_Values, int | None]
 """Values to draw from, and the place of the old value among them, if it is one of them."""
 
 
-def _choices(source: _Source, pools: Sequence[_Pool]) -> list[_Choice] | None:
+def _choices(source: Annotated, pools: Sequence[_Pool]) -> list[_Choice] | None:
     """Return for each slot the first pool's values that include another one; None if no pool has any."""
     choices: list[_Choice] = []
     for slot in source.slots:
-        form = _form(source.value(slot))
+        form = compared_form(source.value(slot))
         candidates = [(pool[slot.type], pool[slot.type].places.get(form)) for pool in pools if slot.type in pool]
         usable = [(values, old) for values, old in candidates if len(values.texts) > (old is not None)]
         if not usable:
@@ -154,14 +132,14 @@ def _choices(source: _Source, pools: Sequence[_Pool]) -> list[_Choice] | None:
 
 
 def _targets(
-    source: _Source, choices: Sequence[_Choice], config: TemplatePairConfig, taken: set[str]
+    source: Annotated, choices: Sequence[_Choice], config: TemplatePairConfig, taken: set[str]
 ) -> list[dict[str, Any]]:
     """Make the rows of one source; with `dedup` their texts must not be in `taken`. Adds the texts to `taken`."""
     excluded = taken if config.dedup else set()
     rows, used = [], {source.text}
     for orders in zip(*_orders(source, choices, config), strict=True):
         short = takewhile(lambda new: sum(map(len, new)) <= MOST_CHARACTERS, _drawn(choices, orders))
-        texts = ((new, _rebuilt(source, new)) for new in short)
+        texts = ((new, source.rebuilt(source.slots, new)) for new in short)
         target = next(((new, text) for new, text in texts if text not in used and text not in excluded), None)
         if target is None:  # every combination is used, so later targets have none either; or it would be too long
             break
@@ -172,14 +150,14 @@ def _targets(
 
 
 def _orders(
-    source: _Source, choices: Sequence[_Choice], config: TemplatePairConfig
+    source: Annotated, choices: Sequence[_Choice], config: TemplatePairConfig
 ) -> Iterator[Int64[np.ndarray, "targets picks"]]:
     """Yield for each slot the places of the other values, sorted by hash for each target."""
     numbers = np.arange(1, config.n_targets + 1, dtype=np.uint64)
     for position, (values, old) in enumerate(choices):
-        key = _hash(f"{config.seed}\x1f{source.row['utterance_id']}\x1f{position}")
-        salts = _mixed(np.uint64(key) + numbers * _GOLDEN)
-        order = np.argsort(_mixed(salts[:, None] ^ values.hashes), axis=1, kind="stable")
+        key = hash_of(f"{config.seed}\x1f{source.row['utterance_id']}\x1f{position}")
+        salts = mixed(np.uint64(key) + numbers * GOLDEN)
+        order = np.argsort(mixed(salts[:, None] ^ values.hashes), axis=1, kind="stable")
         yield order if old is None else order[order != old].reshape(config.n_targets, -1)
 
 
@@ -197,12 +175,7 @@ def _drawn(choices: Sequence[_Choice], orders: Sequence[Int64[np.ndarray, " _"]]
                 heapq.heappush(heap, (total + 1, later))
 
 
-def _rebuilt(source: _Source, new: Sequence[str]) -> str:
-    spans = [(slot.start, slot.end) for slot in source.slots]
-    return normalise(spliced(source.text, list(zip(spans, new, strict=True))))
-
-
-def _pair_row(source: _Source, index: int, new: Sequence[str], text: str) -> dict[str, Any]:
+def _pair_row(source: Annotated, index: int, new: Sequence[str], text: str) -> dict[str, Any]:
     return {
         "corpus": source.row["corpus"],
         "language": source.row["language"],
@@ -216,22 +189,3 @@ def _pair_row(source: _Source, index: int, new: Sequence[str], text: str) -> dic
             for slot, value in zip(source.slots, new, strict=True)
         ],
     }
-
-
-def _form(value: str) -> str:
-    """Normalise a value for comparison: case and spacing are ignored."""
-    return normalise(" ".join(value.split()).casefold())
-
-
-def _hash(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
-
-
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-
-
-def _mixed(numbers: UInt64[np.ndarray, "*shape"]) -> UInt64[np.ndarray, "*shape"]:
-    """Finaliser of SplitMix64 (Steele et al. 2014, doi:10.1145/2660193.2660195): it mixes all bits."""
-    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return numbers ^ (numbers >> np.uint64(31))

@@ -1,0 +1,120 @@
+"""Hashed words: which words and rows a text has, and that their vectors are sums of rows that anyone can make again."""
+
+import math
+import unicodedata
+import zlib
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from disent_core.heads.modules.hashed_words import (
+    TABLE_ROWS,
+    HashedWords,
+    random_rows,
+    rows_of_word,
+    word_bags,
+    words_of,
+)
+
+TEXTS = ["play jazz by bach", "spiele jazz von bach", "play play play", "明日の天気", "?!", "bach"]
+
+
+def row(piece):
+    return zlib.crc32(piece.encode()) % TABLE_ROWS
+
+
+def vector(words, text):
+    """The sum over distinct words of the sum of their rows, row by row."""
+    known = words.known.tolist()
+    total = [0.0] * words.dim
+    for word in dict.fromkeys(words_of(text)):
+        for number in rows_of_word(word):
+            if number in known:
+                values = words.table[known.index(number)].tolist()
+            else:
+                values = random_rows(torch.tensor([number]), words.dim, words.seed)[0].tolist()
+            total = [one + other for one, other in zip(total, values, strict=True)]
+    return total
+
+
+# --- words ------------------------------------------------------------------------------------------------
+
+
+def test_words_are_runs_of_letters_digits_and_their_marks_case_folded():
+    assert list(words_of("Wake me at 9:30, STRASSE straße!")) == ["wake", "me", "at", "9", "30", "strasse", "strasse"]
+    assert list(words_of("हिन्दी में")) == ["हिन्दी", "में"]
+
+
+def test_a_script_without_spaces_has_character_n_grams_in_place_of_words():
+    assert list(words_of("明日 9 時")) == ["明", "日", "明日", "9", "時"]
+    assert "明日の" in words_of("明日の天気")
+    assert "明日の天" not in words_of("明日の天気")
+
+
+@pytest.mark.parametrize("text", ["พรุ่งนี้", "ថ្ងៃស្អែក", "ມື້ອື່ນ", "မနက်ဖြန်"])
+def test_n_grams_never_part_a_character_from_its_marks(text):
+    words = list(words_of(text))
+    assert len(words) > 5
+    assert not [word for word in words if unicodedata.category(word[0])[0] == "M"]
+
+
+def test_a_text_without_letters_is_one_word():
+    assert list(words_of(" ☂ ☂")) == ["☂ ☂"]
+    assert list(words_of("  ")) == []
+
+
+def test_a_word_has_its_own_row_and_those_of_its_3_to_5_grams():
+    pieces = ["wjazz", "<ja", "jaz", "azz", "zz>", "<jaz", "jazz", "azz>", "<jazz", "jazz>"]
+    assert rows_of_word("jazz") == [row(piece) for piece in pieces]
+    assert rows_of_word("明日") == [row("w明日")]
+
+
+@given(st.text(max_size=20))
+def test_every_text_but_white_space_has_words_and_only_with_rows_of_the_table(text):
+    words = list(words_of(text))
+    assert bool(words) == bool(text.strip())
+    assert all(0 <= number < TABLE_ROWS for word in words for number in rows_of_word(word))
+
+
+# --- vectors ----------------------------------------------------------------------------------------------
+
+
+def test_a_text_is_the_sum_over_its_distinct_words_of_their_rows():
+    words = HashedWords.of_texts(word_bags(TEXTS[:3]), 70, seed=3)
+    expected = torch.tensor([vector(words, text) for text in TEXTS])
+    torch.testing.assert_close(words(word_bags(TEXTS)), expected, atol=1e-5, rtol=0)
+
+
+def test_some_of_the_texts_have_the_vectors_that_they_have_among_all():
+    bags, chosen = word_bags(TEXTS), torch.tensor([4, 1, 1])
+    words = HashedWords.of_texts(bags, 8, seed=0)
+    torch.testing.assert_close(words(bags.take(chosen)), words(bags)[chosen])
+
+
+def test_rows_of_fewer_texts_are_longer_and_those_of_none_have_norm_1():
+    words = HashedWords.of_texts(word_bags(["a b", "a c", "a d"]), 16, seed=0)
+    norms = {piece: float(words.rows(torch.tensor([row(piece)])).detach().norm()) for piece in ("wa", "wb", "wz")}
+    assert norms == pytest.approx({"wa": 0.01, "wb": math.log(4 / 2) / math.log(4), "wz": 1.0})
+
+
+def test_a_step_moves_the_rows_of_its_texts_alone():
+    bags = word_bags(TEXTS)
+    words = HashedWords.of_texts(bags, 8, seed=0)
+    before, optimiser = words.table.detach().clone(), torch.optim.SparseAdam([words.table], lr=0.1)
+    words(bags.take(torch.tensor([0]))).square().sum().backward()
+    optimiser.step()
+    moved = words.known[(words.table.detach() != before).any(dim=1)]
+    assert set(moved.tolist()) == {number for word in words_of(TEXTS[0]) for number in rows_of_word(word)}
+
+
+def test_random_rows_are_the_same_on_every_platform_and_whichever_are_made_with_them():
+    rows = torch.tensor([5, 131071, 0])
+    made = random_rows(rows, 100, seed=7)
+    assert torch.equal(made[1:2], random_rows(rows[1:2], 100, seed=7))
+    assert not torch.equal(made, random_rows(rows, 100, seed=8))
+    bits = np.packbits((made > 0).numpy()[:, :64], axis=1, bitorder="little")
+    assert bits.tobytes().hex() == "18b5ede97a6c8c9b438ce4d17783392af2852c5e968757ea"
+    torch.testing.assert_close(made.norm(dim=1), torch.ones(3))
