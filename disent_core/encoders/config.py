@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from disent_core.encoders.contract import EncoderConfig, FloatName, Pooling, absolute
+from disent_core.encoders.contract import EncoderConfig, FloatName, Layers, Pooling, absolute
 
 Algorithm = Literal["unigram", "bpe"]
 
@@ -21,7 +21,8 @@ class HuggingFaceConfig(EncoderConfig):
         pooling: `cls` is the state at position 0, `mean` the mean over tokens, special ones included and
             padding not, `pooler` the checkpoint's own pooler, `cls_dense_norm` the pipeline that
             sentence-transformers has for LaBSE: state at position 0, its `2_Dense` layer, tanh, norm 1.
-        layer: index into `hidden_states`: 0 is the embedding layer, -1 the last layer.
+        layer: index into `hidden_states`: 0 is the embedding layer, -1 the last layer. Of several, `[2, 4]`, the states
+            are side by side, and so are the pooled vectors. Blocks above the highest layer are not run.
         max_length: tokens that are read of a text, special tokens included.
         batch_tokens: tokens of a batch, padding and filling included; none chooses a size for the device.
             Vectors depend on it in their last bits, so it is part of the fingerprint.
@@ -35,7 +36,7 @@ class HuggingFaceConfig(EncoderConfig):
     id: str | None = None
     revision: str | None = None
     pooling: Pooling = "cls"
-    layer: int = -1
+    layer: Layers = -1
     max_length: int = 128
     batch_tokens: int | None = None
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
@@ -50,6 +51,7 @@ class HuggingFaceConfig(EncoderConfig):
         if self.max_length < 3:
             raise ValueError(f"encoder {self.name!r}: max_length is {self.max_length}, must be at least 3")
         self.check_positive("batch_tokens")
+        _check_layers(self)
         if self.pooling in ("pooler", "cls_dense_norm") and self.layer != -1:
             raise ValueError(f"encoder {self.name!r}: a pooler reads the last layer, not layer {self.layer}")
 
@@ -93,7 +95,7 @@ class ScratchConfig(EncoderConfig):
     """
 
     pooling: Literal["cls", "mean"] = "mean"
-    layer: int = -1
+    layer: Layers = -1
     vector_dtype: FloatName = "float32"
     states_dtype: FloatName = "float16"
     tokeniser: Algorithm = "bpe"
@@ -116,6 +118,7 @@ class ScratchConfig(EncoderConfig):
     checkpoint_seconds: float = 60.0
 
     def __post_init__(self) -> None:
+        _check_layers(self)
         self.check_positive("layers", "heads", "hidden_size", "intermediate_size", "epochs", "batch_tokens",
                             "learning_rate", "max_steps")  # fmt: skip
         if self.hidden_size % self.heads:
@@ -123,6 +126,13 @@ class ScratchConfig(EncoderConfig):
         self.check_range("warmup", "mask_probability", "dropout", at_least=0, below=1)
         if self.vocab_size < 100 or self.max_length < 8:
             raise ValueError(f"vocab_size {self.vocab_size} or max_length {self.max_length} is too small")
+
+
+def _check_layers(config: HuggingFaceConfig | ScratchConfig) -> None:
+    if not isinstance(config.layer, int):
+        config.check_distinct("layer")
+        if not config.layer:
+            raise ValueError("layer must be a layer, or a list of at least one")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,8 @@ FloatName = Literal["float16", "float32"]
 Device = Literal["auto", "cpu", "cuda"]
 Pooling = Literal["cls", "mean", "pooler", "cls_dense_norm"]
 """How token states become a sentence vector, see `config.HuggingFaceConfig`."""
+Layers = int | tuple[int, ...]
+"""The layer whose states are read, or several, side by side; see `config.HuggingFaceConfig`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +63,7 @@ class EncoderFiles:
 
     folder: Path
     pooling: Pooling
-    layer: int
+    layer: Layers
     max_length: int
     fingerprint: str
 

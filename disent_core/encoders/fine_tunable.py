@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from disent_core.encoders.checkpoint import load_model, load_tokeniser, longest_input
 from disent_core.encoders.contract import EncoderFiles
-from disent_core.encoders.huggingface import padded, pool_states, run_model
+from disent_core.encoders.huggingface import padded, pool_states
+from disent_core.encoders.layers import run_model, states_width
 from disent_core.encoders.tokens import TextTokeniser, TokenisedTexts
 from disent_core.errors import EncoderError, TrainingError, located
 from disent_core.matmul import arithmetic
@@ -86,7 +87,7 @@ class TunableEncoder(nn.Module):
         self.pad = tokeniser.pad_token_id or 0
         self.files, self.device, self.dropout = files, device, dropout
         self.precision: Precision = precision
-        self.dim = int(self.model.config.hidden_size)
+        self.dim = states_width(self.model, files.layer)
 
     def train(self, mode: bool = True) -> "TunableEncoder":
         """Set training mode, in which the model's dropout may stay off."""

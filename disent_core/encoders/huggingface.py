@@ -15,6 +15,7 @@ from disent_core.encoders.checkpoint import load_model, load_tokeniser, longest_
 from disent_core.encoders.config import HuggingFaceConfig
 from disent_core.encoders.contract import Device, EncodedBatch, FloatName, Pooling
 from disent_core.encoders.files import encoder_fingerprint, files_fingerprint, model_folder
+from disent_core.encoders.layers import missing_layers, run_model, states_width
 from disent_core.encoders.tokens import TextTokeniser, TokenisedTexts
 from disent_core.errors import EncoderError, located
 from disent_core.matmul import arithmetic
@@ -75,7 +76,7 @@ class HuggingFaceEncoder:
         self._tokenise = TextTokeniser(tokeniser.backend_tokenizer, tokeniser.mask_token, config.max_length)
         self._pad = tokeniser.pad_token_id or 0
         self._budget = config.batch_tokens or _BATCH_TOKENS[device]
-        self.name, self.dim = config.name, int(model.config.hidden_size)
+        self.name, self.dim = config.name, states_width(model, config.layer)
         self.vector_dtype: FloatName = config.vector_dtype
         self.states_dtype: FloatName = config.states_dtype
         self.fingerprint = encoder_fingerprint(config, files_fingerprint(folder, config.pooling))
@@ -156,16 +157,6 @@ class HuggingFaceEncoder:
         return EncodedBatch(rows, vectors, states, lengths, truncated)
 
 
-def run_model(
-    model: Any, ids: Int[Tensor, "rows length"], visible: Bool[Tensor, "rows length"], *, layer: int
-) -> tuple[Float[Tensor, "rows length dim"], Tensor | None]:
-    """Return the states of a layer, and the output of the model's own pooler on the last one."""
-    every_layer = layer != -1
-    output = model(input_ids=ids, attention_mask=visible.long(), output_hidden_states=every_layer)
-    hidden = output.hidden_states[layer] if every_layer else output.last_hidden_state
-    return hidden, getattr(output, "pooler_output", None)
-
-
 def pool_states(
     hidden: Float[Tensor, "rows length dim"],
     pooled: Tensor | None,
@@ -218,10 +209,9 @@ def padded(
 
 
 def _check_limits(config: HuggingFaceConfig, model: Any, tokeniser: Any, folder: Path) -> None:
-    layers = model.config.num_hidden_layers
-    if not -layers - 1 <= config.layer <= layers:
-        remedy = f"Choose 0 (embeddings) to {layers}, or -1 for the last"
-        raise EncoderError(located(folder, None, f"there is no layer {config.layer}", remedy))
+    if missing := missing_layers(model, config.layer):
+        remedy = f"Choose 0 (embeddings) to {model.config.num_hidden_layers}, or -1 for the last"
+        raise EncoderError(located(folder, None, f"there is no layer {missing[0]}", remedy))
     if (longest := longest_input(model, tokeniser)) < config.max_length:
         problem = f"max_length is {config.max_length} and the model reads {longest} tokens"
         raise EncoderError(located(folder, None, problem, "Lower max_length"))

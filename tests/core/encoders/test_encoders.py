@@ -13,6 +13,7 @@ from word_bert import SPECIAL, TEXTS, WORDS, config, encode, save_model
 from disent_core import text
 from disent_core.encoders.config import HuggingFaceConfig
 from disent_core.encoders.huggingface import HuggingFaceEncoder, load
+from disent_core.encoders.layers import run_model
 from disent_core.encoders.tokens import parse_marks
 from disent_core.errors import EncoderError
 
@@ -83,6 +84,33 @@ def test_a_layer_is_an_index_into_the_hidden_states(folder):
     for layer in (0, 1, 2, -1, -3):
         vectors, _ = encode(load(config(folder, layer=layer), "cpu"), TEXTS[:1])
         np.testing.assert_allclose(vectors[0], output.hidden_states[layer][0, 0].numpy(), atol=1e-5)
+
+
+@pytest.mark.parametrize("layers", [(1, 0), (0, 2), (-1, 1), (2,)], ids=str)
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+def test_several_layers_lie_side_by_side_in_states_and_in_vectors(folder, pooling, layers):
+    each = [encode(load(config(folder, pooling=pooling, layer=layer), "cpu"), TEXTS) for layer in layers]
+    encoder = load(config(folder, pooling=pooling, layer=layers), "cpu")
+    vectors, states = encode(encoder, TEXTS)
+    assert encoder.dim == 32 * len(layers)
+    np.testing.assert_array_equal(vectors, np.concatenate([one for one, _ in each], axis=1))
+    for number, found in enumerate(states):
+        np.testing.assert_array_equal(found, np.concatenate([one[number] for _, one in each], axis=1))
+
+
+@pytest.mark.parametrize("layer", [0, 1, -2, -3, (0, 1)], ids=str)
+def test_blocks_above_the_highest_layer_are_not_run_and_the_states_are_those_of_a_whole_pass(folder, layer):
+    model = load(config(folder), "cpu")._model
+    ids = torch.tensor([[1, 6, 7, 2], [1, 8, 2, 0]])
+    whole = model(input_ids=ids, attention_mask=(ids > 0).long(), output_hidden_states=True).hidden_states
+    run = []
+    for number, block in enumerate(model.encoder.layer):
+        block.register_forward_hook(lambda *_, number=number: run.append(number))
+    states, pooled = run_model(model, ids, ids > 0, layer=layer)
+    numbers = [number % 3 for number in np.atleast_1d(layer)]
+    assert (run, pooled) == (list(range(max(numbers))), None)
+    assert torch.equal(states, torch.cat([whole[number] for number in numbers], dim=-1))
+    assert not any(block._forward_pre_hooks for block in model.encoder.layer)
 
 
 def test_the_last_layer_is_read_without_computing_the_list_of_all(folder, monkeypatch):
@@ -197,6 +225,7 @@ def test_missing_weights_are_refused_rather_than_made_up(tmp_path):
 @pytest.mark.parametrize(("changed", "found"), [
     ({"layer": 3}, "no layer 3"),
     ({"layer": -4}, "no layer -4"),
+    ({"layer": (0, 3)}, "no layer 3"),
     ({"max_length": 128}, "reads 64 tokens"),
     ({"path": "package:no_such_package/model"}, "'no_such_package' is not installed"),
     ({"path": "/no/such/folder"}, "no such folder"),
@@ -252,6 +281,8 @@ def test_a_vector_that_is_not_finite_names_its_text(tmp_path):
     ({"max_length": 2}, "max_length is 2"),
     ({"batch_tokens": 0}, "batch_tokens must be positive, not 0"),
     ({"pooling": "pooler", "layer": 1}, "reads the last layer"),
+    ({"layer": (1, 1)}, r"layer must be distinct, not \[1, 1\]"),
+    ({"layer": ()}, "a list of at least one"),
 ])  # fmt: skip
 def test_a_contradictory_configuration_is_refused(changed, found):
     with pytest.raises(ValueError, match=found):
@@ -282,6 +313,7 @@ def test_the_fingerprint_changes_with_all_that_vectors_depend_on_and_nothing_els
         base,
         replace(base, pooling="mean"),
         replace(base, layer=1),
+        replace(base, layer=(0, 1)),
         replace(base, max_length=32),
         replace(base, vector_dtype="float16"),
         replace(base, states_dtype="float16"),

@@ -76,13 +76,15 @@ def features(data, texts, language="en"):
 # --- the encoder ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("pooling", "layer"), [("mean", -1), ("cls", -1), ("pooler", -1), ("mean", 1), ("cls", 0)])
+@pytest.mark.parametrize(
+    ("pooling", "layer"), [("mean", -1), ("cls", -1), ("pooler", -1), ("mean", 1), ("cls", 0), ("mean", (0, 1))]
+)
 def test_an_encoder_that_is_not_yet_tuned_gives_the_frozen_encoders_vectors(files, pooling, layer):
     own = HuggingFaceConfig(name="tiny", path=str(files.folder), pooling=pooling, layer=layer, max_length=8)
-    frozen = np.zeros((len(TEXTS), 16), np.float32)
+    source = TunableEncoder(replace(files, pooling=pooling, layer=layer, max_length=8), "cpu")
+    frozen = np.zeros((len(TEXTS), source.dim), np.float32)
     for batch in load(own, "cpu").encode(TEXTS, states=False):
         frozen[batch.indices] = batch.vectors
-    source = TunableEncoder(replace(files, pooling=pooling, layer=layer, max_length=8), "cpu")
     found = embed_all(source, source.prepare(TEXTS), torch.arange(len(TEXTS)))
     np.testing.assert_allclose(found.numpy(), frozen, atol=1e-6)
 

@@ -1,0 +1,77 @@
+"""Run a transformer up to the highest layer that is read, and return the states of one or several layers."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from disent_core.encoders.contract import Layers
+
+
+def run_model(
+    model: Any, ids: Int[Tensor, "rows length"], visible: Bool[Tensor, "rows length"], *, layer: Layers
+) -> tuple[Float[Tensor, "rows length dim"], Tensor | None]:
+    """Return the states of a layer, or of several side by side, and the output of the model's own pooler.
+
+    The pooler reads the last layer: without that, its output is None. Layer k is the input of block k, so the blocks
+    from the highest layer on are not run.
+    """
+    blocks = _blocks(model)
+    layers = [number % (len(blocks) + 1) for number in _listed(layer)] if blocks else []
+    if layers and max(layers) < len(blocks):
+        return torch.cat(_inputs_of([blocks[number] for number in layers], model, ids, visible), dim=-1), None
+    every_layer = layer != -1
+    output = model(input_ids=ids, attention_mask=visible.long(), output_hidden_states=every_layer)
+    if every_layer:
+        hidden = torch.cat([output.hidden_states[number] for number in _listed(layer)], dim=-1)
+    else:
+        hidden = output.last_hidden_state
+    return hidden, getattr(output, "pooler_output", None)
+
+
+def states_width(model: Any, layer: Layers) -> int:
+    """Columns of the states that `run_model` returns."""
+    return int(model.config.hidden_size) * len(_listed(layer))
+
+
+def missing_layers(model: Any, layer: Layers) -> list[int]:
+    """Return the layers that the model does not have."""
+    count = model.config.num_hidden_layers
+    return [number for number in _listed(layer) if not -count - 1 <= number <= count]
+
+
+def _listed(layer: Layers) -> tuple[int, ...]:
+    return (layer,) if isinstance(layer, int) else layer
+
+
+def _blocks(model: Any) -> list[nn.Module]:
+    """Return the blocks of the transformer in order; none for an architecture that does not have them as a list."""
+    if not isinstance(model, nn.Module):
+        return []
+    count = model.config.num_hidden_layers
+    lists = (part for part in model.modules() if isinstance(part, nn.ModuleList) and len(part) == count)
+    return list(next(lists, []))
+
+
+class _StopError(Exception):
+    """The highest block that is watched has its input."""
+
+
+def _inputs_of(blocks: Sequence[nn.Module], model: nn.Module, ids: Tensor, visible: Tensor) -> list[Tensor]:
+    """Run the model until all of these blocks have their inputs, and return those."""
+    inputs: dict[nn.Module, Tensor] = {}
+
+    def watched(block: nn.Module, positional: tuple[Any, ...], named: dict[str, Any]) -> None:
+        inputs[block] = positional[0] if positional else named["hidden_states"]
+        if len(inputs) == len(set(blocks)):
+            raise _StopError
+
+    with ExitStack() as hooks:
+        for block in set(blocks):
+            hooks.callback(block.register_forward_pre_hook(watched, with_kwargs=True).remove)
+        with suppress(_StopError):
+            model(input_ids=ids, attention_mask=visible.long())
+    return [inputs[block] for block in blocks]
