@@ -86,9 +86,11 @@ def published_tables(folder: Path) -> dict[str, pa.Table]:
 
 def _read_csv(path: Path, options: pc.ConvertOptions) -> pa.Table:
     try:
-        return pc.read_csv(path, parse_options=pc.ParseOptions(newlines_in_values=True), convert_options=options)
+        table = pc.read_csv(path, parse_options=pc.ParseOptions(newlines_in_values=True), convert_options=options)
     except (pa.ArrowException, OSError) as error:
         raise TableError(located(path, None, f"not as expected: {error}", "Correct the file")) from error
+    # Without rows, columns would have no type, and no view could compare them with text.
+    return table if table.num_rows else pa.table({name: pa.array([], pa.string()) for name in table.column_names})
 
 
 def relations(sql_root: Path, published: Mapping[str, pa.Table]) -> dict[str, Relation]:

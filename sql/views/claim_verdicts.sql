@@ -1,5 +1,5 @@
 -- grain: one claim on one data set and encoder; a claim without measurement has one row without them
--- reads: parts.claims, main.claim_cells
+-- reads: parts.claims, parts.claim_causes, main.claim_cells
 -- units: values, found and margin are means over the judged cells; margin is inside of the bounds if positive
 --
 -- verdict:
@@ -10,6 +10,9 @@
 --   undecided       neither, or every cell was cut short or untested
 --   premise absent  no cell could be judged because what the claim presupposes is not there
 --   not measured    no cell has both sides
+--
+-- cause is where the runs that have been looked at see the reason of a claim that is not held: data, encoder,
+-- training (of this method, or too little of it) or reading (of what the paper prints)
 with
 
 counts as (
@@ -72,51 +75,64 @@ pooled as (
     from counts
     inner join ends using (claim, dataset, encoder)
 
+),
+
+judged as (
+
+    select
+        claims.paper,
+        claims.place,
+        claims.claim,
+        claims.says,
+        pooled.dataset,
+        pooled.encoder,
+        pooled.left_value,
+        pooled.right_value,
+        claims.statistic,
+        claims.low,
+        claims.high,
+        claims.over,
+        pooled.margin,
+        pooled.n,
+        pooled.cells,
+        pooled.judged,
+        pooled.cells_for,
+        pooled.cells_against,
+        pooled.without_premise,
+        pooled.cut_short,
+        case claims.statistic
+            when 'ratio' then pooled.left_value / nullif(pooled.right_value, 0)
+            else pooled.left_value - pooled.right_value
+        end as found,
+        pooled.margin - 1.959964 * pooled.error as margin_low,
+        pooled.margin + 1.959964 * pooled.error as margin_high,
+        claims.left_method || ' ' || claims.left_embedding as left_side,
+        claims.right_method || ' ' || claims.right_embedding as right_side,
+        case
+            when pooled.cells is null then 'not measured'
+            when pooled.judged = 0 and pooled.without_premise > 0 and pooled.cut_short = 0
+                then 'premise absent'
+            when pooled.judged = 0 then 'undecided'
+            when claims.over = 'average'
+                then case
+                    when pooled.margin > 1.959964 * pooled.error then 'held'
+                    when pooled.margin < -1.959964 * pooled.error then 'not held'
+                    else 'undecided'
+                end
+            when 2 * pooled.cells_for > pooled.judged and pooled.cells_against = 0 then 'held'
+            when 2 * pooled.cells_against > pooled.judged and pooled.cells_for = 0 then 'not held'
+            else 'undecided'
+        end as verdict
+    from parts.claims as claims
+    left join pooled using (claim)
+
 )
 
 select
-    claims.paper,
-    claims.place,
-    claims.claim,
-    claims.says,
-    pooled.dataset,
-    pooled.encoder,
-    pooled.left_value,
-    pooled.right_value,
-    claims.statistic,
-    claims.low,
-    claims.high,
-    claims.over,
-    pooled.margin,
-    pooled.n,
-    pooled.cells,
-    pooled.judged,
-    pooled.cells_for,
-    pooled.cells_against,
-    pooled.without_premise,
-    pooled.cut_short,
-    case claims.statistic
-        when 'ratio' then pooled.left_value / nullif(pooled.right_value, 0)
-        else pooled.left_value - pooled.right_value
-    end as found,
-    pooled.margin - 1.959964 * pooled.error as margin_low,
-    pooled.margin + 1.959964 * pooled.error as margin_high,
-    claims.left_method || ' ' || claims.left_embedding as left_side,
-    claims.right_method || ' ' || claims.right_embedding as right_side,
-    case
-        when pooled.cells is null then 'not measured'
-        when pooled.judged = 0 and pooled.without_premise > 0 and pooled.cut_short = 0 then 'premise absent'
-        when pooled.judged = 0 then 'undecided'
-        when claims.over = 'average'
-            then case
-                when pooled.margin > 1.959964 * pooled.error then 'held'
-                when pooled.margin < -1.959964 * pooled.error then 'not held'
-                else 'undecided'
-            end
-        when 2 * pooled.cells_for > pooled.judged and pooled.cells_against = 0 then 'held'
-        when 2 * pooled.cells_against > pooled.judged and pooled.cells_for = 0 then 'not held'
-        else 'undecided'
-    end as verdict
-from parts.claims as claims
-left join pooled using (claim)
-order by claims.paper, claims.place, claims.claim, pooled.encoder, pooled.dataset
+    judged.*,
+    causes.cause,
+    causes.why
+from judged
+left join parts.claim_causes as causes
+    on judged.claim = causes.claim and judged.encoder = causes.encoder and judged.verdict = 'not held'
+order by judged.paper, judged.place, judged.claim, judged.encoder, judged.dataset

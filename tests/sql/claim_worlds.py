@@ -242,8 +242,8 @@ def _curve(claim: Claim, cell: Cell) -> list[dict]:
     ]
 
 
-def write_sql(folder: Path, claims: Sequence[Claim]) -> Path:
-    """A folder of SQL with the relations that verdicts need, and these claims."""
+def write_sql(folder: Path, claims: Sequence[Claim], causes: Sequence[str] = ()) -> Path:
+    """A folder of SQL with the relations that verdicts need, these claims, and lines of causes."""
     for name in FILES:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -253,6 +253,8 @@ def write_sql(folder: Path, claims: Sequence[Claim]) -> Path:
     schema = pa.schema([(name, pa.float64() if name in numbers else pa.string()) for name in claims[0].row()])
     table = pa.Table.from_pylist([claim.row() for claim in claims], schema)
     pc.write_csv(table, folder / "published" / "claims.csv")
+    lines = "".join(f"{line}\n" for line in ("claim,encoder,cause,why", *causes))
+    (folder / "published" / "claim_causes.csv").write_text(lines, encoding="utf-8")
     return folder
 
 

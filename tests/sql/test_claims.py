@@ -18,10 +18,10 @@ def on(cells, **changes):
 
 @pytest.fixture
 def judge(warehouse, tmp_path):
-    def judge(*claims, **others):
+    def judge(*claims, causes=()):
         """Verdict and standings by claim, from the warehouse."""
-        rows = {name: rows + others.get(name, []) for name, rows in warehouse_rows(claims).items()}
-        warehouse.build(write_sql(tmp_path / "claims_sql", claims), scored_embeddings=[], **rows)
+        sql = write_sql(tmp_path / "claims_sql", claims, causes)
+        warehouse.build(sql, scored_embeddings=[], **warehouse_rows(claims))
         standings = {}
         for row in warehouse.ask("select * from claim_cells order by claim, evaluated_on"):
             standings.setdefault(row["claim"], []).append(row["standing"])
@@ -90,6 +90,27 @@ def test_the_sides_of_claims_are_known(published):
     assert unknown == []
 
 
+def test_every_cause_is_of_a_claim_and_is_one_of_four(published):
+    odd = published.ask("""
+        select claim, encoder from parts.claim_causes as causes
+        group by claim, encoder
+        having count(*) > 1 or any_value(claim) not in (select claim from parts.claims) or any_value(why) is null
+            or any_value(cause) not in ('data', 'encoder', 'training', 'reading')
+    """)
+    assert odd == []
+
+
+@pytest.mark.parametrize("setting", ["contrast=hinge", "tune=encoder", "max_positive_pairs=50000"])
+def test_claims_are_read_on_the_method_as_its_paper_means_it(published, setting):
+    method = {"contrast": "fmda%", "tune": "emu%", "max_positive_pairs": "twosl%"}[setting.partition("=")[0]]
+    others = published.ask(f"""
+        select claim, setting from parts.claims
+        where setting is distinct from '{setting}' and paper != 'ours'
+            and (left_method like '{method}' or right_method like '{method}')
+    """)
+    assert others == []
+
+
 # --- one cell -------------------------------------------------------------------------------------------------
 
 
@@ -141,6 +162,18 @@ def test_a_claim_on_what_a_method_loses_needs_a_method_that_is_above_the_encoder
 
 def test_a_side_that_was_cut_short_is_refused(judge):
     assert judge(Claim("c", [replace(ABOVE, is_cut_short=True)], low=0.0))["c"] == ("undecided", ["cut short"])
+
+
+def test_a_cause_stands_beside_a_claim_that_is_not_held_and_no_other(judge, warehouse):
+    causes = [f"{name},minilm,training,too few epochs" for name in ("kept", "lost")]
+    judge(Claim("kept", [ABOVE], low=0.0), Claim("lost", [BELOW], low=0.0), causes=causes)
+    found = warehouse.ask("select claim, cause, why from claim_verdicts order by claim")
+    assert [tuple(row.values()) for row in found] == [("kept", None, None), ("lost", "training", "too few epochs")]
+
+
+def test_a_cause_is_of_one_encoder(judge, warehouse):
+    judge(Claim("lost", [BELOW], low=0.0), causes=["lost,another,training,too few epochs"])
+    assert warehouse.ask("select cause from claim_verdicts") == [{"cause": None}]
 
 
 def test_values_without_intervals_are_not_judged(judge):
@@ -253,6 +286,19 @@ def test_a_variant_does_not_stand_beside_the_method_itself(warehouse):
     metrics = metric("fmda", 0.1), metric("fmda_softmax", 0.9), metric("dream", 0.5)
     found = papers_verdict(warehouse, "fmda_beats_dream", *metrics, configured_methods=[variants])
     assert found == ("not held", 1)
+
+
+def test_claims_on_fmda_are_read_on_the_contrast_with_the_hinge(warehouse):
+    kinds = {"fmda": "linear", "fmda_softmax": "softmax", "fmda_hinge": "hinge"}
+    configured = [
+        {"method": name, "base_method": "fmda", "settings": f'{{"contrast": "{kind}"}}'} for name, kind in kinds.items()
+    ]
+    metrics = [metric(name, value) for name, value in zip(kinds, (0.1, 0.9, 0.6), strict=True)]
+    found = papers_verdict(warehouse, "fmda_beats_dream", *metrics, metric("dream", 0.5), configured_methods=configured)
+    assert found == ("held", 1)
+    assert warehouse.ask("select left_method from claim_cells where claim = 'fmda_beats_dream'") == [
+        {"left_method": "fmda_hinge"}
+    ]
 
 
 def test_a_head_over_frozen_vectors_is_not_emu(warehouse):
