@@ -5,20 +5,24 @@ A table is between two comments, and nothing outside of them is changed:
     <!-- results CONFIG ENCODER TASKS: WHAT -->
     <!-- end -->
 
-CONFIG is a configuration of the project, ENCODER one of its encoders, TASKS the tasks of the figures, separated by
-commas, or `all`. WHAT is `DATASET METRIC` (the leaderboard of the single task), the path of an SQL file, or a query.
-The answer of a query with a column `shown_as` is pivoted: one row a method, one column for each value of `shown_as`.
+CONFIG is a configuration of the project, ENCODER one of its encoders or several, TASKS the tasks of the figures, both
+separated by commas; TASKS may be `all`. WHAT is `DATASET METRIC` (the leaderboard of the single task and encoder), the
+path of an SQL file, or a query. The answer of a query with a column `shown_as` is pivoted: one row a method, one column
+for each value of `shown_as`.
 
-The last column, `code`, is the fingerprint of the code and settings that produced a row (`code_of`), or `earlier` if
-the code or the settings have changed since. `write_results` writes it, and a test finds rows with another fingerprint.
+The last two columns are fingerprints of what a row was made from: `data`, all tables of texts of the run and the
+encoder's vectors; `code`, the code and settings (`code_of`), or `earlier` if these have changed since. `write_results`
+writes them, and a test finds rows of another code.
+
+In the line of `<!-- earlier -->` stands how many rows of all pages are of earlier code.
 """
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -27,12 +31,14 @@ from disent_assets.table_text import render
 from disent_core.config.load import Config, load_config
 from disent_core.errors import DisentError
 from disent_core.evaluation.contract import task
+from disent_core.experiment.embeddings import lazy_encoder
 from disent_core.experiment.evaluation import CODE_VERSION, metrics_inputs
 from disent_core.experiment.heads import head_run, require_trained
+from disent_core.experiment.tables import OF_LANGUAGES, OF_PAIRS, stored_tables
 from disent_core.experiment.workspace import Workspace
 from disent_core.heads.identity import settings_fingerprint
 from disent_core.storage.atomic import write_text
-from disent_core.storage.tables import fingerprint
+from disent_core.storage.tables import content_of, fingerprint
 
 EARLIER = "earlier"
 """`code` of a row that was produced by other code or settings than the current ones."""
@@ -41,6 +47,8 @@ _BLOCK = re.compile(
     r"<!-- results (?P<config>\S+) (?P<encoder>\S+) (?P<tasks>\S+): (?P<what>.*?) -->\n(?P<body>.*?)<!-- end -->",
     re.DOTALL,
 )
+_EARLIER = re.compile(r"(?<=<!-- earlier -->\n).*")
+_STAMPS = ("data", "code")
 _FIGURE = ("shown_as", "value", "ci_low", "ci_high", "n", "seeds")
 _METHODS = ("method", "method_a", "method_b", "left_side", "right_side")
 """Columns whose cells begin with the name of a method; a row without such a column is about all methods."""
@@ -80,34 +88,45 @@ class Table:
         lines = (self.columns, ("---",) * len(self.columns), *self.rows)
         return "".join("| " + " | ".join(cells) + " |\n" for cells in lines)
 
+    @property
+    def earlier(self) -> int:
+        """Number of rows of earlier code."""
+        return sum(row[-1] == EARLIER for row in self.rows)
+
     def methods(self, row: Sequence[str]) -> list[str]:
         """Names of the methods that a row is about."""
         named = dict(zip(self.columns, row, strict=True))
         return [named[column].split()[0] for column in _METHODS if named.get(column)]
 
-    def with_missing(self, before: "Table") -> "Table":
-        """With the rows of `before` that are about other methods, as of earlier code: a run may have a few methods."""
-        measured = {tuple(self.methods(row)) for row in self.rows}
-        missing = [row for row in before.rows if (about := tuple(before.methods(row))) and about not in measured]
+    def with_missing(self, before: "Table", is_missing: Callable[[Sequence[str]], bool]) -> "Table":
+        """With the rows of `before` about methods that a run lacks (`is_missing`), as of earlier code."""
+        missing = [row for row in before.rows if (about := before.methods(row)) and is_missing(about)]
         if not missing:
             return self
         names = dict.fromkeys((*self.columns, *before.columns))
-        columns = (*(name for name in names if name != "code"), "code")
+        columns = (*(name for name in names if name not in _STAMPS), *_STAMPS)
         rows = [dict(zip(self.columns, row, strict=True)) for row in self.rows]
-        rows += [dict(zip(before.columns, row, strict=True)) | {"code": EARLIER} for row in missing]
+        rows += [dict(zip(before.columns, row, strict=True)) | {"data": "", "code": EARLIER} for row in missing]
         return Table(columns, tuple(tuple(row.get(name, "") for name in columns) for row in rows))
 
-    def stamped(self, code: Callable[[Sequence[str], str], str]) -> "Table":
-        """The table with `code(methods, old)` as the last cell of each row; `old` is empty if there was none."""
+    def stamped(self, stamp: Callable[[Sequence[str], "Stamp"], "Stamp"]) -> "Table":
+        """The table with `stamp(methods, old)` as the last cells of each row; `old` is empty if there was none."""
         if not self.columns:
             return self
-        has_code = self.columns[-1] == "code"
-        bare = [row[:-1] if has_code else row for row in self.rows]
-        columns = self.columns[:-1] if has_code else self.columns
-        table = replace(self, columns=columns)
-        old_codes = [row[-1] if has_code else "" for row in self.rows]
-        rows = tuple((*row, code(table.methods(row), old)) for row, old in zip(bare, old_codes, strict=True))
-        return Table((*columns, "code"), rows)
+        bare = tuple(name for name in self.columns if name not in _STAMPS)
+        rows = []
+        for row in self.rows:
+            named = dict(zip(self.columns, row, strict=True))
+            new = stamp(self.methods(row), Stamp(named.get("data", ""), named.get("code", "")))
+            rows.append((*(named[name] for name in bare), new.data, new.code))
+        return Table((*bare, *_STAMPS), tuple(rows))
+
+
+class Stamp(NamedTuple):
+    """The fingerprints of data and code behind a row."""
+
+    data: str
+    code: str
 
 
 @dataclass(frozen=True)
@@ -144,15 +163,16 @@ class Block:
 
     def code(self, config: Config, methods: Sequence[str]) -> str:
         """Fingerprint of the current code and settings of a row about these methods; `earlier` if a method is gone."""
-        of_encoder = {method.name for method in config.methods_of(self.encoder)} if self.has_encoder(config) else set()
-        if not of_encoder or not set(methods) <= of_encoder:
+        known = {method.name for encoder in self.encoders(config) for method in config.methods_of(encoder)}
+        if not known or not set(methods) <= known:
             return EARLIER
         tasks = config.evaluation.tasks if self.tasks == "all" else self.tasks.split(",")
-        return code_of(config, self.encoder, sorted(methods or of_encoder), sorted(tasks))
+        return code_of(config, self.encoders(config), sorted(methods or known), sorted(tasks))
 
-    def has_encoder(self, config: Config) -> bool:
-        """Whether the configuration still has the encoder."""
-        return self.encoder in config.encoders
+    def encoders(self, config: Config) -> list[str]:
+        """The encoders that the configuration has; none if it lacks one."""
+        names = self.encoder.split(",")
+        return names if set(names) <= config.encoders.keys() else []
 
     def text(self, table: Table) -> str:
         """The block with another table."""
@@ -169,11 +189,10 @@ def blocks(text: str) -> list[Block]:
     return [Block(**match.groupdict()) for match in _BLOCK.finditer(text)]
 
 
-def code_of(config: Config, encoder: str, methods: Iterable[str], tasks: Iterable[str]) -> str:
-    """Fingerprint (eight digits) of the code and settings behind figures: those of encoder, methods and tasks.
+def code_of(config: Config, encoders: Sequence[str], methods: Iterable[str], tasks: Iterable[str]) -> str:
+    """Fingerprint (eight digits) of the code and settings behind figures: those of encoders, methods and tasks.
 
-    It depends on the configuration and the code alone. The column `fingerprint` of `metrics` covers the other inputs
-    of a figure: data and vectors.
+    It depends on the configuration and the code alone.
     """
     of_methods = [
         (name, method.method.name, method.method.code_version, settings_fingerprint(method.settings))
@@ -181,7 +200,7 @@ def code_of(config: Config, encoder: str, methods: Iterable[str], tasks: Iterabl
         for method in [config.methods[name]]
     ]
     of_tasks = [(name, task(name).code_version) for name in tasks]
-    return fingerprint(CODE_VERSION, config.encoders[encoder], of_methods, of_tasks)[:8]
+    return fingerprint(CODE_VERSION, *(config.encoders[encoder] for encoder in encoders), of_methods, of_tasks)[:8]
 
 
 # --- writing ----------------------------------------------------------------------------------------------
@@ -200,21 +219,29 @@ def write_results(project: Path, homes: Mapping[str, Path]) -> list[str]:
     Raises:
         DisentError: if a query can't be run, or a configuration can't be read.
     """
-    lines = []
+    lines, pages = [], {}
     for path in result_files(project):
-        text = path.read_text(encoding="utf-8")
 
         def written(match: re.Match[str], name: str = path.relative_to(project).as_posix()) -> str:
             block = Block(**match.groupdict())
             table, source = _table(block, project, homes.get(block.config))
-            earlier = sum(row[-1] == EARLIER for row in table.rows)
-            lines.append(f"{name}, {block.command}: {len(table.rows)} rows {source}, {earlier} of earlier code")
+            lines.append(f"{name}, {block.command}: {len(table.rows)} rows {source}, {table.earlier} of earlier code")
             return block.text(table)
 
-        new = _BLOCK.sub(written, text)
-        if new != text:
+        pages[path] = _BLOCK.sub(written, path.read_text(encoding="utf-8"))
+    count = earlier_rows(pages.values())
+    for path, text in pages.items():
+        new = _EARLIER.sub(count, text)
+        if new != path.read_text(encoding="utf-8"):
             write_text(path, new)
-    return lines
+    return [*lines, count]
+
+
+def earlier_rows(pages: Iterable[str]) -> str:
+    """The sentence that counts the rows of earlier code in all pages."""
+    tables = [block.table for text in pages for block in blocks(text)]
+    earlier, rows = sum(table.earlier for table in tables), sum(len(table.rows) for table in tables)
+    return f"Rows of earlier code, in README and docs: {earlier:,} of {rows:,}."
 
 
 def result_files(project: Path) -> list[Path]:
@@ -230,36 +257,62 @@ def default_homes(project: Path) -> dict[str, Path]:
 
 def _table(block: Block, project: Path, home: Path | None) -> tuple[Table, str]:
     config = load_config(project / block.config)
-    kept = block.table.stamped(lambda methods, old: old if old == block.code(config, methods) else EARLIER)
+
+    def kept(methods: Sequence[str], old: Stamp) -> Stamp:
+        return old if old.code == block.code(config, methods) else Stamp("", EARLIER)
+
     if home is None or not (home / "warehouse.duckdb").is_file():
-        return kept, f"kept ({block.config} has no warehouse here)"
-    workspace = Workspace(config, home)
-    is_fresh = cache(lambda method: _is_of_current_code(workspace, block.encoder, method))
-    all_methods = [method.name for method in config.methods_of(block.encoder)]
+        return block.table.stamped(kept), f"kept ({block.config} has no warehouse here)"
+    encoders, workspace = block.encoders(config), Workspace(config, home)
+    of_encoders = {method.name for encoder in encoders for method in config.methods_of(encoder)}
+    measured = _measured(workspace, encoders)
+    is_fresh = cache(lambda method: _is_of_current_code(workspace, encoders, method))
+    data = _data(workspace, encoders)
 
-    def code(methods: Sequence[str], _: str) -> str:
+    def stamp(methods: Sequence[str], _: Stamp) -> Stamp:
         current = block.code(config, methods)
-        return current if current != EARLIER and all(map(is_fresh, methods or all_methods)) else EARLIER
+        is_current = current != EARLIER and all(map(is_fresh, methods or of_encoders))
+        return Stamp(data, current) if is_current else Stamp("", EARLIER)
 
-    answer = shown(query(workspace.warehouse, block.sql(project, config))).stamped(code)
-    if not all(map(answer.methods, answer.rows)) and not all(map(is_fresh, all_methods)):
-        return kept, f"kept (its rows are about all methods, and {home} lacks some)"
-    return answer.with_missing(block.table), f"from {home}"
+    answer = shown(query(workspace.warehouse, block.sql(project, config))).stamped(stamp)
+    if not all(map(answer.methods, answer.rows)) and not all(map(is_fresh, of_encoders)):
+        return block.table.stamped(kept), f"kept (its rows are about all methods, and {home} lacks some)"
+    lacking = of_encoders - measured
+    return answer.with_missing(block.table, lambda methods: bool(lacking & set(methods))), f"from {home}"
 
 
-def _is_of_current_code(workspace: Workspace, encoder: str, method: str) -> bool:
+def _measured(workspace: Workspace, encoders: Sequence[str]) -> set[str]:
+    """The methods that have metrics on one of the encoders."""
+    names = ", ".join(f"'{encoder}'" for encoder in encoders)
+    sql = f"select distinct method from metrics where encoder in ({names or 'null'})"
+    return set(query(workspace.warehouse, sql)["method"].to_pylist())
+
+
+def _data(workspace: Workspace, encoders: Sequence[str]) -> str:
+    """Fingerprint (eight digits) of all tables of texts, and of the encoders' vectors."""
+    stored = stored_tables(workspace)
+    texts = [content_of(path) for key in (*OF_LANGUAGES, *OF_PAIRS) for path in stored[key[1]]]
+    return fingerprint(texts, [lazy_encoder(workspace, encoder).fingerprint for encoder in encoders])[:8]
+
+
+def _is_of_current_code(workspace: Workspace, encoders: Sequence[str], method: str) -> bool:
     """Whether the current code would train and evaluate the method's heads from the inputs that the home has."""
-    sql = f"select distinct fingerprint from metrics where encoder = '{encoder}' and method = '{method}'"
-    recorded = set(query(workspace.warehouse, sql)["fingerprint"].to_pylist())
-    config = workspace.config.methods[method]
-    current = set()
-    try:
-        for training_set in workspace.config.training_sets_of(config):
-            require_trained(workspace, head_run(workspace, encoder, config, training_set))
-            current.add(metrics_inputs(workspace, encoder, config, training_set))
-    except (DisentError, OSError):  # a head is of other code, or a file does not exist any more
-        return False
-    return recorded <= current
+    configured = workspace.config.methods[method]
+    for encoder in encoders:
+        if configured not in workspace.config.methods_of(encoder):
+            continue
+        sql = f"select distinct fingerprint from metrics where encoder = '{encoder}' and method = '{method}'"
+        recorded = set(query(workspace.warehouse, sql)["fingerprint"].to_pylist())
+        current = set()
+        try:
+            for training_set in workspace.config.training_sets_of(configured):
+                require_trained(workspace, head_run(workspace, encoder, configured, training_set))
+                current.add(metrics_inputs(workspace, encoder, configured, training_set))
+        except (DisentError, OSError):  # a head is of other code, or a file does not exist any more
+            return False
+        if not recorded <= current:
+            return False
+    return True
 
 
 def shown(answer: pa.Table) -> Table:

@@ -1,5 +1,6 @@
 """Tables of results in README and docs: what they say about the code that made them is true."""
 
+import csv
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from disent_assets import results
-from disent_assets.results import EARLIER, Table, blocks, result_files, shown, write_results
+from disent_assets.results import EARLIER, Block, Table, blocks, earlier_rows, result_files, shown, write_results
 from disent_core.config.load import load_config
 from disent_core.evaluation.tasks import crosslingual_retrieval
 from disent_core.methods import raw
@@ -31,13 +32,14 @@ def wrong_rows(project: Path) -> list[str]:
         f"{path.name}: {' | '.join(row)}"
         for path in result_files(project)
         for block in blocks(path.read_text(encoding="utf-8"))
+        for config in [load_config(project / block.config)]
         for row in block.table.rows
-        if row[-1] != EARLIER and row[-1] != block.code(load_config(project / block.config), block.table.methods(row))
+        if row[-1] != EARLIER and row[-1] != block.code(config, block.table.methods(row))
     ]
 
 
 def code(method: str, task: str = "crosslingual_retrieval") -> str:
-    return results.code_of(load_config(ROOT / "disent.toml"), "scratch", [method], [task])
+    return results.code_of(load_config(ROOT / "disent.toml"), ["scratch"], [method], [task])
 
 
 @pytest.fixture
@@ -54,12 +56,12 @@ def test_every_row_is_of_the_present_code_or_says_that_it_is_of_earlier_code():
     assert wrong_rows(ROOT) == []
 
 
-def test_every_table_of_results_names_its_code():
+def test_every_table_of_results_names_its_data_and_code():
     pages = [ROOT / "docs" / "claims.md", *(ROOT / "docs").glob("results*.md")]
     tables = [block.table for page in pages for block in blocks(page.read_text(encoding="utf-8"))]
     columns = [table.columns for table in tables if table.columns]  # a table that no run has filled yet has none
     assert len(columns) > 40
-    assert {names[-1] for names in columns} == {"code"}
+    assert {names[-2:] for names in columns} == {("data", "code")}
 
 
 def test_no_figure_stands_outside_of_the_comments():
@@ -68,18 +70,79 @@ def test_no_figure_stands_outside_of_the_comments():
     assert [line for text in outside for line in text.splitlines() if line.startswith("|") and "0." in line] == []
 
 
-def test_every_claim_that_is_not_held_has_its_cause_told():
-    page = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
-    causes = results._BLOCK.sub("", page).partition("## Why a claim is not held")[2].partition("## ")[0]
-    claims = [
-        row[table.columns.index("claim")]
-        for table in (block.table for block in blocks(page))
-        if "verdict" in table.columns
-        for row in table.rows
-        if row[table.columns.index("verdict")] == "not held"
+def causes_out_of_step(page: str, causes: list[dict[str, str]]) -> list[str]:
+    """Claims that a page shows as not held without a cause, and causes of claims that it does not show so."""
+    tables = [block.table for block in blocks(page)]
+    verdicts = [row for table in tables if "verdict" in table.columns for row in named_rows(table)]
+    explained = [row for table in tables if "cause" in table.columns for row in named_rows(table)]
+    shown_so = {(row["claim"], row["encoder"]) for row in explained}
+    places = {(row["claim"], row["dataset"]) for row in explained if row["cause"] and row["why"]}
+    without = [
+        f"{row['claim']} on {row['dataset']} has no cause"
+        for row in (*verdicts, *explained)
+        if row.get("verdict", "not held") == "not held" and (row["claim"], row["dataset"]) not in places
     ]
-    assert claims
-    assert [claim for claim in claims if f"`{claim}`" not in causes] == []
+    others = [
+        f"{row['claim']} is not shown as not held" for row in causes if (row["claim"], row["encoder"]) not in shown_so
+    ]
+    return list(dict.fromkeys([*without, *others]))
+
+
+def named_rows(table: Table) -> list[dict[str, str]]:
+    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+
+
+def test_every_claim_that_is_not_held_has_a_cause_and_no_other_has_one():
+    page = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
+    with (ROOT / "sql" / "published" / "claim_causes.csv").open(encoding="utf-8", newline="") as file:
+        assert causes_out_of_step(page, list(csv.DictReader(file))) == []
+
+
+@pytest.mark.parametrize(
+    ("verdict", "row", "cause", "faults"),
+    [
+        ("not held", "| c | massive | minilm | training | too short |", True, []),
+        ("held", "", False, []),
+        ("not held", "", False, ["c on massive has no cause"]),
+        ("not held", "| c | massive | minilm |  |  |", False, ["c on massive has no cause"]),
+        ("held", "", True, ["c is not shown as not held"]),
+        ("not held", "| c | xsid | minilm | data | few |", True, ["c on massive has no cause"]),
+    ],
+)
+def test_a_cause_out_of_step_with_the_verdicts_is_found(verdict, row, cause, faults):
+    block = "<!-- results disent.toml minilm all: from x -->\n{}\n<!-- end -->\n"
+    verdicts = f"| claim | dataset | verdict |\n|---|---|---|\n| c | massive | {verdict} |"
+    page = block.format(verdicts) + block.format(
+        f"| claim | dataset | encoder | cause | why |\n|---|---|---|---|---|\n{row}"
+    )
+    assert causes_out_of_step(page, [{"claim": "c", "encoder": "minilm"}] * cause) == faults
+
+
+def test_the_pages_count_their_rows_of_earlier_code():
+    pages = [path.read_text(encoding="utf-8") for path in result_files(ROOT)]
+    assert [text for text in pages if f"<!-- earlier -->\n{earlier_rows(pages)}\n" in text]
+
+
+def data_out_of_step(project: Path) -> list[tuple[str, str]]:
+    """Configurations and encoders whose rows of the present code were made from several states of the data."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for path in result_files(project):
+        for block in blocks(path.read_text(encoding="utf-8")):
+            rows = [row for row in named_rows(block.table) if row["code"] != EARLIER]
+            found.setdefault((block.config, block.encoder), set()).update(row.get("data", "") for row in rows)
+    return [key for key, data in found.items() if len(data) > 1]
+
+
+def test_rows_of_a_configuration_and_encoder_were_made_from_the_same_data():
+    assert data_out_of_step(ROOT) == []
+
+
+@pytest.mark.parametrize(("data", "found"), [("aaaa", []), ("bbbb", [("disent.toml", "scratch")])])
+def test_rows_of_two_states_of_the_data_are_found(project, data, found):
+    table = Table(("method", "data", "code"), (("raw", "aaaa", "1234"), ("dream", data, "5678"), ("emu", "", EARLIER)))
+    page = f"<!-- results disent.toml scratch all: from x -->\n{table.markdown}<!-- end -->"
+    (project / "README.md").write_text(page, encoding="utf-8")
+    assert data_out_of_step(project) == found
 
 
 def test_a_method_with_new_code_makes_its_rows_wrong(project, monkeypatch):
@@ -171,15 +234,26 @@ def test_a_table_is_read_as_it_was_written():
     assert Table.parse(f"prose\n\n{table.markdown}") == table
 
 
-def test_rows_of_methods_that_a_warehouse_lacks_are_kept_as_of_earlier_code():
+@pytest.mark.parametrize(("lacks", "kept"), [("emu", [("emu", "0.2", "", EARLIER)]), ("dream", [])])
+def test_rows_of_methods_that_a_warehouse_lacks_are_kept_as_of_earlier_code(lacks, kept):
     before = Table(("method", "en-de", "code"), (("raw", "0.1", "aaaaaaaa"), ("emu", "0.2", "bbbbbbbb")))
-    written = Table(before.columns, (("raw", "0.3", "cccccccc"),))
-    assert written.with_missing(before).rows == (("raw", "0.3", "cccccccc"), ("emu", "0.2", EARLIER))
+    written = Table(("method", "en-de", "data", "code"), (("raw", "0.3", "dddddddd", "cccccccc"),))
+    assert written.with_missing(before, lambda methods: lacks in methods).rows == (*written.rows, *kept)
 
 
 def test_kept_rows_stand_in_columns_of_their_name():
     before = Table(("method", "en-ja", "en-de", "code"), (("emu", "0.1", "0.2", "bbbbbbbb"),))
-    written = Table(("method", "en-de", "n", "code"), (("raw", "0.3", "9", "cccccccc"),))
-    kept = written.with_missing(before)
-    assert kept.columns == ("method", "en-de", "n", "en-ja", "code")
-    assert kept.rows == (("raw", "0.3", "9", "", "cccccccc"), ("emu", "0.2", "", "0.1", EARLIER))
+    written = Table(("method", "en-de", "n", "data", "code"), (("raw", "0.3", "9", "dddddddd", "cccccccc"),))
+    kept = written.with_missing(before, lambda _: True)
+    assert kept.columns == ("method", "en-de", "n", "en-ja", "data", "code")
+    assert kept.rows == (("raw", "0.3", "9", "", "dddddddd", "cccccccc"), ("emu", "0.2", "", "0.1", "", EARLIER))
+
+
+def test_a_table_of_several_encoders_has_the_code_of_all():
+    config = load_config(ROOT / "configs" / "massive_minilm.toml")
+    both, one, gone = (
+        Block("", encoders, "all", "", "").code(config, ["raw"])
+        for encoders in ("minilm_mean,minilm_cls", "minilm_mean", "minilm_mean,another")
+    )
+    assert len({both, one, gone}) == 3
+    assert gone == EARLIER
