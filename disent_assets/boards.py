@@ -10,7 +10,7 @@ from statistics import mean
 
 from disent_assets.table_text import lines_of
 from disent_core.evaluation.contract import TASKS
-from disent_core.report.scores import Group, Row, ordered_groups
+from disent_core.report.scores import Group, Row, direction, ordered_groups
 
 _METHODS, _COLUMNS, _NAME = 10, 6, 20
 """Methods and columns of a board in the summary, and characters of a name: as many as fit in 100 columns."""
@@ -61,7 +61,8 @@ def _title(group: Group, rows: Sequence[Row], unit: str = "") -> str:
     sizes = _span({row["n"] for row in rows})
     seeds = {row["seeds"] for row in rows} - {0}
     trainings = f", {_span(seeds)} seeds" if seeds else ""
-    return f"{task}: {metric}{unit and ' '}{unit} [95 % interval]; {dataset} on {encoder}, n {sizes}{trainings}"
+    shown = " ".join(filter(None, (metric, unit, "[95 % interval]"))) + (", lower is better" if direction(rows) else "")
+    return f"{task}: {shown}; {dataset} on {encoder}, n {sizes}{trainings}"
 
 
 def _span(numbers: set[int]) -> str:

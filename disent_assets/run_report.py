@@ -27,7 +27,7 @@ _QUERIES = {
     "seed_values": "select * from metrics where seed is not null order by all",
     "significance": """
         select
-            task, dataset, encoder, evaluated_on, metric, settings, difference, stands,
+            task, dataset, encoder, evaluated_on, metric, settings, difference, stands, lower_is_better,
             method_a, trained_on_a, embedding_a, method_b, trained_on_b, embedding_b
         from significance
         order by all""",

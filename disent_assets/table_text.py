@@ -18,6 +18,7 @@ Style = Literal["table", "csv", "json", "markdown"]
 
 _MARKDOWN = re.compile(r"[\\|<!`]|\[(?![-\d., ]*\]$)")
 """Characters with a meaning in Markdown. The bracket of an interval at the end of a cell can't begin a link."""
+_PROBABILITIES = ("p_value", "p_holm")
 _NARROWEST = 12
 """Columns to which a folded text is narrowed at most."""
 
@@ -30,6 +31,8 @@ def render(table: pa.Table, style: Style, width: int | None = None) -> str:
     shown as a list of its columns.
     """
     columns = [_values(column) for column in table.columns]
+    if style in ("table", "markdown"):
+        columns = [_shown(name, values) for name, values in zip(table.column_names, columns, strict=True)]
     rows = list(zip(*columns, strict=True))
     if style == "json":
         records = [dict(zip(table.column_names, row, strict=True)) for row in rows]
@@ -58,6 +61,13 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
         with duckdb.connect(":memory:") as connection:
             connection.register("answer", pa.table({"value": column}))
             return [value for (value,) in connection.execute("select value::varchar from answer").fetchall()]
+
+
+def _shown(name: str, values: list[Any]) -> list[Any]:
+    """The values of a column; a p value that three decimals would show as 0 becomes the text `<0.001`."""
+    if name not in _PROBABILITIES:
+        return values
+    return ["<0.001" if isinstance(value, float) and value < 0.0005 else value for value in values]
 
 
 def lines_of(cells: Sequence[Sequence[str]], right: Sequence[bool]) -> list[str]:
@@ -145,7 +155,7 @@ def _markdown_cell(value: Any) -> str:
 
 def _cell(value: Any) -> str:
     if isinstance(value, float):
-        return f"{value:.3f}"
+        return f"{value:z.3f}"  # z: no sign before 0.000
     if isinstance(value, datetime):
         return value.isoformat(" ", "seconds")
     return "" if value is None else printable(" ".join(str(_plain(value)).split()))

@@ -35,7 +35,8 @@ with ends as (
 ),
 compared as (
     select
-        * exclude (problem),
+        ends.* exclude (problem),
+        readings.reads_as,
         value - value_before as difference,
         ci_low > ci_high_before or ci_high < ci_low_before as stands,
         case
@@ -48,6 +49,7 @@ compared as (
         seed is null and metric != 'threshold'
         and (task, embedding) in (select (task, embedding) from scored_embeddings) as is_scored
     from ends
+    left join readings using (task, embedding, metric, settings)
     where value is not null or value_before is not null
 )
 from compared
@@ -57,7 +59,10 @@ order by
 BRIEF = """
 select
     method, encoder, task, dataset, evaluated_on, embedding, metric, value_before as before, value as after,
-    difference, case when stands then 'apart' when not stands then 'overlap' end as intervals, why"""
+    difference,
+    case when difference != 0 then if((difference > 0) = (reads_as = 'higher is better'), 'better', 'worse') end
+        as change,
+    case when stands then 'apart' when not stands then 'overlap' end as intervals, why"""
 COUNTS = """
 select
     count(*) filter (where event = 'changed' and stands) as standing,

@@ -26,8 +26,12 @@ DATABASE: Key = ("warehouse", "database")
 FRESHNESS = dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=26), warn_window=timedelta(hours=25))
 """A refresh without failures looks at everything each night."""
 LARGEST_CHANGES = """
-select method, encoder, task, evaluated_on, metric, value_before, value, coalesce(stands, false) as stands
-from changes semi join scored_embeddings using (task, embedding)
+select
+    method, encoder, task, evaluated_on, metric, value_before, value, coalesce(stands, false) as stands,
+    if((difference > 0) = (reads_as = 'higher is better'), 'better', 'worse') as change
+from changes
+inner join readings using (task, embedding, metric, settings)
+semi join scored_embeddings using (task, embedding)
 where refresh = (select max(refresh) from runs) and event = 'changed' and seed is null and metric != 'threshold'
 order by stands desc, abs(difference) desc, method, encoder, task, evaluated_on, metric
 limit 10"""
@@ -100,7 +104,7 @@ def _largest_changes(workspace: Workspace, result: StepResult) -> dict[str, dg.M
         [
             f"**{literal(row['method'])}**" if row["stands"] else literal(row["method"]),
             *(literal(row[name]) for name in ("encoder", "task", "evaluated_on", "metric")),
-            f"{row['value_before']:.3f} to {row['value']:.3f}",
+            f"{row['value_before']:.3f} to {row['value']:.3f}, {row['change']}",
         ]
         for row in query(workspace.warehouse, LARGEST_CHANGES).to_pylist()
     ]

@@ -36,6 +36,7 @@ TASKS: Mapping[str, str] = {
     "bitext_mining": "disent_core.evaluation.tasks.bitext_mining",
     "ner": "disent_core.evaluation.tasks.ner",
     "language_identification": "disent_core.evaluation.tasks.language_identification",
+    "language_leakage": "disent_core.evaluation.tasks.language_leakage",
     "intent_probe": "disent_core.evaluation.tasks.intent_probe",
     "clustering": "disent_core.evaluation.tasks.clustering",
 }
@@ -274,6 +275,7 @@ class Task:
         problems: from inputs to problems; none where the corpus has nothing for this task.
         kinds: of the corpora that it is for.
         ranked: embeddings by which a method enters the leaderboard, the first of them that it has.
+        lower_is_better: of every metric of the task.
         code_version: changes with every change that changes results.
     """
 
@@ -283,6 +285,7 @@ class Task:
     problems: Callable[[Inputs, EvaluationConfig], Sequence[Problem | LabelProblem]]
     kinds: tuple[Kind, ...] = ("utterances",)
     ranked: tuple[str, ...] = ("meaning", "sentence")
+    lower_is_better: bool = False
     code_version: str = "1"
 
     def __post_init__(self) -> None:

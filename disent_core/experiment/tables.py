@@ -128,10 +128,15 @@ def _methods(config: Config) -> list[dict[str, str | bool]]:
     ]
 
 
-def scored_embeddings(tasks: Iterable[str]) -> list[dict[str, str | int]]:
+def scored_embeddings(tasks: Iterable[str]) -> list[dict[str, str | int | bool]]:
     """Rows of `scored_embeddings`: the embeddings by which each task ranks methods."""
     return [
-        {"task": scored_task.name, "embedding": embedding, "preference": preference}
+        {
+            "task": scored_task.name,
+            "embedding": embedding,
+            "preference": preference,
+            "lower_is_better": scored_task.lower_is_better,
+        }
         for scored_task in map(task, tasks)
         for preference, embedding in enumerate(scored_task.ranked, start=1)
     ]

@@ -141,7 +141,7 @@ def _score_pictures(report: RunReport) -> Iterator[tuple[Group, Drawings, bool]]
 def _group_pictures(
     name: str, rows: list[Row], seeds: Sequence[Row], marks: Mapping[str, Mark]
 ) -> Iterator[tuple[Markup, str]]:
-    panels, unit = scores.by_method(rows, seeds, marks), scores.unit(rows[0]["metric"])
+    panels, label = scores.by_method(rows, seeds, marks), scores.axis(rows)
     yield from _drawing(
         scores.leakage(rows, marks),
         f"Leakage, {name}",
@@ -150,10 +150,10 @@ def _group_pictures(
     )
     more = f" The first {scores.PANELS} of {len(panels)}." if len(panels) > scores.PANELS else ""
     yield from _drawing(
-        scores.bars(panels, unit), f"Scores, {name}", f"By language or direction, with 95 % intervals.{more}"
+        scores.bars(panels, label), f"Scores, {name}", f"By language or direction, with 95 % intervals.{more}"
     )
     yield from _drawing(
-        scores.spread(panels, f"seed minus mean: {unit.split(',')[0]}"),
+        scores.spread(panels, f"seed minus mean: {label.split(',')[0]}"),
         f"Seeds, {name}",
         "Seed spread: each dot is one training, as its distance from the mean of the method; the band is the 95 % "
         f"interval of that mean over other queries.{more}",

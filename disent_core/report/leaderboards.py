@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
-from disent_core.report.scores import Group, Row, ordered_groups, ranked
+from disent_core.report.scores import Group, Row, direction, ordered_groups, ranked
 
 _PROBLEM = ("task", "dataset", "encoder", "evaluated_on", "metric", "settings")
 _SIDE = ("method", "trained_on", "embedding")
@@ -18,7 +18,7 @@ class Standing:
     """How many systems a system was compared with, how many it beats significantly, and which ones it ties with."""
 
     compared: int = 0
-    above: int = 0
+    beaten: int = 0
     level: set[System] = field(default_factory=set)
 
 
@@ -28,13 +28,11 @@ def standings(comparisons: Iterable[Row]) -> dict[System, Standing]:
     for row in comparisons:
         problem = tuple(row[name] for name in _PROBLEM)
         first, second = (problem + tuple(row[f"{name}_{side}"] for name in _SIDE) for side in "ab")
-        for system, other, is_higher in (
-            (first, second, row["difference"] > 0),
-            (second, first, row["difference"] < 0),
-        ):
+        first_is_better = (row["difference"] > 0) != row["lower_is_better"]
+        for system, other, is_better in ((first, second, first_is_better), (second, first, not first_is_better)):
             standing = by_system.setdefault(system, Standing())
             standing.compared += 1
-            standing.above += row["stands"] and is_higher
+            standing.beaten += row["stands"] and is_better
             if not row["stands"]:
                 standing.level.add(other)
     return by_system
@@ -43,8 +41,8 @@ def standings(comparisons: Iterable[Row]) -> dict[System, Standing]:
 def boards(rows: Iterable[Row], comparisons: Iterable[Row], tasks: Sequence[str]) -> list[dict[str, Any]]:
     """Return a board for each group, in the order of the tasks; larger groups come first.
 
-    A board has its `group`, the number of `methods`, as `columns` the best row of each language or direction, as
-    `lines` the ranked methods with the best of the first column first, and all its `rows`.
+    A board has its `group`, `direction` (`scores.direction`) and number of `methods`, as `columns` the best row of each
+    language or direction, as `lines` the ranked methods with the best of the first column first, and all its `rows`.
     """
     by_system = standings(comparisons)
     return [_board(group, numbers, by_system) for group, numbers in ordered_groups(rows, tasks)]
@@ -63,6 +61,7 @@ def _board(group: Group, rows: Sequence[Row], by_system: Mapping[System, Standin
         lines.append({"first": next(filter(None, shown)), "cells": shown})
     return {
         "group": group,
+        "direction": direction(rows),
         "methods": len({row["method"] for row in rows}),
         "columns": list(best.values()),
         "lines": lines,
@@ -78,7 +77,7 @@ def _shown(row: Row, standing: Standing | None) -> Row:
         "seeds": row["seeds"] or None,
         "seed_std": None if row["seed_std"] is None else f"{row['seed_std']:.4f}",
         "interval": interval(row),
-        "above": standing and f"{standing.above} of {standing.compared}",
+        "beats": standing and f"{standing.beaten} of {standing.compared}",
     }
 
 

@@ -65,6 +65,17 @@ def unit(metric: str) -> str:
     return UNITS.get(metric, metric.replace("_", " "))
 
 
+def direction(rows: Iterable[Row]) -> str:
+    """`lower is better` if it is for the ranked rows of a group; otherwise empty, as higher is."""
+    readings = {row["reads_as"] for row in rows if row["rank"] is not None}
+    return "lower is better" if readings and all(text.endswith("lower is better") for text in readings) else ""
+
+
+def axis(rows: Sequence[Row]) -> str:
+    """Axis label of the scores of a group: unit and direction."""
+    return ", ".join(filter(None, (unit(rows[0]["metric"]), direction(rows))))
+
+
 def groups(rows: Iterable[Row]) -> dict[Group, list[Row]]:
     """Comparable rows by group, in order of first appearance."""
     by_group: dict[Group, list[Row]] = {}
@@ -162,7 +173,7 @@ def leaderboard(rows: Sequence[Row], methods: Iterable[str]) -> "Figure | None":
         methods: every method of the run, in the order that gives them their colours.
     """
     panels = by_method(rows, [], style.method_marks(methods))
-    return bars(panels, unit(rows[0]["metric"]), most=6, columns=2) if panels else None
+    return bars(panels, axis(rows), most=6, columns=2) if panels else None
 
 
 def spread(panels: Panels, x: str = "", *, most: int = PANELS, columns: int = 3) -> "Figure | None":

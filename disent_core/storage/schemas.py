@@ -190,6 +190,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         _column("task", _TEXT),
         _column("embedding", _TEXT),
         _column("preference", pa.int64()),
+        _column("lower_is_better", pa.bool_()),
     ),
     # one candidate in the ranking of one query
     "rankings": _schema(

@@ -1,5 +1,5 @@
 -- grain: one number of one method, aggregated over its seeds
--- reads: main.metrics, main.seed_variance, parts.scored_embeddings, heads.trainings
+-- reads: main.metrics, main.seed_variance, parts.scored_embeddings, parts.readings, heads.trainings
 -- units: as main.metrics; rank 1 is the best, null if the task is not scored on the embedding or metric
 with
 
@@ -10,54 +10,22 @@ aggregates as (
 
 ),
 
--- Some tasks measure how well the language is recognised (a probe, clusters by language). A high value is
--- good for a language embedding, but is leakage in a meaning embedding. Language identification ranks methods
--- without a language embedding by the sentence embedding.
-asked as (
-
-    select
-        *,
-        task = 'language_identification'
-        or coalesce(try_cast(settings as json) ->> 'labels' = 'language', false) as asks_for_language,
-        embedding = 'language'
-        or (task = 'language_identification' and embedding = 'sentence') as is_asked_for
-    from aggregates
-
-),
-
-directed as (
-
-    select
-        * exclude (asks_for_language, is_asked_for),
-        case
-            when metric = 'threshold'
-                then 'a choice, not a score'
-            when asks_for_language and not is_asked_for
-                then 'leakage, lower is better'
-            when not asks_for_language and embedding = 'language'
-                then 'leakage, lower is better'
-            when regexp_matches(metric, '(_seconds|_std|_error)$')
-                then 'lower is better'
-            else 'higher is better'
-        end as reads_as
-    from asked
-
-),
-
 entries as (
 
     select
-        directed.*,
+        aggregates.*,
+        readings.reads_as,
         seed_variance.std as seed_std,
         trainings.converged,
         scored_embeddings.preference,
         coalesce(seed_variance.seeds, 0) as seeds,
         coalesce(scored_embeddings.preference = min(scored_embeddings.preference) over (
             partition by
-                directed.task, directed.dataset, directed.method, directed.encoder,
-                directed.trained_on, directed.evaluated_on, directed.metric, directed.settings
+                aggregates.task, aggregates.dataset, aggregates.method, aggregates.encoder,
+                aggregates.trained_on, aggregates.evaluated_on, aggregates.metric, aggregates.settings
         ), false) as is_scored
-    from directed
+    from aggregates
+    inner join parts.readings using (task, embedding, metric, settings)
     left join main.seed_variance
         using (task, dataset, method, encoder, trained_on, evaluated_on, embedding, metric, settings)
     left join parts.scored_embeddings using (task, embedding)

@@ -1,7 +1,22 @@
 -- grain: one pair of methods on one problem
--- reads: main.comparisons
--- units: difference is value_a minus value_b; stands: p_holm < 0.05; best_beats: the sides below best
+-- reads: main.comparisons, parts.readings
+-- units: difference is value_a minus value_b; stands: p_holm < 0.05; best_beats: sides worse than best
 with
+
+directed as (
+
+    select
+        comparisons.*,
+        ends_with(readings.reads_as, 'lower is better') as lower_is_better
+    from main.comparisons as comparisons
+    inner join parts.readings as readings
+        on
+            comparisons.task = readings.task
+            and comparisons.embedding_a = readings.embedding
+            and comparisons.metric = readings.metric
+            and comparisons.settings = readings.settings
+
+),
 
 sides as (
 
@@ -9,8 +24,9 @@ sides as (
         *,
         method_a || ' (' || concat_ws(', ', embedding_a, nullif(trained_on_a, '')) || ')' as side_a,
         method_b || ' (' || concat_ws(', ', embedding_b, nullif(trained_on_b, '')) || ')' as side_b,
-        p_holm < 0.05 as stands
-    from main.comparisons
+        p_holm < 0.05 as stands,
+        case when p_holm < 0.0005 then 'p < 0.001' else format('p = {:.3f}', p_holm) end as p
+    from directed
 
 ),
 
@@ -24,7 +40,7 @@ entries as (
         metric,
         settings,
         side_a as side,
-        value_a as value,
+        case when lower_is_better then -value_a else value_a end as goodness,
         side_b as other,
         stands
     from sides
@@ -37,14 +53,14 @@ entries as (
         metric,
         settings,
         side_b as side,
-        value_b as value,
+        case when lower_is_better then -value_b else value_b end as goodness,
         side_a as other,
         stands
     from sides
 
 ),
 
--- Of equal values the first by name, so that the order of the rows has no effect.
+-- Of equals the first by name, so that the order of the rows has no effect.
 best as (
 
     select
@@ -54,7 +70,7 @@ best as (
         evaluated_on,
         metric,
         settings,
-        first(side order by value desc, side asc) as best
+        first(side order by goodness desc, side asc) as best
     from entries
     group by all
 
@@ -100,22 +116,22 @@ select
     beaten.best,
     beaten.best_beats,
     sides.settings,
-    case
-        when not sides.stands
-            then format(
-                '{} and {} can''t be told apart ({:.3f} and {:.3f}, p = {:.3f})',
-                sides.side_a, sides.side_b, sides.value_a, sides.value_b, sides.p_holm
-            )
-        when sides.difference > 0
-            then format(
-                '{} is above {} ({:.3f} to {:.3f}, p = {:.3f})',
-                sides.side_a, sides.side_b, sides.value_a, sides.value_b, sides.p_holm
-            )
-        else format(
-            '{} is below {} ({:.3f} to {:.3f}, p = {:.3f})',
-            sides.side_a, sides.side_b, sides.value_a, sides.value_b, sides.p_holm
-        )
-    end as reads_as
+    sides.lower_is_better,
+    format(
+        '{} {} {} ({:.3f} {} {:.3f}, {}{})',
+        sides.side_a,
+        case
+            when not sides.stands then 'and'
+            when sides.difference > 0 then 'is above'
+            else 'is below'
+        end,
+        sides.side_b || case when sides.stands then '' else ' can''t be told apart' end,
+        sides.value_a,
+        case when sides.stands then 'to' else 'and' end,
+        sides.value_b,
+        sides.p,
+        case when sides.stands and sides.lower_is_better then '; lower is better' else '' end
+    ) as reads_as
 from sides
 left join beaten using (task, dataset, encoder, evaluated_on, metric, settings)
 order by

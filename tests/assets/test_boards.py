@@ -73,6 +73,12 @@ def test_a_board_that_is_wider_than_the_terminal_is_continued_below(width):
     assert [name for line in lines[1::2] for name in line.split()] == list(PAIRS)
 
 
+def test_a_title_tells_that_lower_is_better():
+    rows = [row("raw", "en-de", 0.5, 1, reads_as="leakage, lower is better")]
+    assert "accuracy_at_1 [95 % interval], lower is better; sample" in boards(rows, None)[0]
+    assert "lower" not in boards([row("raw", "en-de", 0.5, 1)], None)[0]
+
+
 def test_a_title_tells_how_many_were_measured_and_trained():
     rows = [row("raw", "en-de", 0.5, 1, n=1200, seeds=0), row("dream", "en-de", 0.5, 1, n=90, seeds=3)]
     assert boards(rows, None)[0].endswith("sample on scratch, n 90-1,200, 3 seeds")

@@ -43,6 +43,15 @@ def test_a_folded_text_is_cut_between_words_and_keeps_every_character():
     assert notes[0] == "its language"
 
 
+@pytest.mark.parametrize("style", ["table", "markdown"])
+def test_a_small_p_is_shown_as_a_bound_and_a_small_difference_without_sign(style):
+    text = render(pa.table({"p_holm": [0.0004, 0.0005], "difference": [-0.0004, -0.2]}), style)
+    assert [row.replace("|", " ").replace("\\", "").split() for row in text.splitlines()[2:4]] == [
+        ["<0.001", "0.000"],
+        ["0.001", "-0.200"],
+    ]
+
+
 def test_a_table_that_is_too_wide_even_so_has_a_list_for_each_row():
     lines = render(ROWS, "table", 20).splitlines()
     assert lines[:4] == [

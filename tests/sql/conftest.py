@@ -79,6 +79,7 @@ DEFAULTS = {
     "rankings": RANKING,
     "utterances": UTTERANCE,
     "template_pairs": TARGET,
+    "scored_embeddings": {"lower_is_better": False},
 }
 
 

@@ -74,6 +74,14 @@ def test_the_largest_change_that_stands_comes_first(diff):
     assert counts in lines
 
 
+def test_a_leak_that_falls_gets_better(diff):
+    leak = {"task": "language_leakage", "metric": "accuracy"}
+    before = [number(1, "new", 0.9), number(1, "new", 0.9, **leak)]
+    lines = diff([*before, number(2, "changed", 0.7), number(2, "changed", 0.6, **leak)]).splitlines()
+    rows = [line.split() for line in lines if line.startswith(("cross", "language"))]
+    assert [(row[0], row[-1]) for row in rows] == [("language_leakage", "better"), ("crosslingual_retrieval", "worse")]
+
+
 @pytest.mark.parametrize("since", ["1", "2026-01-02", "run-of-refresh-1", "2026-01-01T12:00+00:00"])
 def test_changes_since_a_date_or_a_refresh_are_added_up(diff, since):
     rows = csv.DictReader(io.StringIO(diff([*FIRST, *SECOND, *THIRD], "--since", since, "--format", "csv")))

@@ -19,6 +19,10 @@ def test_preferences_count_from_1():
     assert [(row["embedding"], row["preference"]) for row in rows] == [("language", 1), ("sentence", 2)]
 
 
+def test_of_the_tasks_of_the_library_language_leakage_alone_wants_low_values():
+    assert {row["task"] for row in scored_embeddings(TASKS) if row["lower_is_better"]} == {"language_leakage"}
+
+
 def test_a_task_from_outside_ranks_a_method_by_the_first_of_its_embeddings_that_the_method_has(warehouse):
     far = [{"task": "far", "embedding": name} for name in ("residual", "sentence")]
     far = [{**row, "preference": place} for place, row in enumerate(far, start=1)]

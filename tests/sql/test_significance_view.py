@@ -35,6 +35,22 @@ def test_a_negative_difference_reads_as_below(warehouse):
     assert row["best"] == "raw (sentence)"
 
 
+def test_where_lower_is_better_the_lowest_is_the_best(warehouse):
+    leaks = {"task": "language_leakage", "metric": "accuracy"}
+    warehouse.build(comparisons=[{**leaks}, {**leaks, **CLOSE}])
+    rows = warehouse.ask("select best, best_beats, lower_is_better, reads_as from significance order by p_holm")
+    assert [(row["best"], row["best_beats"], row["lower_is_better"]) for row in rows] == [
+        ("raw (sentence)", "facet (meaning, en-de)", True)
+    ] * 2
+    assert rows[0]["reads_as"].endswith("(0.800 to 0.500, p = 0.002; lower is better)")
+
+
+def test_a_small_p_is_told_as_a_bound(warehouse):
+    warehouse.build(comparisons=[{"p_value": 1e-9, "p_holm": 1e-8}])
+    (row,) = warehouse.ask("select reads_as from significance")
+    assert row["reads_as"].endswith("p < 0.001)")
+
+
 @pytest.mark.parametrize("order", [1, -1])
 def test_of_equals_the_first_by_name_is_the_best_in_whatever_order_they_come(warehouse, order):
     equal = {"value_b": 0.8, "difference": 0.0, "ci_low": -0.1, "ci_high": 0.1, "p_value": 1.0, "p_holm": 1.0}

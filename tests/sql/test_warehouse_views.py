@@ -2,6 +2,9 @@
 
 import pytest
 
+from disent_core.evaluation import TASKS
+from disent_core.experiment.tables import scored_embeddings
+
 RAW = {"method": "raw", "trained_on": "", "embedding": "sentence"}
 
 
@@ -71,6 +74,28 @@ def test_language_identification_ranks_a_method_without_language_embedding_by_it
     assert board(warehouse, "method, reads_as, rank") == [
         ("dream", "higher is better", 1),
         ("raw", "higher is better", 2),
+    ]
+
+
+def test_language_leakage_ranks_by_how_little_the_meaning_tells(warehouse):
+    task = {"task": "language_leakage", "metric": "accuracy"}
+    warehouse.build(metrics=[task, {**task, **RAW, "value": 0.6}, {**task, "embedding": "template", "value": 0.42}])
+    assert board(warehouse, "method, embedding, reads_as, rank") == [
+        ("dream", "meaning", "leakage, lower is better", 1),
+        ("raw", "sentence", "leakage, lower is better", 2),
+        ("dream", "template", "leakage, lower is better", None),
+    ]
+
+
+def test_a_task_of_ones_own_may_say_that_lower_is_better(warehouse):
+    mine = {"task": "mine", "embedding": "meaning", "preference": 1, "lower_is_better": True}
+    scored = [*scored_embeddings(TASKS), mine]
+    warehouse.build(
+        metrics=[{"task": "mine"}, {"task": "mine", "method": "meat", "value": 0.45}], scored_embeddings=scored
+    )
+    assert board(warehouse, "method, reads_as, rank") == [
+        ("meat", "lower is better", 1),
+        ("dream", "lower is better", 2),
     ]
 
 

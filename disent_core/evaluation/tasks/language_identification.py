@@ -1,6 +1,6 @@
-"""Predict the language of a text from an embedding with a linear probe.
+"""Predict the language of a text from the language embedding with a linear probe: it should separate the languages.
 
-The language embedding should separate the languages of a pair, the meaning embedding should not.
+`language_leakage` is the same probe on the embeddings that should not.
 """
 
 from collections.abc import Sequence
@@ -13,21 +13,30 @@ from disent_core.evaluation.metrics.linear_probe import ProbeProblem, probe_sett
 from disent_core.evaluation.tasks.parallel import pair_texts, sentence_pairs, utterance_texts
 
 NAME = "language_identification"
+RANKED = ("language", "sentence")
 
 
 def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
     """Return the problem of a pair of two languages; none if one has no texts to train on or to test."""
+    return language_problems(inputs, config, task=NAME, embeddings=RANKED)
+
+
+def language_problems(
+    inputs: Inputs, config: EvaluationConfig, *, task: str, embeddings: tuple[str, ...]
+) -> list[Problem]:
+    """Return the problem of a pair of two languages, for these embeddings; none if a language has no texts for it."""
     sides = {part: _sides(inputs, split) for part, split in probed_splits(config).items()}
     if len(set(inputs.languages)) < 2 or not all(len(texts) for both in sides.values() for texts in both):
         return []
     roles = {f"{part} {texts.language}": texts for part, both in sides.items() for texts in both}
     return [
         ProbeProblem(
-            task=NAME,
+            task=task,
             dataset=inputs.corpus,
             evaluated_on="-".join(inputs.languages),
             texts=roles,
             settings=probe_settings(config),
+            embeddings=embeddings,
             labels={role: np.full(len(texts), texts.language) for role, texts in roles.items()},
         )
     ]
@@ -48,5 +57,6 @@ TASK = Task(
     tables=("utterances", "sentence_pairs"),
     problems=problems,
     kinds=("utterances", "bitext"),
-    ranked=("language", "sentence"),
+    ranked=RANKED,
+    code_version="2",
 )

@@ -4,5 +4,6 @@
 select
     task,
     embedding,
-    preference
+    preference,
+    lower_is_better
 from inputs.scored_embeddings

@@ -57,6 +57,12 @@ def test_the_language_embedding_leaks_what_it_retrieves():
     assert headline([row("en-de", 0.9), *leaks], EN_DE)["leakage"] == pytest.approx(0.2)
 
 
+def test_the_meaning_tells_the_language_that_a_probe_finds_in_it():
+    probed = [row("en-de", value, task="language_leakage", metric="accuracy", embedding=name)
+              for name, value in (("template", 0.6), ("meaning", 0.7))]  # fmt: skip
+    assert headline(probed, EN_DE) == {"language_in_meaning": 0.7}
+
+
 def test_a_task_counts_by_the_embedding_that_it_ranks_first():
     rows = [template("en", 0.2), template("en", 0.6, embedding="template")]
     assert headline(rows, EN_DE) == {"template_map": 0.6}

@@ -25,10 +25,10 @@ def scored(method, value, rank, embedding="meaning"):
             "converged": method != "dream", "reads_as": reads_as}  # fmt: skip
 
 
-def compared(first, second, difference, *, stands):
+def compared(first, second, difference, *, stands, lower_is_better=False):
     sides = {f"{name}_{side}": value for side, method in (("a", first), ("b", second))
              for name, value in (("method", method), ("trained_on", "en-de"), ("embedding", "meaning"))}  # fmt: skip
-    return {**IDENTITY, **sides, "difference": difference, "stands": stands}
+    return {**IDENTITY, **sides, "difference": difference, "stands": stands, "lower_is_better": lower_is_better}
 
 
 def case(method, text, *, is_gold):
@@ -191,9 +191,22 @@ def test_the_best_is_bold_and_its_equals_are_underlined(page):
     assert '<span class="tied">0.200</span>' not in page
 
 
-def test_standings_count_who_is_significantly_below():
+def test_where_lower_is_better_the_lower_one_beats_the_higher_one():
+    by_system = standings([compared("dream", "raw", -0.2, stands=True, lower_is_better=True)])
+    assert {system[-3]: standing.beaten for system, standing in by_system.items()} == {"dream": 1, "raw": 0}
+
+
+def test_a_board_says_that_lower_is_better():
+    leaks = [{**scored(method, value, rank), "reads_as": "leakage, lower is better"}
+             for rank, (method, value) in enumerate((("dream", 0.5), ("raw", 0.9)), start=1)]  # fmt: skip
+    page = document(RunReport(title="leaks", facts=[], methods=["dream", "raw"], views={"leaderboard": leaks}))
+    assert "lower is better · 2 methods" in Tree(page).words["leaderboard"]
+    assert "accuracy at 1, fraction of queries, lower is better" in Tree(page).words["pictures"]
+
+
+def test_standings_count_who_is_significantly_worse():
     by_system = standings(views()["significance"])
-    counts = {system[-3]: (standing.above, standing.compared) for system, standing in by_system.items()}
+    counts = {system[-3]: (standing.beaten, standing.compared) for system, standing in by_system.items()}
     assert counts == {"dream": (1, 2), HOSTILE: (1, 2), "raw": (0, 2)}
 
 

@@ -74,6 +74,17 @@ def test_it_learns_from_dev_and_is_measured_on_test_of_both_languages():
     assert problem.settings == {"split": "test", "learned_on": "dev", "probe": "ridge", "penalty": PENALTY}
 
 
+def test_what_should_tell_the_language_and_what_should_not_are_two_tasks_with_one_probe():
+    (asked,), (leaks,) = problems(NAME, both()), problems("language_leakage", both())
+    assert (asked.task, asked.embeddings) == (NAME, ("language", "sentence"))
+    assert (leaks.task, leaks.embeddings) == ("language_leakage", ("meaning", "template", "residual", "sentence"))
+    assert {role: texts.keys for role, texts in leaks.texts.items()} == {
+        role: texts.keys for role, texts in asked.texts.items()
+    }
+    known = matrices(asked, knows=False)
+    assert scored(leaks, **known)["accuracy"].value == scored(asked, **known)["accuracy"].value
+
+
 def matrices(problem, knows):
     """One dimension that encodes the label or, without `knows`, is noise."""
     noise = np.random.default_rng(0)

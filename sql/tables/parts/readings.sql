@@ -1,0 +1,71 @@
+-- grain: one embedding with one metric and settings of a task, that was ever measured
+-- reads: main.metrics, main.comparisons, history.metrics, parts.scored_embeddings
+-- units: reads_as says which values are better
+with
+
+measured as (
+
+    select
+        task,
+        embedding,
+        metric,
+        settings
+    from main.metrics
+    union
+    select
+        task,
+        embedding_a as embedding,
+        metric,
+        settings
+    from main.comparisons
+    union
+    select
+        task,
+        embedding,
+        metric,
+        settings
+    from history.metrics
+
+),
+
+reversed as (
+
+    select distinct task
+    from parts.scored_embeddings
+    where lower_is_better
+
+),
+
+-- Some tasks measure how well the language is recognised (a probe, clusters by language). A high value is
+-- good for a language embedding, but is leakage in a meaning embedding. Language identification ranks methods
+-- without a language embedding by the sentence embedding.
+asked as (
+
+    select
+        *,
+        task in ('language_identification', 'language_leakage')
+        or coalesce(try_cast(settings as json) ->> 'labels' = 'language', false) as asks_for_language,
+        embedding = 'language'
+        or (task = 'language_identification' and embedding = 'sentence') as is_asked_for,
+        task in (select reversed.task from reversed) as is_reversed
+    from measured
+
+)
+
+select
+    task,
+    embedding,
+    metric,
+    settings,
+    case
+        when metric = 'threshold'
+            then 'a choice, not a score'
+        when asks_for_language and not is_asked_for
+            then 'leakage, lower is better'
+        when not asks_for_language and embedding = 'language'
+            then 'leakage, lower is better'
+        when is_reversed or regexp_matches(metric, '(_seconds|_std|_error)$')
+            then 'lower is better'
+        else 'higher is better'
+    end as reads_as
+from asked
