@@ -47,7 +47,7 @@ results: setup ## write the tables of README and docs, from data/NAME of configs
 	$(BIN)/disent results $(foreach home,$(HOMES),--home $(home))
 
 test: setup $(OLDEST_DUCKDB) ## run all tests on two cores
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 faults: setup ## test kills, full disks, damaged files, wrong clocks, random edits, readers during rebuilds; takes an hour or more
 	$(BIN)/python tests/end_to_end/faults.py --kills 200 --writes 60 --disks 10 --damages 60 --clocks 6
