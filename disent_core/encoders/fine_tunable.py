@@ -8,6 +8,7 @@ from typing import Any, Literal
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from disent_core.encoders.checkpoint import load_model, load_tokeniser, longest_input
 from disent_core.encoders.contract import EncoderFiles
@@ -61,6 +62,8 @@ class TunableEncoder(nn.Module):
         train_embeddings: whether the token embeddings are trained too. They are most of a multilingual model's
             weights, and a step of Adam updates all of them.
         dropout: whether the model's dropout is on in training mode.
+        recompute: keep the vectors of texts but none of the states behind them, which the gradient computes again,
+            a group of texts at a time. Batches are then as large as a loss wants them: memory holds one group.
 
     Raises:
         EncoderError: if the model can't be loaded, or reads fewer than `files.max_length` tokens.
@@ -74,6 +77,7 @@ class TunableEncoder(nn.Module):
         precision: Precision = "float32",
         train_embeddings: bool = True,
         dropout: bool = True,
+        recompute: bool = False,
     ) -> None:
         super().__init__()
         tokeniser = load_tokeniser(files.folder)
@@ -85,7 +89,7 @@ class TunableEncoder(nn.Module):
         self.tokeniser = tokeniser.backend_tokenizer
         self._tokenise = TextTokeniser(self.tokeniser, tokeniser.mask_token, files.max_length)
         self.pad = tokeniser.pad_token_id or 0
-        self.files, self.device, self.dropout = files, device, dropout
+        self.files, self.device, self.dropout, self.recompute = files, device, dropout, recompute
         self.precision: Precision = precision
         self.dim = states_width(self.model, files.layer)
 
@@ -107,8 +111,17 @@ class TunableEncoder(nn.Module):
         rows = rows.cpu()
         order = torch.from_numpy(inputs.lengths)[rows].argsort(stable=True)
         with arithmetic(self.device, self.precision):  # one context, so each weight is cast once
-            groups = [self._run(inputs, group) for group in rows[order].split(_GROUP[self.device])]
+            groups = [self._group(inputs, group) for group in rows[order].split(_GROUP[self.device])]
         return torch.cat(groups)[order.argsort().to(self.device)]
+
+    def _group(self, inputs: TokenisedTexts, rows: Tensor) -> Tensor:
+        """Run a group, with `recompute` as gradient caching does (Gao et al. 2021, https://arxiv.org/abs/2101.06983).
+
+        The second pass draws the dropout of the first, so that the gradient is that of the whole batch.
+        """
+        if self.recompute and torch.is_grad_enabled():
+            return checkpoint(self._run, inputs, rows, use_reentrant=False)
+        return self._run(inputs, rows)
 
     def _run(self, inputs: TokenisedTexts, rows: Tensor) -> Tensor:
         ids, visible = (torch.from_numpy(array).to(self.device) for array in padded(inputs, rows.numpy(), self.pad))

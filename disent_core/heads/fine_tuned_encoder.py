@@ -111,7 +111,7 @@ def tasks(data: TrainingData, config: TunedConfig, device: str) -> Callable[[int
     prepared: list[Any] = []
 
     def build(seed: int) -> TranslationTask:
-        source = open_encoder(config, data.encoder, device)
+        source = open_encoder(config, data.encoder, device, recompute=config.gradient_cache)
         if not prepared:
             prepared.append(source.prepare(texts.texts))
         return TranslationTask(texts, source, prepared[0], config, seed)

@@ -18,6 +18,8 @@ class TunedConfig(TuningConfig):
 
     Attributes:
         temperature: divisor of the cosines in the softmax.
+        gradient_cache: compute the encoder's states again for the gradient, a few texts at a time (Gao et al. 2021).
+            The gradient is the same, takes a third longer, and a batch of any size fits in memory.
     """
 
     learning_rate: float = 5e-5
@@ -26,6 +28,7 @@ class TunedConfig(TuningConfig):
     epochs: int = 5
     monitor: Literal["last", "loss", "dev_accuracy"] = "dev_accuracy"
     temperature: float = 0.05
+    gradient_cache: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -34,7 +37,11 @@ class TunedConfig(TuningConfig):
 
 METHOD = FineTunedMethod(
     name="fine_tuned",
-    presets={"paper": TunedConfig(), "bfloat16": TunedConfig(precision="bfloat16")},
+    presets={
+        "paper": TunedConfig(),
+        "bfloat16": TunedConfig(precision="bfloat16"),
+        "converged": TunedConfig(precision="bfloat16", batch_size=512, gradient_cache=True, epochs=100, patience=3),
+    },
     tasks="disent_core.heads.fine_tuned_encoder:tasks",
     embeddings=("meaning",),
     needs=frozenset({Need.UTTERANCES, Need.ENCODER}),

@@ -42,7 +42,9 @@ def open_source(config: TuningConfig, dim: int, encoder: EncoderFiles | None, de
     return open_encoder(config, encoder, device)
 
 
-def open_encoder(config: TuningConfig, encoder: EncoderFiles | None, device: str) -> TunableEncoder:
+def open_encoder(
+    config: TuningConfig, encoder: EncoderFiles | None, device: str, *, recompute: bool = False
+) -> TunableEncoder:
     """Return the encoder, to be fine-tuned.
 
     Raises:
@@ -51,7 +53,13 @@ def open_encoder(config: TuningConfig, encoder: EncoderFiles | None, device: str
     """
     if encoder is None:
         raise TrainingError("there is no encoder to tune. Give one, or set tune = 'head' where the method has it")
-    return TunableEncoder(encoder, device, precision=config.precision, train_embeddings=config.train_embeddings)
+    return TunableEncoder(
+        encoder,
+        device,
+        precision=config.precision,
+        train_embeddings=config.train_embeddings,
+        recompute=recompute,
+    )
 
 
 class FineTunedTrainer(SeedBySeedTrainer[FineTunedMethod]):

@@ -20,6 +20,7 @@ from disent_core.heads import fine_tuned_encoder, intent_baselines
 from disent_core.heads.contract import trainer
 from disent_core.heads.identity import HeadFiles, HeadRun
 from disent_core.heads.run import train_head
+from disent_core.losses.contrastive import symmetric_softmax
 from disent_core.methods import method as method_named
 from disent_core.registry import imported
 from disent_core.storage.tables import SCHEMAS, rows_table
@@ -103,6 +104,30 @@ def test_every_weight_gets_a_gradient_but_those_of_token_embeddings_where_they_a
         source(source.prepare(TEXTS), torch.arange(3)).square().sum().backward()
         without = {name for name, value in source.named_parameters() if value.grad is None}
         assert without == (set() if train_embeddings else {"model.embeddings.word_embeddings.weight"})
+
+
+def test_recomputed_states_give_the_gradient_of_the_whole_batch_with_the_same_dropout(files, monkeypatch):
+    monkeypatch.setattr("disent_core.encoders.fine_tunable._GROUP", {"cpu": 2})
+    texts, found = torch.tensor([[0, 1], [2, 3], [4, 5]]), {}
+    for recompute in (False, True):
+        torch.manual_seed(1)
+        source = TunableEncoder(files, "cpu", recompute=recompute).train()
+        left, right = source(source.prepare(TEXTS), texts.T.flatten()).chunk(2)
+        none_equal = torch.eye(3, dtype=torch.bool)
+        symmetric_softmax(left, right, none_equal, temperature=0.05).mean().backward(inputs=list(source.parameters()))
+        found[recompute] = [value.grad for value in source.parameters()]
+    for whole, cached in zip(found[False], found[True], strict=True):
+        torch.testing.assert_close(cached, whole, rtol=1e-6, atol=1e-8)
+
+
+def test_recomputing_keeps_the_states_of_no_group(files, monkeypatch):
+    source, runs = TunableEncoder(files, "cpu", recompute=True).train(), []
+    run = source._run
+    monkeypatch.setattr(source, "_run", lambda inputs, rows: runs.append(len(rows)) or run(inputs, rows))
+    loss = source(source.prepare(TEXTS), torch.arange(5)).square().sum()
+    assert runs == [5]
+    loss.backward()
+    assert runs == [5, 5]
 
 
 def test_bfloat16_is_near_float32_and_its_vectors_and_weights_are_float32(files):
@@ -366,7 +391,9 @@ def test_translation_accuracy_is_the_mean_of_both_ways():
 def test_a_method_needs_utterances_and_the_encoder_and_has_its_presets(name):
     method = METHODS[name]
     assert method.needs == {Need.UTTERANCES, Need.ENCODER}
-    assert set(method.presets) == ({"paper", "bfloat16"} if name == "fine_tuned" else {"paper", "transformer", "head"})
+    assert set(method.presets) == (
+        {"paper", "bfloat16", "converged"} if name == "fine_tuned" else {"paper", "transformer", "head"}
+    )
     assert method.embeddings == (("meaning",) if name == "fine_tuned" else ("sentence",))
 
 
