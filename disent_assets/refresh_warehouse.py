@@ -13,10 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from disent_assets.asset_state import recorded_states
-from disent_assets.duckdb_warehouse import INPUTS, build_warehouse
 from disent_assets.resources import SQL
 from disent_assets.sql_folder import sql_hash
-from disent_core.experiment.history import EVENTS, append, history_files, new_rows, read_history
 from disent_core.experiment.result import Check, StepResult
 from disent_core.experiment.tables import refresh_vocabulary, stored_tables
 from disent_core.experiment.workspace import Workspace
@@ -54,6 +52,9 @@ def refresh_warehouse(workspace: Workspace, run_id: str = "") -> StepResult:
     Raises:
         TableError: if a table is damaged, or a check of severity `error` fails. The last warehouse stays.
     """
+    from disent_assets.duckdb_warehouse import INPUTS, build_warehouse
+    from disent_core.experiment.history import append, history_files, new_rows, read_history
+
     with locked(workspace.warehouse):
         refresh_vocabulary(workspace)
         stored = stored_tables(workspace)
@@ -88,6 +89,8 @@ def refresh_warehouse(workspace: Workspace, run_id: str = "") -> StepResult:
 
 
 def _result(last: Mapping[str, Any], damaged: int, events: Mapping[str, int], *, is_reused: bool) -> StepResult:
+    from disent_core.experiment.history import EVENTS
+
     checks = warehouse_checks()
     offending = {**last["checks"], HISTORY.name: damaged}
     return StepResult(

@@ -32,8 +32,10 @@ from disent_core.errors import ConfigError, DisentError
 from disent_core.experiment.workspace import Workspace
 
 PRELOADED = [
-    "disent_assets.definitions", "disent_assets.workers", "disent_core.experiment.measuring",
-    "disent_core.heads.families.frozen", "matplotlib.figure", "transformers",
+    "disent_assets.definitions", "disent_assets.duckdb_warehouse", "disent_assets.workers",
+    "disent_core.corpora.rows", "disent_core.experiment.history", "disent_core.experiment.measuring",
+    "disent_core.heads.families.frozen", "disent_core.negatives.state", "disent_core.targets.aligned_pairs",
+    "matplotlib.figure", "scipy.special", "transformers",
 ]  # fmt: skip
 """Imported once, before workers are forked. Importing torch starts no thread, but calling it may."""
 ONE_THREAD = {

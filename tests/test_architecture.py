@@ -82,7 +82,7 @@ def test_what_a_method_is_can_be_read_without_the_libraries_that_compute_it():
 
 
 def test_the_assets_of_the_demo_are_defined_without_the_libraries_that_compute_them(tmp_path):
-    unwanted = ("torch", "transformers", "matplotlib", "sklearn")
+    unwanted = ("torch", "transformers", "matplotlib", "sklearn", "polars", "scipy", "duckdb")
     code = (
         "import sys; from disent_assets import definitions; from disent_assets.resources import open_workspace; "
         "definitions.build(open_workspace()).resolve_asset_graph(); "

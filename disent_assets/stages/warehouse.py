@@ -8,7 +8,6 @@ from typing import Any
 import dagster as dg
 
 from disent_assets.asset_results import literal, markdown_table, pictures
-from disent_assets.duckdb_warehouse import query
 from disent_assets.factory import Stored, dep, spec, table_asset
 from disent_assets.refresh_warehouse import CODE_VERSION, refresh_warehouse, warehouse_checks
 from disent_core.config.model import Config
@@ -76,9 +75,15 @@ def _sources(config: Config) -> list[Key]:
     return [*sources, *(comparisons_key(encoder) for encoder in config.encoders)]
 
 
+def _rows(workspace: Workspace, sql: str) -> list[dict[str, Any]]:
+    from disent_assets.duckdb_warehouse import query
+
+    return query(workspace.warehouse, sql).to_pylist()
+
+
 def _best_methods(workspace: Workspace) -> dict[str, dg.MetadataValue]:
     """The best method of each direction of the first leaderboard, in bold if it is significantly better."""
-    best = query(workspace.warehouse, "select * from best").to_pylist()
+    best = _rows(workspace, "select * from best")
     group = next((rows for _, rows in ordered_groups(best, task_names(workspace.config))), None)
     if group is None:
         return {}
@@ -106,7 +111,7 @@ def _largest_changes(workspace: Workspace, result: StepResult) -> dict[str, dg.M
             *(literal(row[name]) for name in ("encoder", "task", "evaluated_on", "metric")),
             f"{row['value_before']:.3f} to {row['value']:.3f}, {row['change']}",
         ]
-        for row in query(workspace.warehouse, LARGEST_CHANGES).to_pylist()
+        for row in _rows(workspace, LARGEST_CHANGES)
     ]
     title = "Largest changes. Bold: the 95 % intervals before and after do not overlap. All: disent diff"
     header = ("method", "encoder", "task", "direction", "metric", "change")
@@ -116,7 +121,7 @@ def _largest_changes(workspace: Workspace, result: StepResult) -> dict[str, dg.M
 def _pictures(workspace: Workspace, result: StepResult) -> dict[str, dg.MetadataValue]:
     """The first leaderboard, and the leakage in it."""
     place, methods = partial(workspace.plot, "warehouse"), workspace.config.experiment.methods
-    rows = cache(lambda: query(workspace.warehouse, "select * from leaderboard").to_pylist())
+    rows = cache(lambda: _rows(workspace, "select * from leaderboard"))
     board = cache(lambda: next((group for _, group in ordered_groups(rows(), task_names(workspace.config))), []))
     drawings = {
         place(name="leaderboard"): lambda: leaderboard(board(), methods),

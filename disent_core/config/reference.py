@@ -6,6 +6,7 @@ import re
 from collections import ChainMap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, asdict, fields, is_dataclass
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -178,7 +179,8 @@ def _names(kind: type) -> list[str]:
     return [field.name for field in fields(kind)]
 
 
-def _declared(kind: type) -> list[str]:
+@cache
+def _declared(kind: type) -> Sequence[str]:
     """Return the keys that a class adds, describes again or gives other types; another default alone does not count."""
     if not is_dataclass(kind):
         return []

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Int
-from scipy.special import ndtri
 
 from disent_core.errors import TableError
 from disent_core.evaluation.measurement import Statistic, mean_of_items
@@ -209,6 +208,8 @@ def _hits_tested(
     systems: Sequence[_System], first: Int[np.ndarray, " pairs"], second: Int[np.ndarray, " pairs"]
 ) -> _Tested:
     """McNemar's tests on the hits of each system, summed over its runs."""
+    from scipy.special import ndtri
+
     runs = np.array([len(system.items) for system in systems])
     scale = math.lcm(*runs.tolist())  # hits in units of 1 / scale are whole numbers, whose sums of squares are exact
     hits = np.stack([system.items.sum(axis=(0, 2)) * (scale // len(system.items)) for system in systems])

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,14 +15,15 @@ from disent_core.corpora.download import fetch
 from disent_core.corpora.faults import faults_of
 from disent_core.corpora.languages import split_codes
 from disent_core.corpora.lines import read_bytes
-from disent_core.corpora.rows import check_rows
-from disent_core.corpora.splits import draw_splits, limited
 from disent_core.corpora.stamps import Stamps, stamps
 from disent_core.errors import CorpusError, located
 from disent_core.experiment.result import Check, CheckResult, StepResult, result_of
 from disent_core.experiment.workspace import SENTENCE_PAIRS, UTTERANCES, Workspace
 from disent_core.storage.tables import SCHEMAS, RefreshResult, fingerprint, read_table, refresh_table
 from disent_core.text import language_part
+
+if TYPE_CHECKING:
+    import polars as pl
 
 CODE_VERSION = "1"
 READ_ATTEMPTS = 3
@@ -140,6 +141,9 @@ def _selection(corpus: CorpusConfig) -> tuple[object, ...]:
 
 def _prepared(table: pa.Table, corpus: CorpusConfig, name: str) -> pa.Table:
     """Check the rows of a language or pair, and select those that the settings of the corpus ask for."""
+    from disent_core.corpora.rows import check_rows
+    from disent_core.corpora.splits import draw_splits, limited
+
     remedy = "Correct its files" if corpus.format in READERS else f'Mend the reader "{corpus.format}"'
     check_rows(table, f"corpus {corpus.name}, {name}", remedy)
     if corpus.shares is not None:
@@ -207,6 +211,8 @@ def _refresh_pairs(workspace: Workspace, corpus: CorpusConfig, pair: str) -> Ref
 
 
 def _check_pairs(paths: Sequence[Path]) -> list[CheckResult]:
+    import polars as pl
+
     names = ["corpus", "pair_id", "split", "source_key", "target_key"]
     rows = pl.concat([pl.DataFrame(read_table(path, SCHEMAS["sentence_pairs"], names)) for path in paths])
     repeated = len(rows) - rows.n_unique(["corpus", "pair_id"])
@@ -217,8 +223,10 @@ def _check_pairs(paths: Sequence[Path]) -> list[CheckResult]:
     ]
 
 
-def _in_two_splits(rows: pl.DataFrame, side: str) -> int:
+def _in_two_splits(rows: "pl.DataFrame", side: str) -> int:
     """Number of training sentences that another split of the same corpus has."""
+    import polars as pl
+
     is_train = pl.col("split") == "train"
     counts = rows.group_by("corpus", side).agg(is_shared=is_train.any() & ~is_train.all())
     return int(counts["is_shared"].sum())

@@ -4,9 +4,8 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -33,6 +32,9 @@ from disent_core.storage.atomic import atomic_path
 from disent_core.storage.tables import SCHEMAS, fingerprint, read_table
 from disent_core.text import text_keys
 from disent_core.training.needs import Need, TextPlan, texts_to_encode
+
+if TYPE_CHECKING:
+    import polars as pl
 
 CODE_VERSION = "1"
 SOURCES = (UTTERANCES, MASKED, TEMPLATES, TRAINING_TEMPLATES)
@@ -99,6 +101,8 @@ def pretrain(workspace: Workspace, name: str) -> StepResult:
 
 def _training_texts(workspace: Workspace) -> list[str]:
     """Distinct training texts of all languages, in a fixed order."""
+    import polars as pl
+
     config = workspace.config
     texts = [pl.Series(dtype=pl.String)]
     for language in config.utterance_languages:
@@ -128,8 +132,10 @@ def _training_pairs(workspace: Workspace) -> list[tuple[str, str]]:
 _TEXTS = {UTTERANCES: ["utterance_id", "text"], SENTENCE_PAIRS: ["source", "target"]}
 
 
-def _training_rows(workspace: Workspace, table: Key, corpus: str, part: str) -> pl.DataFrame:
+def _training_rows(workspace: Workspace, table: Key, corpus: str, part: str) -> "pl.DataFrame":
     """Texts of the training rows of a table."""
+    import polars as pl
+
     rows = read_table(workspace.table(*table, corpus, part), SCHEMAS[table[1]], [*_TEXTS[table], "split"])
     return pl.DataFrame(rows).filter(pl.col("split") == "train").select(_TEXTS[table])
 

@@ -10,7 +10,6 @@ from disent_core.config.model import Config
 from disent_core.config.sections import CorpusConfig
 from disent_core.experiment.result import Check, StepResult, result_of
 from disent_core.experiment.workspace import POOL, UTTERANCES, Workspace
-from disent_core.negatives.state import BLEU_STATE_SCHEMA, bleu_state, pool
 from disent_core.storage.tables import (
     SCHEMAS,
     RefreshResult,
@@ -58,6 +57,8 @@ def _training_utterances(workspace: Workspace, language: str) -> int:
 
 def _refresh(workspace: Workspace, corpus: CorpusConfig, language: str) -> RefreshResult:
     """Make the pool of one corpus; updating the scores of the last run gives the same result as a fresh run."""
+    from disent_core.negatives.state import BLEU_STATE_SCHEMA, bleu_state, pool
+
     settings = version(workspace.config)
     source = workspace.table(*UTTERANCES, corpus.name, language)
     scores = workspace.table("negatives", "bleu_scores", corpus.name, language)

@@ -25,7 +25,6 @@ from disent_core.experiment.workspace import (
     Workspace,
 )
 from disent_core.storage.tables import SCHEMAS, RefreshResult, content_of, fingerprint, read_table, refresh_table
-from disent_core.targets.aligned_pairs import LanguageTables, aligned_pairs, aligned_sentences
 from disent_core.targets.code_switching import CODE_VERSION as SWITCHING_VERSION
 from disent_core.targets.code_switching import code_switched, read_dictionary
 from disent_core.targets.masking import mask_utterances
@@ -179,6 +178,8 @@ def _paths(workspace: Workspace, corpus: str, left: str, right: str) -> list[Pat
 
 
 def _align(workspace: Workspace, corpus: str, left: str, right: str) -> pa.Table:
+    from disent_core.targets.aligned_pairs import LanguageTables, aligned_pairs
+
     tables = [read_table(path, SCHEMAS[path.parent.parent.name]) for path in _paths(workspace, corpus, left, right)]
     settings = next(settings for settings in workspace.config.corpora if settings.name == corpus)
     parallel = reader(settings.format).PARALLEL
@@ -188,5 +189,7 @@ def _align(workspace: Workspace, corpus: str, left: str, right: str) -> pa.Table
 
 
 def _align_sentences(workspace: Workspace, corpus: str, name: str, left: str, right: str) -> pa.Table:
+    from disent_core.targets.aligned_pairs import aligned_sentences
+
     table = read_table(workspace.table(*SENTENCE_PAIRS, corpus, name), SCHEMAS["sentence_pairs"])
     return aligned_sentences(table, (left, right), is_turned=name != f"{left}-{right}")

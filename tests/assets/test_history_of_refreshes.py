@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from disent_assets import refresh_warehouse as tested
 from disent_assets.duckdb_warehouse import query
 from disent_assets.refresh_warehouse import refresh_warehouse
 from disent_core.errors import TableError
+from disent_core.experiment import history
 from disent_core.experiment.history import history_files
 from disent_core.experiment.workspace import Workspace
 from disent_core.storage.tables import SCHEMAS, rows_table, write_table
@@ -121,8 +121,8 @@ def test_a_kill_between_the_history_and_the_warehouse_is_made_good(workspace, mo
             append(*arguments, **options)
             raise KeyboardInterrupt
 
-        append = tested.append
-        patch.setattr(tested, "append", append_and_die)
+        append = history.append
+        patch.setattr(history, "append", append_and_die)
         with pytest.raises(KeyboardInterrupt):
             refresh_warehouse(workspace)
     assert (events(workspace), len(history_files(workspace))) == (FIRST, 2)

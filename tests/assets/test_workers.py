@@ -11,7 +11,7 @@ def test_workers_are_forked_from_a_process_that_has_loaded_what_computes_and_has
     code = (
         "import importlib, json, sys, threading\n"
         f"for name in {PRELOADED}: importlib.import_module(name)\n"
-        "loaded = {'torch', 'transformers', 'matplotlib', 'polars'} <= set(sys.modules)\n"
+        "loaded = {'torch', 'transformers', 'matplotlib', 'polars', 'duckdb', 'scipy'} <= set(sys.modules)\n"
         "print(json.dumps([loaded, threading.active_count()]))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.special import ndtri
 
 from disent_core.evaluation.measurement import Measurement, Statistic, mean_of_items
 from disent_core.evaluation.metrics.statistics import WeightedStatistic
@@ -22,6 +21,8 @@ def wilson(successes: int, n: int, *, confidence: float = CONFIDENCE) -> tuple[f
     Raises:
         ValueError: unless 0 <= successes <= n and n > 0.
     """
+    from scipy.special import ndtri
+
     if not 0 <= successes <= n or n == 0:
         raise ValueError(f"{successes} successes of {n} are not a proportion")
     z = float(ndtri(0.5 + confidence / 2))

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
-from scipy.linalg import solve
 
 from disent_core.evaluation.contract import EvaluationConfig, Problem, Setting
 from disent_core.evaluation.measurement import Measurement, measured
@@ -72,6 +71,8 @@ def linear_probe(
     Raises:
         EncoderError: if a row is not finite.
     """
+    from scipy.linalg import solve
+
     for rows, name in ((train, "probe, train"), (test, "probe, test")):
         check_finite(rows, name)
     names, codes = np.unique(labels, return_inverse=True)

@@ -2,7 +2,6 @@
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy.special import bdtr, chdtrc, ndtr
 
 _RESOLVED = 10  # from this number of resamplings beyond 0 on, their count estimates the tail
 
@@ -16,6 +15,8 @@ def mcnemar_exact(hits: Float[np.ndarray, "methods n"]) -> Float[np.ndarray, "me
     Args:
         hits: for each item 1 if the method is right, else 0.
     """
+    from scipy.special import bdtr
+
     both = hits @ hits.T  # items that both methods have right
     alone = np.diag(both)[:, None] - both  # items that the row's method has right and the column's has wrong
     discordant = alone + alone.T
@@ -32,6 +33,8 @@ def mcnemar(items: Float[np.ndarray, "methods n"]) -> Float[np.ndarray, "methods
     Args:
         items: score of each item, on one scale for all methods.
     """
+    from scipy.special import chdtrc
+
     sums, squares = _differences(items)
     differs = squares > 0
     return np.where(differs, chdtrc(1, sums**2 / np.where(differs, squares, 1)), 1.0)
@@ -79,6 +82,8 @@ def bootstrap_p(
     Args:
         differences: of the statistics of two methods on the same resamplings, one row per pair.
     """
+    from scipy.special import ndtr
+
     samples = differences.shape[1]
     beyond = np.minimum((differences <= 0).sum(axis=1), (differences >= 0).sum(axis=1))
     counted = np.minimum(2 * (1 + beyond) / (samples + 1), 1.0)

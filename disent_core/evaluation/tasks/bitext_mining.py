@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 from jaxtyping import Float, Int
 
@@ -195,6 +194,8 @@ def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
 
 def _lists(inputs: Inputs, pairs: pa.Table) -> tuple[Texts, Texts, Pairs]:
     """Distinct sources and targets that remain, and the gold pairs among them."""
+    import polars as pl
+
     lost = pl.Series([lost_side(pair_id) for pair_id in pairs["pair_id"].to_pylist()], dtype=pl.Int64)
     rows = pl.DataFrame(pairs.select(["source", "target", "source_key", "target_key"]))
     source, target = (

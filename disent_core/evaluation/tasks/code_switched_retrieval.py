@@ -6,19 +6,25 @@ is the language of the sentence whose words are replaced (`code_switching.replac
 replaced words in a sentence.
 """
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import polars as pl
 import pyarrow.compute as pc
 
 from disent_core.evaluation.contract import EvaluationConfig, Inputs, Problem, Task, Texts
 from disent_core.evaluation.tasks.retrieval_problem import Pool, retrieval_problem
 from disent_core.storage.schemas import SCHEMAS
 
+if TYPE_CHECKING:
+    import polars as pl
+
 NAME = "code_switched_retrieval"
 
 
 def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
     """Return the problem of one pair; none if the split has no code-switched sentences."""
+    import polars as pl
+
     table = "code_switched_pairs"
     pairs = inputs.tables.get((table, inputs.pair), SCHEMAS[table].empty_table())
     chosen = pl.DataFrame(pairs.filter(pc.field("split") == config.split))
@@ -26,7 +32,7 @@ def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
     return [_problem(inputs, config, switched, original, rows) for (switched, original), rows in parts.items()]
 
 
-def _problem(inputs: Inputs, config: EvaluationConfig, switched: str, original: str, pairs: pl.DataFrame) -> Problem:
+def _problem(inputs: Inputs, config: EvaluationConfig, switched: str, original: str, pairs: "pl.DataFrame") -> Problem:
     """The problem of the sentences of one switched language and one original language."""
     (foreign,) = {*inputs.languages} - {original}
     ids = pairs["pair_id"].to_arrow()
