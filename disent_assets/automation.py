@@ -19,9 +19,8 @@ from disent_assets.published_files import observations, read_versions
 from disent_assets.refresh import OF_JOB, OF_STEPS, STEP, Extent, Load, refresh_job
 from disent_assets.resources import RunSettings
 from disent_assets.run_step import LOCATION
-from disent_assets.runner import usable_cores
 from disent_core.config.load import load_config
-from disent_core.config.model import Config
+from disent_core.config.signature import signature
 from disent_core.corpora.stamps import stamps
 from disent_core.errors import DisentError
 from disent_core.experiment.workspace import Workspace
@@ -45,7 +44,7 @@ def automated(load: Load, workspace: Workspace, settings: RunSettings) -> dg.Def
         settings: of the process.
     """
     assets = load(workspace)
-    refresh = refresh_job(load, assets, workspace, workers=settings.workers or usable_cores())
+    refresh = refresh_job(load, assets, workspace, workers=settings.workers)
     alerts = [alert_sensor(settings.alerts, settings.ui)] if settings.alerts else []
     loaded = fingerprint(definitions_signature(assets), settings.started)
     look = _look_sensor(workspace, refresh, loaded)
@@ -182,11 +181,6 @@ def _file_state(workspace: Workspace) -> str | None:
     file_stamps = [stamp for path in paths for stamp in stamps(path)]
     is_settled = are_settled(file_stamps, time.time_ns())
     return fingerprint(signature(config), file_stamps) if is_settled else None
-
-
-def signature(config: Config) -> str:
-    """Fingerprint of everything in the configuration that the definitions depend on."""
-    return fingerprint(repr(config))
 
 
 def _reload_if_changed(load: Load, workspace: Workspace, ui: str | None) -> tuple[str, bool]:

@@ -1,11 +1,14 @@
 """Estimate how much of a run is done and how long the rest takes, from the expected durations of its steps."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 from disent_assets.plan import Step
 
-TRUST = 0.01
-"""How soon expectations give way to what is measured: after this share of the work, both count alike."""
+TRUST = 0.3
+"""How soon expectations give way to what is measured: they count as much as so many typical steps."""
+STEADY = 0.05
+"""What is shown follows what is estimated within this share of the whole time."""
 LATE = 0.1
 """A step that takes longer than expected is thought to need this share of its time so far once more."""
 
@@ -14,7 +17,9 @@ class Estimate:
     """The state of a run; times are in seconds since its start.
 
     Expected durations are of another machine or other data, so only their ratios count: the steps that have ended say
-    how much longer or shorter the others take.
+    how many times longer or shorter the others take. The logarithms of their ratios are averaged, and no step counts
+    more than a typical one: an expectation that is far off says little about other steps, even if it is that of the
+    longest. It says as much as all others together about the other partitions of its asset.
     """
 
     def __init__(self, steps: Sequence[Step], seconds: Mapping[str, float], workers: int) -> None:
@@ -28,8 +33,13 @@ class Estimate:
         self.running: dict[str, float] = {}
         self.said: dict[str, tuple[float, float]] = {}
         self.done: set[str] = set()
-        self.taken = self.expected = 0.0
-        self.shown = 0.0
+        self.asset = {step.name: step.keys[0] for step in steps}
+        self.ratios: dict[str, float] = {}
+        roots = {name: math.sqrt(expected) for name, expected in self.seconds.items()}
+        self.typical = sum(self.seconds.values()) / max(sum(roots.values()), 1e-3)  # of a moment of work, not of a step
+        self.votes = {name: min(root, self.typical) for name, root in roots.items()}
+        self.percent_shown = 0.0
+        self.shown: tuple[float, float] | None = None
 
     def begin(self, step: Step, now: float) -> None:
         """A step begins."""
@@ -39,8 +49,7 @@ class Estimate:
         """A step has ended, or can't be run."""
         began = self.running.pop(step.name, None)
         if began is not None:
-            self.taken += now - began
-            self.expected += self.seconds[step.name]
+            self.ratios[step.name] = self._ratio(step.name, now - began)
         self.done.add(step.name)
 
     def say(self, step: Step, now: float, left: float) -> None:
@@ -48,23 +57,43 @@ class Estimate:
         self.said[step.name] = now, left
 
     def left(self, now: float) -> float:
-        """Seconds until the end: the work shared by the workers, but at least the longest chain of steps."""
-        factor = self._factor(now)
-        rest = {name: self._rest(name, now, factor) for name in self.seconds if name not in self.done}
+        """Seconds until the end, without jumps."""
+        end = now + self._left(now)
+        if self.shown is not None:
+            at, before = self.shown
+            end += (before - end) * math.exp((at - now) / (STEADY * max(before, 1.0)))
+        self.shown = now, end
+        return max(end - now, 0.0)
+
+    def _left(self, now: float) -> float:
+        """The work shared by the workers, but at least the longest chain of steps."""
+        general = self._general_ratio(now)
+        own: dict[object, list[float]] = {}
+        for name, ratio in self.ratios.items():
+            own.setdefault(self.asset[name], [general]).append(ratio)
+        factor = {asset: math.exp(sum(ratios) / len(ratios)) for asset, ratios in own.items()}
+        rest = {
+            name: self._rest(name, now, factor.get(self.asset[name], math.exp(general)))
+            for name in self.seconds
+            if name not in self.done
+        }
         chain: dict[str, float] = {}
         for name in reversed(self.order):
             if name in rest:
                 chain[name] = rest[name] + max((chain.get(one, 0.0) for one in self.below[name]), default=0.0)
         return max(sum(rest.values()) / self.workers, max(chain.values(), default=0.0))
 
-    def _factor(self, now: float) -> float:
-        """How much longer steps take than expected: those that have ended, and those that should have."""
-        prior = TRUST * sum(self.seconds.values())
-        taken, expected = self.taken + prior, self.expected + prior
-        for name, began in self.running.items():
-            if (now - began) * expected > self.seconds[name] * taken:
-                taken, expected = taken + now - began, expected + self.seconds[name]
-        return taken / expected
+    def _general_ratio(self, now: float) -> float:
+        """The mean ratio of the steps that have ended, and of those that should have."""
+        votes, weighted = TRUST * self.typical, 0.0
+        late = {name: self._ratio(name, now - began) for name, began in self.running.items()}
+        for name, ratio in (self.ratios | late).items():
+            if name in self.ratios or ratio * votes > weighted:
+                votes, weighted = votes + self.votes[name], weighted + self.votes[name] * ratio
+        return weighted / votes if votes else 0.0
+
+    def _ratio(self, name: str, seconds: float) -> float:
+        return math.log(max(seconds, 1e-3) / self.seconds[name])
 
     def _rest(self, name: str, now: float, factor: float) -> float:
         expected = self.seconds[name] * factor
@@ -79,5 +108,5 @@ class Estimate:
         if len(self.done) == len(self.seconds):
             return 100
         left = self.left(now)
-        self.shown = max(self.shown, 100 * now / (now + left) if now + left else 0.0)
-        return min(99, int(self.shown))
+        self.percent_shown = max(self.percent_shown, 100 * now / (now + left) if now + left else 0.0)
+        return min(99, int(self.percent_shown))

@@ -39,14 +39,14 @@ class Extent(dg.Config):
     )
 
 
-def refresh_job(load: Load, assets: dg.Definitions, workspace: Workspace, *, workers: int) -> dg.JobDefinition:
+def refresh_job(load: Load, assets: dg.Definitions, workspace: Workspace, *, workers: int | None) -> dg.JobDefinition:
     """The job on a workspace whose assets are loaded.
 
     Args:
         load: makes the assets in other processes.
         assets: of the workspace.
         workspace: its configuration and folder of results.
-        workers: how many steps run at once.
+        workers: how many steps run at once; None as for `run_steps`.
     """
 
     @dg.op(name=STEP)

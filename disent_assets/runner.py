@@ -11,10 +11,12 @@ import dagster as dg
 from dagster._core.definitions.data_version import StaleStatus
 
 from disent_assets.asset_state import record_states
-from disent_assets.durations import expected_seconds, read_seconds, write_seconds
+from disent_assets.durations import STARTING_WORKERS, expected_seconds, read_seconds, write_seconds
+from disent_assets.estimate import Estimate
 from disent_assets.plan import Step
 from disent_assets.run_step import Outcome
 from disent_assets.staleness import staleness
+from disent_assets.status import State, stale_inputs
 from disent_assets.workers import Executor, Load, Processes, ThisProcess, Work, one_thread
 from disent_core.experiment.workspace import Workspace
 
@@ -43,10 +45,12 @@ class Report:
 
 @dataclass
 class Result:
-    """What came of all steps; those that can't be run are `blocked`."""
+    """What came of all steps; those that can't be run are `blocked`. `stale_inputs` is what the steps are made from
+    and none of them makes, as far as it is not fresh."""
 
     outcomes: dict[Step, Outcome] = field(default_factory=dict)
     blocked: list[Step] = field(default_factory=list)
+    stale_inputs: list[State] = field(default_factory=list)
 
     @property
     def failed(self) -> dict[Step, str]:
@@ -86,7 +90,7 @@ def run_steps(
     steps: Sequence[Step],
     instance: dg.DagsterInstance,
     *,
-    workers: int = 1,
+    workers: int | None = 1,
     report: Report | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> Result:
@@ -99,7 +103,7 @@ def run_steps(
         workspace: to run in.
         steps: as `plan` gives them, or some of them.
         instance: records the runs.
-        workers: how many steps run at once.
+        workers: how many steps run at once; None for one a core, or one if more would save less than they cost.
         report: is told what happens.
         tags: of the runs.
     """
@@ -109,9 +113,9 @@ def run_steps(
     settled = _settled(steps, fresh)
     seconds = expected_seconds(steps, workspace.config, read_seconds(workspace.home), settled)
     schedule = Schedule(steps, fresh, seconds)
-    count = max(1, min(workers, len(steps) - len(settled)))
+    count = max(1, min(workers or worthwhile_workers(steps, seconds), len(steps) - len(settled)))
     report.start(steps, seconds, count)
-    if workers > 1:
+    if workers != 1:
         one_thread()
     executor: Executor
     if count > 1:
@@ -124,8 +128,17 @@ def run_steps(
             _work(schedule, executor, report, measured)
     finally:
         write_seconds(workspace.home, measured)
-    record_states(workspace, definitions, instance)
+    found = record_states(workspace, definitions, instance)
+    made = [(key.to_user_string(), step.partition) for step in steps for key in step.keys]
+    schedule.result.stale_inputs = stale_inputs(definitions.resolve_asset_graph(), instance, made, found)
     return schedule.result
+
+
+def worthwhile_workers(steps: Sequence[Step], seconds: Mapping[str, float]) -> int:
+    """The number of workers: one for each core, or one if those would take longer to start than they save."""
+    cores = usable_cores()
+    saved = Estimate(steps, seconds, 1).left(0.0) - Estimate(steps, seconds, cores).left(0.0)
+    return cores if saved > STARTING_WORKERS else 1
 
 
 def _work(schedule: "Schedule", executor: Executor, report: Report, measured: dict[str, float]) -> None:

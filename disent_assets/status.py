@@ -65,6 +65,34 @@ def states(workspace: Workspace, definitions: dg.Definitions, instance: dg.Dagst
             yield State(key.to_user_string(), name, status, tuple(causes), partition not in unsettled)
 
 
+def stale_inputs(
+    graph: BaseAssetGraph,
+    instance: dg.DagsterInstance,
+    chosen: Iterable[tuple[str, str | None]],
+    found: Iterable[State],
+) -> list[State]:
+    """What is not fresh, is not chosen itself, and is read on the way to what is chosen; upstream first.
+
+    Args:
+        graph: of the assets.
+        instance: of Dagster.
+        chosen: asset and partition of each chosen partition.
+        found: the states of all partitions, upstream first.
+    """
+    open_ = {(one.asset, one.partition): one for one in found if not one.is_settled}
+    own = set(chosen)
+    due = [name for name in own if name in open_]
+    resolver, seen = staleness(instance, graph), set(due)
+    while due:
+        asset, partition = due.pop()
+        of = AssetKeyPartitionKey(dg.AssetKey.from_user_string(asset), partition)
+        above = resolver._get_partition_dependencies(key=of)
+        names = {(one.asset_key.to_user_string(), one.partition_key) for one in above} & open_.keys() - seen
+        seen |= names
+        due += names
+    return [one for name, one in open_.items() if name in seen - own and one.status != "fresh"]
+
+
 class Failures:
     """The errors of the last runs of partitions."""
 

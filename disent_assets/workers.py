@@ -28,6 +28,7 @@ from disent_assets.plan import Step
 from disent_assets.resources import environment
 from disent_assets.run_step import Outcome, run_step
 from disent_core.config.load import load_config
+from disent_core.config.signature import signature
 from disent_core.errors import ConfigError, DisentError
 from disent_core.experiment.workspace import Workspace
 
@@ -153,7 +154,7 @@ class Work:
             ConfigError: if the configuration has changed since it was loaded.
         """
         work = cls(load, workspace.config.path, _hash_of(workspace.config.path), workspace.home, tags)
-        if repr(work.workspace().config) != repr(workspace.config):
+        if signature(work.workspace().config) != signature(workspace.config):
             raise _changed(work.path)
         return work
 

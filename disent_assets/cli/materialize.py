@@ -1,5 +1,7 @@
 """`disent materialize`: run assets, with their progress."""
 
+import re
+import shlex
 import time
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -12,13 +14,16 @@ if TYPE_CHECKING:
     from disent_assets.plan import Step
     from disent_assets.progress import Progress
     from disent_assets.runner import Result
+    from disent_assets.status import State
 
 from disent_assets.cli.group import errors, main
 from disent_core.text import printable
 
 _NAMED = 6
 """Most steps that a message names."""
-_WORKERS = "How many steps run at once. Default: the cores that this process may use."
+_WORD = re.compile(r"[\w/:*\"]+")
+"""A selection without operators."""
+_WORKERS = "How many steps run at once. Default: the cores that this process may use, or 1 if there is little to do."
 
 
 @main.command()
@@ -52,7 +57,7 @@ def materialize(
         from disent_assets.published_files import observe
         from disent_assets.resources import open_for_work
         from disent_assets.run_step import COMMAND
-        from disent_assets.runner import run_steps, usable_cores
+        from disent_assets.runner import run_steps
 
         workspace = open_for_work()
         steps = plan(build(workspace), selections, partition)
@@ -65,16 +70,28 @@ def materialize(
                     workspace,
                     steps,
                     instance,
-                    workers=workers or usable_cores(),
+                    workers=workers,
                     report=progress,
                     tags={COMMAND: " ".join(("disent materialize", *selections))},
                 )
         _show(result, time.monotonic() - started, with_tracebacks=context.obj)
+        if result.stale_inputs:
+            click.echo(_outdated(result.stale_inputs, selections, partition), err=True)
 
 
 def _named(steps: "Sequence[Step]") -> str:
     """The names of the first steps."""
     return ", ".join(map(str, steps[:_NAMED])) + (", ..." if len(steps) > _NAMED else "")
+
+
+def _outdated(inputs: "Sequence[State]", selections: tuple[str, ...], partition: str | None) -> str:
+    """Why what was selected may not be up to date, and the command that makes it so."""
+    first = inputs[0]
+    name = f"{first.asset} [{first.partition}]" if first.partition else first.asset
+    others = f" and {len(inputs) - 1} more are" if len(inputs) > 1 else " is"
+    whole = (f"+{one}" if _WORD.fullmatch(one) else f"+({one})" for one in (one.lstrip("+") for one in selections))
+    command = ["disent", "materialize", *whole, *(("--partition", partition) if partition else ())]
+    return f"may be out of date: {name}{others} {first.status} and not selected; to refresh: {shlex.join(command)}"
 
 
 def _show(result: "Result", seconds: float, *, with_tracebacks: bool) -> None:

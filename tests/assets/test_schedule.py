@@ -1,10 +1,12 @@
 """The order in which steps run side by side, and what a failure stops."""
 
 import dagster as dg
+import pytest
 
+from disent_assets import runner
 from disent_assets.plan import Step
 from disent_assets.run_step import Outcome
-from disent_assets.runner import Schedule
+from disent_assets.runner import Schedule, worthwhile_workers
 
 FAILED, CHANGED = Outcome(failure="broken"), Outcome(made=1, changed=True)
 
@@ -69,3 +71,16 @@ def test_what_depends_on_a_changed_step_is_not_fresh_and_the_rest_is():
     schedule = Schedule(ALL, set(ALL), {})
     drain(schedule, {EN: CHANGED})
     assert schedule.fresh == {EN, DE, DE_HEAD, GATHERED}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "workers"),
+    [
+        ({EN: 30.0, DE: 30.0}, 4),
+        ({EN: 2.0, DE: 2.0}, 1),  # workers take longer to start than that
+        ({EN: 60.0, EN_HEAD: 60.0}, 1),  # one waits for the other
+    ],
+)
+def test_workers_are_started_if_they_save_more_than_they_cost(monkeypatch, seconds, workers):
+    monkeypatch.setattr(runner, "usable_cores", lambda: 4)
+    assert worthwhile_workers(list(seconds), {one.name: expected for one, expected in seconds.items()}) == workers

@@ -158,6 +158,15 @@ def test_a_changed_test_utterance_trains_nothing(copied):
     assert copied.weights() == weights
 
 
+def test_what_is_made_from_a_stale_table_is_not_called_up_to_date(copied):
+    change_word(copied, "de-DE", "test")
+    done = copied.disent("materialize", "key:heads/*", "key:heads/tiny/raw_head", "--partition", "en-de")
+    told = done.stderr.splitlines()[-1]
+    assert told.startswith("may be out of date: corpora/utterances [de] is stale and not selected")
+    assert told.endswith("disent materialize '+key:heads/*' +key:heads/tiny/raw_head --partition en-de")
+    assert "out of date" not in copied.disent("materialize", "corpora", "--partition", "de").stderr
+
+
 def test_another_seed_trains_again_and_encodes_nothing(copied):
     copied.configure("seeds = [0, 1]", "seeds = [0, 2]")
     counts = copied.materialize("+key:heads/*", "--partition", "en-ja")
