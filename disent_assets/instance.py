@@ -26,6 +26,8 @@ HIDDEN = ".dagster/disent"
 """How tags begin that the UI does not show."""
 FACE = {f"{HIDDEN}_face": "command line"}
 """Tag of the runs that a process of the command line, not Dagster's daemon, has to end."""
+BEGAN = f"{HIDDEN}_began"
+"""Tag of the runs of a command or a refresh: when it began."""
 PROCESS = f"{HIDDEN}_process"
 """Tag of the runs of a worker process."""
 UNFINISHED = [

@@ -39,7 +39,7 @@ def _first_line(path: Path) -> str:
     return path.read_text(encoding="utf-8").split("\n", 1)[0].removeprefix("-- ")
 
 
-def refresh_warehouse(workspace: Workspace, run_id: str = "") -> StepResult:
+def refresh_warehouse(workspace: Workspace, run_id: str = "", began_at: datetime | None = None) -> StepResult:
     """Build the warehouse, unless it was built from the same tables and the same SQL; record what is new in it.
 
     The history is written when the new warehouse has passed its checks, before it is swapped in. A run that is killed
@@ -48,6 +48,7 @@ def refresh_warehouse(workspace: Workspace, run_id: str = "") -> StepResult:
     Args:
         workspace: of the run.
         run_id: Dagster's id of the run.
+        began_at: when the command began that it is a part of, if that is known.
 
     Raises:
         TableError: if a table is damaged, or a check of severity `error` fails. The last warehouse stays.
@@ -72,7 +73,8 @@ def refresh_warehouse(workspace: Workspace, run_id: str = "") -> StepResult:
         metrics = pa.concat_tables(
             [SCHEMAS["metrics"].empty_table(), *(read_table(path, SCHEMAS["metrics"]) for path in stored["metrics"])]
         )
-        added = new_rows(workspace, history, metrics, recorded_at=datetime.now(UTC), run_id=run_id)
+        times = {"recorded_at": datetime.now(UTC), "began_at": began_at}
+        added = new_rows(workspace, history, metrics, run_id=run_id, **times)
         inputs["metric_history"] = pa.concat_tables([history.rows, added])
         inputs["asset_state"] = recorded_states(workspace)
         report = build_warehouse(inputs, SQL, workspace.warehouse, lambda: append(workspace, added, inputs=inputs_hash))

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from graphlib import TopologicalSorter
 
 import dagster as dg
@@ -13,6 +14,7 @@ from dagster._core.definitions.data_version import StaleStatus
 from disent_assets.asset_state import record_states
 from disent_assets.durations import STARTING_WORKERS, expected_seconds, read_seconds, write_seconds
 from disent_assets.estimate import Estimate
+from disent_assets.instance import BEGAN
 from disent_assets.plan import Step
 from disent_assets.run_step import Outcome
 from disent_assets.staleness import staleness
@@ -107,7 +109,7 @@ def run_steps(
         report: is told what happens.
         tags: of the runs.
     """
-    report, tags = report or Report(), tags or {}
+    report, tags = report or Report(), {BEGAN: datetime.now(UTC).isoformat(), **(tags or {})}
     definitions = load(workspace)
     fresh = fresh_steps(definitions, steps, instance)
     settled = _settled(steps, fresh)

@@ -1,7 +1,7 @@
 """Assets of the stage `warehouse`: all metric rows and the published figures -> one DuckDB file."""
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache, partial
 from typing import Any
 
@@ -9,6 +9,7 @@ import dagster as dg
 
 from disent_assets.asset_results import literal, markdown_table, pictures
 from disent_assets.factory import Stored, dep, spec, table_asset
+from disent_assets.instance import BEGAN
 from disent_assets.refresh_warehouse import CODE_VERSION, refresh_warehouse, warehouse_checks
 from disent_core.config.model import Config
 from disent_core.experiment.evaluation import task_names
@@ -48,7 +49,7 @@ def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
             kinds={"duckdb", "sql"},
             stored=Stored(workspace.warehouse, "duckdb"),
         ).replace_attributes(freshness_policy=FRESHNESS),
-        lambda _: refresh_warehouse(workspace, _run_id()),
+        lambda _: refresh_warehouse(workspace, *_run()),
         checks=list(warehouse_checks().values()),
         show=lambda _, result: {
             **_best_methods(workspace),
@@ -59,12 +60,13 @@ def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
     return [database]
 
 
-def _run_id() -> str:
-    """Dagster's id of the run; empty where the runner only looks whether the warehouse is up to date."""
+def _run() -> tuple[str, datetime | None]:
+    """Dagster's id of the run, and when its command began; unknown where the runner only looks at the warehouse."""
     try:
-        return dg.AssetExecutionContext.get().run.run_id
+        run = dg.AssetExecutionContext.get().run
     except dg.DagsterInvariantViolationError:
-        return ""
+        return "", None
+    return run.run_id, datetime.fromisoformat(run.tags[BEGAN]) if BEGAN in run.tags else None
 
 
 def _sources(config: Config) -> list[Key]:

@@ -24,7 +24,7 @@ from disent_core.experiment.evaluation import Provenance, provenance
 from disent_core.experiment.workspace import Workspace
 from disent_core.storage.checksums import ignore_damaged, read_verified, remove_with_checksum
 from disent_core.storage.schemas import SUBJECT
-from disent_core.storage.tables import SCHEMAS, conform, content_of, fingerprint, read_table, write_table
+from disent_core.storage.tables import SCHEMAS, conform, content_of, fingerprint, read_parquet, write_table
 
 NAME = "metric_history"
 SCHEMA = SCHEMAS[NAME]
@@ -35,6 +35,7 @@ ORIGIN = ("code", "data", "weights", "vectors")
 COUNTS = ("pool_size", "pool_duplicates", "source_distractors", "target_distractors", "replaced_share")
 """Settings of a metric that follow from the data: a number stays the same one if an edit of a corpus changes them."""
 EVENTS = ("new", "changed", "confirmed", "ended")
+BEGAN = "began_at"
 MERGED_FILES = 64
 _FILE = re.compile(r"(\d+)-(\d+)\.parquet(\.damaged)?")
 _LOST = (
@@ -95,9 +96,16 @@ def read_history(workspace: Workspace) -> History:
     while not tables.keys() >= set(paths := [file.path for file in history_files(workspace)]):
         for path in paths:
             if (data := ignore_damaged(lambda path=path: read_verified(path), _LOST)) is not None:
-                tables[path] = conform(pq.read_table(pa.BufferReader(data)), SCHEMA, str(path))
+                tables[path] = _rows_of(pq.read_table(pa.BufferReader(data)), path)
     rows = pa.concat_tables([SCHEMA.empty_table(), *(tables[path] for path in paths)])
     return History(rows, tuple(path.name for path in paths), len(_files(workspace, damaged=True)))
+
+
+def _rows_of(table: pa.Table, path: Path) -> pa.Table:
+    """The rows of a file; older ones do not say when their refresh began."""
+    if BEGAN not in table.column_names:
+        table = table.append_column(BEGAN, pa.nulls(len(table), SCHEMA.field(BEGAN).type))
+    return conform(table, SCHEMA, str(path))
 
 
 def append(workspace: Workspace, rows: pa.Table, *, inputs: str) -> None:
@@ -119,7 +127,7 @@ def _merge(workspace: Workspace) -> None:
     """Merge the files of single refreshes if there are too many, and remove files that others contain."""
     single = [file for file in history_files(workspace) if file.first == file.last]
     if len(single) >= MERGED_FILES:
-        rows = pa.concat_tables([read_table(file.path, SCHEMA) for file in single])
+        rows = pa.concat_tables([_rows_of(read_parquet(file.path, _LOST), file.path) for file in single])
         merged = _path(workspace, single[0].first, single[-1].last)
         write_table(merged, rows, SCHEMA, inputs=fingerprint([file.path.name for file in single]))
     for file in set(_files(workspace, damaged=False)) - set(history_files(workspace)):
@@ -134,7 +142,13 @@ def _path(workspace: Workspace, first: int, last: int) -> Path:
 
 
 def new_rows(
-    workspace: Workspace, history: History, metrics: pa.Table, *, recorded_at: datetime, run_id: str
+    workspace: Workspace,
+    history: History,
+    metrics: pa.Table,
+    *,
+    recorded_at: datetime,
+    began_at: datetime | None = None,
+    run_id: str,
 ) -> pa.Table:
     """The rows that a refresh adds to the history; see `events` for what they are.
 
@@ -143,6 +157,7 @@ def new_rows(
         history: of the refreshes before.
         metrics: all present rows of `metrics`.
         recorded_at: time of the refresh.
+        began_at: when the command began that it is a part of, if that is known.
         run_id: Dagster's id of the run.
     """
     added = events(pl.DataFrame(history.rows), pl.DataFrame(metrics))
@@ -150,6 +165,7 @@ def new_rows(
     stamp = {
         "refresh": 1 + max((file.last for file in known), default=0),
         "recorded_at": recorded_at,
+        BEGAN: began_at,
         "run_id": run_id,
         "config": workspace.config.path.name,
         "disent_version": version("disent"),

@@ -146,6 +146,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         _column("n", pa.int64(), nullable=True),
         *(_column(name, _TEXT, nullable=True) for name in ("fingerprint", "code", "data", "weights", "vectors")),
         _column("recorded_at", pa.timestamp("us", tz="UTC")),
+        _column("began_at", pa.timestamp("us", tz="UTC"), nullable=True),
         *(_column(name, _TEXT) for name in ("run_id", "config", "disent_version")),
     ),
     # one number with the items that it is the mean of; paired tests read it

@@ -2,7 +2,7 @@
 
 import multiprocessing
 import os
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +67,11 @@ FIRST = [(1, "new", "dream", 0.5), (1, "new", "raw", 0.3)]
 def test_a_refresh_records_what_has_changed(workspace):
     refresh_warehouse(workspace)
     measured(workspace, dream=0.7)
-    result = refresh_warehouse(workspace, "second")
+    before = datetime.now(UTC) - timedelta(seconds=90)
+    result = refresh_warehouse(workspace, "second", before)
+    first, second = query(workspace.warehouse, "select run_id, duration, config from runs").to_pylist()
+    assert first == {"run_id": "", "duration": None, "config": workspace.config.path.name}
+    assert (second["run_id"], 90 <= second["duration"] < 900) == ("second", True)
     assert events(workspace) == [*FIRST, (2, "changed", "dream", 0.7)]
     assert {name: value for name, value in result.figures.items() if name.startswith("numbers/")} == {
         "numbers/new": 0, "numbers/changed": 1, "numbers/confirmed": 0, "numbers/ended": 0,

@@ -25,6 +25,7 @@ select
     data,
     weights,
     vectors,
+    began_at,
     run_id,
     config,
     disent_version
