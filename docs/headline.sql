@@ -1,6 +1,6 @@
--- The README's table, one row a method: translations retrieved in both directions, templates retrieved,
--- how often a linear probe tells the language from the meaning (or the sentence vector; 0.5 is chance), and
--- what the language embedding retrieves (0 is best; empty for a method without a language embedding).
+-- The README's table, one row a method and encoder: translations retrieved in both directions, templates
+-- retrieved, how often a linear probe tells the language from the meaning (or the sentence vector; 0.5 is
+-- chance), and what the language embedding retrieves (0 is best; empty for a method without one).
 -- noqa: disable=RF05
 with
 
@@ -20,7 +20,8 @@ figures as (
         dataset in ('massive', 'sample')
         and metric in ('accuracy_at_1', 'accuracy')
         and trained_on in ('', 'en-de')
-        and method in ('raw', 'dream', 'dream_oracle', 'fmda', 'fmda_two_stage', 'fine_tuned', 'facet')
+        and encoder <> 'minilm_cls'
+        and method in ('raw', 'lexicon', 'dream', 'fmda_two_stage', 'fmda_softmax', 'fine_tuned', 'facet')
         and (
             (task = 'crosslingual_retrieval' and evaluated_on in ('en-de', 'de-en') and rank is not null)
             or (task = 'crosslingual_retrieval' and evaluated_on = 'en-de' and embedding = 'language')
@@ -41,6 +42,7 @@ cells as (
 )
 
 select
+    encoder,
     method,
     max(cell) filter (shown_as = 'en-de') as "en-de",
     max(cell) filter (shown_as = 'de-en') as "de-en",
@@ -51,8 +53,9 @@ select
     case when min(n) = max(n) then min(n)::varchar else min(n) || '-' || max(n) end as n,
     nullif(max(seeds), 0)::varchar as seeds
 from cells
-group by method
+group by encoder, method
 order by
+    list_position(['minilm_mean', 'minilm_low', 'minilm_multi'], encoder),
     list_position(
-        ['raw', 'dream', 'dream_oracle', 'fmda', 'fmda_two_stage', 'fine_tuned', 'facet'], method
+        ['raw', 'lexicon', 'dream', 'fmda_two_stage', 'fmda_softmax', 'fine_tuned', 'facet'], method
     )

@@ -154,7 +154,7 @@ MISTAKES = {
         'preset = "softmax"',
         'preset = "sofmax"',
         "31: methods.mine.preset",
-        "choose one of paper, softmax",
+        "choose one of paper, hinge, softmax",
     ),
     "preset that is a list": ('preset = "softmax"', 'preset = ["paper"]', "31: methods.mine.preset", "valid string"),
     "method given twice": ('"raw", "dream"', '"raw", "raw"', "24: experiment.methods", "must be distinct"),
@@ -324,6 +324,19 @@ def test_a_configuration_for_real_corpora_is_valid_in_an_empty_folder(name, tmp_
     copied = tmp_path / name
     copied.write_text((ROOT / "configs" / name).read_text(encoding="utf-8"), encoding="utf-8")
     assert load_config(copied).experiment.pairs
+
+
+def test_the_readme_s_rows_are_rows_of_the_run_of_every_method():
+    few, every = (load_config(ROOT / "configs" / f"massive_{name}.toml") for name in ("headline", "minilm"))
+    for encoder in few.encoders:
+        assert few.encoders[encoder] == every.encoders[encoder]
+        of_every = {method.name: method for method in every.methods_of(encoder)}
+        for method in few.methods_of(encoder):
+            assert (method.settings, few.seeds_of(method)) == (
+                of_every[method.name].settings,
+                every.seeds_of(of_every[method.name]),
+            )
+            assert set(few.training_sets_of(method)) <= set(every.training_sets_of(of_every[method.name]))
 
 
 def test_languages_are_the_language_part_unless_two_locales_of_a_corpus_share_it(load):
