@@ -22,7 +22,7 @@ import click
 import dagster as dg
 
 from disent_assets.instance import FACE, dagster_home, open_instance
-from disent_assets.resources import PROJECT
+from disent_assets.resources import SHARED
 from disent_core.errors import DisentError
 
 GRACE_SECONDS = 20
@@ -41,7 +41,7 @@ def serve(home: Path, port: int) -> int:
         address = ["--host", "127.0.0.1", "--port", str(port)]
         # At "info" the terminal would get a line for every look of a sensor, four in five seconds.
         quiet = ["--log-level", "warning"]
-        command = [sys.executable, "-m", __name__, "--workspace", str(PROJECT / "workspace.yaml"), *address, *quiet]
+        command = [sys.executable, "-m", __name__, "--workspace", str(SHARED / "workspace.yaml"), *address, *quiet]
         click.echo(f"In a few seconds the UI is at http://127.0.0.1:{port}. Ctrl-C ends it and its runs.")
         return run_group(command, environment={**os.environ, **_environment(home, port)}, lock=lock)
 

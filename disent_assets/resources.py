@@ -18,8 +18,13 @@ from disent_core.errors import ConfigError
 if TYPE_CHECKING:
     from disent_core.experiment.workspace import Workspace
 
-PROJECT = Path(__file__).resolve().parent.parent
-SQL = PROJECT / "sql"
+_BUNDLED = Path(__file__).resolve().parent / "project"
+"""In an installed package: what a checkout has beside the packages."""
+SHARED = _BUNDLED if _BUNDLED.is_dir() else _BUNDLED.parents[1]
+"""Has the SQL, configurations and sample corpora that disent comes with. Nothing is written here."""
+PROJECT = Path.cwd() if SHARED is _BUNDLED else SHARED
+"""The user's project: the checkout, or with an installed package the working folder."""
+SQL = SHARED / "sql"
 
 
 def home_folder(environment: Mapping[str, str] = os.environ) -> Path:

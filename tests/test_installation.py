@@ -45,7 +45,8 @@ TORCH = pins("torch")
 
 def asked(group: str) -> list[str]:
     if group == "test":
-        return PROJECT["project"]["dependencies"] + PROJECT["project"]["optional-dependencies"]["test"]
+        extras = PROJECT["project"]["optional-dependencies"]
+        return [*PROJECT["project"]["dependencies"], *extras["lineage"], *extras["test"]]
     return GROUPS.get(group, [])
 
 

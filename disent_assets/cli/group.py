@@ -11,9 +11,13 @@ import click
 from disent_core.errors import ConfigError, DisentError
 from disent_core.text import printable
 
+LINEAGE = frozenset({"dagster", "duckdb", "jinja2", "matplotlib", "polars", "rich", "scipy", "sklearn"})
+"""Modules that the extra `lineage` installs: an installation without it loads and exports heads."""
+
 START = """\
 disent trains and compares disentangled sentence embeddings.
 
+    disent init FOLDER      write a project that runs
     disent materialize      run what is missing or stale
     disent status           what is fresh, stale or missing, and why
     disent leaderboard      which method is best, on one screen
@@ -87,6 +91,11 @@ def errors(context: click.Context) -> Iterator[None]:
             raise
         click.echo(f"disent: {printable(str(error))}", err=True)
         raise SystemExit(2 if isinstance(error, ConfigError | ValueError) else 1) from error
+    except ModuleNotFoundError as error:
+        if context.obj or error.name not in LINEAGE:
+            raise
+        click.echo(f"disent: this command needs {error.name}; install it with: pip install 'disent[lineage]'", err=True)
+        raise SystemExit(2) from error
     except OSError as error:
         from disent_core.storage.atomic import REFUSED
 

@@ -1,0 +1,29 @@
+"""The command that writes a new project."""
+
+from pathlib import Path
+
+import click
+
+from disent_assets.cli.group import errors, main, short
+
+_NEXT = """\
+{folder} has a project{what}. Next:
+
+    cd {folder}
+    disent materialize      run it
+    disent leaderboard      which method is best
+    disent dev              the UI on http://127.0.0.1:3000"""
+
+
+@main.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--real", is_flag=True, help="Read MASSIVE, which is downloaded (40 MB), instead of the sample corpora.")
+@click.pass_context
+def init(context: click.Context, folder: Path, real: bool) -> None:
+    """Write a project that runs into a new folder: a configuration, its corpora, and what Dagster needs."""
+    with errors(context):
+        from disent_assets.new_project import write_project
+
+        write_project(folder, real=real)
+        what = " on MASSIVE" if real else " on the sample corpora"
+        click.echo(_NEXT.format(folder=short(folder.resolve()), what=what))

@@ -1,0 +1,73 @@
+"""Write a project that runs: a configuration with its corpora, and what Dagster needs to find the lineage."""
+
+import shutil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from disent_assets.resources import SHARED
+from disent_core.errors import ConfigError, located
+
+_IGNORED = """\
+# Results, downloads and caches; the sample corpora are yours to change.
+/data/*
+!/data/corpora/
+__pycache__/
+"""
+_DG = """\
+# For Dagster's `dg`, which finds disent's assets by this file; `dagster dev` uses workspace.yaml.
+[tool.dg]
+directory_type = "project"
+
+[tool.dg.project]
+root_module = "disent_assets"
+code_location_target_module = "disent_assets.definitions"
+code_location_name = "disent"
+"""
+_MAKE_CORPORA = shutil.ignore_patterns("*.py", "grammar", "__pycache__")
+"""The scripts that wrote the sample corpora."""
+_MASSIVE = """\
+# The papers' main systems and ours on MASSIVE en-de. MASSIVE is downloaded to data/real/ if it is not there.
+# `disent settings` lists all keys.
+
+"""
+
+
+def write_project(folder: Path, *, real: bool) -> None:
+    """Write a new project, whole or not at all.
+
+    Args:
+        folder: where; it may exist if it is empty.
+        real: whether its configuration reads MASSIVE, which is downloaded, instead of the sample corpora.
+
+    Raises:
+        ConfigError: if the folder has files.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(located(folder, None, "this is not an empty folder", "Name a new one"))
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder.parent, prefix=".disent-") as temporary:
+        made = Path(temporary, "project")
+        made.mkdir()
+        for name, text in _files(real=real).items():
+            (made / name).write_text(text, encoding="utf-8")
+        if not real:
+            shutil.copytree(SHARED / "data" / "corpora", made / "data" / "corpora", ignore=_MAKE_CORPORA)
+        made.rename(folder)
+
+
+def _files(*, real: bool) -> dict[str, str]:
+    workspace = (SHARED / "workspace.yaml").read_text(encoding="utf-8")
+    return {
+        "disent.toml": _configuration(real=real),
+        "workspace.yaml": workspace,
+        "pyproject.toml": _DG,
+        ".gitignore": _IGNORED,
+    }
+
+
+def _configuration(*, real: bool) -> str:
+    if not real:
+        return (SHARED / "disent.toml").read_text(encoding="utf-8")
+    text = (SHARED / "configs" / "massive_headline.toml").read_text(encoding="utf-8")
+    sections = text[text.index("[[corpora]]") :]  # above them the file says how to run it in a checkout
+    return _MASSIVE + sections.replace('"../data/', '"data/')  # its paths begin in configs/
