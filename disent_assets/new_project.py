@@ -19,9 +19,16 @@ _DG = """\
 directory_type = "project"
 
 [tool.dg.project]
-root_module = "disent_assets"
-code_location_target_module = "disent_assets.definitions"
+root_module = "lineage"
+code_location_target_module = "lineage.definitions"
 code_location_name = "disent"
+"""
+_DEFINITIONS = """\
+\"\"\"The assets of this project: those of disent. `dagster.Definitions.merge` adds your own.\"\"\"
+
+from disent_assets.definitions import defs
+
+__all__ = ["defs"]
 """
 _MAKE_CORPORA = shutil.ignore_patterns("*.py", "grammar", "__pycache__")
 """The scripts that wrote the sample corpora."""
@@ -47,7 +54,7 @@ def write_project(folder: Path, *, real: bool) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder.parent, prefix=".disent-") as temporary:
         made = Path(temporary, "project")
-        made.mkdir()
+        (made / "lineage").mkdir(parents=True)
         for name, text in _files(real=real).items():
             (made / name).write_text(text, encoding="utf-8")
         if not real:
@@ -56,11 +63,13 @@ def write_project(folder: Path, *, real: bool) -> None:
 
 
 def _files(*, real: bool) -> dict[str, str]:
-    workspace = (SHARED / "workspace.yaml").read_text(encoding="utf-8")
+    workspace = (SHARED / "workspace.yaml").read_text(encoding="utf-8").replace("disent_assets.", "lineage.")
     return {
         "disent.toml": _configuration(real=real),
         "workspace.yaml": workspace,
         "pyproject.toml": _DG,
+        "lineage/__init__.py": "",
+        "lineage/definitions.py": _DEFINITIONS,
         ".gitignore": _IGNORED,
     }
 
