@@ -105,6 +105,6 @@ def test_a_wheel_of_the_source_distribution_has_the_same_files(wheel, tmp_path):
 
 def test_a_wheel_has_no_file_that_git_ignores(wheel):
     names = zipfile.ZipFile(wheel).namelist()
-    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     own = [name.removeprefix("disent_assets/project/") for name in names if ".dist-info/" not in name]
     assert sorted(set(own) - set(tracked)) == []
