@@ -152,8 +152,8 @@ def test_the_ui_shows_the_largest_changes_of_the_refresh_that_made_them(workspac
     shown = _largest_changes(workspace, refresh_warehouse(workspace))["largest_changes"].value
     retrieval = r"toy | crosslingual\_retrieval | en\-de | accuracy\_at\_1"
     assert shown.splitlines()[4:] == [
-        f"| **dream** | {retrieval} | 0.500 to 0.700 |",
-        f"| raw | {retrieval} | 0.300 to 0.310 |",
+        f"| **dream** | {retrieval} | 0.500 to 0.700, better |",
+        f"| raw | {retrieval} | 0.300 to 0.310, better |",
     ]
     assert not _largest_changes(workspace, refresh_warehouse(workspace))
 
