@@ -47,6 +47,7 @@ INPUTS = (
     "training_template_pairs",
     "code_switched_pairs",
     "training_curve",
+    "training_costs",
     "metric_history",
     "asset_state",
 )
@@ -367,6 +368,11 @@ def _collected(batches: pa.RecordBatchReader, limit: int | None) -> pa.Table:
 def _require_select(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
     """Refuse every statement but queries. A pivot is several statements, so its first word decides."""
     kinds = {duckdb.StatementType.SELECT: "", duckdb.StatementType.MULTI: r"\s*(pivot|from|\(|select|with)\b"}
-    for statement in connection.extract_statements(sql):
+    statements = connection.extract_statements(sql)
+    if len(statements) > 1:
+        raise DisentError(
+            f"query: there are {len(statements)} statements, and one gives one answer. Ask for each alone"
+        )
+    for statement in statements:
         if re.match(kinds.get(statement.type, "(?!)"), COMMENT.sub("", statement.query), re.IGNORECASE) is None:
             raise DisentError(f"query: {statement.type.name.lower()} is not allowed here. Use select")

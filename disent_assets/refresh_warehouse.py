@@ -16,7 +16,7 @@ from disent_assets.asset_state import recorded_states
 from disent_assets.resources import SQL
 from disent_assets.sql_folder import sql_hash
 from disent_core.experiment.result import Check, StepResult
-from disent_core.experiment.tables import refresh_vocabulary, stored_tables
+from disent_core.experiment.tables import refresh_vocabulary, stored_tables, training_costs
 from disent_core.experiment.workspace import Workspace
 from disent_core.storage.atomic import locked
 from disent_core.storage.checksums import ignore_damaged, read_verified, verified, write_checksummed_text
@@ -77,6 +77,7 @@ def refresh_warehouse(workspace: Workspace, run_id: str = "", began_at: datetime
         added = new_rows(workspace, history, metrics, run_id=run_id, **times)
         inputs["metric_history"] = pa.concat_tables([history.rows, added])
         inputs["asset_state"] = recorded_states(workspace)
+        inputs["training_costs"] = training_costs(workspace, stored["training_curve"])
         report = build_warehouse(inputs, SQL, workspace.warehouse, lambda: append(workspace, added, inputs=inputs_hash))
         last = {
             "inputs": inputs_hash,

@@ -23,7 +23,9 @@ from disent_core.experiment.workspace import (
     UTTERANCES,
     Workspace,
 )
-from disent_core.storage.tables import SCHEMAS, fingerprint, read_table, refresh_table, rows_table
+from disent_core.heads.cost import TrainingCost
+from disent_core.storage.checksums import ignore_damaged
+from disent_core.storage.tables import SCHEMAS, fingerprint, read_info, read_table, refresh_table, rows_table
 
 OF_LANGUAGES = (UTTERANCES, POOL, MASKED, TEMPLATES, TRAINING_TEMPLATES)
 """Tables with a file for every corpus and language."""
@@ -126,6 +128,18 @@ def _methods(config: Config) -> list[dict[str, str | bool]]:
         }
         for method in (config.methods[name] for name in config.experiment.methods)
     ]
+
+
+def training_costs(workspace: Workspace, curves: Iterable[Path]) -> pa.Table:
+    """Rows of `training_costs`: what stands beside the training curves of heads."""
+    rows = []
+    for path in curves:
+        info = ignore_damaged(lambda path=path: read_info(path))
+        cost = TrainingCost.of(info) if info is not None else None
+        if cost is not None:
+            _, _, encoder, method, trained_on = _parts(workspace, path)
+            rows.append({"method": method, "encoder": encoder, "trained_on": trained_on, **asdict(cost)})
+    return rows_table(rows, "training_costs")
 
 
 def scored_embeddings(tasks: Iterable[str]) -> list[dict[str, str | int | bool]]:

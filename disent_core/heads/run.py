@@ -2,7 +2,6 @@
 
 import json
 import logging
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -11,6 +10,7 @@ import pyarrow as pa
 
 from disent_core.errors import TrainingError
 from disent_core.heads.contract import trainer
+from disent_core.heads.cost import Meter
 from disent_core.heads.identity import INITIAL_WEIGHTS, WARM_START_KEY, HeadFiles, HeadRun, describe_head
 from disent_core.progress import Progress
 from disent_core.storage.atomic import locked
@@ -29,7 +29,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class HeadReport:
-    """A head on disk. `epochs` and `steps` count what this call computed, without what a checkpoint replayed.
+    """A head on disk. `epochs` and `steps` count what this call computed, without what a checkpoint replayed; `seconds`
+    are those of the whole training.
 
     `is_reused`: the weights were on disk already. A finished checkpoint gives new weights with 0 steps.
     `initial_weights` is the fingerprint of the weights that a warm start began with.
@@ -90,10 +91,11 @@ def _initial_weights(run: HeadRun, files: HeadFiles) -> str | None:
 
 
 def _train_head(run: HeadRun, files: HeadFiles, open_data: Callable[[], TrainingData], device: str) -> HeadReport:
-    started = time.monotonic()
+    meter = Meter()
     data, initial_weights = open_data(), _initial_weights(run, files)
     epochs = _run_epochs(run, data, files, device, initial_weights)
-    curve = write_table(files.curve, _curve(run, epochs), SCHEMAS["training_curve"], inputs=run.inputs)
+    cost = meter.cost(epochs, device)
+    curve = write_table(files.curve, cost.beside(_curve(run, epochs)), SCHEMAS["training_curve"], inputs=run.inputs)
     description = {
         "name": run.name,
         "encoder": run.encoder,
@@ -114,7 +116,7 @@ def _train_head(run: HeadRun, files: HeadFiles, open_data: Callable[[], Training
         content=content,
         epochs=sum(not epoch.is_replayed for epoch in epochs),
         steps=epochs[-1].steps - max((epoch.steps for epoch in epochs if epoch.is_replayed), default=0),
-        seconds=time.monotonic() - started,
+        seconds=cost.seconds,
         curve=curve,
         is_reused=False,
         initial_weights=initial_weights,

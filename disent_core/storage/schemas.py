@@ -122,6 +122,13 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         _column("value", pa.float64()),
         _column("is_best", pa.bool_()),
     ),
+    # one head
+    "training_costs": _schema(
+        *(_column(name, _TEXT) for name in ("method", "encoder", "trained_on")),
+        _column("seconds", pa.float64()),
+        _column("processor_seconds", pa.float64(), nullable=True),
+        _column("machine", _TEXT),
+    ),
     # one number
     "metrics": _schema(
         *(_column(name, _TEXT) for name in SUBJECT),

@@ -24,6 +24,13 @@ def test_a_question_is_answered_in_the_columns_that_the_page_shows(finished, que
     assert tuple(first) == Table.parse(question.answer).columns
 
 
+def test_every_trained_head_has_its_cost(finished):
+    lacking = "from heads.trainings anti join heads.training_costs using (method, encoder, trained_on)"
+    assert finished.ask("select count(*) > 3 as many from heads.trainings") == [{"many": True}]
+    assert finished.ask(lacking) == []
+    assert finished.ask("from heads.training_costs where not (seconds > 0 and processor_seconds > 0)") == []
+
+
 def test_the_command_for_results_writes_the_answers(finished, tmp_path):
     page = tmp_path / "sql.md"
     page.write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")

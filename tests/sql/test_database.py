@@ -279,6 +279,12 @@ def test_a_query_may_end_in_a_comment_or_semicolon(published):
     assert query(published.path, "-- one\nselect 1 as one; -- done\n").to_pylist() == [{"one": 1}]
 
 
+@pytest.mark.parametrize("sql", ["select 1; select 2", "pivot (select 1 as a) on a using count(*); select 2"])
+def test_two_queries_at_once_are_refused_instead_of_losing_an_answer(published, sql):
+    with pytest.raises(DisentError, match="there are 2 statements, and one gives one answer"):
+        query(published.path, sql)
+
+
 def test_an_answer_keeps_its_order(published):
     values = query(published.path, "select value from published_metrics order by value desc nulls last")
     numbers = [value for value in values.column("value").to_pylist() if value is not None]

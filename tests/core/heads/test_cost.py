@@ -1,0 +1,59 @@
+"""What a training costs is measured, survives a kill, and stands beside the curve without changing it."""
+
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from disent_core.heads.cost import Meter, TrainingCost, machine
+from disent_core.storage.tables import SCHEMAS, content_fingerprint, read_info, rows_table, write_table
+
+CURVE = {"method": "dream", "encoder": "tiny", "trained_on": "en-de", "seed": 0, "epoch": 1, "split": "dev"}
+
+
+def epoch(seconds, *, is_replayed=False):
+    return SimpleNamespace(seconds=seconds, is_replayed=is_replayed)
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """The cost of a call that takes 10 s and 8 processor seconds."""
+
+    def measured(*epochs):
+        clocks = {"monotonic": iter([100.0, 110.0]), "process_time": iter([5.0, 13.0])}
+        for name, moments in clocks.items():
+            monkeypatch.setattr(time, name, lambda moments=moments: next(moments))
+        return Meter().cost(epochs, "cpu")
+
+    return measured
+
+
+def test_an_undisturbed_training_costs_what_its_call_takes(measured):
+    cost = measured(epoch(4.0), epoch(4.0))
+    assert (cost.seconds, cost.processor_seconds) == (10.0, 8.0)
+
+
+def test_a_training_that_was_killed_costs_its_first_epochs_too(measured):
+    cost = measured(epoch(12.0, is_replayed=True), epoch(4.0))
+    assert (cost.seconds, cost.processor_seconds) == (22.0, 8.0 * 4)
+
+
+def test_processor_seconds_that_a_kill_lost_are_unknown(measured):
+    assert measured(epoch(12.0, is_replayed=True)).processor_seconds is None
+
+
+def test_the_cost_changes_no_row_of_the_curve(tmp_path):
+    rows = rows_table([CURVE | {"term": "total", "value": 0.5, "is_best": True}], "training_curve")
+    cost = TrainingCost(1.5, None, "a machine")
+    info = write_table(tmp_path / "curve.parquet", cost.beside(rows), SCHEMAS["training_curve"], inputs="i")
+    assert info.content_hash == content_fingerprint(rows)
+    assert TrainingCost.of(read_info(tmp_path / "curve.parquet")) == cost
+
+
+def test_a_curve_of_an_earlier_version_has_no_cost(tmp_path):
+    rows = rows_table([], "training_curve")
+    assert TrainingCost.of(write_table(tmp_path / "curve.parquet", rows, SCHEMAS["training_curve"], inputs="i")) is None
+
+
+def test_a_machine_is_named_with_its_cores():
+    assert machine("cpu").endswith(" cores")
