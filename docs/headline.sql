@@ -51,7 +51,12 @@ select
     max(cell) filter (shown_as = 'language in the meaning') as "language in the meaning ↓",
     max(cell) filter (shown_as = 'meaning in the language') as "meaning in the language ↓",
     case when min(n) = max(n) then min(n)::varchar else min(n) || '-' || max(n) end as n,
-    nullif(max(seeds), 0)::varchar as seeds
+    nullif(max(seeds), 0)::varchar as seeds,
+    (
+        select max(tries.settings_tried)::varchar
+        from settings_tried as tries
+        where tries.method = cells.method
+    ) as "settings tried"
 from cells
 group by encoder, method
 order by

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.csv as pc
 import pytest
 
 from disent_assets import results
@@ -62,6 +63,13 @@ def test_every_table_of_results_names_its_data_and_code():
     columns = [table.columns for table in tables if table.columns]  # a table that no run has filled yet has none
     assert len(columns) > 40
     assert {names[-2:] for names in columns} == {("data", "code")}
+
+
+def test_every_method_of_the_run_tells_how_many_settings_were_tried_for_it():
+    tried = set(pc.read_csv(ROOT / "sql" / "published" / "settings_tried.csv")["method"].to_pylist())
+    methods = load_config(ROOT / "configs" / "massive_minilm.toml").experiment.methods
+    of_the_same = ("_head", "_1e-3", "_unified")  # and ablations: the settings of the method that they vary
+    assert [name for name in methods if name not in tried and "-" not in name and not name.endswith(of_the_same)] == []
 
 
 def test_no_figure_stands_outside_of_the_comments():
