@@ -57,11 +57,13 @@ def _shortened(name: str) -> str:
 
 
 def _title(group: Group, rows: Sequence[Row], unit: str = "") -> str:
-    task, dataset, encoder, metric = group
+    task, dataset, encoder, metric, hubness = group
     sizes = _span({row["n"] for row in rows})
     seeds = {row["seeds"] for row in rows} - {0}
     trainings = f", {_span(seeds)} seeds" if seeds else ""
-    shown = " ".join(filter(None, (metric, unit, "[95 % interval]"))) + (", lower is better" if direction(rows) else "")
+    shown = ", ".join(
+        filter(None, (" ".join(filter(None, (metric, unit, "[95 % interval]"))), direction(rows), hubness))
+    )
     return f"{task}: {shown}; {dataset} on {encoder}, n {sizes}{trainings}"
 
 

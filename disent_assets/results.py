@@ -57,6 +57,7 @@ select method, embedding, evaluated_on as shown_as, value, ci_low, ci_high, n, s
 from leaderboard
 where
     encoder = '{encoder}' and task = '{task}' and dataset = '{dataset}' and metric = '{metric}' and rank is not null
+    and hubness = 'none'
     and coalesce(try_cast(settings as json) ->> 'gold', 'z_mean') = 'z_mean'
 qualify row_number() over (
     partition by method, embedding, evaluated_on order by list_position({pairs}, trained_on), trained_on

@@ -18,6 +18,7 @@ figures as (
     from leaderboard
     where
         dataset in ('massive', 'sample')
+        and hubness = 'none'
         and metric in ('accuracy_at_1', 'accuracy')
         and trained_on in ('', 'en-de')
         and encoder <> 'minilm_cls'

@@ -47,6 +47,7 @@ compared as (
             else 'confirmed'
         end as event,
         seed is null and metric != 'threshold'
+        and coalesce(hubness, 'none') = 'none'
         and (task, embedding) in (select (task, embedding) from scored_embeddings) as is_scored
     from ends
     left join readings using (task, embedding, metric, settings)

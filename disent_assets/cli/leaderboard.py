@@ -10,13 +10,13 @@ from disent_core.text import printable
 
 LONG = (
     "task, dataset, evaluated_on, metric, rank, method, encoder, trained_on, embedding, "
-    "value, ci_low, ci_high, n, seeds, round(seed_std, 4) as seed_std, reads_as"
+    "value, ci_low, ci_high, n, seeds, round(seed_std, 4) as seed_std, hubness, reads_as"
 )
 BOARDS = """
 from leaderboard
 where task = '{task}' and rank is not null and value is not null
 qualify row_number() over (
-    partition by dataset, encoder, evaluated_on, metric, method
+    partition by dataset, encoder, evaluated_on, metric, hubness, method
     order by
         coalesce(try_cast(settings as json) ->> 'gold' = 'mean', false),
         len(list_intersect(string_split_regex(trained_on, '[-+]'), string_split(evaluated_on, '-'))) desc,

@@ -33,6 +33,7 @@ from changes
 inner join readings using (task, embedding, metric, settings)
 semi join scored_embeddings using (task, embedding)
 where refresh = (select max(refresh) from runs) and event = 'changed' and seed is null and metric != 'threshold'
+    and hubness = 'none'
 order by stands desc, abs(difference) desc, method, encoder, task, evaluated_on, metric
 limit 10"""
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 from jaxtyping import Float, Int
 
 from disent_core.errors import TableError
+from disent_core.evaluation.contract import hubness_of
 from disent_core.evaluation.measurement import Statistic, mean_of_items
 from disent_core.evaluation.metrics.intervals import CONFIDENCE, resampled
 from disent_core.evaluation.metrics.significance import bootstrap_p, holm, mcnemar, mcnemar_exact, mean_intervals
@@ -42,7 +43,7 @@ class _Problem(NamedTuple):
 
     @property
     def family(self) -> tuple[str, ...]:
-        return (self.task, self.dataset, self.encoder, self.metric)
+        return (self.task, self.dataset, self.encoder, self.metric, hubness_of(self.settings))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -88,9 +89,10 @@ def compare(
     * `paired_bootstrap`: any other statistic, on resamplings that all methods share, with the percentile interval;
       `paired_bootstrap_normal` if p is too small to be counted (`significance.bootstrap_p`).
 
-    `p_holm` is corrected over a family: all pairs on all problems of a task, data set, encoder and metric. Settings
-    do not separate families, because they hold facts of each language (the size of its pool). What can't be compared
-    is left out and logged: a metric of several columns without a statistic, methods with different numbers of items.
+    `p_holm` is corrected over a family: all pairs on all problems of a task, data set, encoder, metric and correction
+    for hubs. Other settings do not separate families, because they hold facts of each language (the size of its pool).
+    What can't be compared is left out and logged: a metric of several columns without a statistic, methods with
+    different numbers of items.
 
     Args:
         outcomes: tables of that schema, which hold whole families; only ranked embeddings are kept.

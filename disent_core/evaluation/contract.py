@@ -4,6 +4,7 @@ A task never sees a method, and a method never sees a task. Any method that embe
 scored on it. So methods x tasks is a loop (`runner.evaluate`) and not a list of combinations.
 """
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -56,7 +57,18 @@ PAIRED = frozenset({"sentence_pairs", "code_switched_pairs"})
 """Tables with a partition for every language pair; the others have one for every language."""
 
 Ties = Literal["lowest", "worst"]
+Hubness = Literal["none", "train_bias", "csls", "dual_softmax"]
 Setting = str | int | float | bool | None
+
+
+TRANSDUCTIVE: tuple[Hubness, ...] = ("csls", "dual_softmax")
+"""Corrections for which the answer to one query depends on the others."""
+
+
+def hubness_of(settings: str) -> str:
+    """The correction for hubs in the settings of a metric row: `none`, `train_bias`, `csls (transductive)`, ..."""
+    name = json.loads(settings).get("hubness", "none")
+    return f"{name} (transductive)" if name in TRANSDUCTIVE else name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +82,9 @@ class EvaluationConfig(Settings):
             that scores as high as the gold one makes an error.
         equal_text_counts: candidates of equal text are one candidate (duplicates leave the pool), so that
             retrieving a copy of the gold text is right. Off: ids are strict and a copy counts as an error.
+        hubness: corrections for candidates that are near to every query, by which the retrieval of translations is
+            measured besides `none`: `train_bias`, from the training queries; `csls` and `dual_softmax`, which are
+            transductive.
         top_k: candidates kept for each query in the rankings.
         bootstrap_samples: resamplings of the items behind an interval.
         bootstrap_seed: of those resamplings.
@@ -88,6 +103,7 @@ class EvaluationConfig(Settings):
     split: Literal["dev", "test"] = "test"
     ties: Ties = "lowest"
     equal_text_counts: bool = False
+    hubness: tuple[Hubness, ...] = ("none",)
     top_k: int = 5
     bootstrap_samples: int = 1_000
     bootstrap_seed: int = 0
@@ -108,6 +124,9 @@ class EvaluationConfig(Settings):
             raise ValueError("tasks must name at least one; leave it out for all")
         if repeated := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"tasks {repeated} are named more than once")
+        if "none" not in self.hubness:
+            raise ValueError('hubness must have "none" among its corrections: methods are ranked by it')
+        self.check_distinct("hubness")
         self.check_positive("top_k", "bootstrap_samples", "multi_targets", "mining_neighbours")
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from disent_core.evaluation.contract import task
+from disent_core.evaluation.contract import hubness_of, task
 
 Row = Mapping[str, Any]
 
@@ -44,7 +44,7 @@ def headline(rows: Iterable[Row], pairs: Sequence[tuple[str, str]]) -> dict[str,
         rows: of `metrics`, of one method; those of single seeds are left out.
         pairs: of languages, that the method was trained on.
     """
-    means = [row for row in rows if row["seed"] is None and row["value"] is not None]
+    means = _means(rows)
     forth, back = (["-".join(pair) for pair in turned] for turned in (pairs, [pair[::-1] for pair in pairs]))
     languages = [language for pair in pairs for language in pair]
     figures = (
@@ -59,6 +59,12 @@ def headline(rows: Iterable[Row], pairs: Sequence[tuple[str, str]]) -> dict[str,
     )
     chosen = {figure.name: _chosen(means, figure) for figure in figures}
     return {name: fmean(row["value"] for row in of_figure) for name, of_figure in chosen.items() if of_figure}
+
+
+def _means(rows: Iterable[Row]) -> list[Row]:
+    """Means over the seeds, without those of corrected retrieval."""
+    means = [row for row in rows if row["seed"] is None and row["value"] is not None]
+    return [row for row in means if hubness_of(row["settings"]) == "none"]
 
 
 def _chosen(rows: Sequence[Row], figure: Figure) -> list[Row]:
@@ -82,7 +88,7 @@ def table(rows: Iterable[Row], ranked: Mapping[str, Sequence[str]]) -> list[dict
         rows: of `metrics`, of one method.
         ranked: by the name of a task, the embeddings by which it ranks methods, the preferred one first.
     """
-    means = [row for row in rows if row["seed"] is None and row["value"] is not None]
+    means = _means(rows)
     chosen: dict[tuple[str, str, str], Row] = {}
     for row in means:
         place = row["task"], row["dataset"], row["evaluated_on"]

@@ -133,7 +133,7 @@ def _score_pictures(report: RunReport) -> Iterator[tuple[Group, Drawings, bool]]
     marks = style.method_marks((*report.methods, *sorted({row["method"] for row in board})))
     seeds = scores.groups(report.rows("seed_values"))
     for place, (group, rows) in enumerate(scores.ordered_groups(board, report.tasks)):
-        drawings = list(_group_pictures(" ".join(group), rows, seeds.get(group, []), marks))
+        drawings = list(_group_pictures(" ".join(filter(None, group)), rows, seeds.get(group, []), marks))
         if drawings:
             yield group, drawings, place == 0
 

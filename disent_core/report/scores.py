@@ -6,11 +6,12 @@ Rows are those of the view `leaderboard`: numbers of methods over their seeds, w
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
+from disent_core.evaluation.contract import hubness_of
 from disent_core.report import style
 from disent_core.report.style import Mark
 
@@ -19,8 +20,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Row = Mapping[str, Any]
-Group = tuple[str, str, str, str]
-"""Task, data set, encoder, metric: numbers of one group are comparable."""
+
+
+class Group(NamedTuple):
+    """Numbers of one group are comparable. `hubness` is the correction for hubs, empty where there is none."""
+
+    task: str
+    dataset: str
+    encoder: str
+    metric: str
+    hubness: str
+
 
 PANELS, ITEMS = 12, 40
 """Largest number of panels in a picture and of items in a panel; tables show the rest."""
@@ -80,15 +90,24 @@ def groups(rows: Iterable[Row]) -> dict[Group, list[Row]]:
     """Comparable rows by group, in order of first appearance."""
     by_group: dict[Group, list[Row]] = {}
     for row in rows:
-        by_group.setdefault((row["task"], row["dataset"], row["encoder"], row["metric"]), []).append(row)
+        hubness = _hubness(row) and f"hubness: {_hubness(row)}"
+        group = Group(row["task"], row["dataset"], row["encoder"], row["metric"], hubness)
+        by_group.setdefault(group, []).append(row)
     return by_group
 
 
+def _hubness(row: Row) -> str:
+    name = hubness_of(row["settings"])
+    return "" if name == "none" else name
+
+
 def ordered_groups(rows: Iterable[Row], tasks: Iterable[str]) -> list[tuple[Group, list[Row]]]:
-    """Groups in the order of the tasks, larger groups first; unknown tasks last."""
+    """Groups in the order of the tasks, plain ones before corrected ones, larger ones first; unknown tasks last."""
     order = {name: place for place, name in enumerate(tasks)}
     by_group = groups(rows).items()
-    return sorted(by_group, key=lambda group: (order.get(group[0][0], len(order)), -len(group[1])))
+    return sorted(
+        by_group, key=lambda group: (order.get(group[0].task, len(order)), group[0].hubness != "", -len(group[1]))
+    )
 
 
 def ranked(rows: Iterable[Row]) -> list[Row]:
@@ -97,7 +116,10 @@ def ranked(rows: Iterable[Row]) -> list[Row]:
     for row in rows:
         if row["rank"] is None or row["value"] is None:
             continue
-        key = (*(row[name] for name in ("task", "dataset", "encoder", "metric")), row["evaluated_on"], row["method"])
+        key = (
+            *(row[name] for name in ("task", "dataset", "encoder", "metric", "evaluated_on", "method")),
+            _hubness(row),
+        )
         if key not in best or row["rank"] < best[key]["rank"]:
             best[key] = row
     return list(best.values())
@@ -114,9 +136,12 @@ def by_method(rows: Sequence[Row], seed_rows: Iterable[Row], marks: Mapping[str,
 
 
 def by_embedding(rows: Sequence[Row], seed_rows: Iterable[Row], tasks: Iterable[str] = ()) -> Panels:
-    """A panel for each task and metric of one method, in the order of `tasks`; an item a language and embedding."""
+    """A panel for each task and metric of one method, in the order of `tasks`; an item a language and embedding.
+
+    Corrected retrieval has none: its numbers would stand among the plain ones.
+    """
     seeds, colours = _seeds(seed_rows), style.method_marks(_EMBEDDINGS)
-    kept = [row for row in rows if row["value"] is not None]
+    kept = [row for row in rows if row["value"] is not None and not _hubness(row)]
     order = {name: place for place, name in enumerate(_EMBEDDINGS)}
     of_task = {name: place for place, name in enumerate(tasks)}
 

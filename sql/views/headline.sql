@@ -14,7 +14,7 @@ scored as (
         coalesce(try_cast(settings as json) ->> 'gold' = 'mean', false) as is_other_gold,
         case when reads_as = 'higher is better' then value else -value end as goodness
     from main.leaderboard
-    where rank is not null
+    where rank is not null and hubness = 'none'
 
 ),
 

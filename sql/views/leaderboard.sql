@@ -15,6 +15,7 @@ entries as (
     select
         aggregates.*,
         readings.reads_as,
+        readings.hubness,
         seed_variance.std as seed_std,
         trainings.converged,
         scored_embeddings.preference,
@@ -62,10 +63,12 @@ select
     seeds,
     seed_std,
     converged,
+    hubness,
     reads_as,
     settings
 from ranked
 order by
-    task asc, dataset asc, encoder asc, evaluated_on asc, metric asc, rank asc nulls last, reads_as asc,
+    task asc, dataset asc, encoder asc, evaluated_on asc, metric asc, hubness != 'none' asc, hubness asc,
+    rank asc nulls last, reads_as asc,
     case when reads_as = 'higher is better' then value else -value end desc,
     method asc, trained_on asc, embedding asc, settings asc

@@ -7,6 +7,7 @@ directed as (
 
     select
         comparisons.*,
+        readings.hubness,
         ends_with(readings.reads_as, 'lower is better') as lower_is_better
     from main.comparisons as comparisons
     inner join parts.readings as readings
@@ -116,9 +117,10 @@ select
     beaten.best,
     beaten.best_beats,
     sides.settings,
+    sides.hubness,
     sides.lower_is_better,
     format(
-        '{} {} {} ({:.3f} {} {:.3f}, {}{})',
+        '{} {} {} ({:.3f} {} {:.3f}, {}{}{})',
         sides.side_a,
         case
             when not sides.stands then 'and'
@@ -130,7 +132,8 @@ select
         case when sides.stands then 'to' else 'and' end,
         sides.value_b,
         sides.p,
-        case when sides.stands and sides.lower_is_better then '; lower is better' else '' end
+        case when sides.stands and sides.lower_is_better then '; lower is better' else '' end,
+        case when sides.hubness != 'none' then '; hubness: ' || sides.hubness else '' end
     ) as reads_as
 from sides
 left join beaten using (task, dataset, encoder, evaluated_on, metric, settings)

@@ -11,7 +11,13 @@ PAIRS = ("en-de", "de-en", "en-es", "es-en", "en-ja", "ja-en")
 
 def row(method, evaluated_on, value, rank, **more):
     trained_on = "" if method == "raw" else "-".join(sorted(evaluated_on.split("-"), key=lambda code: code != "en"))
-    same = {"task": "crosslingual_retrieval", "dataset": "sample", "encoder": "scratch", "metric": "accuracy_at_1"}
+    same = {
+        "task": "crosslingual_retrieval",
+        "dataset": "sample",
+        "encoder": "scratch",
+        "metric": "accuracy_at_1",
+        "settings": "{}",
+    }
     numbers = {"value": value, "ci_low": value - 0.05, "ci_high": value + 0.05, "n": 299, "seeds": 3, "rank": rank,
                "reads_as": "higher is better"}  # fmt: skip
     return {**same, "method": method, "trained_on": trained_on, "evaluated_on": evaluated_on, **numbers, **more}
@@ -71,6 +77,16 @@ def test_a_board_that_is_wider_than_the_terminal_is_continued_below(width):
     lines = boards(rows, width)
     assert max(map(len, lines[1:])) <= width
     assert [name for line in lines[1::2] for name in line.split()] == list(PAIRS)
+
+
+def test_corrected_retrieval_has_a_board_of_its_own_behind_the_plain_one():
+    plain = row("raw", "en-de", 0.5, 1)
+    corrected = [
+        {**plain, "method": name, "value": 0.9, "settings": '{"hubness": "csls"}'} for name in ("raw", "dream")
+    ]
+    titles = [line for line in boards([*corrected, plain], None) if ":" in line]
+    assert ["csls (transductive)" in title for title in titles] == [False, True]
+    assert titles[1].split("; ")[0].endswith("[95 % interval], hubness: csls (transductive)")
 
 
 def test_a_title_tells_that_lower_is_better():

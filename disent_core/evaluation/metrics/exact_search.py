@@ -32,7 +32,7 @@ Nearest = tuple[Float32[Tensor, "queries k"], Int64[Tensor, "queries k"]]
 
 
 def nearest_rows(
-    queries: Float32[np.ndarray, "queries dim"], pool: Float32[np.ndarray, "pool dim"], k: int
+    queries: Float32[np.ndarray, "queries dim"], pool: Float32[np.ndarray, "pool dim"], k: int, bound: float = 1.0
 ) -> tuple[Float32[np.ndarray, "queries k"], Int64[np.ndarray, "queries k"]]:
     """Scores and indices of the best k candidates of each query: highest first, equal ones by index.
 
@@ -40,12 +40,13 @@ def nearest_rows(
         queries: rows of norm 1 or 0, on the grid.
         pool: candidates, rows of the same kind; many equal rows make the search slow.
         k: candidates per query, from 1 to the size of the pool.
+        bound: of the sum of absolute products of two rows, below 2; rows of norm 1 have 1.
     """
     rows, candidates = torch.from_numpy(queries), torch.from_numpy(pool)
     scores, indices = torch.empty(len(rows), k), torch.empty(len(rows), k, dtype=torch.int64)
     progress = Progress(logger, len(rows), "queries", what=f"nearest of {len(candidates)} candidates")
     for block in blocks(len(rows), _QUERIES):
-        scores[block], indices[block] = _nearest_of_block(rows[block], candidates, k)
+        scores[block], indices[block] = _nearest_of_block(rows[block], candidates, k, bound)
         progress.advance(block.stop)
     return scores.numpy(), indices.numpy()
 
@@ -82,7 +83,9 @@ def _in_order(bits: Int[Tensor, "queries k"]) -> Int[Tensor, "queries k"]:
 # --- one block of queries ---------------------------------------------------------------------------------
 
 
-def _nearest_of_block(queries: Float32[Tensor, "queries dim"], pool: Float32[Tensor, "pool dim"], k: int) -> Nearest:
+def _nearest_of_block(
+    queries: Float32[Tensor, "queries dim"], pool: Float32[Tensor, "pool dim"], k: int, bound: float
+) -> Nearest:
     """Search one block: score exactly the candidates of the chunks with the highest float32 scores.
 
     The maxima of the k best chunks are k candidates. So the k-th best exact score is at most one rounding error below
@@ -95,7 +98,7 @@ def _nearest_of_block(queries: Float32[Tensor, "queries dim"], pool: Float32[Ten
     maxima, chunks = _highest(_chunk_maxima(queries, pool, width), fetched)
     scores, indices = _nearest_of_chunks(queries, pool, chunks, width, k)
     # Where even the last fetched chunk is within the margin, a chunk that was not fetched may hold a winner.
-    crowded = maxima[:, -1] >= maxima[:, k - 1] - _margin(pool.shape[1])
+    crowded = maxima[:, -1] >= maxima[:, k - 1] - bound * _margin(pool.shape[1])
     if crowded.any():
         scores[crowded], indices[crowded] = _nearest_of_all(queries[crowded], pool, k)
     return scores, indices

@@ -97,6 +97,7 @@ def nearest(
     k: int,
     *,
     skip: Int[np.ndarray, " queries"] | None = None,
+    bias: Float[np.ndarray, " pool"] | None = None,
 ) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
     """Scores and indices of the best k candidates of each query: highest first, equal ones by index.
 
@@ -105,6 +106,7 @@ def nearest(
         pool: one candidate per row, of any norm; or a late interaction of the same class.
         k: candidates per query; the whole pool if it has fewer.
         skip: for each query the index of a candidate that it must not retrieve, for instance itself.
+        bias: of each candidate, from -1 to 1; half of it is subtracted from the similarity (`hubness`).
 
     Raises:
         EncoderError: if a row is not finite.
@@ -114,7 +116,7 @@ def nearest(
         raise ValueError(f"k is {k}; it must be at least 1")
     queries, pool = _checked(queries, pool)
     wanted = min(k + (skip is not None), len(pool))
-    scores, indices = _search(queries, pool, wanted)
+    scores, indices = _search(queries, pool, wanted, bias)
     if skip is None:
         return scores, indices
     # One more candidate was retrieved: a stable sort moves the skipped one to the end.
@@ -123,16 +125,25 @@ def nearest(
 
 
 def _search(
-    queries: Embedded, pool: Embedded, wanted: int
+    queries: Embedded, pool: Embedded, wanted: int, bias: Float[np.ndarray, " pool"] | None
 ) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
+    bound = 1.0  # of a sum of absolute products, by Cauchy and Schwarz
+    if bias is not None and isinstance(queries, np.ndarray) and isinstance(pool, np.ndarray):
+        # One more dimension, 1 for a query and minus half the bias for a candidate, makes the search exact with a bias.
+        queries, pool = _with_column(queries, np.ones(len(queries))), _with_column(pool, -bias / 2)
+        bound, bias = 1.5, None
     # Copies of a candidate have equal scores: only distinct rows are searched, then copies are put in again.
     distinct, group = _distinct(pool)
     if not (isinstance(queries, np.ndarray) and isinstance(distinct, np.ndarray)):
-        return _search_all(queries, distinct, group, wanted)
+        return _search_all(queries, distinct, group, wanted, bias)
     from disent_core.evaluation.metrics.exact_search import nearest_rows
 
-    best_groups = nearest_rows(queries, distinct, min(wanted, len(distinct)))
+    best_groups = nearest_rows(queries, distinct, min(wanted, len(distinct)), bound)
     return best_groups if len(distinct) == len(group) else _expand(*best_groups, group, wanted)
+
+
+def _with_column(rows: Float32[np.ndarray, "rows dim"], column: np.ndarray) -> Float32[np.ndarray, "rows dim+1"]:
+    return np.column_stack([rows, on_grid(column.astype(np.float32)[:, None])])
 
 
 def _expand(
@@ -175,12 +186,28 @@ def _keep_best(
 
 
 def _search_all(
-    queries: Embedded, distinct: Embedded, group: Int[np.ndarray, " pool"], wanted: int
+    queries: Embedded,
+    distinct: Embedded,
+    group: Int[np.ndarray, " pool"],
+    wanted: int,
+    bias: Float[np.ndarray, " pool"] | None,
 ) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
     nearest_candidates = _empty(len(queries), wanted)
-    for block, scores in _scored_blocks(queries, distinct, group):
+    for block, similarity in _scored_blocks(queries, distinct, group):
+        scores = similarity if bias is None else similarity - (bias / 2).astype(np.float32)
         _keep_best(nearest_candidates, block, scores, np.arange(len(group))[None])
     return nearest_candidates
+
+
+def scored_blocks(queries: Embedded, pool: Embedded) -> Iterator[tuple[slice, Float32[np.ndarray, "queries pool"]]]:
+    """Yield blocks of queries with their exact similarities to the whole pool; blocks bound the memory.
+
+    Raises:
+        EncoderError: if a row is not finite.
+        ValueError: if there is nothing to search.
+    """
+    queries, pool = _checked(queries, pool)
+    yield from _scored_blocks(queries, *_distinct(pool))
 
 
 def _scored_blocks(

@@ -5,10 +5,12 @@ directions are scored; `en-de` has queries in en and the pool in de. If the lang
 queries and candidates; if equal ids are not translations, there is no problem.
 """
 
+from functools import partial
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from disent_core.evaluation.contract import EvaluationConfig, Inputs, Problem, Task
+from disent_core.evaluation.contract import EvaluationConfig, Inputs, Problem, Task, Texts
 from disent_core.evaluation.tasks.parallel import both_directions, same_order, utterance_texts
 
 NAME = "crosslingual_retrieval"
@@ -24,7 +26,15 @@ def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
     chosen = [_of_split(inputs.tables["utterances", language], config.split) for language in inputs.languages]
     tables = same_order(chosen, where, inputs.parallel)
     left, right = map(utterance_texts, inputs.languages, tables)
-    return both_directions((left, right), tables[0]["utterance_id"], config, task=NAME, dataset=inputs.corpus)
+    ids, training = tables[0]["utterance_id"], partial(_training, inputs)
+    return both_directions((left, right), ids, config, task=NAME, dataset=inputs.corpus, training=training)
+
+
+def _training(inputs: Inputs) -> tuple[Texts, Texts]:
+    """Training texts of both languages."""
+    tables = (_of_split(inputs.tables["utterances", language], "train") for language in inputs.languages)
+    left, right = map(utterance_texts, inputs.languages, tables)
+    return left, right
 
 
 def _of_split(utterances: pa.Table, split: str) -> pa.Table:

@@ -5,8 +5,9 @@ has chosen the epoch. Accuracy at 1 by strict id in both directions; `en-de` has
 """
 
 from dataclasses import replace
+from functools import partial
 
-from disent_core.evaluation.contract import EvaluationConfig, Inputs, Problem, Task
+from disent_core.evaluation.contract import EvaluationConfig, Inputs, Problem, Task, Texts
 from disent_core.evaluation.tasks.parallel import both_directions, pair_texts, sentence_pairs
 
 NAME = "heldout_retrieval"
@@ -15,7 +16,12 @@ NAME = "heldout_retrieval"
 def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
     """Return one problem for each direction of the pair; none if it has no test pairs."""
     pairs, held_out = sentence_pairs(inputs, "test"), replace(config, split="test")
-    return both_directions(pair_texts(inputs, pairs), pairs["pair_id"], held_out, task=NAME, dataset=inputs.corpus)
+    sides, training = pair_texts(inputs, pairs), partial(_training, inputs)
+    return both_directions(sides, pairs["pair_id"], held_out, task=NAME, dataset=inputs.corpus, training=training)
+
+
+def _training(inputs: Inputs) -> tuple[Texts, Texts]:
+    return pair_texts(inputs, sentence_pairs(inputs, "train"))
 
 
 TASK = Task(name=NAME, scope="pair", tables=("sentence_pairs",), problems=problems, kinds=("bitext",))

@@ -1,6 +1,6 @@
 """Align parallel texts: utterances of two languages by their ids, sentences of a pair by their row."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import permutations
 from typing import Literal
 
@@ -81,12 +81,23 @@ def pair_texts(inputs: Inputs, pairs: pa.Table) -> tuple[Texts, Texts]:
 
 
 def both_directions(
-    sides: tuple[Texts, Texts], ids: pa.ChunkedArray, config: EvaluationConfig, *, task: str, dataset: str
+    sides: tuple[Texts, Texts],
+    ids: pa.ChunkedArray,
+    config: EvaluationConfig,
+    *,
+    task: str,
+    dataset: str,
+    training: Callable[[], tuple[Texts, Texts]] | None = None,
 ) -> list[Problem]:
-    """Return a retrieval problem for each direction, where row i of both sides is a translation; none without rows."""
+    """Return retrieval problems for each direction, where row i of both sides is a translation; none without rows.
+
+    Each direction has a problem for each correction in `config.hubness`. `train_bias` asks `training` for the texts of
+    both sides that are the banks; without any on the query's side there is no such problem.
+    """
     if not len(ids):
         return []
     names, gold = ids.combine_chunks(), np.arange(len(ids))[:, None]
+    banks = training() if training and "train_bias" in config.hubness else (None, None)
     return [
         retrieval_problem(
             queries,
@@ -96,6 +107,10 @@ def both_directions(
             task=task,
             dataset=dataset,
             evaluated_on=f"{queries.language}-{candidates.language}",
+            hubness=hubness,
+            bank=bank if hubness == "train_bias" else None,
         )
-        for queries, candidates in permutations(sides)
+        for (queries, bank), (candidates, _) in permutations(zip(sides, banks, strict=True))
+        for hubness in config.hubness
+        if hubness != "train_bias" or bank
     ]

@@ -8,14 +8,31 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Int
 
-from disent_core.evaluation.contract import Embedded, EvaluationConfig, Problem, Setting, Texts, Ties
+from disent_core.evaluation.contract import (
+    Embedded,
+    EvaluationConfig,
+    Hubness,
+    Problem,
+    Setting,
+    Texts,
+    Ties,
+)
 from disent_core.evaluation.measurement import Measurement, Ranking, measured
+from disent_core.evaluation.metrics.hubness import NEIGHBOURS, TEMPERATURE, bias
 from disent_core.evaluation.metrics.ranking import average_precision, first_is_gold, gold_ranks, nearest
+
+HUBNESS: Mapping[Hubness, Mapping[str, Setting]] = {
+    "none": {},
+    "train_bias": {"hubness": "train_bias", "neighbours": NEIGHBOURS},
+    "csls": {"hubness": "csls", "neighbours": NEIGHBOURS},
+    "dual_softmax": {"hubness": "dual_softmax", "temperature": TEMPERATURE},
+}
+"""What the settings of a metric row say of a correction; of none nothing."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RetrievalProblem(Problem):
-    """Texts by role `query` and `pool`; the score is a mean over queries.
+    """Texts by role `query` and `pool`, and `bank` if training queries correct for hubs; a mean over queries.
 
     Attributes:
         metric: `accuracy_at_1` (of the first gold candidate) or `map` (over all gold candidates).
@@ -25,6 +42,7 @@ class RetrievalProblem(Problem):
         skip: for each query the index of a candidate that is left out; None: all candidates count.
         ties: see `EvaluationConfig`.
         top_k: candidates per query in the ranking.
+        hubness: see `EvaluationConfig`; of the metric `accuracy_at_1`. A corrected problem keeps no ranking.
     """
 
     takes_late_interaction: ClassVar[bool] = True
@@ -36,17 +54,19 @@ class RetrievalProblem(Problem):
     skip: Int[np.ndarray, " queries"] | None = None
     ties: Ties
     top_k: int
+    hubness: Hubness = "none"
 
     def score(self, matrices: Mapping[str, Embedded]) -> list[Measurement]:
         """Return the metric over all queries, with the top of their rankings."""
         queries, pool = matrices["query"], matrices["pool"]
-        scores, indices = nearest(queries, pool, max(self.top_k, 2), skip=self.skip)
+        of_hubs = bias(self.hubness, pool, matrices.get("bank", queries))
+        scores, indices = nearest(queries, pool, max(self.top_k, 2), skip=self.skip, bias=of_hubs)
         if self.metric == "map":
             ranks = gold_ranks(queries, pool, self.gold, ties=self.ties, skip=self.skip)
             items = average_precision(ranks)
         else:
             items = first_is_gold(scores, indices, self.gold[:, 0], ties=self.ties)
-        return [measured(self.metric, items, ranking=self._ranking(scores, indices))]
+        return [measured(self.metric, items, ranking=self._ranking(scores, indices) if of_hubs is None else None)]
 
     def _ranking(self, scores: Float[np.ndarray, "queries k"], indices: Int[np.ndarray, "queries k"]) -> Ranking:
         top = indices[:, : self.top_k]
@@ -94,8 +114,12 @@ def retrieval_problem(
     evaluated_on: str,
     metric: Literal["accuracy_at_1", "map"] = "accuracy_at_1",
     settings: Mapping[str, Setting] | None = None,
+    hubness: Hubness = "none",
+    bank: Texts | None = None,
 ) -> RetrievalProblem:
     """Return the problem with the rules for ties and equal texts of the configuration.
+
+    `hubness` corrects for hubs, from the texts of the `bank` or, without one, from the queries.
 
     Raises:
         ValueError: if the numbers of queries, ids and gold rows, or of candidates and their ids, differ.
@@ -110,13 +134,14 @@ def retrieval_problem(
         task=task,
         dataset=dataset,
         evaluated_on=evaluated_on,
-        texts={"query": queries, "pool": pool.texts},
+        texts={"query": queries, "pool": pool.texts, **({} if bank is None else {"bank": bank})},
         settings={
             "split": config.split,
             "ties": config.ties,
             "equal_text_counts": config.equal_text_counts,
             "pool_size": len(pool.texts),
             "pool_duplicates": duplicates,
+            **HUBNESS[hubness],
             **(settings or {}),
         },
         metric=metric,
@@ -126,4 +151,5 @@ def retrieval_problem(
         skip=pool.skip,
         ties=config.ties,
         top_k=config.top_k,
+        hubness=hubness,
     )

@@ -49,6 +49,8 @@ aggregates as (
             else 'z_mean'
         end
         = 'z_mean'
+        -- the papers correct nothing for hubs
+        and coalesce(try_cast(metrics.settings as json) ->> 'hubness', 'none') = 'none'
 
 ),
 

@@ -1,6 +1,6 @@
 -- grain: one embedding with one metric and settings of a task, that was ever measured
 -- reads: main.metrics, main.comparisons, history.metrics, parts.scored_embeddings
--- units: reads_as says which values are better
+-- units: reads_as says which values are better; hubness names the correction for hubs, none if there is none
 with
 
 measured as (
@@ -43,6 +43,7 @@ asked as (
 
     select
         *,
+        coalesce(try_cast(settings as json) ->> 'hubness', 'none') as hubness,
         task in ('language_identification', 'language_leakage')
         or coalesce(try_cast(settings as json) ->> 'labels' = 'language', false) as asks_for_language,
         embedding = 'language'
@@ -57,6 +58,10 @@ select
     embedding,
     metric,
     settings,
+    case
+        when hubness in ('csls', 'dual_softmax') then hubness || ' (transductive)'
+        else hubness
+    end as hubness,
     case
         when metric = 'threshold'
             then 'a choice, not a score'

@@ -251,6 +251,13 @@ def test_holm_is_over_all_languages_pairs_of_methods_and_settings_of_a_metric():
     assert alone["p_holm"] == alone["p_value"]
 
 
+def test_corrections_for_hubs_are_families_of_their_own():
+    plain = [outcome(f"m{n}", HITS[n]) for n in range(3)]
+    corrected = [{**row, "settings": '{"hubness": "csls"}'} for row in plain]
+    together = compared(*plain, *corrected).to_pylist()
+    assert [row for row in together if row["settings"] == "{}"] == compared(*plain).to_pylist()
+
+
 def test_long_comparisons_tell_how_far_they_are(monkeypatch, caplog):
     monkeypatch.setattr(progress, "SECONDS", 0.0)
     with caplog.at_level(logging.INFO, logger="disent_core"):

@@ -20,6 +20,7 @@ def row(on: str, value: float | None, **other: Any) -> dict[str, Any]:
         "ci_high": None,
         "n": 10,
         "seed": None,
+        "settings": "{}",
         **other,
     }
 
@@ -61,6 +62,12 @@ def test_the_meaning_tells_the_language_that_a_probe_finds_in_it():
     probed = [row("en-de", value, task="language_leakage", metric="accuracy", embedding=name)
               for name, value in (("template", 0.6), ("meaning", 0.7))]  # fmt: skip
     assert headline(probed, EN_DE) == {"language_in_meaning": 0.7}
+
+
+def test_corrected_retrieval_is_no_figure():
+    rows = [row("en-de", 0.4), row("en-de", 0.9, settings='{"hubness": "csls"}')]
+    assert headline(rows, EN_DE) == {"accuracy_at_1": 0.4}
+    assert [each["value"] for each in table(rows[::-1], {"crosslingual_retrieval": ("meaning",)})] == [0.4]
 
 
 def test_a_task_counts_by_the_embedding_that_it_ranks_first():

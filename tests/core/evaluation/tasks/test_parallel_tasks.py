@@ -1,12 +1,15 @@
 """Tests retrieval of translations: utterances that share some of their ids, test sets of pairs, held-out bitext."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from task_inputs import CONFIG, pair_inputs, pair_table, problems, scored, utterance_inputs, utterances
 
 from disent_core.errors import AlignmentError
+from disent_core.evaluation.contract import hubness_of
 from disent_core.text import text_key
 
 ENGLISH = {"1": ("a", "one"), "2": ("b", "two"), "3": ("a", "three"), "4": ("b", "four")}
@@ -46,6 +49,66 @@ def test_an_id_that_is_there_twice_is_an_error_however_parallel(name, parallel):
     tables = {key: table.take([0, 0]) for key, table in inputs.tables.items()}
     with pytest.raises(AlignmentError, match="toy en-ja test: 1 of 2 utterance ids are there more than once"):
         problems(name, replace(inputs, tables=tables))
+
+
+HUBNESS = replace(CONFIG, hubness=("none", "train_bias", "csls", "dual_softmax"))
+
+
+def trained_inputs():
+    tables = {
+        language: pa.concat_tables([utterances(language, test), utterances(language, train, "train")])
+        for language, test, train in (
+            ("en", ENGLISH, {"7": ("a", "seven")}),
+            ("ja", JAPANESE, {"7": ("a", "shichi"), "8": ("a", "hachi")}),
+        )
+    }
+    return utterance_inputs(tables, parallel="some")
+
+
+def test_each_correction_for_hubs_is_a_problem_of_its_own():
+    forth = problems("crosslingual_retrieval", trained_inputs(), HUBNESS)[:4]
+    assert {problem.evaluated_on for problem in forth} == {"en-ja"}
+    assert [problem.settings.get("hubness", "none") for problem in forth] == list(HUBNESS.hubness)
+    marks = [hubness_of(json.dumps(problem.settings)) for problem in forth]
+    assert marks == ["none", "train_bias", "csls (transductive)", "dual_softmax (transductive)"]
+    assert [sorted(problem.texts) for problem in forth] == [["pool", "query"], ["bank", "pool", "query"]] + [
+        ["pool", "query"]
+    ] * 2
+
+
+def test_the_bank_of_a_direction_has_the_training_texts_of_its_query():
+    *_, back = (
+        problem for problem in problems("crosslingual_retrieval", trained_inputs(), HUBNESS) if "bank" in problem.texts
+    )
+    assert (back.evaluated_on, back.texts["bank"].texts) == ("ja-en", ["shichi", "hachi"])
+
+
+def test_without_training_texts_there_is_no_bias_from_them():
+    names = [
+        problem.settings.get("hubness") for problem in problems("crosslingual_retrieval", japanese_inputs(), HUBNESS)
+    ]
+    assert names == [None, "csls", "dual_softmax"] * 2
+
+
+def test_held_out_pairs_have_a_bias_from_the_training_pairs():
+    rows = {"1": ("eins", "one"), "2": ("zwei", "two"), "3": ("drei", "three", {"split": "train"})}
+    found = problems("heldout_retrieval", pair_inputs(("de", "en"), rows, "bitext"), HUBNESS)
+    assert [problem.texts["bank"].texts for problem in found if "bank" in problem.texts] == [["drei"], ["three"]]
+
+
+def test_a_correction_needs_its_own_settings_and_keeps_no_ranking():
+    plain, corrected, *_ = problems("crosslingual_retrieval", trained_inputs(), HUBNESS)
+    (default,) = problems("crosslingual_retrieval", trained_inputs())[:1]
+    assert plain.settings == default.settings
+    matrices = {"query": np.eye(2), "pool": np.eye(2), "bank": np.eye(2)[:1]}
+    (of_plain,), (of_corrected,) = plain.score(matrices), corrected.score(matrices)
+    assert (of_plain.ranking is None, of_corrected.ranking is None) == (False, True)
+
+
+@pytest.mark.parametrize("hubness", [("csls",), ("none", "csls", "csls")])
+def test_hubness_without_plain_retrieval_or_with_a_repetition_is_refused(hubness):
+    with pytest.raises(ValueError, match="hubness must"):
+        replace(CONFIG, hubness=hubness)
 
 
 def by_loop(query, pool, queries, candidates, *, skip_translation):

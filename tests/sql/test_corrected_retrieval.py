@@ -1,0 +1,58 @@
+"""Corrected retrieval is in the tables of every number, with a column that names it, and in no other relation."""
+
+RAW = {"method": "raw", "trained_on": "", "embedding": "sentence", "value": 0.45}
+FMDA = {"method": "fmda", "value": 0.58}
+BACK = {"evaluated_on": "de-en"}
+METRICS = [
+    {**method, **where}
+    for method in ({}, RAW, FMDA, {"embedding": "language", "value": 0.42})
+    for where in ({}, BACK, {"task": "tatoeba_retrieval", "dataset": "tatoeba", **BACK}, {"seed": 0})
+    if not (method is RAW and "seed" in where)
+]
+TEST = {"method_a": "fmda", "value_a": 0.58, "value_b": 0.45, "difference": 0.13, "ci_low": 0.1, "ci_high": 0.2}
+EVERY_NUMBER = {
+    *("metrics", "seed_variance", "leaderboard", "comparisons", "significance"),
+    *("parts.readings",),
+}
+RELATIONS = "select schema_name || '.' || {0}_name as name from duckdb_{0}s() where not internal"
+
+
+def corrected(row, name="csls", value=0.55):
+    return {**row, "value": value, "settings": f'{{"hubness": "{name}"}}'}
+
+
+def contents(warehouse):
+    names = [row["name"] for kind in ("table", "view") for row in warehouse.ask(RELATIONS.format(kind))]
+    return {name.removeprefix("main."): warehouse.ask(f"from {name} order by all") for name in names}
+
+
+def test_corrected_retrieval_changes_no_relation_but_those_of_every_number(warehouse):
+    more = [corrected(row, name) for row in METRICS for name in ("csls", "train_bias")]
+    tests = [{**TEST, "settings": '{"hubness": "csls"}'}]
+    warehouse.build(metrics=METRICS, comparisons=[TEST])
+    before = contents(warehouse)
+    assert all(before[name] for name in ("headline", "best", "tatoeba_averages", "parts.measured_figures"))
+    assert any(row["encoder"] for row in before["papers.fmda_table2"])
+    warehouse.build(metrics=[*METRICS, *more], comparisons=[TEST, *tests])
+    after = contents(warehouse)
+    assert {name for name in before if before[name] != after[name]} == EVERY_NUMBER
+
+
+def test_a_correction_has_a_ranking_of_its_own_and_is_marked_if_it_is_transductive(warehouse):
+    names = ("train_bias", "csls", "dual_softmax")
+    warehouse.build(metrics=[{}, FMDA, *(corrected({}, name, 0.41) for name in names)])
+    rows = warehouse.ask("select method, hubness, rank from leaderboard")
+    assert [tuple(row.values()) for row in rows] == [
+        ("fmda", "none", 1),
+        ("dream", "none", 2),
+        ("dream", "csls (transductive)", 1),
+        ("dream", "dual_softmax (transductive)", 1),
+        ("dream", "train_bias", 1),
+    ]
+
+
+def test_a_comparison_says_which_correction_both_sides_have(warehouse):
+    warehouse.build(comparisons=[{**TEST, "settings": '{"hubness": "csls"}'}])
+    (row,) = warehouse.ask("select hubness, reads_as from significance")
+    assert row["hubness"] == "csls (transductive)"
+    assert row["reads_as"].endswith("; hubness: csls (transductive))")
