@@ -45,6 +45,7 @@ INPUTS = (
     "masked_utterances",
     "template_pairs",
     "training_template_pairs",
+    "parallel_mates",
     "code_switched_pairs",
     "training_curve",
     "training_costs",

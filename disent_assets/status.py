@@ -176,8 +176,8 @@ def _files(workspace: Workspace, key: Sequence[str], partition: str | None) -> l
             files = [workspace.head(encoder, name.removesuffix(HEAD), pair)]
         case ("evaluation", encoder, name, str(pair)) if name.endswith(METRICS):
             files = [workspace.table("evaluation", "metrics", encoder, name.removesuffix(METRICS), pair)]
-        case ("targets", "aligned_pairs", str(pair)):
-            files = [workspace.table("targets", "aligned_pairs", pair)]
+        case ("targets", ("aligned_pairs" | "parallel_mates") as table, str(pair)):
+            files = [workspace.table("targets", table, pair)]
         case ("evaluation", encoder, _, None):
             files = [workspace.table("evaluation", "comparisons", encoder)]
         case ("warehouse", *_):

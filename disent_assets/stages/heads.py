@@ -13,12 +13,13 @@ from disent_assets.stages.embeddings import embedding_keys
 from disent_core.config.model import MethodConfig
 from disent_core.experiment import gates, heads
 from disent_core.experiment.keys import head_key, training_data_key
-from disent_core.experiment.workspace import ALIGNED, Workspace
+from disent_core.experiment.workspace import ALIGNED, MATES, Workspace
 from disent_core.methods import described
 from disent_core.report import PICTURES_VERSION
 from disent_core.report.clouds import pca, tsne
 from disent_core.report.curves import training_curve
 from disent_core.storage.tables import fingerprint
+from disent_core.training.needs import Need
 
 if TYPE_CHECKING:
     from disent_core.experiment.training import TrainedHead
@@ -42,10 +43,12 @@ def _training_data(workspace: Workspace, encoder: str, methods: Sequence[MethodC
     config = workspace.config
     by_language = partitions.language_to_pairs(config, methods)
     deps = [dep(ALIGNED, partitions.same_pair(config, methods))]
+    needs = frozenset().union(*(method.needs for method in methods))
+    if Need.PARALLEL_MATES in needs:
+        deps.append(dep(MATES, partitions.same_pair(config, methods)))
     deps += [dep(key, by_language) for key in embedding_keys(workspace, encoder)]
     if config.utterance_languages:
         of_utterances = partitions.language_to_pairs(config, methods, languages=config.utterance_languages)
-        needs = frozenset().union(*(method.needs for method in methods))
         deps += [dep(table, of_utterances) for need, table in heads.TABLES.items() if need in needs]
     return table_asset(
         spec(

@@ -9,6 +9,7 @@ from disent_core.experiment import targets
 from disent_core.experiment.workspace import (
     ALIGNED,
     MASKED,
+    MATES,
     POOL,
     SENTENCE_PAIRS,
     SWITCHED,
@@ -19,6 +20,7 @@ from disent_core.experiment.workspace import (
     Workspace,
 )
 from disent_core.storage.tables import SCHEMAS
+from disent_core.training.needs import Need
 
 LANGUAGE_TABLES = {
     MASKED: "Template text (slot words masked) and residual text (the other words masked). One row an utterance.",
@@ -34,6 +36,8 @@ def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
         assets += [_language_table(workspace, key, description) for key, description in LANGUAGE_TABLES.items()]
     if config.pair_names and config.targets.code_switching.dictionaries:
         assets.append(_code_switched(workspace))
+    if any(Need.PARALLEL_MATES in config.needs(encoder) for encoder in config.encoders):
+        assets.append(_parallel_mates(workspace))
     return [*assets, _aligned_pairs(workspace)]
 
 
@@ -65,6 +69,25 @@ def _code_switched(workspace: Workspace) -> dg.AssetsDefinition:
         ),
         lambda pair: targets.refresh_switched(workspace, pair),
         partitions=partitions.sentence_pairs(workspace.config),
+    )
+
+
+def _parallel_mates(workspace: Workspace) -> dg.AssetsDefinition:
+    config, deps = workspace.config, []
+    if config.utterance_languages:
+        deps.append(dep(UTTERANCES, partitions.language_to_pairs(config, languages=config.utterance_languages)))
+    return table_asset(
+        spec(
+            MATES,
+            "Translation pairs of train and dev with the same slots of both sides replaced by the values of another "
+            "training utterance: translation pairs too. One row a mate.",
+            code_version=targets.mates_version(config)[:12],
+            deps=deps,
+            schema=SCHEMAS["parallel_mates"],
+            stored=Stored(workspace.tables.joinpath(*MATES)),
+        ),
+        lambda training_set: targets.refresh_mates(workspace, training_set),
+        partitions=partitions.pairs(config),
     )
 
 

@@ -33,6 +33,7 @@ BOUNDS: Mapping[str, tuple[int, int]] = {
     "max_steps": (1, 1_000_000_000),
     "mining_neighbours": _COUNT,
     "multi_targets": _COUNT,
+    "n_mates": _COUNT,
     "n_targets": _COUNT,
     "negatives_per_positive": _COUNT,
     "npair_n": _COUNT,

@@ -11,6 +11,7 @@ from disent_core.errors import ConfigError, quoted
 from disent_core.settings import Settings
 from disent_core.targets.code_switching import CodeSwitchingConfig
 from disent_core.targets.masking import MaskingConfig
+from disent_core.targets.parallel_mates import ParallelMateConfig
 from disent_core.targets.template_pairs import TemplatePairConfig
 
 _SHA256 = re.compile("[0-9a-fA-F]{64}")
@@ -125,6 +126,7 @@ class TargetsConfig(MaskingConfig):
     Attributes:
         template_pairs: template pairs that tasks evaluate.
         training_template_pairs: template pairs that heads train on; `values` must be "train", `splits` train and dev.
+        parallel_mates: translation pairs with other slot values, for methods that train on them.
         code_switching: sentences some of whose words are replaced by translations; none without dictionaries.
     """
 
@@ -132,6 +134,7 @@ class TargetsConfig(MaskingConfig):
     training_template_pairs: TemplatePairConfig = field(
         default_factory=lambda: TemplatePairConfig(splits=("train", "dev"), values="train", n_targets=1)
     )
+    parallel_mates: ParallelMateConfig = field(default_factory=ParallelMateConfig)
     code_switching: CodeSwitchingConfig = field(default_factory=CodeSwitchingConfig)
 
     def __post_init__(self) -> None:

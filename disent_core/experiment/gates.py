@@ -13,9 +13,9 @@ from disent_core.experiment.embeddings import lazy_encoder
 from disent_core.experiment.evaluation import sources
 from disent_core.experiment.heads import TABLES
 from disent_core.experiment.result import StepResult
-from disent_core.experiment.workspace import ALIGNED, Workspace
+from disent_core.experiment.workspace import ALIGNED, MATES, Workspace
 from disent_core.storage.tables import SCHEMAS, content_fingerprint, fingerprint, read_info, read_table
-from disent_core.training.needs import in_training_splits
+from disent_core.training.needs import Need, in_training_splits
 
 CODE_VERSION = "1"
 
@@ -33,16 +33,18 @@ def training_data(workspace: Workspace, encoder: str, training_set: str) -> Step
         EncoderError: if the encoder does not exist.
     """
     config = workspace.config
+    methods = _with(training_set, trained_methods(config, encoder), config)
+    of_training_set = [ALIGNED, *([MATES] if any(Need.PARALLEL_MATES in method.needs for method in methods) else [])]
     of_languages = [
         (*table, corpus.name, language)
         for need, table in TABLES.items()
-        for method in _with(training_set, trained_methods(config, encoder), config)
+        for method in methods
         if need in method.needs
         for language in config.languages_of(training_set)
         for corpus in config.trained_corpora(method, language)
     ]
     read = []
-    for source in ((*ALIGNED, training_set), *dict.fromkeys(of_languages)):
+    for source in (*((*table, training_set) for table in of_training_set), *dict.fromkeys(of_languages)):
         table = in_training_splits(read_table(workspace.table(*source), SCHEMAS[source[1]]))
         read.append(_read(source, len(table), content_fingerprint(table)))
     return _stated(workspace, encoder, read)

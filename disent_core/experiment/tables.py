@@ -15,6 +15,7 @@ from disent_core.evaluation.contract import TASKS, task
 from disent_core.experiment.workspace import (
     ALIGNED,
     MASKED,
+    MATES,
     POOL,
     SENTENCE_PAIRS,
     SWITCHED,
@@ -31,6 +32,8 @@ OF_LANGUAGES = (UTTERANCES, POOL, MASKED, TEMPLATES, TRAINING_TEMPLATES)
 """Tables with a file for every corpus and language."""
 OF_PAIRS = (SENTENCE_PAIRS, SWITCHED)
 """Tables with a file for every corpus and pair of languages."""
+OF_TRAINING_SETS = (ALIGNED, MATES)
+"""Tables with a file for every training set."""
 METHODS = ("warehouse", "configured_methods", "all")
 SCORED = ("warehouse", "scored_embeddings", "all")
 
@@ -99,7 +102,7 @@ def declared_tables(workspace: Workspace) -> dict[str, list[Path]]:
             ]
             for key in OF_PAIRS
         },
-        ALIGNED[1]: [workspace.table(*ALIGNED, training_set) for training_set in config.training_sets],
+        **{key[1]: [workspace.table(*key, name) for name in config.training_sets] for key in OF_TRAINING_SETS},
         "training_curve": [workspace.training_curve(*head) for head in heads],
         **{
             name: [workspace.table("evaluation", name, *head) for head in heads]

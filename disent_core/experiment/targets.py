@@ -15,6 +15,7 @@ from disent_core.experiment.result import StepResult, result_of
 from disent_core.experiment.workspace import (
     ALIGNED,
     MASKED,
+    MATES,
     POOL,
     SENTENCE_PAIRS,
     SWITCHED,
@@ -28,6 +29,7 @@ from disent_core.storage.tables import SCHEMAS, RefreshResult, content_of, finge
 from disent_core.targets.code_switching import CODE_VERSION as SWITCHING_VERSION
 from disent_core.targets.code_switching import code_switched, read_dictionary
 from disent_core.targets.masking import mask_utterances
+from disent_core.targets.parallel_mates import parallel_mates
 from disent_core.targets.template_pairs import template_pairs
 
 CODE_VERSION = "1"
@@ -126,6 +128,43 @@ def _refresh_switched(workspace: Workspace, corpus: str, pair: str) -> RefreshRe
         inputs=fingerprint(switching_version(workspace.config), content_of(source), word_list_hash(workspace, pair)),
         make=make,
     )
+
+
+# --- parallel mates ---------------------------------------------------------------------------------------
+
+
+def mates_version(config: Config) -> str:
+    """Fingerprint of the code and settings that determine `parallel_mates`."""
+    return fingerprint(CODE_VERSION, config.targets.parallel_mates)
+
+
+def refresh_mates(workspace: Workspace, training_set: str) -> StepResult:
+    """Make `parallel_mates` of the parallel utterances of a training set.
+
+    Raises:
+        TableError: if the utterances of a corpus do not exist.
+    """
+    sources = [
+        (f"{left}-{right}", *(workspace.table(*UTTERANCES, corpus, language) for language in (left, right)))
+        for corpus, left, right in _sources(workspace, training_set)
+    ]
+
+    def make() -> pa.Table:
+        settings, schema = workspace.config.targets.parallel_mates, SCHEMAS["utterances"]
+        parts = [
+            parallel_mates(pair, read_table(source, schema), read_table(target, schema), settings)
+            for pair, source, target in sources
+        ]
+        return pa.concat_tables([SCHEMAS["parallel_mates"].empty_table(), *parts])
+
+    contents = [(pair, content_of(source), content_of(target)) for pair, source, target in sources]
+    refreshed = refresh_table(
+        workspace.table(*MATES, training_set),
+        SCHEMAS["parallel_mates"],
+        inputs=fingerprint(mates_version(workspace.config), contents),
+        make=make,
+    )
+    return result_of([refreshed])
 
 
 # --- aligned pairs ----------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from disent_core.errors import TrainingError
 from disent_core.experiment.embeddings import open_embeddings
 from disent_core.experiment.heads import CONVERGED, TABLES, encoder_files, head_files, head_run
 from disent_core.experiment.result import StepResult
-from disent_core.experiment.workspace import ALIGNED, SENTENCE_PAIRS, UTTERANCES, Key, Workspace
+from disent_core.experiment.workspace import ALIGNED, MATES, SENTENCE_PAIRS, UTTERANCES, Key, Workspace
 from disent_core.heads.contract import TrainedLabeller, TrainedMethod, trainer
 from disent_core.heads.identity import (
     HeadRun,
@@ -89,11 +89,12 @@ def train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: 
 
 def _train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: str) -> tuple[HeadRun, HeadReport]:
     config, needs, paired = workspace.config, method.needs, not method.method.labels
-    aligned = _aligned(workspace, trained_on) if paired else SCHEMAS["aligned_pairs"].empty_table()
+    aligned = _of_set(workspace, ALIGNED, trained_on) if paired else SCHEMAS["aligned_pairs"].empty_table()
+    mates = [_of_set(workspace, MATES, trained_on)] if Need.PARALLEL_MATES in needs else []
     tables = {need: _of_languages(workspace, method, key, trained_on) for need, key in TABLES.items() if need in needs}
     templates, utterances = tables.get(Need.TEMPLATE_PAIRS, []), tables.get(Need.UTTERANCES)
     sentences = _sentences(workspace, trained_on) if Need.UTTERANCES in needs and paired else []
-    texts = training_fingerprint(aligned, needs, templates, utterances or [])
+    texts = training_fingerprint(aligned, needs, [*templates, *mates], utterances or [])
     run = replace(head_run(workspace, encoder, method, trained_on), data_fingerprint=texts)
 
     def open_data() -> TrainingData:
@@ -107,6 +108,7 @@ def _train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on:
             masked=Need.MASKED_TARGETS in needs,
             paired=paired,
             templates=templates,
+            mates=mates,
             utterances=utterances,
             sentences=sentences,
             encoder=encoder_files(workspace, encoder, method),
@@ -163,11 +165,11 @@ def load_head(
 
 def dev_embeddings(workspace: Workspace, run: HeadRun, method: MethodConfig) -> dict[str, Float[np.ndarray, "texts _"]]:
     """Embeddings of some dev texts by the head's first seed, by language and embedding: `en meaning`."""
-    aligned = _aligned(workspace, run.trained_on)
+    aligned = _of_set(workspace, ALIGNED, run.trained_on)
     dev = aligned.filter(pc.equal(aligned["split"], "dev"))
     head = load_head(workspace, run.encoder, method, run.trained_on, "cpu")
     assert isinstance(head, TrainedMethod)  # only methods that embed are drawn
-    text_of = _texts(workspace, method, run.trained_on) if Need.ENCODER in method.needs else None
+    text_of = _texts(workspace, method, run.trained_on) if Need.UTTERANCES in method.needs else None
     points = {}
     for language in workspace.config.languages_of(run.trained_on):
         keys = _dev_keys(workspace, method, run.trained_on, language, dev)[:SHOWN_TEXTS]
@@ -192,8 +194,8 @@ def _dev_keys(workspace: Workspace, method: MethodConfig, training_set: str, lan
 # --- tables -------------------------------------------------------------------------------------------------
 
 
-def _aligned(workspace: Workspace, training_set: str) -> pa.Table:
-    return read_table(workspace.table(*ALIGNED, training_set), SCHEMAS["aligned_pairs"])
+def _of_set(workspace: Workspace, key: Key, training_set: str) -> pa.Table:
+    return read_table(workspace.table(*key, training_set), SCHEMAS[key[1]])
 
 
 def _of_languages(

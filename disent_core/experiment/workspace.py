@@ -18,6 +18,7 @@ TEMPLATES: Key = ("targets", "template_pairs")
 TRAINING_TEMPLATES: Key = ("targets", "training_template_pairs")
 SWITCHED: Key = ("targets", "code_switched_pairs")
 ALIGNED: Key = ("targets", "aligned_pairs")
+MATES: Key = ("targets", "parallel_mates")
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ class OptimiserConfig:
             this number of steps.
         schedule: after the warm-up the rate is `constant`, or falls to 0 (`linear`), as
             `get_linear_schedule_with_warmup` of transformers; `linear_from_one` is one step ahead, so that no step
-            has rate 0.
+            has rate 0; `cosine` falls to 0 as in Loshchilov and Hutter 2017, Equation 5, without restarts.
         clip: largest norm of all gradients together; None does not clip.
         fused: use one kernel for all parameters. It rounds differently from a kernel for each.
     """
@@ -29,7 +29,7 @@ class OptimiserConfig:
     weight_decay: float = 0.0
     decay: Literal["decoupled", "decoupled_matrices", "l2"] = "decoupled"
     warmup: float = 0.0
-    schedule: Literal["constant", "linear", "linear_from_one"] = "constant"
+    schedule: Literal["constant", "linear", "linear_from_one", "cosine"] = "constant"
     clip: float | None = None
     fused: bool = True
 
@@ -41,4 +41,7 @@ class OptimiserConfig:
             return min((step + 1) / warmup, (steps - step) / max(steps - warmup, 1))
         if step < warmup:
             return step / warmup
-        return 1.0 if self.schedule == "constant" else max(0.0, (steps - step) / max(1.0, steps - warmup))
+        if self.schedule == "constant":
+            return 1.0
+        left = max(0.0, (steps - step) / max(1.0, steps - warmup))
+        return left if self.schedule == "linear" else (1 - math.cos(math.pi * left)) / 2

@@ -16,6 +16,9 @@ def _schema(*fields: pa.Field) -> pa.Schema:
 _TEXT, _TEXTS = pa.string(), pa.list_(pa.string())
 _UTTERANCE = (_column("corpus", _TEXT), _column("language", _TEXT))
 _REPLACED_SLOT = pa.struct([("slot", _TEXT), ("old", _TEXT), ("new", _TEXT)])
+_REPLACED_SLOT_OF_PAIR = pa.struct(
+    [("slot", _TEXT), *((f"{side}_{what}", _TEXT) for side in ("source", "target") for what in ("old", "new"))]
+)
 _REPLACED_WORD = pa.struct([("old", _TEXT), ("new", _TEXT)])
 
 SUBJECT = ("task", "dataset", "method", "encoder", "trained_on", "evaluated_on", "embedding", "metric")
@@ -79,6 +82,19 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     # one generated target
     "template_pairs": _TEMPLATE_PAIRS,
     "training_template_pairs": _TEMPLATE_PAIRS,
+    # one translation pair with other slot values
+    "parallel_mates": _schema(
+        _column("corpus", _TEXT),
+        _column("pair", _TEXT),
+        _column("split", _TEXT),
+        _column("utterance_id", _TEXT),
+        _column("mate_index", pa.int32()),
+        _column("source_language", _TEXT),
+        _column("target_language", _TEXT),
+        _column("source_text", _TEXT),
+        _column("target_text", _TEXT),
+        _column("replaced_slots", pa.list_(_REPLACED_SLOT_OF_PAIR)),
+    ),
     # one sentence of a pair, some of its words replaced by translations
     "code_switched_pairs": _schema(
         _column("corpus", _TEXT),

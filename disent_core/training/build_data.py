@@ -16,7 +16,15 @@ from disent_core.encoders.contract import EncoderFiles
 from disent_core.errors import TableError, TrainingError
 from disent_core.storage.tables import SCHEMAS
 from disent_core.text import text_keys
-from disent_core.training.data import PairRows, TrainingData, Utterances, no_pairs, state_bank, vector_bank
+from disent_core.training.data import (
+    PairRows,
+    ParallelMates,
+    TrainingData,
+    Utterances,
+    no_pairs,
+    state_bank,
+    vector_bank,
+)
 from disent_core.training.needs import SIDES, TRAINING_SPLITS, training_rows
 
 
@@ -28,6 +36,7 @@ def training_data(
     masked: bool = True,
     paired: bool = True,
     templates: Sequence[pa.Table] = (),
+    mates: Sequence[pa.Table] = (),
     utterances: Sequence[pa.Table] | None = None,
     sentences: Sequence[pa.Table] = (),
     encoder: EncoderFiles | None = None,
@@ -41,6 +50,7 @@ def training_data(
         masked: look up the masked texts, for methods that have them as targets; otherwise there are none.
         paired: whether two languages without training pairs are an error; False for taggers, which read no pairs.
         templates: `training_template_pairs` of every corpus and language, for methods that train on them.
+        mates: `parallel_mates`, for methods that train on them; there may be none.
         utterances: `utterances` of every corpus and language, for methods that read texts and annotations; there
             may be none.
         sentences: `sentence_pairs` of every corpus and pair, for the same methods.
@@ -67,6 +77,7 @@ def training_data(
         negatives=rows.by_language(split == "train", only_negatives=True),
         sentences=rows.by_language(split == "train", only_negatives=False),
         template_pairs={name: rows.template_pairs(templates, name) for name in TRAINING_SPLITS} if templates else {},
+        mates={name: rows.mates(mates, name) for name in TRAINING_SPLITS} if mates else {},
         utterances={} if utterances is None else {name: rows.utterances(utterances, name) for name in TRAINING_SPLITS},
         texts=rows.texts(sentences),
         encoder=encoder,
@@ -177,6 +188,17 @@ class _Rows:
         rows = np.concatenate([self.template[side] for side in SIDES])
         return {"source": pa.concat_arrays(sources), "row": rows}
 
+    def mates(self, tables: Sequence[pa.Table], split: str) -> ParallelMates:
+        """Return the mates of the pairs of one split, in the order of the pairs."""
+        identity = ("corpus", "source_language", "target_language", "utterance_id")
+        rows = pa.concat_tables(tables)
+        pairs, rows = (table.filter(pc.equal(table["split"], split)) for table in (self.pairs_table, rows))
+        place = pc.index_in(_joined(rows, identity), value_set=_joined(pairs, identity)).to_numpy(zero_copy_only=False)
+        order = np.argsort(place, kind="stable")[: int((~np.isnan(place)).sum())]  # nan, of no pair, comes last
+        return ParallelMates(
+            _tensor(place[order]), {side: rows[f"{side}_text"].take(pa.array(order)).to_pylist() for side in SIDES}
+        )
+
     def utterances(self, tables: Sequence[pa.Table], split: str) -> dict[str, Utterances]:
         """Return the utterances of one split, by language."""
         by_language = {}
@@ -212,8 +234,11 @@ class _Rows:
 
 
 def _sources(table: pa.Table, utterance: str, language: str = "language") -> pa.Array:
-    parts = [table[name].combine_chunks() for name in ("corpus", language, utterance)]
-    return pc.binary_join_element_wise(*parts, "\0")
+    return _joined(table, ("corpus", language, utterance))
+
+
+def _joined(table: pa.Table, columns: Sequence[str]) -> pa.Array:
+    return pc.binary_join_element_wise(*(table[name].combine_chunks() for name in columns), "\0")
 
 
 def _tensor(rows: np.ndarray) -> Tensor:

@@ -212,14 +212,28 @@ class Utterances:
 
 
 @dataclass(frozen=True)
+class ParallelMates:
+    """Translation pairs of one split with other slot values; `texts` by side, as they need not be encoded.
+
+    `pair` [mates] is the place of the pair among `TrainingData.splits` of which each is a mate, in increasing order.
+    """
+
+    pair: Int[Tensor, " mates"]
+    texts: Mapping[str, Sequence[str]]
+
+    def __len__(self) -> int:
+        return len(self.pair)
+
+
+@dataclass(frozen=True)
 class TrainingData:
     """Everything that a method trains on: a language pair, or a mixture of several.
 
     `state_rows[text]` is the row of a text in `states`, -1 if its states are not stored. `negatives` has, per language,
     the distinct texts of the negative pool; `sentences` those of all training utterances. Only some methods need the
     rest: `template_pairs` by split, pairs of one language whose target has other slot values (both sides have the
-    source's template target, and no residual); `utterances` by split and language; `texts` of sentence pairs by row;
-    the `encoder` to fine-tune.
+    source's template target, and no residual); `mates` by split; `utterances` by split and language; `texts` of
+    sentence pairs by row; the `encoder` to fine-tune.
     """
 
     languages: tuple[str, ...]
@@ -230,6 +244,7 @@ class TrainingData:
     negatives: Sequence[Int[Tensor, " _"]]
     sentences: Sequence[Int[Tensor, " _"]] = field(repr=False)
     template_pairs: Mapping[str, PairRows] = field(default_factory=dict)
+    mates: Mapping[str, ParallelMates] = field(default_factory=dict)
     utterances: Mapping[str, Mapping[str, Utterances]] = field(default_factory=dict)
     texts: Mapping[int, str] = field(default_factory=dict, repr=False)
     encoder: EncoderFiles | None = None

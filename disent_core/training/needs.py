@@ -28,6 +28,8 @@ class Need(StrEnum):
     NEGATIVE_POOL = "negative_pool"
     TEMPLATE_PAIRS = "template_pairs"
     """Training utterances with other slot values: `TrainingData.template_pairs`."""
+    PARALLEL_MATES = "parallel_mates"
+    """Translation pairs with other slot values: `TrainingData.mates`, without their vectors."""
     UTTERANCES = "utterances"
     """Texts, tokens, slot tags and intents: `TrainingData.utterances`; and texts of sentence pairs: `.texts`."""
     ENCODER = "encoder"

@@ -34,7 +34,7 @@ _BLOCK = 1 << 14
 """Texts whose rows are counted at once."""
 _GRAMS = range(3, 6)
 """Lengths of the n-grams of a word with its boundaries, `<word>`."""
-_UNSPACED_GRAMS = range(1, 4)
+_UNSPACED_GRAMS = range(1, 3)
 """Lengths of the n-grams that stand for words in scripts without spaces, in characters with their marks."""
 _UNSPACED = (
     (0x0E00, 0x0FFF),  # Thai, Lao, Tibetan
@@ -209,14 +209,15 @@ class HashedWords(nn.Module):
         self.table = nn.Parameter(random_rows(known, dim, seed))
 
     @classmethod
-    def of_texts(cls, bags: WordBags, dim: int, seed: int) -> "HashedWords":
-        """Return the table of training texts, in which rare rows are longer, as in TF-IDF.
+    def of_texts(cls, bags: WordBags, dim: int, seed: int, *, at_least: int = 1) -> "HashedWords":
+        """Return the table of training texts, of which it trains the rows of `at_least` so many texts.
 
+        Rare rows are longer, as in TF-IDF.
         A row of df of n texts has norm log((n + 1) / (df + 1)) / log(n + 1), and at least 0.01, so that even a text of
         common words has a direction. With df = 0 this is 1, the norm of the rows that are not trained.
         """
         frequency = bags.row_frequencies()
-        known = frequency.nonzero().squeeze(1)
+        known = (frequency >= at_least).nonzero().squeeze(1)
         norms = ((len(bags) + 1) / (frequency[known] + 1)).log() / math.log(len(bags) + 1)
         words = cls(known, dim, seed)
         with torch.no_grad():
@@ -226,15 +227,18 @@ class HashedWords(nn.Module):
     def forward(self, bags: WordBags) -> Float[Tensor, "texts dim"]:
         """Embed texts, without normalising; zero for an empty text."""
         rows, places = bags.words.values.unique(return_inverse=True)
-        return bags.texts.sums(Ragged(places, bags.words.starts).sums(self.rows(rows)))
+        vectors, order = self._gathered(rows)
+        return bags.texts.sums(Ragged(order[places], bags.words.starts).sums(vectors))
 
     def rows(self, rows: Int64[Tensor, " rows"]) -> Float[Tensor, "rows dim"]:
-        """Return rows of the table: trained ones, and others as they are at random."""
-        place = torch.searchsorted(self.known, rows).clamp_max(len(self.known) - 1)
-        is_known = self.known[place] == rows
-        trained = F.embedding(place, self.table, sparse=True)
-        if is_known.all():
-            return trained
-        vectors = trained.clone()
-        vectors[~is_known] = random_rows(rows[~is_known].cpu(), self.dim, self.seed).to(vectors)
-        return vectors
+        """Return rows of the table, each once: trained ones, and others as they are at random."""
+        vectors, order = self._gathered(rows)
+        return vectors[order]
+
+    def _gathered(self, rows: Int64[Tensor, " rows"]) -> tuple[Float[Tensor, "rows dim"], Int64[Tensor, " rows"]]:
+        """Return the vectors of rows, known ones first, and the place of each row among them."""
+        is_known = torch.isin(rows, self.known, assume_unique=True)
+        trained = F.embedding(torch.searchsorted(self.known, rows[is_known]), self.table, sparse=True)
+        others = random_rows(rows[~is_known].cpu(), self.dim, self.seed).to(trained)
+        order = torch.where(is_known, is_known.cumsum(0) - 1, len(trained) + (~is_known).cumsum(0) - 1)
+        return torch.cat([trained, others]), order

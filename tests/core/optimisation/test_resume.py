@@ -18,6 +18,7 @@ from disent_core.heads.contract import trainer
 from disent_core.heads.emu import EmuTask
 from disent_core.heads.fine_tuned_encoder import TranslationTask
 from disent_core.heads.intent_baselines import ContrastiveTask, NPairTask, SoftmaxTask
+from disent_core.heads.lexicon import LexiconTask
 from disent_core.methods import method
 from disent_core.optimisation import steps
 from disent_core.optimisation.steps import ExamplesTask, TrainingTask
@@ -80,6 +81,7 @@ CASES = {
     "contrastive": of_method("contrastive", ContrastiveTask, **HEAD),
     "npair": of_method("npair", NPairTask, **HEAD),
     "fine_tuned": of_method("fine_tuned", TranslationTask, **FINE_TUNED),
+    "lexicon": of_method("lexicon", LexiconTask, **OFTEN, template_units=3, residual_units=3),
     "twosl": of_method("twosl", ExamplesTask, **TWOSL),
     "twosl_no_filter": of_method("twosl_no_filter", ExamplesTask, **TWOSL),
     "token_classification": of_method("token_classification", ExamplesTask, **FEW_SHOT, epochs=2),

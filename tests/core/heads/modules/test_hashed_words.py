@@ -50,14 +50,13 @@ def test_words_are_runs_of_letters_digits_and_their_marks_case_folded():
 
 def test_a_script_without_spaces_has_character_n_grams_in_place_of_words():
     assert list(words_of("明日 9 時")) == ["明", "日", "明日", "9", "時"]
-    assert "明日の" in words_of("明日の天気")
-    assert "明日の天" not in words_of("明日の天気")
+    assert list(words_of("ภาษา")) == ["ภ", "า", "ษ", "า", "ภา", "าษ", "ษา"]
 
 
 @pytest.mark.parametrize("text", ["พรุ่งนี้", "ថ្ងៃស្អែក", "ມື້ອື່ນ", "မနက်ဖြန်"])
 def test_n_grams_never_part_a_character_from_its_marks(text):
     words = list(words_of(text))
-    assert len(words) > 5
+    assert len(words) > 4
     assert not [word for word in words if unicodedata.category(word[0])[0] == "M"]
 
 

@@ -1,0 +1,85 @@
+"""Lexicon: words instead of an encoder. The baseline that a method on an encoder has to beat.
+
+The words of a text and their character n-grams are rows of one table for all languages; their sum is the text. Training
+on translations alone turns the table into a dictionary: translations that share no letter learn each other, names match
+themselves. Half of a row is for the template and half for the residual, and both, at unit norm and side by side, are
+the meaning. Nothing of the encoder is read, so a lexicon is the same under every encoder; it stands under each of
+them as the line to compare its methods with. Parallel mates (the same utterance in both languages with other slot
+values) are further translation pairs, hard negatives of each other, and pairs of equal templates.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+from disent_core.methods.families import SeedBySeedMethod
+from disent_core.optimisation.config import OptimiserConfig
+from disent_core.settings import Settings
+from disent_core.training.needs import Need
+
+
+@dataclass(frozen=True, kw_only=True)
+class LexiconConfig(Settings):
+    """How the table of words is trained.
+
+    Attributes:
+        learning_rate: learning rate of Adam at the first step; it falls to 0 by a cosine, step by step.
+        batch_size: training pairs in a step, to which their parallel mates are added.
+        epochs: passes over the training pairs; the last one is kept.
+        template_units: width of the template embedding.
+        residual_units: width of the residual embedding.
+        temperature: divisor of the cosines between meanings in the contrastive loss.
+        template_temperature: divisor of the cosines between templates, larger because many templates are alike.
+        at_least: number of training texts from which on a word or n-gram is trained; rarer ones stay random.
+        without: leave out the contrastive loss of templates (`template_contrast`), or the parallel mates, without which
+            there is no such loss (`parallel_mates`).
+        checkpoint_seconds: seconds between two checkpoints.
+    """
+
+    learning_rate: float = 3e-3
+    batch_size: int = 512
+    epochs: int = 8
+    template_units: int = 256
+    residual_units: int = 256
+    temperature: float = 0.05
+    template_temperature: float = 0.1
+    at_least: int = 2
+    without: tuple[Literal["template_contrast", "parallel_mates"], ...] = ()
+    checkpoint_seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        self.check_positive("learning_rate", "batch_size", "epochs", "template_units", "residual_units", "temperature")
+        self.check_positive("template_temperature", "at_least")
+        self.check_not_negative("checkpoint_seconds")
+
+    @property
+    def optimiser(self) -> OptimiserConfig:
+        """Adam with a cosine schedule."""
+        return OptimiserConfig(learning_rate=self.learning_rate, schedule="cosine")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LexiconMethod(SeedBySeedMethod[LexiconConfig]):
+    """A `Method` that reads texts alone; `tasks(data, config)` returns a function that makes each seed's task."""
+
+    trainer: ClassVar[Any] = "disent_core.heads.lexicon:LexiconTrainer"
+
+    tasks: str = "disent_core.heads.lexicon:tasks"
+
+    def needs_of(self, settings: LexiconConfig) -> frozenset[Need]:
+        """Return the data that the method reads."""
+        return self.needs - {Need.PARALLEL_MATES} if "parallel_mates" in settings.without else self.needs
+
+
+_DEFAULT = LexiconConfig()
+
+METHOD = LexiconMethod(
+    name="lexicon",
+    presets={
+        "paper": _DEFAULT,  # the name of every method's default
+        "no_template_contrast": replace(_DEFAULT, without=("template_contrast",)),
+        "no_parallel_mates": replace(_DEFAULT, without=("parallel_mates",)),
+    },
+    embeddings=("meaning", "template", "residual"),
+    needs=frozenset({Need.UTTERANCES, Need.PARALLEL_MATES}),
+    code_version="1",
+)

@@ -1,0 +1,199 @@
+"""Lexicon: its losses equal loops over pairs and candidates, and a head on disk embeds texts without an encoder."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from loops import cosine, cross_entropy, mean
+from safetensors.torch import load_file
+from synthetic import World, world
+
+from disent_core.heads.contract import trainer
+from disent_core.heads.lexicon import LexiconTask, pair_bags, tasks
+from disent_core.methods.lexicon import METHOD, LexiconConfig
+from disent_core.storage.tables import SCHEMAS
+from disent_core.targets.parallel_mates import ParallelMateConfig, parallel_mates
+from disent_core.training.build_data import training_data
+from disent_core.training.data import TextFeatures, TrainingData, VectorBank
+from disent_core.training.needs import SIDES
+
+SMALL = LexiconConfig(template_units=5, residual_units=3, batch_size=7, epochs=2, temperature=0.3, at_least=1)
+PLAIN = replace(SMALL, without=("parallel_mates",))
+
+
+def data_of(own: World, *, n_mates: int = 2) -> TrainingData:
+    """Training data as the lexicon reads it."""
+    by_language = {table["language"][0].as_py(): table for table in own.utterances}
+    config = ParallelMateConfig(n_mates=n_mates)
+    pairs = [table["pair"][0].as_py() for table in own.aligned]
+    mates = [parallel_mates(pair, *(by_language[one] for one in pair.split("-")), config) for pair in pairs]
+    return training_data(own.aligned, own.vectors, masked=False, mates=mates, utterances=own.utterances)
+
+
+WORLD = world("en-de", "en-es")
+DATA = data_of(WORLD)
+
+
+def task(config=SMALL, data=DATA, seed=0):
+    return LexiconTask(pair_bags(data), config, seed)
+
+
+def facets_of(model, texts):
+    """Template, residual and meaning of texts, by plain sums."""
+    found = []
+    for row in model.words(model.data.bags.take(texts)).tolist():
+        parts = row[: model.config.template_units], row[model.config.template_units :]
+        template, residual = ([v / math.sqrt(sum(u * u for u in part)) for v in part] for part in parts)
+        found.append({"template": template, "meaning": template + residual})
+    return found
+
+
+def loop_contrast(left, right, left_texts, right_texts, temperature):
+    """Mean over both directions and all pairs: find the partner among those that share no text with the pair."""
+    losses = []
+    for queries, answers in ((left, right), (right, left)):
+        for i, query in enumerate(queries):
+            kept = [
+                j for j in range(len(answers))
+                if j == i or (left_texts[j] != left_texts[i] and right_texts[j] != right_texts[i])
+            ]  # fmt: skip
+            losses.append(cross_entropy([cosine(query, answers[j]) / temperature for j in kept], kept.index(i)))
+    return mean(losses)
+
+
+# --- losses -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("config", [SMALL, PLAIN, replace(SMALL, without=("template_contrast",))])
+def test_both_contrasts_equal_loops_over_pairs_and_candidates(config):
+    model = task(config, DATA if config is not PLAIN else replace(DATA, mates={}))
+    batch = model.batches(0)[0]
+    terms, count = model.loss(batch)
+    source, target = (texts.tolist() for texts in batch.pairs.unbind(1))
+    sides = [facets_of(model, texts) for texts in batch.pairs.unbind(1)]
+    meanings = [[one["meaning"] for one in side] for side in sides]
+    expected = {"meaning_contrast": loop_contrast(*meanings, source, target, config.temperature)}
+    own, mates = range(count), batch.mate_of.tolist()
+    if not config.without:
+        expected["template_contrast"] = mean([
+            loop_contrast(
+                [side[i]["template"] for i in own], [side[i]["template"] for i in mates],
+                [texts[i] for i in own], [texts[i] for i in mates], config.template_temperature,
+            )
+            for side, texts in zip(sides, (source, target), strict=True)
+        ])  # fmt: skip
+    expected["total"] = sum(expected.values())
+    assert {name: value.item() for name, value in terms.items()} == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_pass_has_every_training_pair_once_with_one_of_its_own_mates():
+    model = task()
+    seen = []
+    for batch in model.batches(3):
+        for i, place in enumerate(batch.mate_of.tolist()):
+            pair = model.data.pairs["train"].tolist().index(batch.pairs[i].tolist())
+            seen.append(pair)
+            own = model.data.mates[model.data.mates_of.take(torch.tensor([pair])).values].tolist()
+            assert batch.pairs[place].tolist() in own if own else place == i
+    assert sorted(seen) == list(range(len(model.data.pairs["train"])))
+    assert any(len(batch.pairs) > len(batch.mate_of) for batch in model.batches(3))
+
+
+def test_mates_are_translations_of_the_pair_that_they_are_numbered_by():
+    own = DATA.mates["train"]
+    languages = [
+        [DATA.languages[int(DATA.splits["train"].language[side][pair])] for pair in own.pair] for side in SIDES
+    ]
+    assert len(own) > 8
+    for source, target, left, right in zip(own.texts["source"], own.texts["target"], *languages, strict=True):
+        assert source.split()[1:] == [left, target.split()[2]]
+        assert target.split()[1] == right
+    assert own.pair.tolist() == sorted(own.pair.tolist())
+
+
+def test_words_of_dev_and_of_too_few_texts_are_not_trained():
+    model = task(replace(SMALL, at_least=2))
+    trained_on = torch.cat([model.data.pairs["train"].flatten(), model.data.mates.flatten()]).unique()
+    frequency = model.data.bags.take(trained_on).row_frequencies()
+    assert torch.equal(model.words.known, (frequency >= 2).nonzero().squeeze(1))
+
+
+def test_a_pair_alone_in_its_batch_is_left_out():
+    assert [len(batch.mate_of) for batch in task(replace(SMALL, batch_size=23)).batches(0)] == [23]
+
+
+# --- heads ------------------------------------------------------------------------------------------------
+
+
+def trained(folder, config=SMALL, data=DATA, seeds=(0, 1)):
+    epochs = list(trainer(METHOD).fit(data, config, seeds, checkpoint=folder / "run", device="cpu", run="run"))
+    trainer(METHOD).save(folder / "run", folder / "head.safetensors", {"seeds": list(seeds)})
+    return epochs, trainer(METHOD).load(folder / "head.safetensors", config, "cpu")
+
+
+def features(*texts):
+    return TextFeatures(VectorBank([torch.zeros(1, 2)]), torch.zeros(len(texts), dtype=torch.int64), texts=texts)
+
+
+def test_a_head_on_disk_embeds_texts_as_unit_vectors_of_which_the_meaning_has_both(tmp_path):
+    _, head = trained(tmp_path)
+    embedded = head.embed(features("toy en 1", "never seen"), 1)
+    assert {name: values.shape for name, values in embedded.items()} == {
+        "meaning": (2, 8), "template": (2, 5), "residual": (2, 3)
+    }  # fmt: skip
+    for values in embedded.values():
+        np.testing.assert_allclose(np.linalg.norm(values, axis=1), 1.0, atol=1e-6)
+    both = np.concatenate([embedded["template"], embedded["residual"]], axis=1) * 0.5**0.5
+    np.testing.assert_allclose(embedded["meaning"], both, atol=1e-6)
+
+
+def test_training_brings_translations_together(tmp_path):
+    epochs, _ = trained(tmp_path, replace(SMALL, epochs=30, learning_rate=0.05, temperature=0.05), seeds=(0,))
+    assert epochs[-1].terms["train"]["meaning_contrast"][0] < epochs[0].terms["train"]["meaning_contrast"][0] / 3
+
+
+def test_equal_seeds_give_equal_heads_and_other_seeds_others(tmp_path):
+    for name in ("one", "other"):
+        trained(tmp_path / name)
+    one, other = (load_file(tmp_path / name / "head.safetensors") for name in ("one", "other"))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    assert not torch.equal(one["0.table"], one["1.table"])
+
+
+def test_a_lexicon_says_that_it_needs_texts(tmp_path):
+    _, head = trained(tmp_path, seeds=(0,))
+    with pytest.raises(ValueError, match="reads texts"):
+        head.embed(replace(features("a"), texts=None), 0)
+
+
+def test_without_mates_it_reads_no_table_of_them_and_trains_on_translations_alone(tmp_path):
+    assert "parallel_mates" not in METHOD.needs_of(PLAIN)
+    data = training_data(WORLD.aligned, WORLD.vectors, masked=False, utterances=WORLD.utterances)
+    epochs, _ = trained(tmp_path, PLAIN, data, seeds=(0,))
+    assert set(epochs[0].terms["train"]) == {"meaning_contrast", "total"}
+
+
+def test_a_corpus_without_slots_has_no_mates_and_no_template_contrast(tmp_path):
+    data = training_data(
+        WORLD.aligned, WORLD.vectors, masked=False, mates=[SCHEMAS["parallel_mates"].empty_table()],
+        utterances=WORLD.utterances,
+    )  # fmt: skip
+    epochs, _ = trained(tmp_path, SMALL, data, seeds=(0,))
+    assert set(epochs[0].terms["train"]) == {"meaning_contrast", "total"}
+
+
+def test_any_pair_of_scripts_is_trained(tmp_path):
+    _, head = trained(tmp_path, seeds=(0,))
+    embedded = head.embed(features("明日の天気", "พรุ่งนี้อากาศ", "☂", "مرحبا"), 0)["meaning"]
+    assert np.isfinite(embedded).all()
+    assert np.linalg.norm(embedded, axis=1) == pytest.approx(1.0)
+
+
+# --- tasks ------------------------------------------------------------------------------------------------
+
+
+def test_texts_are_read_once_for_all_seeds():
+    build = tasks(DATA, SMALL)
+    assert build(0).data is build(1).data
