@@ -40,7 +40,9 @@ METHOD = FineTunedMethod(
     presets={
         "paper": TunedConfig(),
         "bfloat16": TunedConfig(precision="bfloat16"),
-        "converged": TunedConfig(precision="bfloat16", batch_size=512, gradient_cache=True, epochs=100, patience=3),
+        "converged": TunedConfig(
+            precision="bfloat16", learning_rate=2e-4, batch_size=512, gradient_cache=True, epochs=100, patience=3
+        ),
     },
     tasks="disent_core.heads.fine_tuned_encoder:tasks",
     embeddings=("meaning",),
