@@ -1,6 +1,9 @@
-"""Read the results of a run from Python: its heads, tables and metrics.
+"""Embed texts with a trained head, and read the results of a run from Python: its heads, tables and metrics.
 
     import disent
+
+    model = disent.load("data/heads/scratch/facet/en-de.safetensors")
+    model.encode(["wake me up at nine"], "template")  # float32 [1, dim]
 
     run = disent.open("disent.toml")
     head = run.head("facet", encoder="scratch", pair="en-de")
@@ -13,6 +16,7 @@ are first needed. Errors about data or configuration are `disent_core.errors.Dis
 `ValueError` that lists the known names.
 """
 
+from disent.model import Model, load
 from disent.run import Head, HeadName, Run, open
 
-__all__ = ["Head", "HeadName", "Run", "open"]
+__all__ = ["Head", "HeadName", "Model", "Run", "load", "open"]

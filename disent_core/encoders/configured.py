@@ -1,8 +1,9 @@
 """An encoder as configured: identified by its settings and files, and loaded only when texts are encoded."""
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from disent_core.encoders import imported
 from disent_core.encoders.config import HuggingFaceConfig, ScratchConfig, VectorsConfig, frozen, identity
 from disent_core.encoders.contract import Device, Encoder, EncoderFiles, Pooling
-from disent_core.encoders.files import DENSE, encoder_fingerprint, files_fingerprint, model_folder
+from disent_core.encoders.files import DENSE, PACKAGE_PREFIX, encoder_fingerprint, files_fingerprint, model_folder
 from disent_core.errors import EncoderError, located
 from disent_core.storage.atomic import locked
 from disent_core.storage.checksums import ignore_damaged, is_verified_folder, read_verified, write_checksummed_text
@@ -42,6 +43,15 @@ class LazyEncoder:
     def is_pretrained_here(self) -> bool:
         """Whether the lineage itself pretrains the model."""
         return isinstance(self.config, ScratchConfig)
+
+    @property
+    def model_config(self) -> HuggingFaceConfig | VectorsConfig:
+        """The settings that load it: those of the model in `folder`, if the lineage pretrains it.
+
+        Raises:
+            EncoderError: if the model is not pretrained yet.
+        """
+        return self.config if isinstance(self.config, VectorsConfig) else self._frozen()
 
     @property
     def fingerprint(self) -> str:
@@ -128,6 +138,27 @@ class LazyEncoder:
             remedy = f"Materialise the asset embeddings/{self.config.name}/{self.config.name}_encoder first"
             raise EncoderError(located(self.folder, None, f"{self.config.name!r} is not pretrained yet", remedy))
         return frozen(self.config, self.folder)
+
+
+def describe_config(config: HuggingFaceConfig | VectorsConfig, folder: Path) -> dict[str, Any]:
+    """Return settings that `described_config` reads, for a file in `folder`.
+
+    The path of a model is relative to the folder, so that both can be moved together; one in a package stays as it is.
+    """
+    path = config.path
+    if path is not None and not path.startswith(PACKAGE_PREFIX):
+        path = os.path.relpath(path, folder)
+    kind = "vectors" if isinstance(config, VectorsConfig) else "huggingface"
+    return {"kind": kind, **asdict(config), "path": path}
+
+
+def described_config(description: Mapping[str, Any], folder: Path) -> HuggingFaceConfig | VectorsConfig:
+    """Return the settings that `describe_config` wrote for a file in `folder`."""
+    kinds = {"vectors": VectorsConfig, "huggingface": HuggingFaceConfig}
+    settings = {name: value for name, value in description.items() if name != "kind"}
+    if isinstance(settings.get("layer"), list):
+        settings["layer"] = tuple(settings["layer"])
+    return kinds[description["kind"]](**settings).resolved(folder)
 
 
 @lru_cache(maxsize=16)

@@ -1,6 +1,7 @@
 """Stage `heads`: what a head is and where it lies. `training` computes it."""
 
 from disent_core.config.model import MethodConfig
+from disent_core.encoders.configured import describe_config
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.errors import TrainingError
 from disent_core.experiment.embeddings import lazy_encoder
@@ -32,6 +33,7 @@ def head_run(workspace: Workspace, encoder: str, method: MethodConfig, trained_o
     Raises:
         EncoderError: if the model of the encoder, or its vectors, do not exist.
     """
+    lazy = lazy_encoder(workspace, encoder)
     return HeadRun(
         name=method.name,
         method=method.method,
@@ -40,7 +42,9 @@ def head_run(workspace: Workspace, encoder: str, method: MethodConfig, trained_o
         trained_on=trained_on,
         seeds=workspace.config.seeds_of(method),
         data_fingerprint="",
-        encoder_fingerprint=lazy_encoder(workspace, encoder).fingerprint,
+        encoder_fingerprint=lazy.fingerprint,
+        reference=method.base,
+        encoder_config=describe_config(lazy.model_config, workspace.head(encoder, method.name, trained_on).parent),
     )
 
 

@@ -17,6 +17,7 @@ NOT_HASHED = frozenset({"checkpoint_seconds"})
 """Settings that do not change results."""
 WARM_START_KEY, INITIAL_WEIGHTS = "kin", "began_with"
 """Keys in the description of a head on disk. They keep their first names, so that earlier heads stay fresh."""
+ENCODER_CONFIG, METHOD_REFERENCE = "encoder_config", "reference"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +25,9 @@ class HeadRun:
     """A head to train: a method's settings on one encoder and one language pair (or mixture).
 
     `data_fingerprint` stands for the texts that it trains on, `encoder_fingerprint` for their vectors.
+
+    `reference` finds the method, and `encoder_config` the encoder, when someone opens the head without its run; no
+    result depends on them.
     """
 
     name: str
@@ -34,6 +38,8 @@ class HeadRun:
     seeds: tuple[int, ...]
     data_fingerprint: str
     encoder_fingerprint: str
+    reference: str = ""
+    encoder_config: Mapping[str, Any] | None = None
 
     @property
     def title(self) -> str:

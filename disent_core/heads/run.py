@@ -11,7 +11,15 @@ import pyarrow as pa
 from disent_core.errors import TrainingError
 from disent_core.heads.contract import trainer
 from disent_core.heads.cost import Meter
-from disent_core.heads.identity import INITIAL_WEIGHTS, WARM_START_KEY, HeadFiles, HeadRun, describe_head
+from disent_core.heads.identity import (
+    ENCODER_CONFIG,
+    INITIAL_WEIGHTS,
+    METHOD_REFERENCE,
+    WARM_START_KEY,
+    HeadFiles,
+    HeadRun,
+    describe_head,
+)
 from disent_core.progress import Progress
 from disent_core.storage.atomic import locked
 from disent_core.storage.checksums import (
@@ -100,6 +108,8 @@ def _train_head(run: HeadRun, files: HeadFiles, open_data: Callable[[], Training
         "name": run.name,
         "encoder": run.encoder,
         "encoder_fingerprint": run.encoder_fingerprint,
+        ENCODER_CONFIG: run.encoder_config,
+        METHOD_REFERENCE: run.reference,
         "trained_on": run.trained_on,
         "languages": data.languages,
         "dim": data.dim,

@@ -1,0 +1,101 @@
+"""Open a head from its file alone: its description says what method and encoder it has."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from disent_core import methods
+from disent_core.encoders.configured import LazyEncoder, described_config
+from disent_core.encoders.contract import Device, Encoder
+from disent_core.encoders.huggingface import resolve_device
+from disent_core.errors import EncoderError, TrainingError, located
+from disent_core.heads.contract import TrainedLabeller, TrainedMethod, trainer
+from disent_core.heads.identity import ENCODER_CONFIG, METHOD_REFERENCE, describe_head
+from disent_core.methods.contract import Method
+from disent_core.settings import Settings
+from disent_core.training.needs import Need
+
+_AGAIN = "Train it again with this version of disent"
+
+
+@dataclass(frozen=True)
+class SavedHead:
+    """A head on disk, with all that is needed to apply it. Weights and encoder are read when they are first used.
+
+    Attributes:
+        path: file of its weights.
+        description: what was trained, on what, with what settings; see `heads.run`.
+        content: fingerprint of its weights.
+        method: the method.
+        settings: the settings it was trained with.
+        source: the encoder, not loaded yet.
+        device: where it is applied.
+    """
+
+    path: Path
+    description: Mapping[str, Any]
+    content: str
+    method: Method[Any]
+    settings: Settings
+    source: LazyEncoder
+    device: str
+
+    @cached_property
+    def trained(self) -> TrainedMethod | TrainedLabeller:
+        """The method with the weights of every seed."""
+        files = self.source.files if Need.ENCODER in self.method.needs_of(self.settings) else None
+        return trainer(self.method).load(self.path, self.settings, self.device, files)
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        """The encoder, loaded.
+
+        Raises:
+            EncoderError: if it can't be loaded.
+        """
+        return self.source.load("")
+
+
+def open_head(path: Path, *, device: Device = "auto", encoder: Path | None = None) -> SavedHead:
+    """Open the head in a file of weights.
+
+    Args:
+        path: the safetensors file.
+        device: where it is applied; `auto` is a GPU where there is one.
+        encoder: folder of its encoder, if that has moved.
+
+    Raises:
+        TrainingError: if there is no head there, or it does not say what encoder it has.
+        DamagedError: if the file does not match its checksum.
+        EncoderError: if its encoder is not there, or is another one than it was trained on.
+    """
+    described = describe_head(path)
+    if described is None:
+        remedy = "Name the .safetensors file of a trained head"
+        raise TrainingError(located(path, None, "there is no head here", remedy))
+    description, content = described
+    if description.get(ENCODER_CONFIG) is None:
+        raise TrainingError(located(path, None, "this head does not say what encoder it has", _AGAIN))
+    method = methods.method(description[METHOD_REFERENCE])
+    kind: Any = type(method.presets["paper"])
+    settings: Settings = TypeAdapter(kind).validate_json(json.dumps(description["settings"]))
+    source = _encoder(path, description, device, encoder)
+    return SavedHead(path, description, content, method, settings, source, resolve_device(device))
+
+
+def _encoder(path: Path, description: Mapping[str, Any], device: Device, folder: Path | None) -> LazyEncoder:
+    config = description[ENCODER_CONFIG] | ({"path": str(folder.resolve()), "id": None} if folder else {})
+    source = LazyEncoder(described_config(config, path.resolve().parent), path, device)
+    try:
+        found = source.fingerprint
+    except EncoderError as error:
+        raise EncoderError(f"{error}. If the encoder of {path} has moved, name its folder as encoder=") from error
+    if found != description["encoder_fingerprint"]:
+        problem = f"the encoder {source.config.path or source.config.id!r} is not the one that this head was trained on"
+        raise EncoderError(located(path, None, problem, "Name the folder of the right one as encoder="))
+    return source

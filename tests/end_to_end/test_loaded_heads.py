@@ -1,0 +1,101 @@
+"""`disent.load` on the file of a trained head: the vectors of the run that made it, without that run."""
+
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import disent
+from disent_assets.cli.group import LINEAGE
+from disent_core.errors import EncoderError, TrainingError
+
+pytestmark = pytest.mark.end_to_end
+
+TEXTS = ["wake me up at nine", "an utterance that no corpus has", "play some jazz", "wake me up at nine"]
+OFFLINE = """
+import sys
+import numpy as np
+
+sys.modules |= dict.fromkeys({names})  # None: an import of them fails, as where they are not installed
+import disent
+np.save({output!r}, disent.load({head!r}).encode({texts!r}))
+"""
+
+
+def head_file(project, method: str, pair: str = "en-de"):
+    return project.workspace.head("tiny", method, pair)
+
+
+@pytest.fixture(scope="module")
+def runs_own(finished):
+    return disent.open(finished.config, home=finished.home)
+
+
+@pytest.mark.parametrize("method", ["dream", "fmda"])
+def test_a_loaded_head_embeds_as_the_run_does(runs_own, finished, method):
+    model = disent.load(head_file(finished, method))
+    theirs = runs_own.head(method, pair="en-de").embed(TEXTS, language="en")
+    ours = model.encode_all(TEXTS)
+    assert tuple(ours) == model.embeddings == tuple(theirs)
+    for name, matrix in theirs.items():
+        np.testing.assert_array_equal(ours[name], matrix)
+        np.testing.assert_array_equal(model.encode(TEXTS, name), matrix)
+
+
+def test_one_text_gives_one_vector(finished):
+    model = disent.load(head_file(finished, "dream"))
+    assert model.encode(TEXTS[0]).shape == model.encode(TEXTS[:1])[0].shape
+    assert len(model.encode(TEXTS[0]).shape) == 1
+
+
+def test_a_seed_may_be_chosen(runs_own, finished):
+    model = disent.load(head_file(finished, "dream"), seed=1)
+    theirs = runs_own.head("dream", pair="en-de").embed(TEXTS, language="en", seed=1)
+    np.testing.assert_array_equal(model.encode(TEXTS, "meaning"), theirs["meaning"])
+    with pytest.raises(ValueError, match=r"not trained with seed 7; choose one of \[0, 1\]"):
+        disent.load(head_file(finished, "dream"), seed=7)
+
+
+def test_an_unknown_embedding_is_refused_with_those_there_are(finished):
+    with pytest.raises(ValueError, match="no embedding 'shape'; choose one of meaning, language"):
+        disent.load(head_file(finished, "dream")).encode(TEXTS, "shape")
+
+
+def test_similarity_is_the_cosine(finished):
+    model = disent.load(head_file(finished, "dream"))
+    found = model.similarity(model.encode(TEXTS), model.encode(TEXTS))
+    np.testing.assert_allclose(np.diag(found), 1, atol=1e-6)
+    assert found[0, 3] == pytest.approx(1)
+
+
+def test_a_folder_of_results_can_be_moved(finished, copied):
+    before = disent.load(head_file(finished, "dream")).encode(TEXTS)
+    np.testing.assert_array_equal(disent.load(head_file(copied, "dream")).encode(TEXTS), before)
+
+
+def test_an_encoder_that_is_gone_or_another_one_is_refused_and_may_be_named(copied, tmp_path):
+    path, folder = head_file(copied, "dream"), copied.workspace.pretrained("tiny")
+    before = disent.load(path).encode(TEXTS)
+    moved = tmp_path / "moved"
+    shutil.copytree(folder, moved)
+    (folder / "tokenizer.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(EncoderError, match="is not the one that this head was trained on"):
+        disent.load(path)
+    shutil.rmtree(folder)
+    with pytest.raises(EncoderError, match=r"has moved, name its folder as encoder="):
+        disent.load(path)
+    np.testing.assert_array_equal(disent.load(path, encoder=moved).encode(TEXTS), before)
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path):
+    with pytest.raises(TrainingError, match="there is no head here"):
+        disent.load(tmp_path / "none.safetensors")
+
+
+def test_a_head_is_loaded_without_the_libraries_of_the_lineage(finished, tmp_path):
+    path, output = str(head_file(finished, "fmda")), str(tmp_path / "vectors.npy")
+    code = OFFLINE.format(names=sorted(LINEAGE), output=output, head=path, texts=TEXTS)
+    subprocess.run([sys.executable, "-c", code], check=True)
+    np.testing.assert_allclose(np.load(output), disent.load(path).encode(TEXTS), atol=1e-6)
