@@ -37,7 +37,7 @@ class LexiconConfig(Settings):
 
     learning_rate: float = 3e-3
     batch_size: int = 512
-    epochs: int = 8
+    epochs: int = 6
     template_units: int = 256
     residual_units: int = 256
     temperature: float = 0.05

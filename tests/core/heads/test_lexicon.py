@@ -114,10 +114,11 @@ def test_mates_are_translations_of_the_pair_that_they_are_numbered_by():
 
 
 def test_words_of_dev_and_of_too_few_texts_are_not_trained():
-    model = task(replace(SMALL, at_least=2))
+    model = task(replace(SMALL, at_least=4))
     trained_on = torch.cat([model.data.pairs["train"].flatten(), model.data.mates.flatten()]).unique()
     frequency = model.data.bags.take(trained_on).row_frequencies()
-    assert torch.equal(model.words.known, (frequency >= 2).nonzero().squeeze(1))
+    assert torch.equal(model.words.known, (frequency >= 4).nonzero().squeeze(1))
+    assert 0 < len(model.words.known) < len(task().words.known)
 
 
 def test_a_pair_alone_in_its_batch_is_left_out():
