@@ -9,7 +9,7 @@ export OMP_WAIT_POLICY ?= PASSIVE
 # Only files with the hashes of requirements/*.txt are installed, and nothing beside them.
 LOCKED := $(BIN)/pip install --quiet --no-deps --no-build-isolation --require-hashes
 
-.PHONY: setup lock demo results test faults settings dev dev-test ui-read-only fuzz audit lint bench clean
+.PHONY: setup lock demo results tables test faults settings dev dev-test ui-read-only fuzz audit lint bench clean
 
 setup: .venv/.stamp ## make the environment in .venv
 
@@ -43,7 +43,10 @@ demo: setup ## run the whole lineage on the sample corpora, write its report, sh
 	@$(BIN)/disent report > /dev/null
 	$(BIN)/disent leaderboard
 
-results: setup ## write the tables of README and docs, from data/NAME of configs/NAME.toml; HOMES="configs/a.toml=/folder" for others
+results: setup ## run what is stale of CONFIGS="configs/a.toml" (default: all of the pages), then write the tables of README and docs
+	$(BIN)/disent results --run $(foreach home,$(HOMES),--home $(home)) $(CONFIGS)
+
+tables: setup ## write the tables of README and docs from the runs that there are; HOMES="configs/a.toml=/folder" for other folders
 	$(BIN)/disent results $(foreach home,$(HOMES),--home $(home))
 
 test: setup $(OLDEST_DUCKDB) ## run all tests on two cores

@@ -55,6 +55,11 @@ class RunSettings:
     workers: int | None = None
 
 
+def environment_of(config: Path, home: Path) -> dict[str, str]:
+    """The environment of a process that works with another configuration and folder than this one."""
+    return {**os.environ, "DISENT_CONFIG": str(config), "DISENT_HOME": str(home)}
+
+
 def run_settings(environment: Mapping[str, str] = os.environ, *, choices: tuple[str, ...]) -> RunSettings:
     """The settings of this process; the executor is by default the first choice.
 

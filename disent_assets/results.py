@@ -5,10 +5,10 @@ A table is between two comments, and nothing outside of them is changed:
     <!-- results CONFIG ENCODER TASKS: WHAT -->
     <!-- end -->
 
-CONFIG is a configuration of the project, ENCODER one of its encoders or several, TASKS the tasks of the figures, both
-separated by commas; TASKS may be `all`. WHAT is `DATASET METRIC` (the leaderboard of the single task and encoder), the
-path of an SQL file, or a query. The answer of a query with a column `shown_as` is pivoted: one row a method, one column
-for each value of `shown_as`.
+CONFIG is a configuration of the project. ENCODER is one of its encoders or several; one that it lacks is passed over,
+and a row with a column `encoder` is about that one. TASKS are the tasks of the figures, or `all`. Both are separated by
+commas. WHAT is `DATASET METRIC` (the leaderboard of the single task and encoder), the path of an SQL file, or a query.
+The answer of a query with a column `shown_as` is pivoted: one row a method, one column for each value of `shown_as`.
 
 The last two columns are fingerprints of what a row was made from: `data`, all tables of texts of the run and the
 encoder's vectors; `code`, the code and settings (`code_of`), or `earlier` if these have changed since. `write_results`
@@ -99,9 +99,13 @@ class Table:
         named = dict(zip(self.columns, row, strict=True))
         return [named[column].split()[0] for column in _METHODS if named.get(column)]
 
-    def with_missing(self, before: "Table", is_missing: Callable[[Sequence[str]], bool]) -> "Table":
+    def about(self, row: Sequence[str]) -> "About":
+        """The methods that a row is about, and the encoder if it names one."""
+        return About(tuple(self.methods(row)), dict(zip(self.columns, row, strict=True)).get("encoder", ""))
+
+    def with_missing(self, before: "Table", is_missing: Callable[["About"], bool]) -> "Table":
         """With the rows of `before` about methods that a run lacks (`is_missing`), as of earlier code."""
-        missing = [row for row in before.rows if (about := before.methods(row)) and is_missing(about)]
+        missing = [row for row in before.rows if before.methods(row) and is_missing(before.about(row))]
         if not missing:
             return self
         names = dict.fromkeys((*self.columns, *before.columns))
@@ -110,17 +114,24 @@ class Table:
         rows += [dict(zip(before.columns, row, strict=True)) | {"data": "", "code": EARLIER} for row in missing]
         return Table(columns, tuple(tuple(row.get(name, "") for name in columns) for row in rows))
 
-    def stamped(self, stamp: Callable[[Sequence[str], "Stamp"], "Stamp"]) -> "Table":
-        """The table with `stamp(methods, old)` as the last cells of each row; `old` is empty if there was none."""
+    def stamped(self, stamp: Callable[["About", "Stamp"], "Stamp"]) -> "Table":
+        """The table with `stamp(about, old)` as the last cells of each row; `old` is empty if there was none."""
         if not self.columns:
             return self
         bare = tuple(name for name in self.columns if name not in _STAMPS)
         rows = []
         for row in self.rows:
             named = dict(zip(self.columns, row, strict=True))
-            new = stamp(self.methods(row), Stamp(named.get("data", ""), named.get("code", "")))
+            new = stamp(self.about(row), Stamp(named.get("data", ""), named.get("code", "")))
             rows.append((*(named[name] for name in bare), new.data, new.code))
         return Table((*bare, *_STAMPS), tuple(rows))
+
+
+class About(NamedTuple):
+    """Methods (none: all) and encoder (empty: all of the block) that a row is about."""
+
+    methods: tuple[str, ...]
+    encoder: str = ""
 
 
 class Stamp(NamedTuple):
@@ -162,18 +173,19 @@ class Block:
             return _LEADERBOARD.format(pairs=list(config.experiment.pairs), **names)
         return (project / self.what).read_text(encoding="utf-8") if self.what.endswith(".sql") else self.what
 
-    def code(self, config: Config, methods: Sequence[str]) -> str:
-        """Fingerprint of the current code and settings of a row about these methods; `earlier` if a method is gone."""
-        known = {method.name for encoder in self.encoders(config) for method in config.methods_of(encoder)}
-        if not known or not set(methods) <= known:
+    def code(self, config: Config, about: About) -> str:
+        """Fingerprint of the current code and settings of a row; `earlier` if its encoder or a method is gone."""
+        encoders = self.encoders(config, about)
+        known = _methods(config, encoders)
+        if not known or not known.issuperset(about.methods):
             return EARLIER
         tasks = config.evaluation.tasks if self.tasks == "all" else self.tasks.split(",")
-        return code_of(config, self.encoders(config), sorted(methods or known), sorted(tasks))
+        return code_of(config, encoders, sorted(about.methods or known), sorted(tasks))
 
-    def encoders(self, config: Config) -> list[str]:
-        """The encoders that the configuration has; none if it lacks one."""
-        names = self.encoder.split(",")
-        return names if set(names) <= config.encoders.keys() else []
+    def encoders(self, config: Config, about: About) -> list[str]:
+        """The encoders of a row that the configuration has."""
+        names = [about.encoder] if about.encoder else self.encoder.split(",")
+        return [name for name in names if name in config.encoders]
 
     def text(self, table: Table) -> str:
         """The block with another table."""
@@ -250,6 +262,12 @@ def result_files(project: Path) -> list[Path]:
     return sorted(path for pattern in FILES for path in project.glob(pattern))
 
 
+def configurations(project: Path) -> list[str]:
+    """The configurations that the pages name, in their order."""
+    pages = (path.read_text(encoding="utf-8") for path in result_files(project))
+    return list(dict.fromkeys(block.config for text in pages for block in blocks(text)))
+
+
 def default_homes(project: Path) -> dict[str, Path]:
     """Configuration -> default folder of its results: `data` for the demo, `data/NAME` for `configs/NAME.toml`."""
     others = {f"configs/{path.name}": project / "data" / path.stem for path in (project / "configs").glob("*.toml")}
@@ -259,34 +277,43 @@ def default_homes(project: Path) -> dict[str, Path]:
 def _table(block: Block, project: Path, home: Path | None) -> tuple[Table, str]:
     config = load_config(project / block.config)
 
-    def kept(methods: Sequence[str], old: Stamp) -> Stamp:
-        return old if old.code == block.code(config, methods) else Stamp("", EARLIER)
+    def kept(about: About, old: Stamp) -> Stamp:
+        return old if old.code == block.code(config, about) else Stamp("", EARLIER)
 
     if home is None or not (home / "warehouse.duckdb").is_file():
         return block.table.stamped(kept), f"kept ({block.config} has no warehouse here)"
-    encoders, workspace = block.encoders(config), Workspace(config, home)
-    of_encoders = {method.name for encoder in encoders for method in config.methods_of(encoder)}
-    measured = _measured(workspace, encoders)
-    is_fresh = cache(lambda method: _is_of_current_code(workspace, encoders, method))
-    data = _data(workspace, encoders)
+    workspace = Workspace(config, home)
+    is_fresh = cache(lambda encoder, method: _is_of_current_code(workspace, encoder, method))
+    data = cache(lambda encoders: _data(workspace, encoders))
 
-    def stamp(methods: Sequence[str], _: Stamp) -> Stamp:
-        current = block.code(config, methods)
-        is_current = current != EARLIER and all(map(is_fresh, methods or of_encoders))
-        return Stamp(data, current) if is_current else Stamp("", EARLIER)
+    def made(about: About) -> set[tuple[str, str]]:
+        """Encoders and methods whose metrics are behind a row."""
+        encoders = block.encoders(config, about)
+        of_row = [(encoder, method.name) for encoder in encoders for method in config.methods_of(encoder)]
+        return {(encoder, method) for encoder, method in of_row if method in about.methods or not about.methods}
+
+    def stamp(about: About, _: Stamp) -> Stamp:
+        current = block.code(config, about)
+        if current == EARLIER or not all(is_fresh(*one) for one in made(about)):
+            return Stamp("", EARLIER)
+        return Stamp(data(tuple(block.encoders(config, about))), current)
 
     answer = shown(query(workspace.warehouse, block.sql(project, config))).stamped(stamp)
-    if not all(map(answer.methods, answer.rows)) and not all(map(is_fresh, of_encoders)):
+    if not all(map(answer.methods, answer.rows)) and not all(is_fresh(*one) for one in made(About(()))):
         return block.table.stamped(kept), f"kept (its rows are about all methods, and {home} lacks some)"
-    lacking = of_encoders - measured
-    return answer.with_missing(block.table, lambda methods: bool(lacking & set(methods))), f"from {home}"
+    measured = _measured(workspace)
+    return answer.with_missing(block.table, lambda about: bool(made(about) - measured)), f"from {home}"
 
 
-def _measured(workspace: Workspace, encoders: Sequence[str]) -> set[str]:
-    """The methods that have metrics on one of the encoders."""
-    names = ", ".join(f"'{encoder}'" for encoder in encoders)
-    sql = f"select distinct method from metrics where encoder in ({names or 'null'})"
-    return set(query(workspace.warehouse, sql)["method"].to_pylist())
+def _methods(config: Config, encoders: Iterable[str]) -> set[str]:
+    """Names of the methods of some of the encoders."""
+    return {method.name for encoder in encoders for method in config.methods_of(encoder)}
+
+
+def _measured(workspace: Workspace) -> set[tuple[str, str]]:
+    """Encoders and methods that have metrics."""
+    rows = query(workspace.warehouse, "select distinct encoder, method from metrics").to_pylist()
+    return {(row["encoder"], row["method"]) for row in rows}
 
 
 def _data(workspace: Workspace, encoders: Sequence[str]) -> str:
@@ -296,24 +323,19 @@ def _data(workspace: Workspace, encoders: Sequence[str]) -> str:
     return fingerprint(texts, [lazy_encoder(workspace, encoder).fingerprint for encoder in encoders])[:8]
 
 
-def _is_of_current_code(workspace: Workspace, encoders: Sequence[str], method: str) -> bool:
+def _is_of_current_code(workspace: Workspace, encoder: str, method: str) -> bool:
     """Whether the current code would train and evaluate the method's heads from the inputs that the home has."""
+    sql = f"select distinct fingerprint from metrics where encoder = '{encoder}' and method = '{method}'"
+    recorded = set(query(workspace.warehouse, sql)["fingerprint"].to_pylist())
     configured = workspace.config.methods[method]
-    for encoder in encoders:
-        if configured not in workspace.config.methods_of(encoder):
-            continue
-        sql = f"select distinct fingerprint from metrics where encoder = '{encoder}' and method = '{method}'"
-        recorded = set(query(workspace.warehouse, sql)["fingerprint"].to_pylist())
-        current = set()
-        try:
-            for training_set in workspace.config.training_sets_of(configured):
-                require_trained(workspace, head_run(workspace, encoder, configured, training_set))
-                current.add(metrics_inputs(workspace, encoder, configured, training_set))
-        except (DisentError, OSError):  # a head is of other code, or a file does not exist any more
-            return False
-        if not recorded <= current:
-            return False
-    return True
+    current = set()
+    try:
+        for training_set in workspace.config.training_sets_of(configured):
+            require_trained(workspace, head_run(workspace, encoder, configured, training_set))
+            current.add(metrics_inputs(workspace, encoder, configured, training_set))
+    except (DisentError, OSError):  # a head is of other code, or a file does not exist any more
+        return False
+    return recorded <= current
 
 
 def shown(answer: pa.Table) -> Table:

@@ -50,26 +50,55 @@ def report(context: click.Context, output: Path | None, title: str) -> None:
 
 
 @main.command()
+@click.argument("configs", metavar="[CONFIG]...", nargs=-1)
 @click.option("--home", "homes", multiple=True, metavar="CONFIG=FOLDER", help="The folder with the results of CONFIG.")
+@click.option("--run", "is_run", is_flag=True, help="First materialise what is stale or missing in each CONFIG.")
+@click.option("--plan", "is_plan", is_flag=True, help="Only say what --run would make and how long it would take.")
 @click.pass_context
-def results(context: click.Context, homes: tuple[str, ...]) -> None:
+def results(
+    context: click.Context, configs: tuple[str, ...], homes: tuple[str, ...], is_run: bool, is_plan: bool
+) -> None:
     """Write the tables of results in README and docs from warehouses, and the answers in docs/sql.md from the demo's.
 
+    A CONFIG is named as the pages do, such as configs/massive_headline.toml; --run takes all of them if none is named.
     The results of configs/NAME.toml are expected in data/NAME, those of disent.toml in data. Without a warehouse a
-    table keeps its rows, and rows of earlier code are marked.
+    table keeps its rows, and rows of earlier code are marked. The same command goes on with a run that was stopped.
     """
     with errors(context):
         from disent_assets.questions import write_answers
         from disent_assets.resources import PROJECT
-        from disent_assets.results import default_homes, write_results
+        from disent_assets.results import configurations, default_homes, write_results
+        from disent_assets.results_run import ship_seconds
 
         given = {config: Path(folder).expanduser() for config, _, folder in (home.partition("=") for home in homes)}
-        folders = default_homes(PROJECT) | given
+        folders = {config: folder.resolve() for config, folder in (default_homes(PROJECT) | given).items()}
+        if unknown := sorted(set(configs) - folders.keys()):
+            raise ValueError(f"{', '.join(unknown)}: no such configuration. There are {', '.join(sorted(folders))}")
+        if is_run or is_plan:
+            _run(PROJECT, {name: folders[name] for name in configs or configurations(PROJECT)}, is_plan=is_plan)
+        if is_plan:
+            return
         for line in write_results(PROJECT, folders):
             click.echo(line)
+        ship_seconds(PROJECT, {config: folders[config] for config in configurations(PROJECT)})
         demo = folders["disent.toml"] / "warehouse.duckdb"
         if demo.is_file():
             click.echo(f"sql.md: {write_answers(PROJECT / 'docs' / 'sql.md', demo)} answers from {demo.parent}")
+
+
+def _run(project: Path, homes: dict[str, Path], *, is_plan: bool) -> None:
+    """Say what is to do in each configuration and how long it takes, then do it."""
+    from disent_assets.progress import duration
+    from disent_assets.results_run import materialize, outlook
+
+    found = [outlook(project, config, home) for config, home in homes.items()]
+    for one in found:
+        click.echo(one)
+    known = [one.seconds for one in found if one.seconds is not None]
+    if len(found) == len(known) > 1:
+        click.echo(f"in all about {duration(sum(known))}")
+    for one in found if not is_plan else ():
+        materialize(project, one.config, one.home)
 
 
 @main.command()

@@ -9,7 +9,7 @@ import pyarrow.csv as pc
 import pytest
 
 from disent_assets import results
-from disent_assets.results import EARLIER, Block, Table, blocks, earlier_rows, result_files, shown, write_results
+from disent_assets.results import EARLIER, About, Block, Table, blocks, earlier_rows, result_files, shown, write_results
 from disent_core.config.load import load_config
 from disent_core.evaluation.tasks import crosslingual_retrieval
 from disent_core.methods import raw
@@ -35,7 +35,7 @@ def wrong_rows(project: Path) -> list[str]:
         for block in blocks(path.read_text(encoding="utf-8"))
         for config in [load_config(project / block.config)]
         for row in block.table.rows
-        if row[-1] != EARLIER and row[-1] != block.code(config, block.table.methods(row))
+        if row[-1] != EARLIER and row[-1] != block.code(config, block.table.about(row))
     ]
 
 
@@ -137,7 +137,9 @@ def data_out_of_step(project: Path) -> list[tuple[str, str]]:
     for path in result_files(project):
         for block in blocks(path.read_text(encoding="utf-8")):
             rows = [row for row in named_rows(block.table) if row["code"] != EARLIER]
-            found.setdefault((block.config, block.encoder), set()).update(row.get("data", "") for row in rows)
+            for row in rows:
+                key = block.config, row.get("encoder", block.encoder)
+                found.setdefault(key, set()).add(row.get("data", ""))
     return [key for key, data in found.items() if len(data) > 1]
 
 
@@ -246,7 +248,7 @@ def test_a_table_is_read_as_it_was_written():
 def test_rows_of_methods_that_a_warehouse_lacks_are_kept_as_of_earlier_code(lacks, kept):
     before = Table(("method", "en-de", "code"), (("raw", "0.1", "aaaaaaaa"), ("emu", "0.2", "bbbbbbbb")))
     written = Table(("method", "en-de", "data", "code"), (("raw", "0.3", "dddddddd", "cccccccc"),))
-    assert written.with_missing(before, lambda methods: lacks in methods).rows == (*written.rows, *kept)
+    assert written.with_missing(before, lambda about: lacks in about.methods).rows == (*written.rows, *kept)
 
 
 def test_kept_rows_stand_in_columns_of_their_name():
@@ -257,11 +259,15 @@ def test_kept_rows_stand_in_columns_of_their_name():
     assert kept.rows == (("raw", "0.3", "9", "", "dddddddd", "cccccccc"), ("emu", "0.2", "", "0.1", "", EARLIER))
 
 
-def test_a_table_of_several_encoders_has_the_code_of_all():
+def test_a_row_that_names_its_encoder_has_the_code_of_that_one():
     config = load_config(ROOT / "configs" / "massive_minilm.toml")
-    both, one, gone = (
-        Block("", encoders, "all", "", "").code(config, ["raw"])
-        for encoders in ("minilm_mean,minilm_cls", "minilm_mean", "minilm_mean,another")
-    )
-    assert len({both, one, gone}) == 3
-    assert gone == EARLIER
+    block = Block("", "minilm_mean,minilm_cls,another", "all", "", "")
+    of_one = [block.code(config, About(("raw",), name)) for name in ("minilm_mean", "minilm_cls")]
+    assert len({block.code(config, About(("raw",))), *of_one}) == 3
+    assert of_one[0] == replace(block, encoder="minilm_mean").code(config, About(("raw",)))
+    assert block.code(config, About(("raw",), "another")) == EARLIER
+
+
+def test_the_encoder_of_a_row_is_its_own_column():
+    table = Table(("encoder", "method"), (("minilm", "raw"),))
+    assert table.about(table.rows[0]) == About(("raw",), "minilm")

@@ -1,8 +1,14 @@
 """`disent results` on a run: tables are written from its warehouse, and rows of other code or settings are marked."""
 
+import shutil
+import sys
+
 import pytest
 
+from disent_assets.durations import read_seconds
 from disent_assets.results import EARLIER, blocks, write_results
+from disent_assets.results_run import materialize, outlook, ship_seconds
+from disent_core.errors import DisentError
 
 pytestmark = pytest.mark.end_to_end
 PAGE = """<!-- results disent.toml tiny crosslingual_retrieval: sample accuracy_at_1 -->
@@ -18,7 +24,7 @@ def written(copied):
         copied.write_lines("README.md", PAGE.splitlines())
         write_results(copied.folder, {"disent.toml": copied.home})
         table = blocks((copied.folder / "README.md").read_text(encoding="utf-8"))[0].table
-        assert table.columns[-1] == "code"
+        assert table.columns[-2:] == ("data", "code")
         return {row[0]: row[-1] for row in table.rows}
 
     return write
@@ -54,3 +60,65 @@ def test_a_warehouse_whose_head_is_gone_is_of_earlier_code(copied, written):
     for path in (copied.home / "heads" / "tiny" / "dream").glob("en-de.safetensors*"):
         path.unlink()
     assert [method for method, code in written().items() if code == EARLIER] == ["dream"]
+
+
+# --- make results: what is stale is run before the tables are written ---------------------------------------------
+
+
+def look(project):
+    return outlook(project.folder, "disent.toml", project.home)
+
+
+def test_a_finished_run_has_nothing_to_make(copied):
+    found = look(copied)
+    assert (found.due, found.steps > 10) == (0, True)
+    assert str(found).endswith(f"0 of {found.steps} steps to make")
+
+
+def test_what_an_edit_makes_stale_is_told_with_its_time(copied):
+    before = copied.results()
+    copied.configure("[methods.dream]\nmax_epochs = 6", "[methods.dream]\nmax_epochs = 7")
+    found = look(copied)
+    recorded = read_seconds(copied.home)
+    heads = [f"heads/tiny/dream_head [{pair}]" for pair in ("en-de", "en-ja")]
+    assert found.due == len(heads)
+    assert found.seconds is not None
+    assert found.seconds >= max(recorded[name] for name in heads)
+    assert f"2 of {found.steps} steps to make, about " in str(found)
+    assert copied.results() == before
+
+
+def test_a_first_run_is_expected_to_take_as_long_as_the_run_behind_the_pages(copied):
+    ship_seconds(copied.folder, {"disent.toml": copied.home})
+    shutil.rmtree(copied.home)
+    with_record = look(copied)
+    assert with_record.due == with_record.steps
+    assert with_record.seconds is not None
+    (copied.folder / "docs" / "seconds.json").unlink()
+    assert look(copied).seconds is None
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """Stands for the process that materialises; it notes its environment and ends with this code."""
+
+    def program(code):
+        script = tmp_path / "program"
+        script.write_text(f'#!/bin/sh\necho "$DISENT_CONFIG $DISENT_HOME $*" > {tmp_path}/called\nexit {code}\n')
+        script.chmod(0o755)
+        monkeypatch.setattr(sys, "executable", str(script))
+        return tmp_path / "called"
+
+    return program
+
+
+def test_a_run_materialises_its_configuration_in_its_folder(program, tmp_path):
+    called = program(0)
+    materialize(tmp_path, "configs/a.toml", tmp_path / "a")
+    assert called.read_text() == f"{tmp_path}/configs/a.toml {tmp_path}/a -m disent_assets.cli materialize\n"
+
+
+def test_a_run_that_fails_writes_no_tables(program, tmp_path):
+    program(1)
+    with pytest.raises(DisentError, match=r"configs/a\.toml: the run ended with exit code 1"):
+        materialize(tmp_path, "configs/a.toml", tmp_path / "a")
