@@ -6,7 +6,7 @@ from pathlib import Path
 
 from disent_assets.plan import Step
 from disent_core.config.model import Config
-from disent_core.encoders.config import HuggingFaceConfig, ScratchConfig, VectorsConfig
+from disent_core.encoders.config import DistilledConfig, HuggingFaceConfig, ScratchConfig, VectorsConfig
 from disent_core.experiment.keys import HEAD, METRICS
 from disent_core.storage.atomic import write_text
 from disent_core.training.needs import Need
@@ -21,11 +21,11 @@ MEASURED = {
     "token_classification": 8.0, "twosl": 12.0, "fine_tuned": 15.0,
 }  # fmt: skip
 ANOTHER_METHOD = 15.0
-ENCODING = {ScratchConfig: 3.0, HuggingFaceConfig: 20.0, VectorsConfig: 2.0}
+ENCODING = {ScratchConfig: 3.0, HuggingFaceConfig: 20.0, VectorsConfig: 2.0, DistilledConfig: 20.0}
 """Encoding of one language, by the kind of the encoder."""
 FINE_TUNING = 10.0
 """How many times longer a method takes that runs an encoder which is not pretrained here, but large."""
-PRETRAINING, TEXTS, GATHERING = 16.0, 0.7, 3.0
+PRETRAINING, DISTILLING, TEXTS, GATHERING = 16.0, 400.0, 0.7, 3.0
 STARTING_WORKERS = 6.0
 """Processor time of starting two workers, which one process does not need."""
 LOOK = 0.05
@@ -49,11 +49,13 @@ def _as_in_the_demo(step: Step, config: Config) -> float:
         method = config.methods.get(name.removesuffix(HEAD).removesuffix(METRICS))
         seconds = MEASURED.get(method.method.name if method else "", ANOTHER_METHOD)
         runs_encoder = method is not None and Need.ENCODER in method.needs
-        is_large = isinstance(config.encoders.get(middle[0]), HuggingFaceConfig)
+        is_large = isinstance(config.encoders.get(middle[0]), HuggingFaceConfig | DistilledConfig)
         return seconds * (FINE_TUNING if runs_encoder and is_large else 1.0)
     if stage == "embeddings":
         kind = type(config.encoders[middle[0]])
-        return PRETRAINING if step.partition is None else ENCODING.get(kind, ANOTHER_METHOD)
+        if step.partition is None:
+            return DISTILLING if kind is DistilledConfig else PRETRAINING
+        return ENCODING.get(kind, ANOTHER_METHOD)
     return GATHERING if step.partition is None else TEXTS
 
 

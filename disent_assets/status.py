@@ -13,7 +13,7 @@ from dagster._core.definitions.events import AssetKeyPartitionKey
 from disent_assets.failures import failed_checks, failure_text
 from disent_assets.published_files import unreadable_tables
 from disent_assets.staleness import staleness
-from disent_core.experiment.keys import EMBEDDINGS, HEAD, METRICS, embedding_key
+from disent_core.experiment.keys import EMBEDDINGS, HEAD, METRICS, aligned_key, embedding_key
 from disent_core.experiment.workspace import Workspace
 
 FAILED = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
@@ -166,6 +166,8 @@ def is_lost(workspace: Workspace, key: Sequence[str], partition: str | None) -> 
 
 def _files(workspace: Workspace, key: Sequence[str], partition: str | None) -> list[Path]:
     match (*key, partition):
+        case ("embeddings", encoder, _, None) if tuple(key) == aligned_key(encoder):
+            files = [workspace.aligned(encoder)]
         case ("embeddings", encoder, _, None):
             files = [workspace.pretrained(encoder)]
         case ("embeddings", encoder, _, str(language)):

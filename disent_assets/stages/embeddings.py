@@ -9,8 +9,9 @@ from disent_assets import partitions
 from disent_assets.asset_results import materialized
 from disent_assets.factory import Stored, check_spec, dep, device_pool, spec, step_asset, table_asset
 from disent_core.embeddings.store import STATES, VECTORS
-from disent_core.experiment import embeddings
-from disent_core.experiment.keys import embedding_key, encoder_key
+from disent_core.encoders.config import DistilledConfig
+from disent_core.experiment import distilling, embeddings
+from disent_core.experiment.keys import aligned_key, embedding_key, encoder_key
 from disent_core.experiment.workspace import SENTENCE_PAIRS, SWITCHED, UTTERANCES, Key, Workspace
 
 DESCRIPTIONS = {
@@ -30,7 +31,9 @@ def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
     """The assets of the stage."""
     assets = []
     for name in workspace.config.encoders:
-        if embeddings.lazy_encoder(workspace, name).is_pretrained_here:
+        if isinstance(workspace.config.encoders[name], DistilledConfig):
+            assets += _distilled(workspace, name)
+        elif embeddings.lazy_encoder(workspace, name).is_pretrained_here:
             assets.append(_pretrained(workspace, name))
         assets.append(_vectors(workspace, name))
     return assets
@@ -39,6 +42,40 @@ def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
 def embedding_keys(workspace: Workspace, encoder: str) -> list[Key]:
     """Keys of the encoder's outputs: sentence vectors, and token states if a method needs them."""
     return [embedding_key(encoder, table) for table in embeddings.tables_of(workspace.config, encoder)]
+
+
+def _distilled(workspace: Workspace, name: str) -> Iterator[dg.AssetsDefinition]:
+    """The aligned encoder, unless that of another encoder is the same, and the student."""
+    config, shared = workspace.config, distilling.shared_with(workspace.config, name)
+    corpora = [UTTERANCES] if config.utterance_languages else []
+    corpora += [SENTENCE_PAIRS] if config.pair_names else []
+    if shared == name:
+        yield table_asset(
+            spec(
+                aligned_key(name),
+                "The teacher's blocks under a vocabulary of all languages, whose foreign rows are averages of the "
+                "teacher's rows by word alignment. Nothing is trained.",
+                code_version=distilling.alignment_version(config, name)[:12],
+                deps=[dep(key) for key in corpora],
+                kinds={"huggingface"},
+                stored=Stored(workspace.aligned(name), "safetensors"),
+            ),
+            lambda _: distilling.align(workspace, name),
+            pool=device_pool(config),
+        )
+    yield table_asset(
+        spec(
+            encoder_key(name),
+            "The encoder: the aligned one, trained to place a translation where the teacher has its source. New "
+            "translations make a new encoder.",
+            code_version=distilling.student_version(config, name)[:12],
+            deps=[dep(key) for key in (aligned_key(shared), *corpora)],
+            kinds={"pytorch", "huggingface"},
+            stored=Stored(workspace.pretrained(name), "safetensors"),
+        ),
+        lambda _: distilling.distil(workspace, name),
+        pool=device_pool(config),
+    )
 
 
 def _pretrained(workspace: Workspace, name: str) -> dg.AssetsDefinition:

@@ -14,6 +14,8 @@ OTHER = (-1_000_000_000, 1_000_000_000)
 
 BOUNDS: Mapping[str, tuple[int, int]] = {
     "adversary_learning_rate": _RATE,
+    "align_iterations": (1, 1_000),
+    "bank": (0, 1_000_000),
     "batch_tokens": (1, 100_000_000),
     "bootstrap_samples": (1, 1_000_000),
     "bootstrap_seed": SEED,
@@ -39,6 +41,7 @@ BOUNDS: Mapping[str, tuple[int, int]] = {
     "npair_n": _COUNT,
     "order": (1, 100),
     "residual_units": _WIDTH,
+    "row_learning_rate": _RATE,
     "seed": SEED,
     "seeds": SEED,
     "size": (1, 1 << 50),
@@ -46,6 +49,7 @@ BOUNDS: Mapping[str, tuple[int, int]] = {
     "template_units": _WIDTH,
     "top_k": _COUNT,
     "type_hidden": _WIDTH,
+    "validate_steps": (1, 1_000_000_000),
     "vocab_size": (100, 10_000_000),
     "weight_decay": (0, 1_000_000),
 }

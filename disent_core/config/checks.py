@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 from disent_core.config.model import Config, MethodConfig
 from disent_core.config.toml_lines import Locator
 from disent_core.corpora.languages import split_pair
+from disent_core.encoders.config import DistilledConfig, HuggingFaceConfig
 from disent_core.registry import nearest
 from disent_core.storage.tables import safe_part
 
@@ -19,12 +21,16 @@ def check_names(config: Config, locator: Locator) -> None:
     if len({corpus.name for corpus in config.corpora}) < len(config.corpora):
         locator.fail(("corpora",), f"two corpora share a name: {[corpus.name for corpus in config.corpora]}")
     _check_parts(config, locator)
+    _check_distilled(config, locator)
     _check_pairs(config, locator)
     for method in config.methods.values():
         for name in method.encoders:
             if name not in config.encoders:
                 remedy = f"choose of {', '.join(config.encoders)}"
                 locator.fail(("methods", method.name, "encoders"), f"there is no encoder {name!r}; {remedy}")
+            if method.method.is_trained and not config.is_base_of_heads(name):
+                problem = f"{method.name} is trained, and {name!r} was distilled from utterances that heads train on"
+                locator.fail(("methods", method.name, "encoders"), f"{problem}; name another encoder")
         _check_corpora(config, locator, method)
     _check_needs(config, locator)
 
@@ -61,6 +67,37 @@ def _check_needs(config: Config, locator: Locator) -> None:
 def _lacking(config: Config, encoder: str, method: MethodConfig) -> list[str]:
     """Names, for messages, of what the method needs and the encoder lacks."""
     return [description for need, description in config.encoders[encoder].lacks.items() if need in method.needs]
+
+
+def _check_distilled(config: Config, locator: Locator) -> None:
+    """Check that every distilled encoder has a teacher, and corpora that pair its languages with the teacher's."""
+    for index, (name, settings) in enumerate(config.encoders.items()):
+        if not isinstance(settings, DistilledConfig):
+            continue
+        key_path, teacher = ("encoders", index), config.encoders.get(settings.teacher)
+        if not isinstance(teacher, HuggingFaceConfig) or teacher.pooling != "mean" or teacher.layer != -1:
+            suitable = [
+                other
+                for other, candidate in config.encoders.items()
+                if isinstance(candidate, HuggingFaceConfig) and candidate.pooling == "mean" and candidate.layer == -1
+            ]
+            remedy = f"choose of {', '.join(suitable)}" if suitable else "add one"
+            problem = f"{settings.teacher!r} is no encoder of kind huggingface with the mean of its last layer"
+            locator.fail((*key_path, "teacher"), f"{problem}; {remedy}")
+        for corpus in settings.corpora:
+            if corpus not in config.locales and corpus not in config.sentence_pairs:
+                known = ", ".join((*config.locales, *config.sentence_pairs))
+                locator.fail((*key_path, "corpora"), f"there is no corpus {corpus!r}; choose of {known}")
+        found = config.taught_languages(replace(settings, languages=()))
+        if lacking := [language for language in settings.languages if language not in found]:
+            problem = f"none of {', '.join(settings.corpora)} pairs {', '.join(lacking)} with {settings.pivot}"
+            locator.fail((*key_path, "languages"), f"{problem}; it can be of {', '.join(found) or 'nothing'}")
+        if not found:
+            problem = f"none of {', '.join(settings.corpora)} pairs a language with {settings.pivot!r}"
+            locator.fail((*key_path, "corpora"), f"{problem}; name others, or set pivot")
+        if settings.train and not any(corpus in config.sentence_pairs for corpus in settings.corpora):
+            problem = f"{name!r} stops training by the dev split of a corpus of sentence pairs, and names none"
+            locator.fail((*key_path, "corpora"), f"{problem}; add one, or set train = false")
 
 
 def _check_parts(config: Config, locator: Locator) -> None:

@@ -11,12 +11,16 @@ from disent_core.config.corpora import languages_of_locales
 from disent_core.config.sections import CorpusConfig, ExperimentConfig, TargetsConfig
 from disent_core.corpora import reader
 from disent_core.corpora.languages import split_codes, split_pair
+from disent_core.encoders.config import DistilledConfig, ScratchConfig
 from disent_core.encoders.contract import EncoderConfig
 from disent_core.evaluation.contract import EvaluationConfig
 from disent_core.methods.contract import Method
 from disent_core.negatives.config import BleuConfig
 from disent_core.settings import Settings
 from disent_core.training.needs import Need
+
+IN_DOMAIN = "in-domain"
+"""What an encoder saw that was made from training splits of the corpora that are measured."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +157,31 @@ class Config:
     def methods_of(self, encoder: str) -> tuple[MethodConfig, ...]:
         """The experiment's methods that run on the encoder."""
         methods = (self.methods[name] for name in self.experiment.methods)
-        return tuple(method for method in methods if not method.encoders or encoder in method.encoders)
+        is_base = self.is_base_of_heads(encoder)
+        return tuple(
+            method
+            for method in methods
+            if (encoder in method.encoders if method.encoders else is_base or not method.method.is_trained)
+        )
+
+    def saw(self, encoder: str) -> str | None:
+        """What an encoder has seen of translations: "bitext", or "in-domain" if training splits of the utterances that
+        are measured were among it. Of an encoder from elsewhere what its settings say; None if they say nothing."""
+        settings = self.encoders[encoder]
+        if isinstance(settings, DistilledConfig):
+            return IN_DOMAIN if set(settings.corpora) & self.locales.keys() else "bitext"
+        return IN_DOMAIN if isinstance(settings, ScratchConfig) else getattr(settings, "saw", None)
+
+    def is_base_of_heads(self, encoder: str) -> bool:
+        """Whether heads may be trained on the encoder: not if it has learned the translations that they learn."""
+        return not (isinstance(self.encoders[encoder], DistilledConfig) and self.saw(encoder) == IN_DOMAIN)
+
+    def taught_languages(self, settings: DistilledConfig) -> tuple[str, ...]:
+        """Languages beside its pivot that a distilled encoder learns."""
+        pairs = [pair for name in settings.corpora for pair in self.sentence_pairs.get(name, ())]
+        pairs += [(settings.pivot, language) for name in settings.corpora for language in self.locales.get(name, ())]
+        found = dict.fromkeys(language for pair in pairs if settings.pivot in pair for language in pair)
+        return settings.languages or tuple(language for language in found if language != settings.pivot)
 
     def training_sets_of(self, method: MethodConfig) -> tuple[str, ...]:
         """Training sets that the method is trained and measured on."""

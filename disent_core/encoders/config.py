@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from disent_core.encoders.contract import EncoderConfig, FloatName, Layers, Pooling, absolute
+from disent_core.settings import Precision
 
 Algorithm = Literal["unigram", "bpe"]
 
@@ -128,11 +129,89 @@ class ScratchConfig(EncoderConfig):
             raise ValueError(f"vocab_size {self.vocab_size} or max_length {self.max_length} is too small")
 
 
-def _check_layers(config: HuggingFaceConfig | ScratchConfig) -> None:
-    if not isinstance(config.layer, int):
-        config.check_distinct("layer")
-        if not config.layer:
-            raise ValueError("layer must be a layer, or a list of at least one")
+@dataclass(frozen=True, kw_only=True)
+class DistilledConfig(EncoderConfig):
+    """A multilingual encoder made here from a teacher of one language and translations. It takes two steps.
+
+    The aligned encoder has the teacher's blocks under a vocabulary of all languages, whose foreign rows are averages of
+    the teacher's rows by word alignment. The student is trained from there: a softmax picks the teacher's vector of the
+    sentence that a text translates. No text of the dev and test splits of any corpus of the file takes part. The
+    method is a form of Reimers and Gurevych 2020, https://arxiv.org/abs/2004.09813.
+
+    Attributes:
+        teacher: name of the encoder that is taught from: `kind = "huggingface"` with a BERT body and mean pooling.
+        corpora: corpora whose training splits it is made from. Dev splits of those of sentence pairs are held
+            out: training stops by them. A corpus of utterances makes the encoder one of the domain that is measured,
+            so no head is trained on it.
+        languages: languages beside `pivot`. Left out: all that the corpora pair with it.
+        pivot: the teacher's language.
+        layer: as in `HuggingFaceConfig`; so are `max_length`, `vector_dtype` and `states_dtype`. Its pooling is the
+            mean.
+        max_length: tokens that are read of a text.
+        vector_dtype: number format in which sentence vectors are stored.
+        states_dtype: number format in which token states are stored.
+        vocab_size: Unigram pieces of the vocabulary, special tokens included.
+        keep_teacher_words: add the whole words of the teacher's vocabulary.
+        align_iterations: of expectation maximisation of IBM model 1.
+        train: whether a student is trained, or the encoder is the aligned one.
+        epochs: largest number of passes over the foreign texts.
+        max_steps: training steps, in place of `epochs`.
+        batch_size: texts of a step, all of one length.
+        learning_rate: largest learning rate of AdamW; after `warmup_steps` it falls linearly to 0.
+        row_learning_rate: the same for the rows of the vocabulary.
+        warmup_steps: steps in which the learning rate rises.
+        loss: `softmax` picks the sentence for a text; `symmetric` also the text for a sentence.
+        temperature: by which cosines are divided in the softmax.
+        bank: other sentences, beside those of the batch, from which the right one is picked.
+        pivot_share: share of the texts in the teacher's language that a pass over the foreign texts takes along.
+        validate_steps: steps between two looks at the held-out pairs.
+        patience: looks without improvement after which training stops.
+        precision: number format of the matrix products of training.
+        seed: random seed of batches and banks.
+        checkpoint_seconds: seconds between two checkpoints.
+    """
+
+    teacher: str
+    corpora: tuple[str, ...]
+    languages: tuple[str, ...] = ()
+    pivot: str = "en"
+    layer: Layers = -1
+    max_length: int = 128
+    vector_dtype: FloatName = "float32"
+    states_dtype: FloatName = "float16"
+    vocab_size: int = 32_000
+    keep_teacher_words: bool = True
+    align_iterations: int = 6
+    train: bool = True
+    epochs: int = 1
+    max_steps: int | None = None
+    batch_size: int = 256
+    learning_rate: float = 2e-4
+    row_learning_rate: float = 1e-3
+    warmup_steps: int = 50
+    loss: Literal["softmax", "symmetric"] = "softmax"
+    temperature: float = 0.05
+    bank: int = 2_048
+    pivot_share: float = 0.25
+    validate_steps: int = 100
+    patience: int = 3
+    precision: Precision = "bfloat16"
+    seed: int = 0
+    checkpoint_seconds: float = 60.0
+
+    def __post_init__(self) -> None:
+        _check_layers(self)
+        self.check_positive("align_iterations", "epochs", "max_steps", "batch_size", "temperature", "validate_steps",
+                            "patience", "learning_rate", "row_learning_rate")  # fmt: skip
+        self.check_not_negative("warmup_steps", "bank", "checkpoint_seconds", "seed")
+        self.check_range("pivot_share", at_least=0, at_most=1)
+        self.check_distinct("corpora", "languages")
+        if self.max_length < 3 or self.vocab_size < 100:
+            raise ValueError(f"max_length {self.max_length} or vocab_size {self.vocab_size} is too small")
+        if not self.corpora:
+            raise ValueError("corpora must name at least one")
+        if self.pivot in self.languages:
+            raise ValueError(f"languages are those beside the pivot {self.pivot!r}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,12 +233,19 @@ class VectorsConfig(EncoderConfig):
         return replace(self, path=absolute(self.path, folder))
 
 
-def frozen(config: ScratchConfig, folder: Path) -> HuggingFaceConfig:
-    """Return the settings of the pretrained encoder in `folder`, for `huggingface.load`."""
+def _check_layers(config: HuggingFaceConfig | ScratchConfig | DistilledConfig) -> None:
+    if not isinstance(config.layer, int):
+        config.check_distinct("layer")
+        if not config.layer:
+            raise ValueError("layer must be a layer, or a list of at least one")
+
+
+def frozen(config: ScratchConfig | DistilledConfig, folder: Path) -> HuggingFaceConfig:
+    """Return the settings of the encoder that was made in `folder`, for `huggingface.load`."""
     return HuggingFaceConfig(
         name=config.name,
         path=str(folder),
-        pooling=config.pooling,
+        pooling="mean" if isinstance(config, DistilledConfig) else config.pooling,
         layer=config.layer,
         max_length=config.max_length,
         vector_dtype=config.vector_dtype,
@@ -167,10 +253,21 @@ def frozen(config: ScratchConfig, folder: Path) -> HuggingFaceConfig:
     )
 
 
+READ_LATER = {"name", "pooling", "layer", "vector_dtype", "states_dtype", "checkpoint_seconds"}
+"""Settings of an encoder that is made here on which its weights do not depend."""
+OF_ALIGNMENT = ("teacher", "corpora", "languages", "pivot", "vocab_size", "keep_teacher_words", "align_iterations")
+"""Settings that the aligned encoder depends on; the others are those of the student."""
+
+
+def distilled_identity(config: DistilledConfig, *, is_student: bool) -> dict[str, Any]:
+    """Return the settings that the weights of the aligned encoder, or of the student, depend on."""
+    settings = {name: value for name, value in asdict(config).items() if name not in {*READ_LATER, "max_length"}}
+    return {name: value for name, value in settings.items() if is_student or name in OF_ALIGNMENT}
+
+
 def identity(config: ScratchConfig) -> dict[str, Any]:
     """Return the settings that the weights depend on."""
-    read_later = {"name", "pooling", "layer", "vector_dtype", "states_dtype", "checkpoint_seconds"}
-    settings = {name: value for name, value in asdict(config).items() if name not in read_later}
+    settings = {name: value for name, value in asdict(config).items() if name not in READ_LATER}
     return settings | (
         {"dropout_seeds": "derived"} if config.dropout else {}
     )  # without dropout nothing draws from them

@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from disent_core.encoders import imported
-from disent_core.encoders.config import HuggingFaceConfig, ScratchConfig, VectorsConfig, frozen, identity
+from disent_core.encoders.config import (
+    DistilledConfig,
+    HuggingFaceConfig,
+    ScratchConfig,
+    VectorsConfig,
+    frozen,
+    identity,
+)
 from disent_core.encoders.contract import Device, Encoder, EncoderFiles, Pooling
 from disent_core.encoders.files import DENSE, PACKAGE_PREFIX, encoder_fingerprint, files_fingerprint, model_folder
 from disent_core.errors import EncoderError, located
@@ -31,7 +38,7 @@ class PretrainReport:
 class LazyEncoder:
     """One configured encoder.
 
-    `folder` is where its model lies if the lineage pretrains it; a Hugging Face model and imported vectors lie where
+    `folder` is where its model lies if the lineage makes it; a Hugging Face model and imported vectors lie where
     their own settings say.
     """
 
@@ -41,8 +48,8 @@ class LazyEncoder:
 
     @property
     def is_pretrained_here(self) -> bool:
-        """Whether the lineage itself pretrains the model."""
-        return isinstance(self.config, ScratchConfig)
+        """Whether the lineage itself pretrains or distils the model."""
+        return isinstance(self.config, ScratchConfig | DistilledConfig)
 
     @property
     def model_config(self) -> HuggingFaceConfig | VectorsConfig:
@@ -136,7 +143,7 @@ class LazyEncoder:
             return self.config
         if not self.folder.is_dir():
             remedy = f"Materialise the asset embeddings/{self.config.name}/{self.config.name}_encoder first"
-            raise EncoderError(located(self.folder, None, f"{self.config.name!r} is not pretrained yet", remedy))
+            raise EncoderError(located(self.folder, None, f"{self.config.name!r} is not made yet", remedy))
         return frozen(self.config, self.folder)
 
 

@@ -17,7 +17,9 @@ DENSE = "2_Dense"
 """Folder in which sentence-transformers saves the dense layer after the pooling, the third module of a model."""
 PACKAGE_PREFIX = "package:"
 _MODEL_FILES = ("*.safetensors", "*.json", "*.txt", "*.model")
-_NOT_READ = {"modules.json", "data_config.json", "training_args.json", "config_sentence_transformers.json"}
+RECORD = "distillation.json"
+"""File in the folder of an encoder that is distilled here: what it was made from."""
+_NOT_READ = {RECORD, "modules.json", "data_config.json", "training_args.json", "config_sentence_transformers.json"}
 
 
 def model_folder(path: str | None, identifier: str | None, revision: str | None) -> Path:

@@ -14,8 +14,13 @@ EMBEDDINGS = {VECTORS: "vectors", STATES: "states"}
 
 
 def encoder_key(encoder: str) -> Key:
-    """Key of an encoder that the lineage pretrains."""
+    """Key of an encoder that the lineage pretrains or distils."""
     return ("embeddings", encoder, f"{encoder}_encoder")
+
+
+def aligned_key(encoder: str) -> Key:
+    """Key of the aligned encoder from which a distilled one is trained."""
+    return ("embeddings", encoder, f"{encoder}_aligned")
 
 
 def embedding_key(encoder: str, table: str) -> Key:

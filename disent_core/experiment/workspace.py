@@ -73,8 +73,12 @@ class Workspace:
         return self._file("plots", *of, f"{name}.png")
 
     def pretrained(self, encoder: str) -> Path:
-        """Model folder of an encoder that the run pretrains."""
+        """Model folder of an encoder that the run pretrains or distils."""
         return self._file("encoders", encoder)
+
+    def aligned(self, encoder: str) -> Path:
+        """Model folder of the aligned encoder from which a distilled one is trained."""
+        return self._file("aligned_encoders", encoder)
 
     def corpus_path(self, name: str) -> Path:
         """File or folder of a corpus: the configured path, or that of its download."""

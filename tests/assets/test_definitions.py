@@ -64,6 +64,44 @@ def parents(graph, key: str) -> set[str]:
     return {parent.to_user_string() for parent in graph.get(dg.AssetKey(key.split("/"))).parent_keys}
 
 
+DISTILLED = CONFIG.replace('path = "model"', 'path = "model"\npooling = "mean"').replace(
+    "[experiment]",
+    """
+[[corpora]]
+name = "bitext"
+format = "moses"
+path = "bitext"
+pairs = ["en-de"]
+
+[[encoders]]
+name = "multi"
+kind = "distilled"
+teacher = "published"
+corpora = ["bitext"]
+
+[[encoders]]
+name = "start"
+kind = "distilled"
+teacher = "published"
+corpora = ["bitext"]
+train = false
+
+[experiment]""",
+)
+
+
+def test_a_distilled_encoder_is_two_assets_that_stand_on_all_corpora_and_one_aligned_encoder_serves_several(tmp_path):
+    (tmp_path / "disent.toml").write_text(DISTILLED, encoding="utf-8")
+    graph = build(Workspace(load_config(tmp_path / "disent.toml"), tmp_path / "home")).resolve_asset_graph()
+    corpora = {"corpora/utterances", "corpora/sentence_pairs"}
+    assert parents(graph, "embeddings/multi/multi_aligned") == corpora
+    assert "embeddings/start/start_aligned" not in keys(graph, "embeddings")
+    for name in ("multi", "start"):
+        encoder = f"embeddings/{name}/{name}_encoder"
+        assert parents(graph, encoder) == {"embeddings/multi/multi_aligned", *corpora}
+        assert encoder in parents(graph, f"embeddings/{name}/{name}_vectors")
+
+
 def test_one_step_at_a_time_uses_an_accelerator(workspace, monkeypatch):
     monkeypatch.setattr("disent_assets.factory._has_gpu", lambda: True)
     workspace.config.path.write_text(CONFIG.replace('"dream", ', '"dream", "tuned", '), encoding="utf-8")

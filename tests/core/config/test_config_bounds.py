@@ -25,6 +25,7 @@ from disent_core.targets.template_pairs import TemplatePairConfig
 
 ROOT = Path(__file__).parents[3]
 LOCATOR = Locator(Path("disent.toml"), "")
+REQUIRED = {"scratch": {}, "distilled": {"teacher": "t", "corpora": ["c"]}}
 SETTINGS: dict[str, tuple[type, dict[str, Any]]] = {
     "corpora": (CorpusConfig, {"name": "c", "format": "massive", "path": "."}),
     "experiment": (ExperimentConfig, {"pairs": ["en-de"], "methods": ["raw"]}),
@@ -32,8 +33,7 @@ SETTINGS: dict[str, tuple[type, dict[str, Any]]] = {
     "negatives": (SECTIONS["[negatives]"], {}),
     "template_pairs": (TemplatePairConfig, {}),
     "code_switching": (CodeSwitchingConfig, {}),
-    **{kind: (settings, {"name": "e"} | ({} if kind == "scratch" else {"path": "."}))
-       for kind, settings in ENCODER_KINDS.items()},
+    **{kind: (settings, {"name": "e"} | REQUIRED.get(kind, {"path": "."})) for kind, settings in ENCODER_KINDS.items()},
     **{name: (type(methods.method(name).presets["paper"]), asdict(methods.method(name).presets["paper"]))
        for name in methods.METHODS},
 }  # fmt: skip

@@ -1,0 +1,48 @@
+"""Write and find the folders of encoders that are distilled here: plain Hugging Face folders with a record."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from disent_core.encoders.checkpoint import quiet_transformers
+from disent_core.encoders.files import RECORD
+from disent_core.storage.atomic import remove_path, replacing
+from disent_core.storage.checksums import is_verified_folder, write_folder_checksums
+
+
+def publish(model: Any, tokeniser: Any, folder: Path, record: Mapping[str, Any]) -> None:
+    """Write an encoder, completely or not at all, in place of one that is there.
+
+    Args:
+        model: a transformers model.
+        tokeniser: a fast tokeniser of transformers.
+        folder: of the encoder.
+        record: what it is made from: `made_from`, a fingerprint of all of that, and whatever else is to be told.
+    """
+
+    @contextmanager
+    def clearing(_: Path) -> Iterator[None]:
+        remove_path(folder)  # not before the new one is complete
+        yield
+
+    with quiet_transformers(), replacing(folder, clearing) as beside:
+        model.save_pretrained(beside)
+        tokeniser.save_pretrained(beside)
+        (beside / RECORD).write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        write_folder_checksums(beside)
+
+
+def record_of(folder: Path) -> Mapping[str, Any] | None:
+    """The record of an encoder; None if there is none. The other files are not verified."""
+    try:
+        return json.loads((folder / RECORD).read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+def is_made(folder: Path, made_from: str) -> bool:
+    """Whether the encoder is there, undamaged and made from the same."""
+    record = record_of(folder)
+    return record is not None and record.get("made_from") == made_from and is_verified_folder(folder)

@@ -1,0 +1,85 @@
+"""What an encoder that is distilled here may say of its teacher, corpora and languages, and what may run on it."""
+
+import pytest
+
+from disent_core.errors import ConfigError
+
+TEXT = """\
+[[corpora]]
+name = "massive"
+format = "massive"
+path = "massive"
+languages = ["en-US", "de-DE", "fr-FR"]
+
+[[corpora]]
+name = "bitext"
+format = "moses"
+path = "bitext"
+pairs = ["en-de", "es-en", "de-it"]
+
+[[encoders]]
+name = "english"
+kind = "huggingface"
+path = "english"
+pooling = "mean"
+
+[[encoders]]
+name = "multi"
+kind = "distilled"
+teacher = "english"
+corpora = ["bitext"]
+
+[experiment]
+pairs = ["en-de"]
+methods = ["raw", "dream"]
+
+[methods.dream]
+"""
+IN_DOMAIN = TEXT.replace('corpora = ["bitext"]', 'corpora = ["bitext", "massive"]')
+
+
+def names(methods):
+    return [method.name for method in methods]
+
+
+def test_its_languages_are_those_that_its_corpora_pair_with_the_pivot(load):
+    for text, expected in ((TEXT, ("de", "es")), (IN_DOMAIN, ("de", "es", "fr"))):
+        config = load(text)
+        assert config.taught_languages(config.encoders["multi"]) == expected
+
+
+def test_what_it_saw_follows_from_its_corpora(load):
+    assert (load(TEXT).saw("multi"), load(IN_DOMAIN).saw("multi")) == ("bitext", "in-domain")
+
+
+def test_heads_are_trained_on_it_only_if_it_has_seen_none_of_their_utterances(load):
+    assert names(load(TEXT).methods_of("multi")) == ["raw", "dream"]
+    assert names(load(IN_DOMAIN).methods_of("multi")) == ["raw"]
+    assert names(load(IN_DOMAIN).methods_of("english")) == ["raw", "dream"]
+
+
+def test_a_head_that_names_an_encoder_of_its_domain_is_refused(load):
+    with pytest.raises(ConfigError, match=r":\d+: methods.dream.encoders: dream is trained, and 'multi' was distilled"):
+        load(f'{IN_DOMAIN}encoders = ["multi"]\n')
+
+
+MISTAKES = {
+    "no such teacher": ('"english"\ncorpora', '"x"\ncorpora', "teacher", "'x' is no encoder", "of english"),
+    "a teacher without the mean": ('pooling = "mean"', "", "teacher", "'english' is no encoder", "add one"),
+    "a teacher with a low layer": ('"mean"', '"mean"\nlayer = 2', "teacher", "mean of its last layer", ""),
+    "its own teacher": ('"english"\ncorpora', '"multi"\ncorpora', "teacher", "'multi' is no", "of english"),
+    "no such corpus": ('["bitext"]', '["x"]', "corpora", "there is no corpus 'x'", "of massive, bitext"),
+    "no such language": ('["bitext"]', '["bitext"]\nlanguages = ["it"]', "languages", "pairs it with en", "of de, es"),
+    "no such pivot": ('["bitext"]', '["bitext"]\npivot = "ja"', "corpora", "a language with 'ja'", "set pivot"),
+    "nothing to hold out": ('["bitext"]', '["massive"]', "corpora", "names none", "or set train = false"),
+    "the pivot as a language": ('["bitext"]', '["bitext"]\nlanguages = ["en"]', "languages", "beside the pivot", ""),
+    "no corpus": ('["bitext"]', "[]", "corpora", "must name at least one", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "place", "problem", "remedy"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_told_with_its_place_and_remedy(load, old, new, place, problem, remedy):
+    assert old in TEXT
+    with pytest.raises(ConfigError) as caught:
+        load(TEXT.replace(old, new, 1))
+    assert all(part in str(caught.value) for part in (place, problem, remedy)), str(caught.value)

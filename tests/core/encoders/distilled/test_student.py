@@ -1,0 +1,254 @@
+"""The student: what it is trained on, that it learns and resumes, and what it leaves."""
+
+from itertools import count
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file
+
+from disent_core.encoders import huggingface
+from disent_core.encoders.checkpoint import load_model, load_tokeniser
+from disent_core.encoders.config import HuggingFaceConfig
+from disent_core.encoders.distilled.aligned import make_aligned
+from disent_core.encoders.distilled.folders import record_of
+from disent_core.encoders.distilled.lessons import by_length, held_out_texts, lessons_of, plan_pass
+from disent_core.encoders.distilled.pairs import Material
+from disent_core.encoders.distilled.student import StudentTask, train_student
+from disent_core.encoders.tokens import TextTokeniser
+from disent_core.errors import EncoderError, TrainingError
+from disent_core.optimisation import steps
+from tests.core.tiny_teacher import PIVOTS, config, material, save_teacher, translated, translations
+from tests.core.word_bert import encode
+
+RECORD = {"made_from": "a" * 32}
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory):
+    """An aligned encoder."""
+    folder = tmp_path_factory.mktemp("start")
+    make_aligned(material().training, config(), save_teacher(folder / "teacher"), folder / "aligned", RECORD)
+    return folder / "aligned"
+
+
+@pytest.fixture(scope="module")
+def taught(start):
+    """The teacher's vector of every pivot."""
+    vectors = encode(loaded(start.parent / "teacher"), PIVOTS)[0]
+    return dict(zip(PIVOTS, vectors, strict=True))
+
+
+def loaded(folder):
+    settings = {"pooling": "mean", "max_length": 32, "states_dtype": "float32"}
+    return huggingface.load(HuggingFaceConfig(name="multi", path=str(folder), **settings), "cpu")
+
+
+def tokenise(start):
+    return TextTokeniser(load_tokeniser(start).backend_tokenizer, None, 32)
+
+
+def train(start, taught, folder, of=None, **changed):
+    return list(train_student(of or material(), taught, config(**changed), start, folder, RECORD, "cpu"))
+
+
+def task_of(start, taught, of=None, **changed):
+    lessons, settings = lessons_of(of or material(), taught, tokenise(start)), config(**changed)
+    return StudentTask(load_model(start, pooling="mean"), lessons, {}, settings, "cpu")
+
+
+def weights(folder):
+    return load_file(folder / "model.safetensors")
+
+
+# --- lessons ----------------------------------------------------------------------------------------------
+
+
+def test_a_pass_has_every_foreign_text_once_and_its_share_of_the_pivots(start, taught):
+    lessons = lessons_of(material(), taught, tokenise(start))
+    rows = np.concatenate(plan_pass(lessons, config(pivot_share=0.5), 0))
+    assert len(rows) == len(set(rows.tolist()))
+    assert set(np.flatnonzero(~lessons.is_pivot)) <= set(rows.tolist())
+    lengths = lessons.tokens.lengths[lessons.is_pivot]
+    assert lessons.is_pivot[rows].sum() == sum(int(0.5 * (lengths == length).sum()) for length in set(lengths))
+
+
+def test_a_batch_has_texts_of_one_length_and_corpus(start, taught):
+    of = Material([*material().training, translations("de", PIVOTS[:9], "other")], [])
+    lessons = lessons_of(of, taught, tokenise(start))
+    batches = plan_pass(lessons, config(), 0)
+    assert {len(set(zip(lessons.tokens.lengths[rows], lessons.corpus[rows], strict=True))) for rows in batches} == {1}
+    assert all(lessons.starts[corpus] <= target < lessons.starts[corpus + 1]
+               for corpus, target in zip(lessons.corpus, lessons.target, strict=True))  # fmt: skip
+
+
+def test_passes_differ_and_have_equally_many_batches(start, taught):
+    lessons = lessons_of(material(), taught, tokenise(start))
+    first, again, second = (plan_pass(lessons, config(), number) for number in (0, 0, 1))
+    assert len(first) == len(second)
+    assert np.array_equal(np.concatenate(first), np.concatenate(again))
+    assert not np.array_equal(np.concatenate(first), np.concatenate(second))
+
+
+def test_the_target_of_a_text_is_the_teachers_vector_of_its_sentence(start, taught):
+    lessons = lessons_of(material(), taught, tokenise(start))
+    text = translations("de", material().training[0].pivots)
+    expected = F.normalize(torch.tensor(np.stack([taught[pivot] for pivot in text.pivots])), dim=-1)
+    found = lessons.teacher[lessons.target[: len(text)]]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_final_punctuation_is_left_out_of_half_of_the_texts(start, taught):
+    of = Material([translations("de")], [])
+    lessons = lessons_of(of, taught, tokenise(start))
+    is_shorter = lessons.tokens.lengths[lessons.is_pivot] < tokenise(start)(PIVOTS).lengths
+    assert 0.2 < is_shorter.mean() < 0.8
+
+
+def test_groups_of_a_length_cover_all_texts():
+    lengths = np.array([3, 5, 3, 3, 5, 9])
+    groups = list(by_length(lengths, 2))
+    assert sorted(np.concatenate(groups).tolist()) == list(range(6))
+    assert [set(lengths[group]) for group in groups] == [{3}, {3}, {5}, {9}]
+
+
+def test_a_held_out_sentence_counts_once_a_language(start):
+    doubled = Material([], [translations("de", [*PIVOTS[:3], *PIVOTS[:3]]), translations("xx", PIVOTS[:2])])
+    chosen = held_out_texts(doubled, 2)
+    assert {language: len(pivots) for language, (pivots, _) in chosen.items()} == {"de": 2, "xx": 2}
+
+
+# --- training ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["softmax", "symmetric"])
+def test_the_loss_is_that_of_loops(start, taught, kind):
+    of = Material([translations("de", [PIVOTS[0]] * 2 + PIVOTS)], [])
+    task = task_of(start, taught, of, loss=kind, temperature=0.1)
+    batch = max(plan_pass(task.lessons, task.config, 0), key=len)
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        found, examples = task.loss(batch)
+        torch.manual_seed(3)
+        bank = torch.randint(0, len(task.lessons.teacher), (task.config.bank,)).tolist()
+    vectors = F.normalize(task.vectors(task.lessons.tokens, batch), dim=-1)
+    targets = task.lessons.target[batch].tolist()
+
+    def picked(own, others):
+        return -own + torch.logsumexp(torch.stack([own, *others]), dim=0)
+
+    values = []
+    for i, target in enumerate(targets):
+
+        def score(row, at, task=task, vectors=vectors):
+            return vectors[row] @ task.teacher[at] / 0.1
+
+        others = [other for j, other in enumerate(targets) if j != i and other != target]
+        value = picked(score(i, target), [score(i, at) for at in [*others, *(at for at in bank if at != target)]])
+        if kind == "symmetric":
+            back = [score(j, target) for j, other in enumerate(targets) if j != i and other != target]
+            value = (value + picked(score(i, target), back)) / 2
+        values.append(value)
+    assert (examples, float(found["total"].detach())) == (
+        len(batch),
+        pytest.approx(float(torch.stack(values).mean().detach()), rel=1e-4),
+    )
+
+
+def test_it_learns_and_the_best_look_is_kept(start, taught, tmp_path):
+    before = task_of(start, taught, temperature=0.2)
+    before.held_out = {
+        language: tuple(map(tokenise(start), sides)) for language, sides in held_out_texts(material(), 9).items()
+    }
+    reports = train(start, taught, tmp_path / "multi", max_steps=60, learning_rate=1e-3, row_learning_rate=1e-2,
+                    validate_steps=20, temperature=0.2)  # fmt: skip
+    losses = [report.terms["dev"]["total"] for report in reports]
+    assert min(losses) < 0.8 * before.validate()["total"]
+    told = record_of(tmp_path / "multi")
+    assert told["held_out"]["total"] == pytest.approx(min(losses), abs=1e-6)
+    assert told["steps"] == 20 * (int(np.argmin(losses)) + 1)
+
+
+def test_training_stops_when_held_out_pairs_get_no_better(start, taught, tmp_path):
+    reports = train(start, taught, tmp_path / "multi", max_steps=500, learning_rate=1e-9, row_learning_rate=1e-9,
+                    patience=2, validate_steps=1)  # fmt: skip
+    assert reports[-1].steps < 500
+
+
+def cut_off(start, taught, folder, monkeypatch, after):
+    """A run with a checkpoint after each step that is killed in the step after so many."""
+    monkeypatch.setattr(steps, "SAVE_SHARE", float("inf"))
+    loss, taken = StudentTask.loss, count(1)
+
+    def dies(self, batch):
+        if next(taken) > after:
+            raise KeyboardInterrupt
+        return loss(self, batch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StudentTask, "loss", dies)
+        with pytest.raises(KeyboardInterrupt):
+            train(start, taught, folder, checkpoint_seconds=0.0)
+
+
+@pytest.mark.parametrize("after", [3, 7])
+def test_a_run_that_is_stopped_and_resumed_ends_in_the_weights_of_a_run_without_a_stop(
+    start, taught, tmp_path, monkeypatch, after
+):
+    cut_off(start, taught, tmp_path / "stopped", monkeypatch, after)
+    assert not (tmp_path / "stopped").exists()
+    counted = count()
+    loss = StudentTask.loss
+    monkeypatch.setattr(StudentTask, "loss", lambda self, batch: next(counted) * 0 or loss(self, batch))
+    train(start, taught, tmp_path / "stopped")
+    assert next(counted) == 10 - after
+    train(start, taught, tmp_path / "whole")
+    first, second = weights(tmp_path / "stopped"), weights(tmp_path / "whole")
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert {path.name for path in tmp_path.iterdir()} == {"stopped", "whole"}
+
+
+def test_another_seed_gives_other_weights(start, taught, tmp_path):
+    for seed in (0, 1):
+        train(start, taught, tmp_path / str(seed), seed=seed)
+    first, second = (weights(tmp_path / str(seed)) for seed in (0, 1))
+    assert not all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_the_saved_encoder_gives_the_vectors_of_the_trained_one(start, taught, tmp_path, monkeypatch):
+    texts, trained = [translated(text, "xx") for text in PIVOTS], []
+    validate = StudentTask.validate
+
+    def keeps(self):
+        trained.append((self, validate(self)))
+        return trained[-1][1]
+
+    monkeypatch.setattr(StudentTask, "validate", keeps)
+    train(start, taught, tmp_path / "multi")
+    with torch.no_grad():
+        expected = trained[-1][0]._all_vectors(tokenise(start)(texts)).numpy()
+    np.testing.assert_allclose(encode(loaded(tmp_path / "multi"), texts)[0], expected, atol=1e-5)
+
+
+def test_without_training_the_student_is_the_aligned_encoder(start, taught, tmp_path):
+    assert train(start, {}, tmp_path / "multi", train=False) == []
+    first, second = weights(start), weights(tmp_path / "multi")
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_dropout_stays_off_in_training(start, taught):
+    task = task_of(start, taught).train()
+    assert task.training
+    assert not any(module.training for module in task.model.modules())
+
+
+def test_nothing_held_out_is_an_error(start, taught, tmp_path):
+    with pytest.raises(EncoderError, match="no pair is held out to stop training by"):
+        train(start, taught, tmp_path / "multi", Material(material().training, []))
+
+
+def test_nothing_to_train_on_is_an_error(start, taught, tmp_path):
+    with pytest.raises(TrainingError, match="there is nothing to train on"):
+        train(start, taught, tmp_path / "multi", Material([], material().held_out))

@@ -1,0 +1,185 @@
+"""What a distilled encoder is made from, training texts only, and that it follows them when they grow."""
+
+import pytest
+
+from disent_core.corpora.lines import sentence_pairs_table
+from disent_core.errors import TableError
+from disent_core.experiment.distilling import (
+    align,
+    alignment_version,
+    distil,
+    material_of,
+    shared_with,
+    student_version,
+)
+from disent_core.experiment.workspace import SENTENCE_PAIRS, UTTERANCES, Workspace
+from disent_core.storage.tables import SCHEMAS, rows_table, write_table
+from tests.core.tiny_teacher import save_teacher
+
+TEXT = """\
+[[corpora]]
+name = "massive"
+format = "massive"
+path = "massive"
+languages = ["en-US", "de-DE"]
+
+[[corpora]]
+name = "bitext"
+format = "moses"
+path = "bitext"
+pairs = ["en-de", "es-en"]
+
+[[corpora]]
+name = "tatoeba"
+format = "tatoeba"
+path = "tatoeba"
+pairs = ["de-en"]
+
+[[encoders]]
+name = "english"
+kind = "huggingface"
+path = "english"
+pooling = "mean"
+max_length = 32
+
+[[encoders]]
+name = "aligned"
+kind = "distilled"
+teacher = "english"
+corpora = ["bitext"]
+train = false
+
+[[encoders]]
+name = "multi"
+kind = "distilled"
+teacher = "english"
+corpora = ["bitext"]
+max_length = 32
+max_steps = 2
+validate_steps = 1
+precision = "float32"
+
+[[encoders]]
+name = "specialist"
+kind = "distilled"
+teacher = "english"
+corpora = ["bitext", "massive"]
+
+[experiment]
+pairs = ["en-de"]
+methods = ["raw"]
+"""
+UTTERED = {  # id: split, English, German
+    "1": ("train", "play jazz", "spiel jazz"),
+    "2": ("dev", "wake me up", "weck mich"),
+    "3": ("test", "call mum", "ruf mama an"),
+    "4": ("train", "Call mum!", "Ruf Mama an"),
+}
+BITEXT = {
+    "en-de": [
+        ("train", "good day", "guten tag"),
+        ("train", "Wake me up.", "Wecken Sie mich!"),  # MASSIVE dev
+        ("train", "call my mother", "Ruf Mama an!"),  # MASSIVE test
+        ("train", "where is it?", "wo ist es?"),  # Tatoeba
+        ("train", "Held out", "anders"),
+        ("dev", "held out", "abseits"),
+        ("dev", "where is it", "wo denn"),  # Tatoeba
+        ("test", "last", "letzter"),
+        ("train", "LAST!", "zuletzt"),
+    ],
+    "es-en": [("train", "buenos dias", "good day"), ("train", "abseits", "off"), ("dev", "hola", "hello")],
+}
+TATOEBA = {"de-en": [("test", "Wo ist es", "Where is it")]}
+
+
+@pytest.fixture
+def workspace(load, tmp_path):
+    made = Workspace(load(TEXT), tmp_path)
+    for place, language in enumerate(("en", "de"), start=1):
+        row = {"corpus": "massive", "language": language, "domain": None, "intent": None, "tokens": [], "slot_tags": []}
+        rows = [row | {"utterance_id": name, "split": columns[0], "text": columns[place], "text_key": name}
+                for name, columns in UTTERED.items()]  # fmt: skip
+        path = made.table(*UTTERANCES, "massive", language)
+        write_table(path, rows_table(rows, "utterances"), SCHEMAS["utterances"], inputs="")
+    for corpus, pairs in (("bitext", BITEXT), ("tatoeba", TATOEBA)):
+        for pair, rows in pairs.items():
+            write_pairs(made, corpus, pair, rows)
+    return made
+
+
+def write_pairs(workspace, corpus, pair, rows):
+    splits, sources, targets = map(list, zip(*rows, strict=True))
+    ids = list(map(str, range(len(rows))))
+    table = sentence_pairs_table(corpus, pair, pair_ids=ids, splits=splits, sources=sources, targets=targets)
+    write_table(workspace.table(*SENTENCE_PAIRS, corpus, pair), table, SCHEMAS["sentence_pairs"], inputs="")
+
+
+def pairs(parts):
+    return {(part.corpus, part.language): list(part.pairs) for part in parts}
+
+
+def test_no_dev_or_test_text_of_any_corpus_is_trained_on_or_aligned(workspace):
+    found = material_of(workspace, "multi")
+    assert pairs(found.training) == {
+        ("bitext", "de"): [("good day", "guten tag")],
+        ("bitext", "es"): [("good day", "buenos dias")],
+    }
+    assert found.dropped == 6
+
+
+def test_held_out_pairs_are_the_dev_split_without_other_evaluation_texts(workspace):
+    found = material_of(workspace, "multi")
+    assert pairs(found.held_out) == {
+        ("bitext", "de"): [("held out", "abseits")],
+        ("bitext", "es"): [("hello", "hola")],
+    }
+
+
+def test_utterances_are_paired_by_id_and_those_that_are_also_measured_are_left_out(workspace):
+    found = pairs(material_of(workspace, "specialist").training)
+    assert found["massive", "de"] == [("play jazz", "spiel jazz")]
+    assert material_of(workspace, "specialist").held_out == material_of(workspace, "multi").held_out
+
+
+def test_encoders_that_are_aligned_alike_share_one_aligned_encoder(workspace):
+    config = workspace.config
+    assert [shared_with(config, name) for name in ("aligned", "multi", "specialist")] == [
+        "aligned", "aligned", "specialist",
+    ]  # fmt: skip
+    assert alignment_version(config, "multi") == alignment_version(config, "aligned")
+    assert student_version(config, "multi") != student_version(config, "aligned")
+
+
+@pytest.fixture
+def taught(workspace):
+    """The teacher is there too."""
+    save_teacher(workspace.config.resolve("english"))
+    return workspace
+
+
+def test_both_steps_are_made_once_and_tell_what_they_saw(taught):
+    with pytest.raises(TableError, match="Materialise the asset embeddings/aligned/aligned_aligned first"):
+        distil(taught, "multi")
+    first, student = align(taught, "aligned"), distil(taught, "multi")
+    assert (first.is_reused, student.is_reused) == (False, False)
+    assert (align(taught, "aligned").is_reused, distil(taught, "multi").is_reused) == (True, True)
+    assert (align(taught, "aligned").content, distil(taught, "multi").content) == (first.content, student.content)
+    assert (student.figures["pairs"], student.figures["dropped_pairs"], student.figures["steps"]) == (2, 6, 2)
+    told = (taught.pretrained("multi") / "distillation.json").read_text()
+    assert all(f'"{corpus.name}"' in told for corpus in taught.config.corpora)
+    assert '"encoder_saw": "bitext"' in told
+
+
+def test_more_translations_cost_the_teacher_the_new_sentences_and_make_another_encoder(taught):
+    def made():
+        return align(taught, "aligned"), distil(taught, "multi")
+
+    first, student = made()
+    write_pairs(taught, "bitext", "en-de", [*BITEXT["en-de"], ("train", "good night", "gute nacht")])
+    grown, grown_student = made()
+    assert (student.figures["sentences_encoded_by_teacher"], grown_student.figures["sentences_encoded_by_teacher"]) == (
+        1,
+        1,
+    )
+    assert grown.content != first.content
+    assert grown_student.content != student.content

@@ -1,0 +1,74 @@
+"""A BERT of random weights with a WordPiece vocabulary, and translations of its words into two invented languages."""
+
+from itertools import product
+from pathlib import Path
+
+import torch
+
+from disent_core.encoders.config import DistilledConfig
+from disent_core.encoders.distilled.pairs import Material, Translations
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+WORDS = ["wake", "me", "up", "at", "nine", "ten", "noon", "call", "mum", "dad", "don", "'", "t", ".", "##s"]
+LETTERS = [*"abcdefghijklmnopqrstuvwxyz0123456789"]
+OWN = ["wake", "call", "me", "mum", "dad", "up", "at", "nine", "ten", "noon", "don't"]
+GERMAN = ["weck", "ruf", "mich", "mama", "papa", "auf", "um", "neun", "zehn", "mittag", "nicht"]
+OTHER = ["ゐ", "よぶ", "わし", "はは", "ちち", "へ", "に", "九", "十", "午", "いな"]
+FOREIGN = {
+    "de": dict(zip(OWN, GERMAN, strict=True)),
+    "xx": dict(zip(OWN, OTHER, strict=True)),
+}
+_WHO = ("me", "mum", "dad")
+PIVOTS = [
+    *(f"{verb} {who} up at {time}." for verb, who, time in product(("wake", "call"), _WHO, ("nine", "ten", "noon"))),
+    *(f"don't {verb} {who}." for verb, who in product(("wake", "call"), _WHO)),
+]
+
+
+def save_teacher(folder: Path, *, words: list[str] | None = None, seed: int = 0) -> Path:
+    """Two layers of 16 dimensions; every letter is a piece, at the beginning of a word and inside it."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+    pieces = [*SPECIAL, *dict.fromkeys([*(words or WORDS), *LETTERS, *(f"##{letter}" for letter in LETTERS)])]
+    tokeniser = Tokenizer(models.WordPiece({piece: index for index, piece in enumerate(pieces)}, unk_token="[UNK]"))
+    tokeniser.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokeniser.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokeniser.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    roles = {"pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]", "unk_token": "[UNK]"}
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokeniser, model_max_length=32, mask_token="[MASK]", **roles)
+    fast.save_pretrained(folder)
+    torch.manual_seed(seed)
+    architecture = BertConfig(
+        vocab_size=len(pieces), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
+        max_position_embeddings=32, initializer_range=0.1,
+    )  # fmt: skip
+    BertModel(architecture, add_pooling_layer=False).save_pretrained(folder)
+    return folder
+
+
+def translated(text: str, language: str) -> str:
+    """Word by word."""
+    return " ".join(FOREIGN[language].get(word, word) for word in text.rstrip(".").split())
+
+
+def translations(language: str, pivots: list[str] = PIVOTS, corpus: str = "bitext") -> Translations:
+    return Translations(corpus, language, pivots, [translated(text, language) for text in pivots])
+
+
+def material(held_out: int = 4) -> Material:
+    """Two languages; every fourth sentence is held out."""
+    kept = [text for index, text in enumerate(PIVOTS) if index % held_out]
+    others = PIVOTS[::held_out]
+    return Material(
+        training=[translations(language, kept) for language in FOREIGN],
+        held_out=[translations(language, others) for language in FOREIGN],
+    )
+
+
+def config(**changed) -> DistilledConfig:
+    small = {"name": "multi", "teacher": "tiny", "corpora": ("bitext",), "max_length": 32, "vocab_size": 120}
+    rest = {"batch_size": 8, "bank": 16, "validate_steps": 5, "max_steps": 10, "warmup_steps": 2}
+    return DistilledConfig(**(small | rest | {"precision": "float32"} | changed))
