@@ -10,19 +10,19 @@ from statistics import mean
 
 from disent_assets.table_text import lines_of
 from disent_core.evaluation.contract import TASKS
-from disent_core.report.scores import Group, Row, direction, ordered_groups
+from disent_core.report.scores import CUT_SHORT, CUT_SHORT_NOTE, Group, Row, direction, marked, ordered_groups
 
 _METHODS, _COLUMNS, _NAME = 10, 6, 20
 """Methods and columns of a board in the summary, and characters of a name: as many as fit in 100 columns."""
 
 
 def summary(rows: Iterable[Row]) -> list[str]:
-    """Lines of the largest board of the first two tasks, in hundredths: at most 25, of at most 100 columns."""
+    """Lines of the largest board of the first two tasks, in hundredths: at most 25 of 100 columns, and a note."""
     largest: dict[str, list[str]] = {}
     for group, numbers in ordered_groups(rows, TASKS):
         if len(largest) < 2 and group[0] not in largest:
             largest[group[0]] = [_title(group, numbers, "in %"), *_brief(group[0], numbers)]
-    return [line for board in largest.values() for line in ("", *board)][1:]
+    return _with_note([line for board in largest.values() for line in ("", *board)][1:])
 
 
 def shown_tasks(rows: Iterable[Row]) -> list[str]:
@@ -35,7 +35,12 @@ def boards(rows: Iterable[Row], width: int | None) -> list[str]:
     lines = []
     for group, numbers in ordered_groups(rows, TASKS):
         lines += ["", _title(group, numbers), *_folded(_cells(numbers, _decimals), width)]
-    return lines[1:]
+    return _with_note(lines[1:])
+
+
+def _with_note(lines: list[str]) -> list[str]:
+    """With a line that says what the mark of a method means, if one is marked."""
+    return [*lines, *([CUT_SHORT_NOTE] if any(CUT_SHORT in line for line in lines) else [])]
 
 
 def _brief(task: str, rows: Sequence[Row]) -> list[str]:
@@ -53,7 +58,10 @@ def _brief(task: str, rows: Sequence[Row]) -> list[str]:
 
 
 def _shortened(name: str) -> str:
-    return name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
+    """At most `_NAME` characters, the mark of a method among them."""
+    stem, mark = (name[:-2], name[-2:]) if name.endswith(CUT_SHORT) else (name, "")
+    room = _NAME - len(mark)
+    return name if len(stem) <= room else f"{stem[: room - 1]}…{mark}"
 
 
 def _title(group: Group, rows: Sequence[Row], unit: str = "") -> str:
@@ -75,7 +83,8 @@ def _cells(rows: Sequence[Row], form: Callable[[Row], str]) -> list[list[str]]:
     """A line of column names and a line for each method, best first."""
     columns = list(dict.fromkeys(row["evaluated_on"] for row in sorted(rows, key=_by_pair)))
     cells = {(row["method"], row["evaluated_on"]): form(row) for row in rows}
-    lines = ([method, *(cells.get((method, column), "") for column in columns)] for method in _best_first(rows))
+    names = {method: marked(method, [row for row in rows if row["method"] == method]) for method in _best_first(rows)}
+    lines = ([name, *(cells.get((method, column), "") for column in columns)] for method, name in names.items())
     return [["", *columns], *lines]
 
 

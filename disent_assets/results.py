@@ -37,6 +37,7 @@ from disent_core.experiment.heads import head_run, require_trained
 from disent_core.experiment.tables import OF_LANGUAGES, OF_PAIRS, stored_tables
 from disent_core.experiment.workspace import Workspace
 from disent_core.heads.identity import settings_fingerprint
+from disent_core.report.scores import CUT_SHORT, CUT_SHORT_NOTE, marked
 from disent_core.storage.atomic import write_text
 from disent_core.storage.tables import content_of, fingerprint
 
@@ -49,11 +50,11 @@ _BLOCK = re.compile(
 )
 _EARLIER = re.compile(r"(?<=<!-- earlier -->\n).*")
 _STAMPS = ("data", "code")
-_FIGURE = ("shown_as", "value", "ci_low", "ci_high", "n", "seeds")
+_FIGURE = ("shown_as", "value", "ci_low", "ci_high", "n", "seeds", "converged")
 _METHODS = ("method", "method_a", "method_b", "left_side", "right_side")
 """Columns whose cells begin with the name of a method; a row without such a column is about all methods."""
 _LEADERBOARD = """
-select method, embedding, evaluated_on as shown_as, value, ci_low, ci_high, n, seeds
+select method, embedding, evaluated_on as shown_as, value, ci_low, ci_high, n, seeds, converged
 from leaderboard
 where
     encoder = '{encoder}' and task = '{task}' and dataset = '{dataset}' and metric = '{metric}' and rank is not null
@@ -190,7 +191,8 @@ class Block:
     def text(self, table: Table) -> str:
         """The block with another table."""
         head = f"<!-- results {self.config} {self.encoder} {self.tasks}: {self.what} -->"
-        return f"{head}\n\n    {self.command}\n\n{table.markdown}<!-- end -->"
+        note = f"\n{CUT_SHORT_NOTE}.\n" if CUT_SHORT in table.markdown else ""
+        return f"{head}\n\n    {self.command}\n\n{table.markdown}{note}<!-- end -->"
 
     @property
     def _is_leaderboard(self) -> bool:
@@ -348,11 +350,14 @@ def shown(answer: pa.Table) -> Table:
     grouped: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for row in rows:
         grouped.setdefault(tuple(str(row[key]) for key in keys), []).append(row)
-    lines = [_line(key, {row["shown_as"]: row for row in group}, columns) for key, group in grouped.items()]
+    lines = []
+    for key, group in grouped.items():
+        names = [marked(text, group) if name == "method" else text for name, text in zip(keys, key, strict=True)]
+        lines.append(_line(names, {row["shown_as"]: row for row in group}, columns))
     return Table((*keys, *columns, "n", "seeds"), tuple(lines))
 
 
-def _line(key: tuple[str, ...], cells: Mapping[str, Mapping[str, Any]], columns: Sequence[str]) -> tuple[str, ...]:
+def _line(key: Sequence[str], cells: Mapping[str, Mapping[str, Any]], columns: Sequence[str]) -> tuple[str, ...]:
     counts = sorted({row["n"] for row in cells.values()})
     seeds = max(row["seeds"] for row in cells.values())
     return (

@@ -44,7 +44,7 @@ cells as (
 
 select
     encoder,
-    method,
+    method || case when bool_or(not converged) then ' †' else '' end as method,  -- noqa: RF04
     max(cell) filter (shown_as = 'en-de') as "en-de",
     max(cell) filter (shown_as = 'de-en') as "de-en",
     max(cell) filter (shown_as = 'template, en') as "template, en",
@@ -63,5 +63,6 @@ group by encoder, method
 order by
     list_position(['minilm_mean', 'minilm_low', 'minilm_multi'], encoder),
     list_position(
-        ['raw', 'lexicon', 'dream', 'fmda_two_stage', 'fmda_softmax', 'fine_tuned', 'facet'], method
+        ['raw', 'lexicon', 'dream', 'fmda_two_stage', 'fmda_softmax', 'fine_tuned', 'facet'],
+        split_part(method, ' ', 1)
     )

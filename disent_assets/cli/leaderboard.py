@@ -10,7 +10,7 @@ from disent_core.text import printable
 
 LONG = (
     "task, dataset, evaluated_on, metric, rank, method, encoder, trained_on, embedding, "
-    "value, ci_low, ci_high, n, seeds, round(seed_std, 4) as seed_std, hubness, reads_as"
+    "value, ci_low, ci_high, n, seeds, round(seed_std, 4) as seed_std, converged, hubness, reads_as"
 )
 BOARDS = """
 from leaderboard

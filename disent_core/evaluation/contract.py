@@ -103,7 +103,7 @@ class EvaluationConfig(Settings):
     split: Literal["dev", "test"] = "test"
     ties: Ties = "lowest"
     equal_text_counts: bool = False
-    hubness: tuple[Hubness, ...] = ("none",)
+    hubness: tuple[Hubness, ...] = field(default=("none",), repr=False)  # `experiment.evaluation` hashes it apart
     top_k: int = 5
     bootstrap_samples: int = 1_000
     bootstrap_seed: int = 0

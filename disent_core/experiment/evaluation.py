@@ -37,7 +37,9 @@ def version(config: Config) -> str:
 
 
 def _measure_version(config: Config) -> tuple[object, ...]:
-    return CODE_VERSION, config.evaluation, [configured.code_version for configured in tasks_of(config)]
+    # The text of the settings is hashed. It lacks hubness, so that numbers of before are up to date where it is `none`.
+    hubness = [] if config.evaluation.hubness == ("none",) else [config.evaluation.hubness]
+    return CODE_VERSION, config.evaluation, [configured.code_version for configured in tasks_of(config)], *hubness
 
 
 # --- what metrics are made from ------------------------------------------------------------------------------

@@ -58,7 +58,8 @@ def _board(group: Group, rows: Sequence[Row], by_system: Mapping[System, Standin
     for method in sorted(ranks, key=lambda method: (ranks[method], method)):
         numbers = [cells.get((method, name)) for name in names]
         shown = [row and {**row, "emphasis": _emphasis(row, best[row["evaluated_on"]], by_system)} for row in numbers]
-        lines.append({"first": next(filter(None, shown)), "cells": shown})
+        is_cut_short = any(row is not None and row.get("converged") is False for row in numbers)
+        lines.append({"first": next(filter(None, shown)), "cells": shown, "is_cut_short": is_cut_short})
     return {
         "group": group,
         "direction": direction(rows),

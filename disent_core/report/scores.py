@@ -50,6 +50,9 @@ UNITS = {
     "span_f1": "F1 of spans, 0 to 1",
     "seqeval_f1": "F1 of spans by seqeval, 0 to 1",
 }
+CUT_SHORT = "†"
+"""Mark of a method with a head whose training was cut short."""
+CUT_SHORT_NOTE = "† cut short: a seed was still improving in its last epoch, so more epochs may give more"
 _EMBEDDINGS = ("sentence", "meaning", "template", "residual", "language")
 _IDENTITY = ("task", "dataset", "encoder", "metric", "settings", "method", "trained_on", "evaluated_on", "embedding")
 
@@ -79,6 +82,11 @@ def direction(rows: Iterable[Row]) -> str:
     """`lower is better` if it is for the ranked rows of a group; otherwise empty, as higher is."""
     readings = {row["reads_as"] for row in rows if row["rank"] is not None}
     return "lower is better" if readings and all(text.endswith("lower is better") for text in readings) else ""
+
+
+def marked(name: str, rows: Iterable[Row]) -> str:
+    """The name of a method, with `CUT_SHORT` if a head behind its rows was cut short."""
+    return f"{name} {CUT_SHORT}" if any(row.get("converged") is False for row in rows) else name
 
 
 def axis(rows: Sequence[Row]) -> str:

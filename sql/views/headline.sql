@@ -106,6 +106,7 @@ select
     n,
     seeds,
     seed_std,
+    converged,
     rank,
     overall,
     trained_on,

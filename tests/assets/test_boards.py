@@ -89,6 +89,18 @@ def test_corrected_retrieval_has_a_board_of_its_own_behind_the_plain_one():
     assert titles[1].split("; ")[0].endswith("[95 % interval], hubness: csls (transductive)")
 
 
+def test_a_method_that_was_cut_short_is_marked_and_the_last_line_says_so():
+    rows = [row("dream", "en-de", 0.5, 1, converged=True), row("dream", "de-en", 0.5, 1, converged=False)]
+    rows += [row("raw", "en-de", 0.4, 2, converged=None), row("a_method_with_a_long_name_1", "en-de", 0.3, 3)]
+    for lines in (summary(rows), boards(rows, None)):
+        assert [line.split()[1] == "†" for line in lines[2:5]] == [True, False, False]
+        assert lines[-1].startswith("† cut short: a seed was still improving")
+    assert summary([*rows, row("a_method_with_a_long_name_1", "en-de", 0.3, 3, converged=False)])[4].startswith(
+        "a_method_with_a_l… † "
+    )
+    assert not any("†" in line for line in summary(rows[:1]))
+
+
 def test_a_title_tells_that_lower_is_better():
     rows = [row("raw", "en-de", 0.5, 1, reads_as="leakage, lower is better")]
     assert "accuracy_at_1 [95 % interval], lower is better; sample" in boards(rows, None)[0]

@@ -239,6 +239,26 @@ def test_figures_of_a_method_stand_in_one_row():
     )
 
 
+def test_a_method_with_a_head_that_was_cut_short_is_marked_and_stays_the_same_method():
+    row = {"method": "dream", "value": 0.5, "ci_low": None, "ci_high": None, "n": 9, "seeds": 3}
+    answer = [{**row, "shown_as": on, "converged": done} for on, done in (("en-de", True), ("en-ja", False))]
+    answer.append({**row, "method": "raw", "shown_as": "en-de", "converged": None})
+    table = shown(pa.Table.from_pylist(answer))
+    assert table.columns == ("method", "en-de", "en-ja", "n", "seeds")
+    assert [row[0] for row in table.rows] == ["dream †", "raw"]
+    assert table.methods(table.rows[0]) == ["dream"]
+
+
+def test_a_line_below_a_table_says_what_the_mark_of_a_method_means():
+    block = Block("disent.toml", "scratch", "qe", "mlqe pearson", "")
+    marked, plain = (Table(("method", "code"), ((name, EARLIER),)) for name in ("dream †", "dream"))
+    assert block.text(marked).endswith("|\n\n† cut short: a seed was still improving in its last epoch, so more epochs "
+                                       "may give more.\n<!-- end -->")  # fmt: skip
+    assert "†" not in block.text(plain)
+    (written,) = blocks(block.text(marked))
+    assert (written.table, written.text(written.table)) == (marked, block.text(marked))
+
+
 def test_a_table_is_read_as_it_was_written():
     table = Table(("method", "value"), (("raw", ""), ("facet", "0.9")))
     assert Table.parse(f"prose\n\n{table.markdown}") == table

@@ -1,0 +1,15 @@
+"""What numbers of `metrics` depend on."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from disent_core.config.load import load_config
+from disent_core.experiment.evaluation import version
+
+QUICK = load_config(Path(__file__).parents[3] / "configs" / "massive_quick.toml")
+
+
+def test_numbers_made_before_hubness_could_be_set_are_up_to_date():
+    assert "hubness" not in repr(QUICK.evaluation)
+    corrected = replace(QUICK, evaluation=replace(QUICK.evaluation, hubness=("none", "csls")))
+    assert version(corrected) != version(QUICK)
