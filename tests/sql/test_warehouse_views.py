@@ -254,3 +254,13 @@ def test_case_studies_keep_queries_whose_texts_are_not_loaded(warehouse):
     assert warehouse.ask("select query_id, query_text, top_text from case_studies") == [
         {"query_id": "1", "query_text": None, "top_text": None}
     ]
+
+
+def test_untrained_and_closed_form_methods_are_neither_run_out_nor_cut_short(warehouse):
+    curve = {"encoder": "minilm", "trained_on": "en-de", "split": "dev", "term": "total", "value": 1.0, "epoch": 1}
+    curve |= {"seed": 0, "is_best": True}
+    settings = [{"method": name, "may_stop_early": name == "dream"} for name in ("dream", "centered", "raw")]
+    rows = [{"method": "dream"}, {"method": "centered", "embedding": "sentence"}, RAW]
+    curves = [{**curve, "method": name} for name in ("dream", "centered")]
+    warehouse.build(metrics=rows, configured_methods=settings, training_curve=curves)
+    assert dict(board(warehouse, "method, converged")) == {"dream": False, "centered": None, "raw": None}
