@@ -16,7 +16,7 @@ MEASURED = {
     # partitions of a method in DISENT_HOME/dagster/step_seconds.json, head and metrics together. Only ratios matter.
     "raw": 0.6, "bertscore": 4.3, "centered": 1.4, "projection": 1.6,
     "dream": 12.0, "dream_oracle": 12.0, "meat_oracle": 6.0, "meat": 6.0, "oracle": 10.0,
-    "fmda": 15.0, "fmda_two_stage": 27.0, "facet": 22.0,
+    "fmda": 15.0, "fmda_two_stage": 27.0, "facet": 22.0, "facet_first": 22.0,
     "emu": 30.0, "softmax": 20.0, "contrastive": 20.0, "npair": 25.0,
     "token_classification": 8.0, "twosl": 12.0, "fine_tuned": 15.0,
 }  # fmt: skip

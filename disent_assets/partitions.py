@@ -92,6 +92,11 @@ def pair_to_training_sets(config: Config) -> dg.StaticPartitionMapping:
     return _mapping(dependents)
 
 
+def training_set_to_languages(config: Config) -> dg.StaticPartitionMapping:
+    """A language depends on every training set that it is part of."""
+    return dg.StaticPartitionMapping({name: set(config.languages_of(name)) for name in config.training_sets})
+
+
 def evaluated(
     config: Config, methods: Sequence[MethodConfig], tasks: Sequence[Task]
 ) -> dict[str, dg.StaticPartitionMapping]:

@@ -12,7 +12,8 @@ from disent_core.embeddings.store import STATES, VECTORS
 from disent_core.encoders.config import DistilledConfig
 from disent_core.experiment import distilling, embeddings
 from disent_core.experiment.keys import aligned_key, embedding_key, encoder_key
-from disent_core.experiment.workspace import SENTENCE_PAIRS, SWITCHED, UTTERANCES, Key, Workspace
+from disent_core.experiment.workspace import MATES, SENTENCE_PAIRS, SWITCHED, UTTERANCES, Key, Workspace
+from disent_core.training.needs import Need
 
 DESCRIPTIONS = {
     VECTORS: "One vector for each distinct text. A text that is stored is never encoded again.",
@@ -109,6 +110,8 @@ def _vectors(workspace: Workspace, name: str) -> dg.AssetsDefinition:
         mapping = partitions.pair_to_languages(config)
         keys_of_pairs = [SENTENCE_PAIRS, *([SWITCHED] if config.targets.code_switching.dictionaries else [])]
         sources += [dep(key, mapping) for key in keys_of_pairs]
+    if Need.MATE_STATES in config.needs(name):
+        sources.append(dep(MATES, partitions.training_set_to_languages(config)))
     if embeddings.lazy_encoder(workspace, name).is_pretrained_here:
         sources.append(dep(encoder_key(name)))
 

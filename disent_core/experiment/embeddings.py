@@ -20,6 +20,7 @@ from disent_core.errors import TableError, located
 from disent_core.experiment.result import Check, StepResult
 from disent_core.experiment.workspace import (
     MASKED,
+    MATES,
     SENTENCE_PAIRS,
     SWITCHED,
     TEMPLATES,
@@ -211,7 +212,7 @@ def text_plan(workspace: Workspace, encoder: str, language: str) -> TextPlan:
         ]
         for key in SOURCES
     )
-    texts_of_pairs = list(_texts_of_pairs(workspace, language))
+    texts_of_pairs = [*_texts_of_pairs(workspace, language), *_texts_of_mates(workspace, encoder, language)]
     return texts_to_encode(utterances, masked, templates, training_templates, config.needs(encoder), texts_of_pairs)
 
 
@@ -240,6 +241,24 @@ def _texts_of_pairs(workspace: Workspace, language: str) -> Iterator[tuple[pa.Ch
                     yield pa.chunked_array([pa.array(text_keys(texts.to_pylist()), pa.string())]), texts
 
 
+def _texts_of_mates(
+    workspace: Workspace, encoder: str, language: str
+) -> Iterator[tuple[pa.ChunkedArray, pa.ChunkedArray]]:
+    """Keys and texts of the language in the parallel mates of train, if a method of the encoder reads their states."""
+    for path in _mates_of(workspace, encoder, language):
+        mates = read_table(path, SCHEMAS["parallel_mates"])
+        mates = mates.filter(pc.equal(mates["split"], "train"))
+        for side in ("source", "target"):
+            texts = mates.filter(pc.equal(mates[f"{side}_language"], language))[f"{side}_text"]
+            yield pa.chunked_array([pa.array(text_keys(texts.to_pylist()), pa.string())]), texts
+
+
+def _mates_of(workspace: Workspace, encoder: str, language: str) -> list[Path]:
+    config = workspace.config
+    sets = config.training_sets if Need.MATE_STATES in config.needs(encoder) else ()
+    return [workspace.table(*MATES, name) for name in sets if language in config.languages_of(name)]
+
+
 # --- texts for vectors that are made elsewhere ------------------------------------------------------------
 
 
@@ -262,7 +281,7 @@ def texts_of(workspace: Workspace, encoder: str, *, only_missing: bool) -> pa.Ta
         raise ValueError(f"encoder {encoder!r} embeds its texts itself; --missing is for imported vectors")
     rows: list[tuple[str, str, str]] = []
     for language in workspace.config.languages:
-        _check_made(workspace, language)
+        _check_made(workspace, encoder, language)
         imported = known_keys(settings, language) if isinstance(settings, VectorsConfig) and only_missing else ()
         plan = text_plan(workspace, encoder, language)
         rows += [(key, language, text) for key, text in plan.texts.items() if key not in imported]
@@ -270,7 +289,7 @@ def texts_of(workspace: Workspace, encoder: str, *, only_missing: bool) -> pa.Ta
     return pa.table([pa.array(column, pa.string()) for column in columns], names=["text_key", "language", "text"])
 
 
-def _check_made(workspace: Workspace, language: str) -> None:
+def _check_made(workspace: Workspace, encoder: str, language: str) -> None:
     """Raise TableError if a table that texts come from does not exist."""
     config = workspace.config
     paths = [
@@ -284,7 +303,7 @@ def _check_made(workspace: Workspace, language: str) -> None:
         for pair in pairs
         if language in pair
     ]
-    for path in paths:
+    for path in (*paths, *_mates_of(workspace, encoder, language)):
         if not path.is_file():
             remedy = "Run `disent materialize '+group:targets'` first"
             raise TableError(located(path, None, "this table does not exist yet", remedy))

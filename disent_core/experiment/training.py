@@ -109,6 +109,7 @@ def _train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on:
             paired=paired,
             templates=templates,
             mates=mates,
+            encoded_mates=Need.MATE_STATES in needs,
             utterances=utterances,
             sentences=sentences,
             encoder=encoder_files(workspace, encoder, method),

@@ -1,107 +1,138 @@
-"""The head of Facet: its units, and its losses."""
+"""The head of Facet: its two readings of a text, their templates and residuals, and what embeds with them."""
 
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from disent_core.heads.modules.attention import of_role, state_groups
+from disent_core.heads.contract import TrainedMethod
+from disent_core.heads.modules.attention import state_groups
+from disent_core.heads.modules.hashed_words import HashedWords, WordBags, word_bags
+from disent_core.heads.modules.language_eraser import LanguageEraser
 from disent_core.heads.modules.max_pooling import MaxLinear
-from disent_core.losses import similarity
-from disent_core.losses.contrastive import in_batch_softmax
-from disent_core.matmul import affine
-from disent_core.methods.facet import FacetConfig, draws
-from disent_core.training.data import Batch
-from disent_core.training.needs import SIDES
-from disent_core.training.stacked import Head
+from disent_core.methods.facet import FacetConfig
+from disent_core.optimisation.seeds import derived_seed
+from disent_core.storage.weights import describe_weights, read_weights
+from disent_core.training.data import Batch, TextFeatures
 
-SOURCE, TARGET, SOURCE_SWAP, TARGET_SWAP = range(4)
-"""Rows of a batch's texts in `ROLES`. A slot swap is the same utterance with other slot values."""
-ROLES = (*SIDES, *(f"{side}_slot_swap" for side in SIDES))
-SWAPS = ((SOURCE, SOURCE_SWAP), (TARGET, TARGET_SWAP))
+_EMBED_BATCH = 1024
 
 
-class FacetHead(Head):
-    """`units`: token states -> template and residual units; `language`: sentence vector -> logits of the languages."""
+class FacetHead(nn.Module):
+    """Four parts of a text's meaning, each of unit norm: template and residual, off token states and off words.
 
-    def __init__(self, dim: int, n_languages: int, config: FacetConfig) -> None:
+    `units`: token states -> template and residual units; `words`: the same of hashed words; `language`: sentence vector
+    -> logits of the languages; `erasers`: one for each part, which change nothing until `erase_language`.
+
+    Args:
+        dim: width of the encoder.
+        n_languages: number of languages.
+        config: the settings.
+        words: the table of words; None where words are not read.
+    """
+
+    def __init__(self, dim: int, n_languages: int, config: FacetConfig, words: HashedWords | None) -> None:
         super().__init__()
-        self.config = config
-        self.units = MaxLinear(dim, config.template_units + config.residual_units)
+        self.config, self.words = config, words
+        widths: list[int] = []
+        self.units = None
+        if config.reads_states:
+            widths += [config.template_units, config.residual_units]
+            self.units = MaxLinear(dim, sum(widths))
+        if words is not None:
+            widths += [config.template_words, config.residual_words]
         self.language = nn.Linear(dim, n_languages)
+        self.erasers = nn.ModuleList(LanguageEraser(width, n_languages) for width in widths)
 
-    def embed(self, batch: Batch) -> Batch:
-        """Return `meaning`, `template` and `residual`, of unit norm, and `language`, one-hot of the likeliest language.
+    def parts(self, text: Batch, bags: WordBags | None) -> list[Float[Tensor, "texts _"]]:
+        """Return template and residual of each reading, in turn: unit norm, then without their language.
+
+        Args:
+            text: `grouped_states` of the texts.
+            bags: the texts as words.
+        """
+        config, readings = self.config, []
+        if self.units is not None:
+            maxima = torch.cat([self.units(states, mask) for states, mask in state_groups(text)])[text["place"]]
+            readings += maxima.split([config.template_units, config.residual_units], dim=-1)
+        if self.words is not None and bags is not None:
+            readings += self.words(bags).split([config.template_words, config.residual_words], dim=-1)
+        return [eraser(F.normalize(part, dim=-1)) for eraser, part in zip(self.erasers, readings, strict=True)]
+
+    def embed(self, text: Batch, bags: WordBags | None) -> Batch:
+        """Return `meaning`, `template`, `residual` and `language`, one-hot of the likeliest language.
 
         The one-hot vector carries at most log2(languages) bits, so nothing else can leak into it.
         """
-        logits = self.language(batch["vectors"])
+        logits = self.language(text["vectors"])
         language = F.one_hot(logits.argmax(dim=-1), logits.shape[-1]).to(logits.dtype)
-        return self._facets(batch) | {"language": language}
+        return embeddings(self.parts(text, bags)) | {"language": language}
 
-    def encode(self, batch: Batch) -> Batch:
-        """Return the embeddings of all texts of the step: [roles, pairs, units]."""
-        roles = ROLES if "slot_swap" in draws(self.config) else SIDES
-        by_role = [self._facets(of_role(batch, role)) for role in roles]
-        return batch | {name: torch.stack([embeddings[name] for embeddings in by_role]) for name in by_role[0]}
-
-    def _facets(self, text: Batch) -> Batch:
-        maxima = torch.cat([self.units(states, mask) for states, mask in state_groups(text)])[text["place"]]
-        template, residual = (
-            F.normalize(units, dim=-1)
-            for units in maxima.split([self.config.template_units, self.config.residual_units], dim=-1)
-        )
-        meaning = torch.cat([template, residual], dim=-1) * 0.5**0.5
-        return {"meaning": meaning, "template": template, "residual": residual}
-
-    def terms(self, encoded: Batch) -> Batch:
-        """Each term is a mean over both directions; `template_contrast` also over both sides."""
-        labels = torch.cat([encoded[f"{side}_language"] for side in SIDES])
-        logits = self.language(encoded["role_vectors"][: len(SIDES)].flatten(0, 1))
-        terms = {
-            "meaning_contrast": self.meaning_contrast(encoded),
-            "language_identification": similarity.cross_entropy(logits, labels).mean(),
-        }
-        if "template_contrast" not in self.config.without:
-            terms["template_contrast"] = self.template_contrast(encoded)
-        return terms
-
-    def meaning_contrast(self, encoded: Batch) -> Float[Tensor, ""]:
-        """InfoNCE in both directions: find the translation among the other side's texts and their slot swaps."""
-        meaning, texts = encoded["meaning"], encoded["role_texts"]
-        copies = copies_of_pairs(texts[SOURCE], texts[TARGET])
-        losses = []
-        for query, answer, answer_swap in ((SOURCE, TARGET, TARGET_SWAP), (TARGET, SOURCE, SOURCE_SWAP)):
-            candidates, excluded = meaning[answer], copies
-            if "mate_negatives" not in self.config.without:
-                candidates = torch.cat([candidates, meaning[answer_swap]])
-                excluded = torch.cat([excluded, equal_texts(texts[answer], texts[answer_swap])], dim=1)
-            losses.append(self._retrieval(meaning[query], candidates, excluded, self.config.temperature))
-        return torch.stack(losses).mean()
-
-    def template_contrast(self, encoded: Batch) -> Float[Tensor, ""]:
-        """InfoNCE in both directions: find the utterance's slot swap among the slot swaps of the batch."""
-        template, texts, temperature = encoded["template"], encoded["role_texts"], self.config.template_temperature
-        losses = []
-        for side, swap in SWAPS:
-            copies = copies_of_pairs(texts[side], texts[swap])
-            for query, answer in ((side, swap), (swap, side)):
-                losses.append(self._retrieval(template[query], template[answer], copies, temperature))
-        return torch.stack(losses).mean()
-
-    def _retrieval(
-        self, queries: Tensor, candidates: Tensor, excluded: Tensor, temperature: float
-    ) -> Float[Tensor, ""]:
-        cosines = affine(queries, candidates, candidates.new_zeros(len(candidates)), self.units.precision)
-        return in_batch_softmax(cosines, excluded, temperature=temperature).mean()
+    @torch.no_grad()
+    def erase_language(self, parts: Sequence[Float[Tensor, "texts _"]], languages: Int[Tensor, " texts"]) -> None:
+        """Fit the erasers to the parts of training texts."""
+        for eraser, part in zip(self.erasers, parts, strict=True):
+            eraser.fit(part, languages)
 
 
-def equal_texts(left: Int[Tensor, " left"], right: Int[Tensor, " right"]) -> Bool[Tensor, "left right"]:
-    """Which texts of the left are equal to which of the right."""
-    return left.unsqueeze(1) == right
+def embeddings(parts: Sequence[Float[Tensor, "texts _"]]) -> Batch:
+    """Return templates side by side, residuals side by side, and all parts side by side: the `meaning`.
+
+    The cosine of two meanings is the mean of the cosines of their parts, if these have unit norm.
+    """
+    meaning = torch.cat(list(parts), dim=-1) * len(parts) ** -0.5
+    template, residual = (torch.cat(list(parts[first::2]), dim=-1) * (len(parts) / 2) ** -0.5 for first in (0, 1))
+    return {"meaning": meaning, "template": template, "residual": residual}
 
 
-def copies_of_pairs(left: Int[Tensor, " pairs"], right: Int[Tensor, " pairs"]) -> Bool[Tensor, "pairs pairs"]:
-    """Which other pairs share a text with a pair: their other sides are correct too, so they are no negatives."""
-    same_pair = torch.eye(len(left), dtype=torch.bool, device=left.device)
-    return (equal_texts(left, left) | equal_texts(right, right)) & ~same_pair
+class TrainedFacet(TrainedMethod):
+    """The heads of all seeds, with the weights of one seed in memory, because a table of words is large."""
+
+    def __init__(self, path: Path, config: FacetConfig) -> None:
+        self.path, self.config = path, config
+        self._read: tuple[int, FacetHead] | None = None
+
+    def embed(self, features: TextFeatures, seed: int | None) -> dict[str, np.ndarray]:
+        """Return one float32 matrix per embedding name, one row a text, in order."""
+        if seed is None:
+            raise ValueError("a trained head embeds with one of its seeds, not None")
+        head = self._head(seed)
+        with torch.inference_mode():
+            blocks = [head.embed(text, bags) for text, bags in self._blocks(features)]
+        return {name: torch.cat([block[name] for block in blocks]).numpy() for name in blocks[0]}
+
+    def _blocks(self, features: TextFeatures) -> Iterator[tuple[Batch, WordBags | None]]:
+        bags = None
+        if self.config.reads_words:
+            if features.texts is None:
+                raise ValueError("facet reads words, and these features have no texts")
+            bags = word_bags(features.texts)
+        places = torch.arange(len(features)).split(_EMBED_BATCH)
+        for text, chosen in zip(features.batches(_EMBED_BATCH, "cpu"), places, strict=True):
+            yield text, None if bags is None else bags.take(chosen)
+
+    def _head(self, seed: int) -> FacetHead:
+        if self._read is None or self._read[0] != seed:
+            self._read = seed, read_head(self.path, self.config, seed)
+        return self._read[1]
+
+
+def read_head(path: Path, config: FacetConfig, seed: int) -> FacetHead:
+    """Read the head of a seed; it embeds in float32."""
+    description, _ = describe_weights(path)
+    weights, _ = read_weights(path, seed)
+    words = None
+    if config.reads_words:
+        words = HashedWords(weights["words.known"], config.template_words + config.residual_words, table_seed(seed))
+    head = FacetHead(description["dim"], len(description["languages"]), config, words)
+    head.load_state_dict(weights)
+    return head.eval()
+
+
+def table_seed(seed: int) -> int:
+    """Seed of the random rows of the table of words of a seed."""
+    return derived_seed(seed, "table")

@@ -24,9 +24,13 @@ from disent_core.training.stacked import accuracy_at_1
 
 @dataclass(frozen=True)
 class PairTexts:
-    """Distinct texts of the training and dev pairs; `pairs[split]` has the rows of both sides."""
+    """Distinct texts of the training and dev pairs; `pairs[split]` has the numbers of both sides' texts.
+
+    `rows` are the rows of the texts in the frozen embeddings.
+    """
 
     texts: Sequence[str]
+    rows: Int[Tensor, " texts"]
     pairs: Mapping[str, Int[Tensor, "pairs 2"]]
 
 
@@ -47,7 +51,7 @@ def pair_texts(data: TrainingData) -> PairTexts:
     sides = {split: torch.stack([data.splits[split].text[side] for side in SIDES], dim=1) for split in data.splits}
     bank, rows = torch.cat(list(sides.values())).unique(return_inverse=True)
     pairs = dict(zip(sides, rows.split([len(rows_of_split) for rows_of_split in sides.values()]), strict=True))
-    return PairTexts([text_of_row[row] for row in bank.tolist()], pairs)
+    return PairTexts([text_of_row[row] for row in bank.tolist()], bank, pairs)
 
 
 class TranslationTask(FineTuningTask):

@@ -26,6 +26,7 @@ METHODS: dict[str, str] = {
     "fmda": "disent_core.methods.fmda",
     "fmda_two_stage": "disent_core.methods.fmda_two_stage",
     "facet": "disent_core.methods.facet",
+    "facet_first": "disent_core.methods.facet_first",
     "lexicon": "disent_core.methods.lexicon",
     "emu": "disent_core.methods.emu",
     "emu_no_discriminator": "disent_core.methods.emu:NO_DISCRIMINATOR",

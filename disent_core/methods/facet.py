@@ -1,76 +1,116 @@
 """Facet, disent's own method: embed the template of an utterance and the slot values that fill it separately.
 
-Each unit applies one linear map to every token of a text and keeps the maximum. Half of the units are the template,
-half the residual; both, at unit norm and side by side, are the meaning, so the cosine of two meanings is the mean of
-the cosines of their templates and residuals. Pairs of slot swaps (utterances that differ in slot values only) teach
-the template what slot values must not change; as hard negatives among translations they leave the values to the
-residual. Reasons and failures: docs/own-method.md.
+It reads a text twice: the token states of a frozen encoder, of which each unit keeps the maximum of a linear map over
+the tokens, and a table of hashed words and n-grams that the languages share (`lexicon`). Either reading gives a
+template and a residual of unit norm. All four side by side are the meaning, so the cosine of two meanings is the mean
+of the cosines of their parts. Translations must have equal meanings, parallel mates (translation pairs with other slot
+values) equal templates and different residuals. At the end a closed form erases from every part what a linear map can
+read of the language. Low layers of the encoder do best. Reasons and failures: docs/own-method.md. The first
+generation, on states alone, is `facet_first`.
 """
 
-import math
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
-from disent_core.methods.families import FrozenHeadMethod
-from disent_core.training.config import TrainConfig
-from disent_core.training.needs import Draw, Need
+from disent_core.methods.families import SeedBySeedMethod
+from disent_core.optimisation.config import OptimiserConfig
+from disent_core.settings import Precision, Settings
+from disent_core.training.needs import Need
+
+LeftOut = Literal["states", "words", "mates", "template_contrast", "erasure"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class FacetConfig(TrainConfig):
-    """How the template and residual embeddings are trained.
+class FacetConfig(Settings):
+    """How the parts of the meaning are trained.
 
     Attributes:
-        schedule: `cosine` lowers the learning rate epoch by epoch to almost 0 in the last of `max_epochs` (Loshchilov
-            and Hutter 2017, Equation 5, without restarts). Early stopping would cut it off, so `patience` is as long.
-        template_units: width of the template embedding.
-        residual_units: width of the residual embedding.
+        learning_rate: first learning rate of AdamW for the units over token states; it falls to 0 with the cosine of
+            the steps (Loshchilov and Hutter 2017, Equation 5, without restarts).
+        weight_decay: strength of their decoupled weight decay.
+        words_learning_rate: first learning rate of Adam for the table of words, which falls likewise.
+        batch_size: training pairs in a step, to which their parallel mates are added.
+        epochs: passes over the training pairs; the weights of the last one are kept.
+        template_units: width of the template that is read off token states.
+        residual_units: width of their residual.
+        template_words: width of the template that is read off words.
+        residual_words: width of their residual.
         temperature: divisor of the cosines between meanings in the contrastive loss.
         template_temperature: divisor of the cosines between templates, larger because many templates are alike.
-        without: leave out the contrastive loss of templates (`template_contrast`), or the slot swaps as hard negatives
-            of translations (`mate_negatives`).
+        repulsion: factor of the loss that pushes the residuals of an utterance and its mate apart; 0 leaves it out.
+        at_least: number of training texts from which on a word or n-gram is trained; rarer ones stay random.
+        without: leave out a reading of the text (`states` or `words`), the parallel `mates` as training pairs, the
+            contrastive loss of templates (`template_contrast`), or the erasure of the language (`erasure`).
+        precision: number format of matrix products.
+        checkpoint_seconds: seconds between two checkpoints.
     """
 
     learning_rate: float = 1e-2
-    schedule: Literal["constant", "cosine"] = "cosine"
     weight_decay: float = 1.0
-    max_epochs: int = 20
-    patience: int = 20
-    monitor: Literal["loss", "loss_without_adversarial", "dev_retrieval"] = "dev_retrieval"
-    precision: Literal["float32", "bfloat16"] = "bfloat16"
+    words_learning_rate: float = 3e-3
+    batch_size: int = 512
+    epochs: int = 7
     template_units: int = 512
     residual_units: int = 512
+    template_words: int = 256
+    residual_words: int = 256
     temperature: float = 0.05
     template_temperature: float = 0.1
-    without: tuple[Literal["template_contrast", "mate_negatives"], ...] = ()
+    repulsion: float = 0.15
+    at_least: int = 2
+    without: tuple[LeftOut, ...] = ()
+    precision: Precision = "bfloat16"
+    checkpoint_seconds: float = 30.0
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_positive("template_units", "residual_units", "temperature", "template_temperature")
+        self.check_positive("learning_rate", "words_learning_rate", "batch_size", "epochs", "template_units",
+                            "residual_units", "template_words", "residual_words", "temperature",
+                            "template_temperature", "at_least")  # fmt: skip
+        self.check_not_negative("weight_decay", "repulsion", "checkpoint_seconds")
+        if {"states", "words"} <= set(self.without):
+            raise ValueError("without names both states and words, so nothing of a text would be read")
 
-    def in_epoch(self, epoch: int) -> "FacetConfig":
-        """The settings with the learning rate of the epoch."""
-        if self.schedule == "constant":
-            return self
-        factor = (1 + math.cos(math.pi * epoch / self.max_epochs)) / 2
-        return replace(self, learning_rate=factor * self.learning_rate)
+    @property
+    def reads_states(self) -> bool:
+        """Whether a part of the meaning is read off token states."""
+        return "states" not in self.without
+
+    @property
+    def optimiser(self) -> OptimiserConfig:
+        """AdamW of the units over token states and of the language."""
+        return OptimiserConfig(learning_rate=self.learning_rate, weight_decay=self.weight_decay, schedule="cosine")
+
+    @property
+    def optimiser_of_words(self) -> OptimiserConfig:
+        """Adam of the table of words."""
+        return OptimiserConfig(learning_rate=self.words_learning_rate, schedule="cosine")
+
+    @property
+    def reads_words(self) -> bool:
+        """Whether a part of the meaning is read off words."""
+        return "words" not in self.without
 
 
-def draws(config: FacetConfig) -> tuple[Draw, ...]:
-    """Slot swaps, unless no loss term uses them."""
-    return () if {"template_contrast", "mate_negatives"} <= set(config.without) else ("slot_swap",)
+@dataclass(frozen=True, kw_only=True)
+class FacetMethod(SeedBySeedMethod[FacetConfig]):
+    """The family of Facet alone, which trains one seed after another because a table of words is large."""
+
+    trainer: ClassVar[Any] = "disent_core.heads.facet_training:FacetTrainer"
+
+    head: str = "disent_core.heads.facet:FacetHead"
+
+    def needs_of(self, settings: FacetConfig) -> frozenset[Need]:
+        """Return the data that the settings leave in."""
+        unread = {
+            "states": {Need.TOKEN_STATES, Need.MATE_STATES},
+            "mates": {Need.MATE_STATES, Need.PARALLEL_MATES},
+        }
+        return self.needs - {need for name in settings.without for need in unread.get(name, ())}
 
 
-METHOD = FrozenHeadMethod(
+METHOD = FacetMethod(
     name="facet",
-    presets={
-        "paper": FacetConfig(),  # the name of every method's default
-        "no_template_contrast": FacetConfig(without=("template_contrast",)),
-        "no_mate_negatives": FacetConfig(without=("mate_negatives",)),
-        "translations_only": FacetConfig(without=("template_contrast", "mate_negatives")),
-    },
-    head="disent_core.heads.facet:FacetHead",
+    presets={"paper": FacetConfig()},  # the name of every method's default
     embeddings=("meaning", "template", "residual", "language"),
-    needs=frozenset({Need.TOKEN_STATES, Need.TEMPLATE_PAIRS}),
-    draws=draws,
+    needs=frozenset({Need.TOKEN_STATES, Need.UTTERANCES, Need.PARALLEL_MATES, Need.MATE_STATES}),
 )

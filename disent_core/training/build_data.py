@@ -37,6 +37,7 @@ def training_data(
     paired: bool = True,
     templates: Sequence[pa.Table] = (),
     mates: Sequence[pa.Table] = (),
+    encoded_mates: bool = False,
     utterances: Sequence[pa.Table] | None = None,
     sentences: Sequence[pa.Table] = (),
     encoder: EncoderFiles | None = None,
@@ -51,6 +52,7 @@ def training_data(
         paired: whether two languages without training pairs are an error; False for taggers, which read no pairs.
         templates: `training_template_pairs` of every corpus and language, for methods that train on them.
         mates: `parallel_mates`, for methods that train on them; there may be none.
+        encoded_mates: look up the texts of those of train among the embeddings.
         utterances: `utterances` of every corpus and language, for methods that read texts and annotations; there
             may be none.
         sentences: `sentence_pairs` of every corpus and pair, for the same methods.
@@ -77,7 +79,10 @@ def training_data(
         negatives=rows.by_language(split == "train", only_negatives=True),
         sentences=rows.by_language(split == "train", only_negatives=False),
         template_pairs={name: rows.template_pairs(templates, name) for name in TRAINING_SPLITS} if templates else {},
-        mates={name: rows.mates(mates, name) for name in TRAINING_SPLITS} if mates else {},
+        mates={
+            name: rows.mates(mates, name, encoded=encoded_mates and name == "train")
+            for name in (TRAINING_SPLITS if mates else ())
+        },
         utterances={} if utterances is None else {name: rows.utterances(utterances, name) for name in TRAINING_SPLITS},
         texts=rows.texts(sentences),
         encoder=encoder,
@@ -188,16 +193,27 @@ class _Rows:
         rows = np.concatenate([self.template[side] for side in SIDES])
         return {"source": pa.concat_arrays(sources), "row": rows}
 
-    def mates(self, tables: Sequence[pa.Table], split: str) -> ParallelMates:
+    def mates(self, tables: Sequence[pa.Table], split: str, *, encoded: bool) -> ParallelMates:
         """Return the mates of the pairs of one split, in the order of the pairs."""
         identity = ("corpus", "source_language", "target_language", "utterance_id")
         rows = pa.concat_tables(tables)
         pairs, rows = (table.filter(pc.equal(table["split"], split)) for table in (self.pairs_table, rows))
         place = pc.index_in(_joined(rows, identity), value_set=_joined(pairs, identity)).to_numpy(zero_copy_only=False)
         order = np.argsort(place, kind="stable")[: int((~np.isnan(place)).sum())]  # nan, of no pair, comes last
+        found = rows.take(pa.array(order))
         return ParallelMates(
-            _tensor(place[order]), {side: rows[f"{side}_text"].take(pa.array(order)).to_pylist() for side in SIDES}
+            _tensor(place[order]),
+            {side: found[f"{side}_text"].to_pylist() for side in SIDES},
+            {side: self._of_texts(found[f"{side}_text"], found[f"{side}_language"]) for side in SIDES if encoded},
         )
+
+    def _of_texts(self, texts: pa.ChunkedArray, languages: pa.ChunkedArray) -> Tensor:
+        """Return the bank rows of texts of several languages."""
+        rows, keys = np.full(len(texts), -1, dtype=np.int64), np.asarray(text_keys(texts.to_pylist()))
+        for label, language in enumerate(self.languages):
+            chosen = pc.equal(languages, language).to_numpy()
+            rows[chosen] = self.of_language(keys[chosen].tolist(), label)
+        return _tensor(rows)
 
     def utterances(self, tables: Sequence[pa.Table], split: str) -> dict[str, Utterances]:
         """Return the utterances of one split, by language."""

@@ -213,13 +213,14 @@ class Utterances:
 
 @dataclass(frozen=True)
 class ParallelMates:
-    """Translation pairs of one split with other slot values; `texts` by side, as they need not be encoded.
+    """Translation pairs of one split with other slot values: `texts` by side and, if they are encoded, their `rows`.
 
     `pair` [mates] is the place of the pair among `TrainingData.splits` of which each is a mate, in increasing order.
     """
 
     pair: Int[Tensor, " mates"]
     texts: Mapping[str, Sequence[str]]
+    rows: Mapping[str, Int[Tensor, " mates"]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.pair)

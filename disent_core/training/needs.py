@@ -30,6 +30,8 @@ class Need(StrEnum):
     """Training utterances with other slot values: `TrainingData.template_pairs`."""
     PARALLEL_MATES = "parallel_mates"
     """Translation pairs with other slot values: `TrainingData.mates`, without their vectors."""
+    MATE_STATES = "mate_states"
+    """Vectors of those of train and, with `TOKEN_STATES`, their token states: `ParallelMates.rows`."""
     UTTERANCES = "utterances"
     """Texts, tokens, slot tags and intents: `TrainingData.utterances`; and texts of sentence pairs: `.texts`."""
     ENCODER = "encoder"

@@ -6,60 +6,42 @@ from dataclasses import replace
 import pytest
 import torch
 from loops import cosine, cross_entropy, mean, through
-from synthetic import grouped_texts, random_rows, world
+from synthetic import world
 
 from disent_core.heads.contract import trainer
-from disent_core.heads.facet import ROLES, FacetHead
-from disent_core.heads.modules.attention import of_role
+from disent_core.heads.facet import embeddings
+from disent_core.heads.facet_training import FacetTask
+from disent_core.heads.families.mated_pairs import pair_bags
 from disent_core.methods.facet import METHOD, FacetConfig
-from disent_core.training.stacked import best_parameters
+from disent_core.training.data import ParallelMates, TextFeatures
+from disent_core.training.sampling import PairSampler
 
-DIM, UNITS = 5, {"template_units": 4, "residual_units": 3}
-LENGTHS = {
-    "source": (4, 6, 3, 5),
-    "target": (6, 3, 5, 4),
-    "source_slot_swap": (3, 6, 4, 5),
-    "target_slot_swap": (5, 3, 6, 4),
-}
-TEXTS = torch.tensor([[0, 1, 2, 3], [10, 11, 12, 13], [20, 1, 22, 23], [30, 11, 32, 33]])
-"""Numbers of the texts by role: the second pair has no slot, so both of its slot_swaps are itself."""
+SMALL = {"template_units": 4, "residual_units": 3, "template_words": 5, "residual_words": 2, "epochs": 2,
+         "batch_size": 5, "at_least": 1, "checkpoint_seconds": 1e-9}  # fmt: skip
 
 
-def head(**changes):
+def data(*, mates=True):
+    """12 training pairs, of which two thirds have a mate: their text "with another value"."""
+    made = world().data
+    if not mates:
+        return made
+    rows = made.template_pairs["train"].text
+    sources, targets = made.splits["train"].text.values()
+    of_source = {int(source): int(mate) for source, mate in zip(rows["source"], rows["target"], strict=True)}
+    pair = torch.tensor([place for place, row in enumerate(sources.tolist()) if row in of_source])
+    mate = {
+        side: torch.tensor([of_source[row] for row in own[pair].tolist()])
+        for side, own in (("source", sources), ("target", targets))
+    }
+    texts = {side: [f"{side} mate {row}" for row in rows.tolist()] for side, rows in mate.items()}
+    return replace(made, mates={"train": ParallelMates(pair, texts, mate)})
+
+
+def task(*, mates=True, **changes):
+    config = FacetConfig(**SMALL, **{"precision": "float32", "temperature": 0.3, "template_temperature": 0.7} | changes)
+    made = data(mates=mates and "mates" not in config.without)
     torch.manual_seed(0)
-    config = FacetConfig(**UNITS, precision="float32", temperature=0.3, template_temperature=0.7, **changes)
-    return FacetHead(DIM, 2, config).double()
-
-
-def batch_of_pairs(texts=TEXTS):
-    rows, batch = {}, {"role_texts": texts}
-    for seed, (role, lengths) in enumerate(LENGTHS.items()):
-        grouped = grouped_texts(lengths, DIM, seed=seed)
-        batch |= {f"{role}_{name}": value for name, value in grouped.items()}
-        rows[role] = random_rows(len(lengths), DIM, seed=seed + 50)
-    for side, label in (("source", 0), ("target", 1)):
-        batch[f"{side}_language"] = torch.full((len(texts[0]),), label)
-    return batch | {"role_vectors": torch.stack([rows[role] for role in ROLES])}
-
-
-def facets(model, batch, role):
-    """Meaning, template and residual of each text of a role, token by token."""
-    embeddings = []
-    for row in range(len(LENGTHS[role])):
-        answers = [through(model.units, token) for token in tokens(batch, role, row)]
-        maxima = [max(column) for column in zip(*answers, strict=True)]
-        template, residual = unit(maxima[:4]), unit(maxima[4:])
-        embeddings.append({"template": template, "residual": residual, "meaning": unit(template + residual)})
-    return embeddings
-
-
-def tokens(batch, role, row):
-    """States of one text of a role, without padding."""
-    place, group = int(batch[f"{role}_place"][row]), 0
-    while place >= len(batch[f"{role}_mask_{group}"]):
-        place -= len(batch[f"{role}_mask_{group}"])
-        group += 1
-    return batch[f"{role}_states_{group}"][place][batch[f"{role}_mask_{group}"][place]].tolist()
+    return FacetTask(pair_bags(made), PairSampler(made, states=config.reads_states), config, 0)
 
 
 def unit(vector):
@@ -67,159 +49,194 @@ def unit(vector):
     return [value / norm for value in vector]
 
 
+def parts(model, number):
+    """Template and residual of one text by states, then by words, token by token."""
+    text = model.sampler.text(model.data.rows[[number]])
+    tokens = text["states_0"][0][text["mask_0"][0]].tolist()
+    maxima = [max(column) for column in zip(*(through(model.head.units, token) for token in tokens), strict=True)]
+    words = model.head.words(model.data.bags.take(torch.tensor([number])))[0].tolist()
+    return [unit(maxima[:4]), unit(maxima[4:]), unit(words[:5]), unit(words[5:])]
+
+
 def picked(query, candidates, allowed, gold, temperature):
     """Cross-entropy of the gold candidate among those that are allowed."""
-    logits = [cosine(query, candidate) / temperature for candidate in candidates]
-    kept = [place for place in range(len(candidates)) if place in allowed]
-    return cross_entropy([logits[place] for place in kept], kept.index(gold))
+    logits = [cosine(query, candidates[place]) / temperature for place in allowed]
+    return cross_entropy(logits, allowed.index(gold))
 
 
-def loop_meaning(model, batch, *, slot_swaps=True):
-    texts = batch["role_texts"].tolist()
-    meaning = {role: [text["meaning"] for text in facets(model, batch, role)] for role in ROLES}
-    losses, count = [], len(texts[0])
-    for side, other in (("source", "target"), ("target", "source")):
-        mine, theirs, slot_swap = (texts[ROLES.index(role)] for role in (side, other, f"{other}_slot_swap"))
-        for i in range(count):
-            allowed = {j for j in range(count) if j == i or (mine[j] != mine[i] and theirs[j] != theirs[i])}
-            allowed |= {count + j for j in range(count) if slot_swaps and slot_swap[j] != theirs[i]}
-            candidates = meaning[other] + meaning[f"{other}_slot_swap"]
-            losses.append(picked(meaning[side][i], candidates, allowed, i, model.config.temperature))
+def contrast(left, right, left_rows, right_rows, temperature):
+    """Find the row of the other side, in both directions; rows that share a text are no negatives."""
+    losses = []
+    count = range(len(left))
+    for i in count:
+        allowed = [j for j in count if j == i or (left_rows[j] != left_rows[i] and right_rows[j] != right_rows[i])]
+        losses += [picked(left[i], right, allowed, i, temperature), picked(right[i], left, allowed, i, temperature)]
     return mean(losses)
 
 
-def loop_template(model, batch):
-    texts = batch["role_texts"].tolist()
-    template = {role: [text["template"] for text in facets(model, batch, role)] for role in ROLES}
-    losses, count = [], len(texts[0])
-    for side in ("source", "target"):
-        for query, pool in ((side, f"{side}_slot_swap"), (f"{side}_slot_swap", side)):
-            mine, theirs = texts[ROLES.index(query)], texts[ROLES.index(pool)]
-            for i in range(count):
-                allowed = {j for j in range(count) if j == i or (mine[j] != mine[i] and theirs[j] != theirs[i])}
-                losses.append(picked(template[query][i], template[pool], allowed, i, model.config.template_temperature))
-    return mean(losses)
-
-
-def terms(model, batch):
-    return {name: value.item() for name, value in model(batch).items()}
+def loops(model, batch):
+    """All loss terms of a batch, text by text."""
+    count, sides = len(batch.chosen), batch.pairs.T.tolist()
+    found = [[parts(model, number) for number in side] for side in sides]
+    meaning = [[[*a, *b, *c, *d] for a, b, c, d in side] for side in found]
+    template = [[[*one[0], *one[2]] for one in side] for side in found]
+    residual = [[[*one[1], *one[3]] for one in side] for side in found]
+    mates = batch.mate_of.tolist()
+    vectors = model.sampler.data.vectors.take(model.data.rows).tolist()
+    return {
+        "meaning_contrast": contrast(meaning[0], meaning[1], *sides, model.config.temperature),
+        "template_contrast": mean([
+            contrast(own[:count], [own[mate] for mate in mates], side[:count], [side[mate] for mate in mates],
+                     model.config.template_temperature)
+            for own, side in zip(template, sides, strict=True)
+        ]),
+        "residual_repulsion": mean([
+            max(0.0, cosine(own[place], own[mate])) for own in residual for place, mate in enumerate(mates)
+            if mate >= count
+        ]),
+        "language_identification": mean([
+            cross_entropy(through(model.head.language, vectors[number]), label)
+            for label, side in enumerate(sides) for number in side[:count]
+        ]),
+    }  # fmt: skip
 
 
 # --- losses -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "texts",
-    [TEXTS, torch.tensor([[0, 1, 0, 3], [10, 11, 12, 11], [20, 1, 20, 23], [30, 11, 32, 10]])],
-    ids=["distinct", "copies"],
-)
-def test_both_contrasts_equal_loops_over_pairs_and_candidates(texts):
-    model, batch = head(), batch_of_pairs(texts)
-    found = terms(model, batch)
-    assert found["meaning_contrast"] == pytest.approx(loop_meaning(model, batch), abs=1e-9)
-    assert found["template_contrast"] == pytest.approx(loop_template(model, batch), abs=1e-9)
+def values(terms):
+    return {name: value.item() for name, value in terms.items()}
 
 
-def test_without_slot_swaps_only_translations_are_candidates():
-    batch = batch_of_pairs()
-    model = head(without=("mate_negatives",))
-    assert terms(model, batch)["meaning_contrast"] == pytest.approx(
-        loop_meaning(model, batch, slot_swaps=False), abs=1e-9
+def test_every_loss_equals_loops_over_pairs_their_mates_and_candidates():
+    model = task(repulsion=0.4)
+    batch = model.batches(0)[0]
+    terms, count = model.loss(batch)
+    expected = loops(model, batch)
+    total = sum(expected.values()) - 0.6 * expected["residual_repulsion"]
+    assert 0 < len(batch.pairs) - count < count == 5
+    assert values(terms) == pytest.approx(expected | {"total": total}, abs=1e-5)
+
+
+def test_pairs_that_share_a_text_are_no_negatives_of_each_other():
+    model = task()
+    batch = model.batches(0)[0]
+    batch.pairs[1, 0] = batch.pairs[0, 0]
+    assert values(model.loss(batch)[0])["meaning_contrast"] == pytest.approx(
+        loops(model, batch)["meaning_contrast"], abs=1e-5
     )
-    assert terms(head(), batch)["meaning_contrast"] > terms(model, batch)["meaning_contrast"]
 
 
-def test_language_identification_is_a_loop_over_the_texts_of_both_sides():
-    model, batch = head(), batch_of_pairs()
-    vectors = [(vector, side) for side in (0, 1) for vector in batch["role_vectors"][side].tolist()]
-    expected = [cross_entropy(through(model.language, vector), side) for vector, side in vectors]
-    assert terms(model, batch)["language_identification"] == pytest.approx(mean(expected), abs=1e-9)
+def test_every_training_pair_is_seen_once_an_epoch_with_a_mate_of_its_own():
+    model = task()
+    chosen = []
+    for batch in model.batches(1):
+        chosen += batch.chosen.tolist()
+        assert torch.equal(batch.pairs[: len(batch.chosen)], model.data.pairs["train"][batch.chosen])
+        for pair, mate in zip(batch.chosen.tolist(), batch.mate_of.tolist(), strict=True):
+            own = model.data.mates[model.data.mates_of.take(torch.tensor([pair])).values].tolist()
+            assert (batch.pairs[mate].tolist() in own) if own else (mate == batch.chosen.tolist().index(pair))
+    assert sorted(chosen) == list(range(12))
 
 
 @pytest.mark.parametrize(
-    ("without", "left_out"),
-    [(("template_contrast",), {"template_contrast"}), (("mate_negatives",), set())],
+    ("without", "kept"),
+    [((), 4), (("states",), 2), (("words",), 2), (("mates",), 4), (("template_contrast",), 4), (("erasure",), 4)],
 )
-def test_without_leaves_out_its_term(without, left_out):
-    batch = batch_of_pairs()
-    assert set(head()(batch)) - set(head(without=without)(batch)) == left_out
+def test_what_is_left_out_is_not_trained(without, kept):
+    model = task(without=without)
+    terms, _ = model.loss(model.batches(0)[0])
+    assert len(model.head.erasers) == kept
+    assert (model.head.units is None) == ("states" in without)
+    assert (model.head.words is None) == ("words" in without)
+    assert ("template_contrast" in terms) == (not {"mates", "template_contrast"} & set(without))
 
 
-def test_each_loss_reaches_the_units_it_is_about():
-    model, batch = head(), batch_of_pairs()
-    found = model(batch)
-    (of_template,) = torch.autograd.grad(found["template_contrast"], [model.units.weight], retain_graph=True)
-    (of_meaning,) = torch.autograd.grad(found["meaning_contrast"], [model.units.weight], retain_graph=True)
-    assert (of_template[:4].abs().sum(dim=1) > 0).all()
-    assert (of_template[4:] == 0).all()
-    assert (of_meaning.abs().sum(dim=1) > 0).all()
+def test_without_slots_translations_alone_are_trained():
+    model = task(mates=False)
+    terms, _ = model.loss(model.batches(0)[0])
+    assert set(terms) == {"meaning_contrast", "language_identification", "total"}
 
 
 # --- embeddings -------------------------------------------------------------------------------------------
 
 
-def test_embeddings_equal_loops_over_tokens_and_units():
-    model, batch = head(), batch_of_pairs()
-    found = model.embed(of_role(batch, "source") | {"vectors": batch["role_vectors"][0]})
-    for row, expected in enumerate(facets(model, batch, "source")):
-        for name, vector in expected.items():
-            assert found[name][row].tolist() == pytest.approx(vector, abs=1e-9)
+def test_the_cosine_of_meanings_is_the_mean_of_those_of_their_parts():
+    rows = [torch.nn.functional.normalize(torch.randn(3, width), dim=-1) for width in (4, 3, 5, 2)]
+    meaning = embeddings(rows)["meaning"]
+    assert torch.allclose(meaning @ meaning.T, torch.stack([part @ part.T for part in rows]).mean(dim=0), atol=1e-6)
 
 
-def test_the_cosine_of_meanings_is_the_mean_of_those_of_their_facets():
-    model, batch = head(), batch_of_pairs()
-    found = model.embed(of_role(batch, "source") | {"vectors": batch["role_vectors"][0]})
-    products = {name: rows @ rows.T for name, rows in found.items()}
-    assert torch.allclose(products["meaning"], (products["template"] + products["residual"]) / 2)
+def trained(folder, *, epochs=None, mates=True, **changes):
+    """Train two seeds; with `epochs`, stop after as many of the first seed."""
+    config = FacetConfig(**SMALL, **changes)
+    training = trainer(METHOD).fit(data(mates=mates), config, [0, 1], checkpoint=folder / "x", device="cpu", run="run")
+    reports = [epoch for epoch, _ in zip(training, range(epochs or 10), strict=False)]
+    return config, reports
 
 
-def test_the_language_embedding_is_one_of_as_many_vectors_as_there_are_languages():
-    model, batch = head(), batch_of_pairs()
-    vectors = random_rows(len(LENGTHS["source"]), DIM, seed=9)
-    language = model.embed(of_role(batch, "source") | {"vectors": vectors})["language"]
-    assert language.tolist() == torch.eye(2)[model.language(vectors).argmax(dim=1)].tolist()
+def saved(folder, config):
+    description = {"seeds": [0, 1], "dim": 6, "languages": ["en", "de"]}
+    trainer(METHOD).save(folder / "x", folder / "weights.safetensors", description)
+    return trainer(METHOD).load(folder / "weights.safetensors", config, "cpu")
+
+
+def features():
+    made = data()
+    own = made.utterances["train"]
+    rows = torch.cat([own[language].rows for language in ("en", "de")])
+    texts = [text for language in ("en", "de") for text in own[language].texts]
+    return TextFeatures(made.vectors, rows, made.states, made.state_rows[rows], "en", texts)
+
+
+@pytest.mark.parametrize("without", [(), ("words",), ("states",)])
+def test_what_is_trained_embeds_without_a_linear_trace_of_the_language(tmp_path, without):
+    config, _ = trained(tmp_path, without=without)
+    embedded = saved(tmp_path, config).embed(features(), 1)
+    for name in ("meaning", "template", "residual"):
+        english, german = torch.from_numpy(embedded[name]).split(12)
+        assert torch.allclose(english.mean(dim=0), german.mean(dim=0), atol=1e-5)
+    assert sorted(set(embedded["language"].sum(axis=1))) == [1.0]
+
+
+def test_without_erasure_the_means_of_the_languages_differ(tmp_path):
+    config, _ = trained(tmp_path, without=("erasure",))
+    english, german = torch.from_numpy(saved(tmp_path, config).embed(features(), 0)["meaning"]).split(12)
+    assert not torch.allclose(english.mean(dim=0), german.mean(dim=0), atol=1e-3)
+
+
+def test_words_need_the_texts(tmp_path):
+    config, _ = trained(tmp_path)
+    with pytest.raises(ValueError, match="features have no texts"):
+        saved(tmp_path, config).embed(replace(features(), texts=None), 0)
 
 
 # --- training ---------------------------------------------------------------------------------------------
 
 
-def fit(checkpoint, *, epochs, run="run", **changes):
-    config = FacetConfig(**UNITS, max_epochs=4, batch_size=6, checkpoint_seconds=1e-9, **changes)
-    training = trainer(METHOD).fit(world().data, config, [0, 1], checkpoint=checkpoint, device="cpu", run=run)
-    return [epoch for epoch, _ in zip(training, range(epochs), strict=False)]
-
-
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_training_lowers_the_loss(tmp_path, precision):
-    epochs = fit(tmp_path / "all", epochs=4, precision=precision)
-    first, last = (epoch.terms["train"]["total"] for epoch in (epochs[0], epochs[-1]))
-    assert all(after < before for before, after in zip(first, last, strict=True))
+    _, (first, second, *_) = trained(tmp_path, precision=precision)
+    assert second.terms["train"]["total"] < first.terms["train"]["total"]
 
 
 def test_a_training_that_was_cut_off_ends_with_the_same_weights(tmp_path):
-    whole = fit(tmp_path / "all", epochs=4)
-    fit(tmp_path / "cut", epochs=2)
-    resumed = fit(tmp_path / "cut", epochs=4)
+    for name in ("whole", "cut"):
+        (tmp_path / name).mkdir()
+    config, whole = trained(tmp_path / "whole")
+    trained(tmp_path / "cut", epochs=1)
+    _, resumed = trained(tmp_path / "cut")
     assert [epoch.terms for epoch in resumed] == [epoch.terms for epoch in whole]
-    one, other = (best_parameters(tmp_path / name) for name in ("all", "cut"))
-    assert all(torch.equal(one[seed][name], other[seed][name]) for seed in one for name in one[seed])
+    one, other = (saved(tmp_path / name, config).embed(features(), 1)["meaning"] for name in ("whole", "cut"))
+    assert (one == other).all()
 
 
-def test_translations_alone_need_no_template_pairs(tmp_path):
-    config = FacetConfig(**UNITS, max_epochs=1, without=("template_contrast", "mate_negatives"))
-    data = replace(world().data, template_pairs={})
-    epochs = list(trainer(METHOD).fit(data, config, [0], checkpoint=tmp_path / "x", device="cpu", run="run"))
-    assert set(epochs[0].terms["train"]) == {"meaning_contrast", "language_identification", "total"}
-
-
-@pytest.mark.parametrize("name", ["template_units", "residual_units", "temperature", "template_temperature"])
+@pytest.mark.parametrize("name", ["template_units", "residual_words", "epochs", "at_least"])
 def test_settings_that_make_no_sense_are_refused(name):
     with pytest.raises(ValueError, match=f"{name} must be positive, not 0"):
-        FacetConfig(**{name: 0 if name.endswith("units") else 0.0})
+        FacetConfig(**{name: 0})
 
 
-def test_the_cosine_schedule_falls_from_the_learning_rate_to_almost_nothing():
-    config = FacetConfig(learning_rate=0.02, max_epochs=4)
-    expected = [1, 0.5 + 0.5**1.5, 0.5, 0.5 - 0.5**1.5]
-    assert [config.in_epoch(epoch).learning_rate for epoch in range(4)] == pytest.approx([0.02 * x for x in expected])
-    assert FacetConfig(schedule="constant").in_epoch(3) == FacetConfig(schedule="constant")
+def test_a_text_must_be_read_somehow():
+    with pytest.raises(ValueError, match="both states and words"):
+        FacetConfig(without=("states", "words"))

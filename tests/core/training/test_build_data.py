@@ -1,9 +1,11 @@
 """What training data has beside the pairs: template pairs of one language, annotated utterances."""
 
+import numpy as np
 import pytest
-from synthetic import world
+from synthetic import vector_table, world
 
 from disent_core.errors import TrainingError
+from disent_core.targets.parallel_mates import ParallelMateConfig, parallel_mates
 from disent_core.text import text_key
 from disent_core.training.build_data import training_data
 from disent_core.training.needs import SIDES
@@ -87,3 +89,27 @@ def test_data_of_a_method_without_these_needs_has_neither():
     data = training_data(WORLD.aligned, WORLD.vectors, WORLD.states)
     assert not data.template_pairs
     assert not data.utterances
+
+
+def test_mates_have_the_rows_of_their_texts_if_they_are_encoded():
+    own = world("en-de", "en-es")
+    by_language = {table["language"][0].as_py(): table for table in own.utterances}
+    mates = [
+        parallel_mates(pair, *(by_language[one] for one in pair.split("-")), ParallelMateConfig())
+        for pair in ("en-de", "en-es")
+    ]
+    texts = {language: set(of) for language, of in own.texts.items()}
+    for row in (row for table in mates for row in table.to_pylist()):
+        texts[row["source_language"]].add(row["source_text"])
+        texts[row["target_language"]].add(row["target_text"])
+    tables = {language: vector_table(of) for language, of in texts.items()}
+    data = training_data(own.aligned, tables, masked=False, mates=mates, encoded_mates=True)
+    found = data.mates["train"]
+    for name in SIDES:
+        languages = [data.languages[int(label)] for label in data.splits["train"].language[name][found.pair]]
+        expected = [
+            tables[language].matrix[tables[language].rows([text_key(text)])[0]]
+            for language, text in zip(languages, found.texts[name], strict=True)
+        ]
+        assert np.array_equal(data.vectors.take(found.rows[name]).numpy(), np.stack(expected))
+    assert not data.mates["dev"].rows

@@ -1,0 +1,225 @@
+"""The first Facet's losses equal loops over pairs and candidates; its embeddings keep what they promise."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from loops import cosine, cross_entropy, mean, through
+from synthetic import grouped_texts, random_rows, world
+
+from disent_core.heads.contract import trainer
+from disent_core.heads.facet_first import ROLES, FacetFirstHead
+from disent_core.heads.modules.attention import of_role
+from disent_core.methods.facet_first import METHOD, FacetFirstConfig
+from disent_core.training.stacked import best_parameters
+
+DIM, UNITS = 5, {"template_units": 4, "residual_units": 3}
+LENGTHS = {
+    "source": (4, 6, 3, 5),
+    "target": (6, 3, 5, 4),
+    "source_slot_swap": (3, 6, 4, 5),
+    "target_slot_swap": (5, 3, 6, 4),
+}
+TEXTS = torch.tensor([[0, 1, 2, 3], [10, 11, 12, 13], [20, 1, 22, 23], [30, 11, 32, 33]])
+"""Numbers of the texts by role: the second pair has no slot, so both of its slot_swaps are itself."""
+
+
+def head(**changes):
+    torch.manual_seed(0)
+    config = FacetFirstConfig(**UNITS, precision="float32", temperature=0.3, template_temperature=0.7, **changes)
+    return FacetFirstHead(DIM, 2, config).double()
+
+
+def batch_of_pairs(texts=TEXTS):
+    rows, batch = {}, {"role_texts": texts}
+    for seed, (role, lengths) in enumerate(LENGTHS.items()):
+        grouped = grouped_texts(lengths, DIM, seed=seed)
+        batch |= {f"{role}_{name}": value for name, value in grouped.items()}
+        rows[role] = random_rows(len(lengths), DIM, seed=seed + 50)
+    for side, label in (("source", 0), ("target", 1)):
+        batch[f"{side}_language"] = torch.full((len(texts[0]),), label)
+    return batch | {"role_vectors": torch.stack([rows[role] for role in ROLES])}
+
+
+def facets(model, batch, role):
+    """Meaning, template and residual of each text of a role, token by token."""
+    embeddings = []
+    for row in range(len(LENGTHS[role])):
+        answers = [through(model.units, token) for token in tokens(batch, role, row)]
+        maxima = [max(column) for column in zip(*answers, strict=True)]
+        template, residual = unit(maxima[:4]), unit(maxima[4:])
+        embeddings.append({"template": template, "residual": residual, "meaning": unit(template + residual)})
+    return embeddings
+
+
+def tokens(batch, role, row):
+    """States of one text of a role, without padding."""
+    place, group = int(batch[f"{role}_place"][row]), 0
+    while place >= len(batch[f"{role}_mask_{group}"]):
+        place -= len(batch[f"{role}_mask_{group}"])
+        group += 1
+    return batch[f"{role}_states_{group}"][place][batch[f"{role}_mask_{group}"][place]].tolist()
+
+
+def unit(vector):
+    norm = math.sqrt(sum(value * value for value in vector))
+    return [value / norm for value in vector]
+
+
+def picked(query, candidates, allowed, gold, temperature):
+    """Cross-entropy of the gold candidate among those that are allowed."""
+    logits = [cosine(query, candidate) / temperature for candidate in candidates]
+    kept = [place for place in range(len(candidates)) if place in allowed]
+    return cross_entropy([logits[place] for place in kept], kept.index(gold))
+
+
+def loop_meaning(model, batch, *, slot_swaps=True):
+    texts = batch["role_texts"].tolist()
+    meaning = {role: [text["meaning"] for text in facets(model, batch, role)] for role in ROLES}
+    losses, count = [], len(texts[0])
+    for side, other in (("source", "target"), ("target", "source")):
+        mine, theirs, slot_swap = (texts[ROLES.index(role)] for role in (side, other, f"{other}_slot_swap"))
+        for i in range(count):
+            allowed = {j for j in range(count) if j == i or (mine[j] != mine[i] and theirs[j] != theirs[i])}
+            allowed |= {count + j for j in range(count) if slot_swaps and slot_swap[j] != theirs[i]}
+            candidates = meaning[other] + meaning[f"{other}_slot_swap"]
+            losses.append(picked(meaning[side][i], candidates, allowed, i, model.config.temperature))
+    return mean(losses)
+
+
+def loop_template(model, batch):
+    texts = batch["role_texts"].tolist()
+    template = {role: [text["template"] for text in facets(model, batch, role)] for role in ROLES}
+    losses, count = [], len(texts[0])
+    for side in ("source", "target"):
+        for query, pool in ((side, f"{side}_slot_swap"), (f"{side}_slot_swap", side)):
+            mine, theirs = texts[ROLES.index(query)], texts[ROLES.index(pool)]
+            for i in range(count):
+                allowed = {j for j in range(count) if j == i or (mine[j] != mine[i] and theirs[j] != theirs[i])}
+                losses.append(picked(template[query][i], template[pool], allowed, i, model.config.template_temperature))
+    return mean(losses)
+
+
+def terms(model, batch):
+    return {name: value.item() for name, value in model(batch).items()}
+
+
+# --- losses -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [TEXTS, torch.tensor([[0, 1, 0, 3], [10, 11, 12, 11], [20, 1, 20, 23], [30, 11, 32, 10]])],
+    ids=["distinct", "copies"],
+)
+def test_both_contrasts_equal_loops_over_pairs_and_candidates(texts):
+    model, batch = head(), batch_of_pairs(texts)
+    found = terms(model, batch)
+    assert found["meaning_contrast"] == pytest.approx(loop_meaning(model, batch), abs=1e-9)
+    assert found["template_contrast"] == pytest.approx(loop_template(model, batch), abs=1e-9)
+
+
+def test_without_slot_swaps_only_translations_are_candidates():
+    batch = batch_of_pairs()
+    model = head(without=("mate_negatives",))
+    assert terms(model, batch)["meaning_contrast"] == pytest.approx(
+        loop_meaning(model, batch, slot_swaps=False), abs=1e-9
+    )
+    assert terms(head(), batch)["meaning_contrast"] > terms(model, batch)["meaning_contrast"]
+
+
+def test_language_identification_is_a_loop_over_the_texts_of_both_sides():
+    model, batch = head(), batch_of_pairs()
+    vectors = [(vector, side) for side in (0, 1) for vector in batch["role_vectors"][side].tolist()]
+    expected = [cross_entropy(through(model.language, vector), side) for vector, side in vectors]
+    assert terms(model, batch)["language_identification"] == pytest.approx(mean(expected), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("without", "left_out"),
+    [(("template_contrast",), {"template_contrast"}), (("mate_negatives",), set())],
+)
+def test_without_leaves_out_its_term(without, left_out):
+    batch = batch_of_pairs()
+    assert set(head()(batch)) - set(head(without=without)(batch)) == left_out
+
+
+def test_each_loss_reaches_the_units_it_is_about():
+    model, batch = head(), batch_of_pairs()
+    found = model(batch)
+    (of_template,) = torch.autograd.grad(found["template_contrast"], [model.units.weight], retain_graph=True)
+    (of_meaning,) = torch.autograd.grad(found["meaning_contrast"], [model.units.weight], retain_graph=True)
+    assert (of_template[:4].abs().sum(dim=1) > 0).all()
+    assert (of_template[4:] == 0).all()
+    assert (of_meaning.abs().sum(dim=1) > 0).all()
+
+
+# --- embeddings -------------------------------------------------------------------------------------------
+
+
+def test_embeddings_equal_loops_over_tokens_and_units():
+    model, batch = head(), batch_of_pairs()
+    found = model.embed(of_role(batch, "source") | {"vectors": batch["role_vectors"][0]})
+    for row, expected in enumerate(facets(model, batch, "source")):
+        for name, vector in expected.items():
+            assert found[name][row].tolist() == pytest.approx(vector, abs=1e-9)
+
+
+def test_the_cosine_of_meanings_is_the_mean_of_those_of_their_facets():
+    model, batch = head(), batch_of_pairs()
+    found = model.embed(of_role(batch, "source") | {"vectors": batch["role_vectors"][0]})
+    products = {name: rows @ rows.T for name, rows in found.items()}
+    assert torch.allclose(products["meaning"], (products["template"] + products["residual"]) / 2)
+
+
+def test_the_language_embedding_is_one_of_as_many_vectors_as_there_are_languages():
+    model, batch = head(), batch_of_pairs()
+    vectors = random_rows(len(LENGTHS["source"]), DIM, seed=9)
+    language = model.embed(of_role(batch, "source") | {"vectors": vectors})["language"]
+    assert language.tolist() == torch.eye(2)[model.language(vectors).argmax(dim=1)].tolist()
+
+
+# --- training ---------------------------------------------------------------------------------------------
+
+
+def fit(checkpoint, *, epochs, run="run", **changes):
+    config = FacetFirstConfig(**UNITS, max_epochs=4, batch_size=6, checkpoint_seconds=1e-9, **changes)
+    training = trainer(METHOD).fit(world().data, config, [0, 1], checkpoint=checkpoint, device="cpu", run=run)
+    return [epoch for epoch, _ in zip(training, range(epochs), strict=False)]
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_training_lowers_the_loss(tmp_path, precision):
+    epochs = fit(tmp_path / "all", epochs=4, precision=precision)
+    first, last = (epoch.terms["train"]["total"] for epoch in (epochs[0], epochs[-1]))
+    assert all(after < before for before, after in zip(first, last, strict=True))
+
+
+def test_a_training_that_was_cut_off_ends_with_the_same_weights(tmp_path):
+    whole = fit(tmp_path / "all", epochs=4)
+    fit(tmp_path / "cut", epochs=2)
+    resumed = fit(tmp_path / "cut", epochs=4)
+    assert [epoch.terms for epoch in resumed] == [epoch.terms for epoch in whole]
+    one, other = (best_parameters(tmp_path / name) for name in ("all", "cut"))
+    assert all(torch.equal(one[seed][name], other[seed][name]) for seed in one for name in one[seed])
+
+
+def test_translations_alone_need_no_template_pairs(tmp_path):
+    config = FacetFirstConfig(**UNITS, max_epochs=1, without=("template_contrast", "mate_negatives"))
+    data = replace(world().data, template_pairs={})
+    epochs = list(trainer(METHOD).fit(data, config, [0], checkpoint=tmp_path / "x", device="cpu", run="run"))
+    assert set(epochs[0].terms["train"]) == {"meaning_contrast", "language_identification", "total"}
+
+
+@pytest.mark.parametrize("name", ["template_units", "residual_units", "temperature", "template_temperature"])
+def test_settings_that_make_no_sense_are_refused(name):
+    with pytest.raises(ValueError, match=f"{name} must be positive, not 0"):
+        FacetFirstConfig(**{name: 0 if name.endswith("units") else 0.0})
+
+
+def test_the_cosine_schedule_falls_from_the_learning_rate_to_almost_nothing():
+    config = FacetFirstConfig(learning_rate=0.02, max_epochs=4)
+    expected = [1, 0.5 + 0.5**1.5, 0.5, 0.5 - 0.5**1.5]
+    assert [config.in_epoch(epoch).learning_rate for epoch in range(4)] == pytest.approx([0.02 * x for x in expected])
+    assert FacetFirstConfig(schedule="constant").in_epoch(3) == FacetFirstConfig(schedule="constant")
