@@ -23,6 +23,8 @@ LARGE_EVERY, LARGE_AT = 40, 11
 """Of 40 inputs one is large: that whose number leaves 11."""
 MEMORY_BYTES = 3 << 30
 """That an input may make the process take, beyond what it had when the run began."""
+LONGEST_NAME = 255
+"""Bytes of a file's name that Linux takes."""
 
 
 class TooSlowError(BaseException):
@@ -66,11 +68,13 @@ def try_inputs(target: Target, folder: Path, seed: int, numbers: range) -> Resul
 
 
 def write(files: Files, folder: Path) -> None:
-    """The folder with just these files."""
+    """The folder with just these files, but those whose names no disk takes: of a file, of a folder, too long."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for name, content in files.items():
         path = folder / name
+        if max(map(len, name.encode().split(b"/"))) > LONGEST_NAME:
+            continue
         if not any(parent.is_file() for parent in path.parents) and not path.is_dir():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
