@@ -19,7 +19,7 @@ from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import Protocol, cast
+from typing import NoReturn, Protocol, cast
 
 import dagster as dg
 
@@ -280,6 +280,8 @@ def how_ended(code: int | None) -> str:
 def _serve(connection: Connection, work: Work) -> None:
     """Run the steps that arrive until the connection ends."""
     os.setpgid(0, 0)  # the terminal sends Ctrl-C to the group of the command, which then ends its workers
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _end)  # Dagster, which handles them during a run, takes SIGINT's handler for both
     threading.Thread(target=_end_with_parent, daemon=True).start()
     one_thread()
     sending = threading.Lock()
@@ -300,6 +302,11 @@ def _serve(connection: Connection, work: Work) -> None:
                 send(outcome)
     except DisentError as error:
         send(error)
+
+
+def _end(number: int, _: object) -> NoReturn:
+    """End this process without a traceback, after it has removed what it was writing."""
+    raise SystemExit(128 + number)
 
 
 def one_thread() -> None:
