@@ -11,242 +11,171 @@ import argparse
 import errno
 import os
 import random
+import re
+import resource
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-import traceback
-from collections.abc import Callable
+from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-# Loaded before anything is forked; a process that has started threads must not be.
-import conftest  # noqa: I001
-import rebuilds
-import duckdb  # noqa: F401
-import matplotlib.pyplot  # noqa: F401
-import sklearn.manifold  # noqa: F401
-import transformers  # noqa: F401
-from conftest import KEPT, Project
+from bench import (
+    CONFIG,
+    SMALLEST,
+    Bench,
+    end,
+    end_of_orphans,
+    family,
+    has_ended,
+    processor_seconds,
+    start,
+    warm_up,
+)
+from PIL import Image
 
-from disent_assets import definitions  # noqa: F401
-from disent_assets.cli import main
+from disent_core.report import style
 
-CONFIG = """
-[[corpora]]
-name = "sample"
-format = "massive"
-path = "corpus"
-languages = ["en-US", "de-DE"]
-
-[[corpora]]
-name = "tatoeba"
-format = "tatoeba"
-path = "tatoeba"
-
-[[encoders]]
-name = "tiny"
-kind = "scratch"
-hidden_size = 16
-heads = 2
-layers = 1
-intermediate_size = 32
-vocab_size = 300
-epochs = 1
-checkpoint_seconds = 0.0
-
-[experiment]
-pairs = ["en-de"]
-methods = ["raw", "dream", "fmda"]
-seeds = [0]
-device = "cpu"
-
-[evaluation]
-tasks = ["crosslingual_retrieval", "template_retrieval", "tatoeba_retrieval"]
-bootstrap_samples = 20
-
-[methods.dream]
-max_epochs = 3
-checkpoint_seconds = 0.0
-
-[methods.fmda]
-max_epochs = 1
-"""
-KEEP = {"train": KEPT["train"] // 2, "dev": 8, "test": 8}
-LIMIT_S = 300.0
 MEMORY = Path("/dev/shm")
 """Used if it exists: what a killed process has written stays there too, and it is faster than a disk."""
-
-
-def new_lineage(folder: Path) -> Project:
-    """A project with every stage, before its first run."""
-    project = conftest.new_project(folder)
-    project.config.write_text(CONFIG, encoding="utf-8")
-    project.file("ja-JP").unlink()
-    for locale in ("en-US", "de-DE"):
-        left, kept = dict(KEEP), []
-        for row in project.utterances(locale):
-            left[row["partition"]] -= 1
-            kept += [row] if left[row["partition"]] >= 0 else []
-        project.write(locale, kept)
-    pairs = [(f"this is sentence {number}", f"das ist satz {number}") for number in range(8)]
-    (folder / "tatoeba").mkdir()
-    for side, language in enumerate(("eng", "deu")):
-        lines = "".join(f"{pair[side]}\n" for pair in pairs)
-        (folder / "tatoeba" / f"tatoeba.deu-eng.{language}").write_text(lines, encoding="utf-8")
-    return project
-
-
-def edit(project: Project) -> None:
-    """Change a word of one utterance."""
-    rows = project.utterances("de-DE")
-    for name in ("utt", "annot_utt"):
-        rows[3][name] = f"unvergleichlich {rows[3][name]}"
-    project.write("de-DE", rows)
-
-
-# --- processes --------------------------------------------------------------------------------------------
-
-
-def start(project: Project, log: Path, before: Callable[[], None] = lambda: None) -> int:
-    """Fork a process that materialises everything; returns its process id."""
-    if child := os.fork():
-        return child
-    code = 1
-    try:
-        with log.open("ab") as file:
-            os.dup2(file.fileno(), 1)
-            os.dup2(file.fileno(), 2)
-        os.environ |= project.environment
-        before()
-        main(["materialize"], standalone_mode=False)
-        code = 0
-    except SystemExit as exit:
-        code = int(exit.code or 0)
-    except BaseException:
-        traceback.print_exc()
-        code = 70
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-
-
-def end(child: int) -> int:
-    """Wait for a process, or kill it if it hangs; returns its exit code, negative for the signal that killed it."""
-    until = time.monotonic() + LIMIT_S
-    while time.monotonic() < until:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.01)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    raise AssertionError(f"a run took more than {LIMIT_S:.0f} s")
-
-
-def in_a_process(run: Callable[[], None]) -> bool:
-    """Call a function in a forked process; returns whether it raised nothing."""
-    if child := os.fork():
-        return end(child) == 0
-    try:
-        run()
-        os._exit(0)
-    except BaseException:
-        traceback.print_exc()
-        os._exit(1)
-
-
-@dataclass
-class Bench:
-    """An undisturbed lineage before and after an edit, and a folder for disturbed ones."""
-
-    folder: Path
-    chance: random.Random
-
-    def __post_init__(self) -> None:
-        self.log = self.folder / "log.txt"
-        self.finished = new_lineage(self._new("finished"))
-        self.run(self.finished)
-        self.edited = self.finished.copy(self._new("edited"))
-        edit(self.edited)
-        self.run(self.edited)  # it keeps the model: a rebuild would pretrain another one on the edited texts
-        began = time.monotonic()
-        self.run(self.fresh()[0])
-        self.seconds = time.monotonic() - began
-
-    def _new(self, name: str) -> Path:
-        folder = self.folder / name
-        folder.mkdir(parents=True)
-        return folder
-
-    def run(self, project: Project) -> None:
-        """Run a project to its end."""
-        code = end(start(project, self.log))
-        if code:
-            raise AssertionError(f"a run ended with {code}, see the end of {self.log}:\n{self.output()}")
-
-    def output(self) -> str:
-        """The last lines of the runs."""
-        return "".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)[-30:])
-
-    def fresh(self) -> tuple[Project, Project]:
-        """A lineage before its first run, and the one that it must equal in the end."""
-        folder = self.folder / "disturbed"
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        return new_lineage(folder), self.finished
-
-    def untouched(self) -> tuple[Project, Project]:
-        """A finished lineage, and the one that it must equal in the end."""
-        folder = self.folder / "disturbed"
-        shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(self.finished.folder, folder)
-        return Project(folder), self.finished
-
-    def stale(self) -> tuple[Project, Project]:
-        """A finished lineage with a new edit, and the one that it must equal in the end."""
-        project, _ = self.untouched()
-        edit(project)
-        return project, self.edited
-
-    def check(self, project: Project, wanted: Project, fault: str, *, with_history: bool = False) -> None:
-        """Run a disturbed project and compare it with the undisturbed one, if asked with its history of metrics.
-
-        After a failed step the warehouse is built without it, which the history records; a kill leaves no such trace.
-        """
-        self.run(project)
-
-        def compare() -> None:
-            different = rebuilds.differences(project, wanted)
-            assert not different, f"{fault}: {len(different)} differences\n" + "\n".join(different[:10])
-            if with_history:
-                assert rebuilds.history(project.home) == rebuilds.history(wanted.home), f"{fault}: another history"
-            left = [path for path in project.home.rglob("*.tmp*") if "dagster" not in path.parts]
-            assert not left, f"{fault}: {left} are left"
-
-        assert in_a_process(compare), fault
 
 
 # --- faults -----------------------------------------------------------------------------------------------
 
 
-def kill(bench: Bench, number: int) -> str:
-    """Kill a first run or, every second time, a refresh at a random moment; one that ended before does not count."""
-    while True:
-        project, wanted = bench.fresh() if number % 2 == 0 else bench.stale()
-        delay = bench.chance.uniform(0.0, bench.seconds)
-        child = start(project, bench.log)
-        time.sleep(delay)
-        os.kill(child, signal.SIGKILL)
-        if end(child) == -signal.SIGKILL:
+@dataclass(frozen=True)
+class Blow:
+    """A signal to a command, to its process group, to one or all of its workers, or to the process they come from."""
+
+    name: str
+    to: str
+    workers: int
+
+    @property
+    def what(self) -> str:
+        """For people."""
+        return f"{self.name} to {self.to}" + (f" of {self.workers} workers" if self.is_for_all else "")
+
+    @property
+    def is_for_all(self) -> bool:
+        """Whether the whole command has to end, not only one of its processes."""
+        return self.to in ("command", "group")
+
+    @property
+    def number(self) -> signal.Signals:
+        """The signal."""
+        return signal.Signals[self.name.removesuffix(" twice")]
+
+    @property
+    def ends(self) -> set[int]:
+        """Exit codes that are right; a command that has not yet set its handlers ends as any program."""
+        if not self.is_for_all:
+            return {0, 1}
+        return {-self.number} if self.number == signal.SIGKILL else {128 + self.number, -self.number}
+
+    def targets(self, command: int, chance: random.Random) -> list[int]:
+        """Arguments of `os.kill`; none while there are no such processes."""
+        if self.to == "command":
+            return [command]
+        if self.to == "group":
+            return [-command]
+        server = next((one for one in family(command) if one != command and list(family(one))[1:]), None)
+        if server is None:
+            return []
+        workers = list(family(server))[1:]
+        return {"forkserver": [server], "one worker": [chance.choice(workers)], "all workers": workers}[self.to]
+
+
+_SIGNALS = ("SIGKILL", "SIGTERM", "SIGINT", "SIGINT twice")
+_OF_COMMANDS = [Blow(name, *to) for name, to in product(_SIGNALS, (("command", 1), ("command", 2), ("group", 2)))]
+_OF_CHILDREN = [
+    *(Blow(name, "one worker", 2) for name in ("SIGKILL", "SIGTERM", "SIGINT")),
+    Blow("SIGKILL", "all workers", 2),
+    *(Blow(name, "forkserver", 2) for name in ("SIGKILL", "SIGTERM")),
+]
+MOST_BLOWS = 12
+"""That a lineage takes before it may end."""
+STOPPED = "stopped; results made so far are kept; run the command again to go on"
+_seconds: dict[tuple[bool, int], float] = {}
+"""Of the processor, that an undisturbed run has taken: whether it was a first run, and with how many workers."""
+
+
+def strike(bench: Bench, number: int) -> list[str]:
+    """Send signals to a first run or, every second time, to a refresh, and to the runs that go on after it stopped.
+
+    The moments are random in the first half of the time of an undisturbed run, so that a lineage is struck several
+    times on its way, in every stage. They are of the processor time, and so do not depend on what else the machine
+    does. Three of four lineages are struck as commands and groups, the others in their children, which a command may
+    survive.
+    """
+    is_first, blows = number % 2 == 0, _OF_CHILDREN if number // 2 % 4 == 3 else _OF_COMMANDS
+    project, wanted = bench.fresh() if is_first else bench.stale()
+    struck: list[str] = []
+    for _ in range(bench.chance.randint(4, MOST_BLOWS)):
+        blow = bench.chance.choice(blows)
+        at = bench.chance.uniform(0.0, _undisturbed_seconds(bench, is_first=is_first, workers=blow.workers) / 2)
+        bench.log.write_text("")
+        child = start(project, bench.log, workers=blow.workers)
+        is_struck = _hit(blow, child, at, bench.chance)
+        code = end(child)
+        end_of_orphans()
+        if is_struck and (code or not blow.is_for_all):  # else the run had ended before
+            output = bench.log.read_text(encoding="utf-8", errors="replace")
+            _require_right_end(blow, code, output)
+            struck += [blow.what, f"in {_stage(output)}"]
+        if not code:
             break
-    bench.check(project, wanted, f"killed after {delay:.2f} s", with_history=True)
-    return "refresh killed" if number % 2 else "first run killed"
+    if struck:
+        bench.check(project, wanted, ", ".join(struck), with_history=blows is _OF_COMMANDS)
+    return struck
+
+
+def _stage(output: str) -> str:
+    """What had begun last."""
+    begun = ["the start", *re.findall(r"^(.*?)(?: \[.*\])?: begins", output, re.MULTILINE)]
+    return "heads and evaluation" if " on tiny" in begun[-1] else begun[-1]
+
+
+def _require_right_end(blow: Blow, code: int, output: str) -> None:
+    assert code in blow.ends, f"{blow.what}: ended with {code}\n{output}"
+    assert "Traceback" not in output, f"{blow.what}:\n{output}"
+    assert output.count(STOPPED) == (blow.is_for_all and code > 0), f"{blow.what}:\n{output}"
+
+
+def _undisturbed_seconds(bench: Bench, *, is_first: bool, workers: int) -> float:
+    if (is_first, workers) not in _seconds:
+        project, _ = bench.fresh() if is_first else bench.stale()
+        child, seconds = start(project, bench.log, workers=workers), 0.0
+        while not has_ended(child):
+            seconds = max(seconds, processor_seconds(family(child)))
+            time.sleep(0.01)
+        assert end(child) == 0, bench.output()
+        end_of_orphans()
+        _seconds[is_first, workers] = seconds
+    return _seconds[is_first, workers]
+
+
+def _hit(blow: Blow, child: int, at: float, chance: random.Random) -> bool:
+    """Send the signal as soon as the processes have computed so long and the target exists; false if it never does."""
+    while not has_ended(child):
+        if processor_seconds(family(child)) >= at and (targets := blow.targets(child, chance)):
+            for target in targets:
+                with suppress(ProcessLookupError):
+                    os.kill(target, blow.number)
+            if blow.name.endswith("twice"):
+                time.sleep(chance.uniform(0.0, 0.4))
+                with suppress(ProcessLookupError):
+                    os.kill(targets[0], blow.number)
+            return True
+        time.sleep(0.003)
+    return False
 
 
 def fail_write(bench: Bench, number: int) -> str:
@@ -364,7 +293,7 @@ def jump(bench: Bench, number: int) -> str:
     return "turned"
 
 
-FAULTS = {"kills": kill, "writes": fail_write, "disks": fill_disk, "damages": damage, "clocks": jump}
+FAULTS = {"kills": strike, "writes": fail_write, "disks": fill_disk, "damages": damage, "clocks": jump}
 
 
 def run(counts: dict[str, int], seed: int) -> None:
@@ -373,24 +302,46 @@ def run(counts: dict[str, int], seed: int) -> None:
     Raises:
         AssertionError: if a lineage does not end like the undisturbed one.
     """
-    with tempfile.TemporaryDirectory(prefix="disent-faults-", dir=MEMORY if MEMORY.is_dir() else None) as folder:
-        began = time.monotonic()
-        bench = Bench(Path(folder), random.Random(seed))
-        print(f"seed {seed}; an undisturbed run takes {bench.seconds:.1f} s", flush=True)
-        for kind, count in counts.items():
-            outcomes: dict[str, int] = {}
-            for number in range(count):
-                try:
-                    outcome = FAULTS[kind](bench, number)
-                except AssertionError as error:
-                    kept = tempfile.mkdtemp(prefix="disent-fault-kept-")
-                    shutil.copytree(bench.folder / "disturbed", Path(kept) / "disturbed", dirs_exist_ok=True)
-                    raise AssertionError(f"{kind} {number}: {error}\nkept in {kept}") from error
-                outcomes[outcome] = outcomes.get(outcome, 0) + 1
-                if (number + 1) % 10 == 0 or number + 1 == count:
-                    done = ", ".join(f"{name} {times}" for name, times in sorted(outcomes.items()))
-                    print(f"{kind}: {number + 1} of {count} ({done}), {time.monotonic() - began:.0f} s", flush=True)
-        print("every lineage ended as the undisturbed one")
+    warm_up()
+    draw = style._png
+    for kind, count in counts.items():
+        with tempfile.TemporaryDirectory(prefix="disent-faults-", dir=MEMORY if MEMORY.is_dir() else None) as folder:
+            is_small = kind == "kills"
+            style._png = _blank if is_small else draw
+            _cause(kind, count, Bench(Path(folder), random.Random(seed), SMALLEST if is_small else CONFIG))
+    print("every lineage ended as the undisturbed one")
+
+
+def _blank(drawn: object, made_of: str, dots_per_inch: int) -> bytes:
+    """A picture that costs nothing to draw; it is written, checked and drawn again like any other."""
+    return style._in_palette(Image.new("RGB", (1, 1)), made_of)
+
+
+def _cause(kind: str, count: int, bench: Bench) -> None:
+    outcomes: Counter[str] = Counter()
+    number = done = told = 0
+    while done < count:
+        try:
+            outcome = FAULTS[kind](bench, number)
+        except AssertionError as error:
+            kept = tempfile.mkdtemp(prefix="disent-fault-kept-")
+            shutil.copytree(bench.folder / "disturbed", Path(kept) / "disturbed", dirs_exist_ok=True)
+            raise AssertionError(f"{kind} {number}: {error}\nkept in {kept}") from error
+        outcomes.update([outcome] if isinstance(outcome, str) else outcome)
+        done += 1 if isinstance(outcome, str) else len(outcome) // 2
+        number += 1
+        if done // 10 > told or done >= count:
+            told = done // 10
+            listed = ", ".join(f"{name} {times}" for name, times in sorted(outcomes.items()))
+            print(
+                f"{kind}: {done} in {number} lineages ({listed}), {_processor_time():.0f} s of the processor",
+                flush=True,
+            )
+
+
+def _processor_time() -> float:
+    used = [resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 if __name__ == "__main__":

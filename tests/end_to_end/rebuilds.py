@@ -10,12 +10,12 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 from conftest import Project
 from safetensors import safe_open
 
-from disent_assets.duckdb_warehouse import query
 from disent_core.storage.tables import content_fingerprint
 
 OF_TIME = {("warehouse", "history"), ("warehouse", "asset_state")}
@@ -85,17 +85,25 @@ def embeddings(home: Path) -> Results:
     return results
 
 
-def warehouse(home: Path) -> Results:
-    """Rows of every table and view, in any order, without times."""
-    path = home / "warehouse.duckdb"
-    names = query(path, "select table_schema || '.' || table_name as name from information_schema.tables")
-    asked = {name: f"select * from {name}" for name in names["name"].to_pylist() if name not in RELATIONS_OF_TIME}
-    return {name: sorted(_rows(query(path, sql))) for name, sql in {**asked, "last rows of the history": _LAST}.items()}
+def warehouse(home: Path, *, with_views: bool = True) -> Results:
+    """Rows of every table and view, or of every table alone, in any order, without times."""
+    kinds = "'BASE TABLE', 'VIEW'" if with_views else "'BASE TABLE'"
+    listed = f"select table_schema || '.' || table_name from information_schema.tables where table_type in ({kinds})"
+    with duckdb.connect(str(home / "warehouse.duckdb"), read_only=True) as connection:
+        names = {name for (name,) in connection.sql(listed).fetchall()} - RELATIONS_OF_TIME
+        asked = {name: f"from {name}" for name in names} | {"last rows of the history": _LAST}
+        return {name: sorted(_rows(connection.sql(sql).to_arrow_table())) for name, sql in asked.items()}
 
 
 def history(home: Path) -> list[str]:
     """Rows of the whole history, in any order, without times and runs."""
-    return sorted(_rows(query(home / "warehouse.duckdb", _ALL)))
+    with duckdb.connect(str(home / "warehouse.duckdb"), read_only=True) as connection:
+        return sorted(_rows(connection.sql(_ALL).to_arrow_table()))
+
+
+def fingerprint(result: object) -> str:
+    """A short text that is equal for equal results."""
+    return hashlib.sha256(repr(result).encode()).hexdigest()
 
 
 def _rows(table: pa.Table) -> Iterator[str]:
