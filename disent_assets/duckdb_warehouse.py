@@ -4,6 +4,7 @@
 """
 
 import errno
+import os
 import re
 import shutil
 import time
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,6 +31,7 @@ from disent_assets.sql_folder import (
     relations,
 )
 from disent_core.errors import DisentError, TableError, located
+from disent_core.storage.atomic import storage_errors
 from disent_core.storage.checksums import checksummed_path
 from disent_core.storage.schemas import ASSET_STATE
 from disent_core.storage.tables import SCHEMAS, table_path
@@ -229,10 +232,11 @@ def _comment(connection: duckdb.DuckDBPyConnection, created: Sequence[Relation],
     texts: list[tuple[str, str]] = []
     for relation in created:
         name = relation.name.split(".")[1]
-        line = described(lines, name)
+        own = [line for line in lines if fnmatchcase(name, line.relation)]
+        line = described(own, name)
         texts.append((f"{relation.kind} {relation.name}", relation.description or (line.text if line else "")))
         for column in connection.sql(f"from {relation.name} limit 0").columns:
-            if line := described(lines, name, column):
+            if line := described(own, name, column):
                 texts.append((f'column {relation.name}."{column}"', line.text))
     comments = (f"comment on {place} is '{text.replace(chr(39), chr(39) * 2)}'" for place, text in texts)
     connection.execute(f"begin; {'; '.join(comments)}; commit")
@@ -264,9 +268,18 @@ def _one_line(origin: str) -> Iterator[None]:
     try:
         yield
     except duckdb.Error as error:
-        if "No space left on device" in str(error):
-            raise OSError(errno.ENOSPC, str(error)) from error
+        _raise_of_disk(error)
         raise DisentError(f"{origin}: {' '.join(str(error).split())}") from error
+
+
+_OF_DISK = (duckdb.IOException, duckdb.FatalException, duckdb.InternalException)
+
+
+def _raise_of_disk(error: duckdb.Error) -> None:
+    """Raise what the operating system has said to DuckDB, if its disk is full or fails."""
+    for number in (errno.ENOSPC, errno.EIO):
+        if isinstance(error, _OF_DISK) and os.strerror(number) in str(error):
+            raise OSError(number, str(error)) from error
 
 
 # --- querying ---------------------------------------------------------------------------------------------
@@ -292,11 +305,12 @@ def query(database: Path, sql: str, *, limit: int | None = None, seconds: float 
         raise TableError(located(database, None, "there is no warehouse", "Materialise it first"))
     # All connections of a process to a path share one open file, even after the file was replaced. A new in-memory
     # instance that attaches the path opens the file again.
-    with duckdb.connect(":memory:", config=_NO_EXTENSIONS) as connection:
+    with storage_errors(database), duckdb.connect(":memory:", config=_NO_EXTENSIONS) as connection:
         try:
             path = str(database.absolute()).replace("'", "''")
             connection.execute(f"attach '{path}' as warehouse (read_only)")
         except duckdb.Error as error:
+            _raise_of_disk(error)
             remedy = "Delete the file and materialise it again"
             raise TableError(located(database, None, f"can't be opened ({error})", remedy)) from error
         _load_states(connection, database, sql)

@@ -12,7 +12,7 @@ import pytest
 from disent_assets.duckdb_warehouse import INPUTS, build_warehouse, query
 from disent_assets.sql_folder import references
 from disent_assets.table_text import render
-from disent_core.errors import DisentError, TableError
+from disent_core.errors import DisentError, StorageError, TableError
 from disent_core.storage.tables import SCHEMAS, write_table
 
 SQL = Path(__file__).parents[2] / "sql"
@@ -239,6 +239,23 @@ def test_a_name_of_several_schemas_means_the_one_in_main(warehouse):
 
 def test_a_query_without_a_warehouse_says_what_to_do(tmp_path):
     with pytest.raises(TableError, match=r"there is no warehouse\. Materialise it first"):
+        query(tmp_path / "w.duckdb", "select 1")
+
+
+def test_a_warehouse_that_the_disk_fails_to_read_is_not_called_damaged(tmp_path, monkeypatch):
+    class Failing:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def execute(self, _):
+            raise duckdb.IOException('IO Error: Could not read from file "w.duckdb": Input/output error')
+
+    (tmp_path / "w.duckdb").touch()
+    monkeypatch.setattr(duckdb, "connect", lambda *_, **__: Failing())
+    with pytest.raises(StorageError, match=r"w\.duckdb: the disk fails to read .* check the disk"):
         query(tmp_path / "w.duckdb", "select 1")
 
 
