@@ -44,6 +44,14 @@ class Staleness(CachingStaleStatusResolver):
         by_id = {record.storage_id: record for record in records}
         return {name: by_id[number] for name, number in newest.items() if number in by_id}
 
+    @cached_method
+    def newest_file(self, *, key: AssetKeyPartitionKey) -> int:
+        """Storage id of the last change of the published files that a partition is made from; 0 if there are none."""
+        if self.asset_graph.get(key.asset_key).is_external:
+            record = self._get_latest_data_version_record(key=key)
+            return record.storage_id if record is not None else 0
+        return max((self.newest_file(key=parent) for parent in self._get_partition_dependencies(key=key)), default=0)
+
     def _is_dep_updated(self, provenance: DataProvenance, dep_key: AssetKeyPartitionKey) -> bool:
         """Whether a dependency has another version than the one that was read; the event that was read is recorded."""
         read = provenance.input_storage_ids[dep_key.asset_key]

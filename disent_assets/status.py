@@ -57,7 +57,7 @@ def states(workspace: Workspace, definitions: dg.Definitions, instance: dg.Dagst
             record = resolver._get_latest_data_version_record(key=partition)
             reason = failures.of_check(key, record.run_id) if record is not None else None
             if status != "fresh":
-                reason = failures.of(key, name) or reason
+                reason = failures.of(key, name, since=resolver.newest_file(key=partition)) or reason
             if reason is not None:
                 status, causes = "failed", {reason: None}
             if status != "fresh" or unsettled & set(resolver._get_partition_dependencies(key=partition)):
@@ -98,14 +98,20 @@ class Failures:
 
     def __init__(self, instance: dg.DagsterInstance, graph: BaseAssetGraph) -> None:
         self.instance, self.graph = instance, graph
-        self.planned: dict[dg.AssetKey, dict[str | None, str]] = {}
+        self.planned: dict[dg.AssetKey, dict[str | None, tuple[str, int]]] = {}
         self.reasons: dict[str, dict[str | None, str]] = {}
         self.failed_runs = set(instance.get_run_ids(dg.RunsFilter(statuses=FAILED)))
 
-    def of(self, key: dg.AssetKey, partition: str | None) -> str | None:
-        """First line of the error of the last run that should have made the partition; None if that did not fail."""
-        run = self._planned(key).get(partition)
-        if run is None:
+    def of(self, key: dg.AssetKey, partition: str | None, *, since: int) -> str | None:
+        """First line of the error of the last run that should have made the partition; None if that did not fail.
+
+        Args:
+            key: of the asset.
+            partition: its partition, if it has any.
+            since: storage id of an event; an error of a run before it is one of files that have changed.
+        """
+        run, event = self._planned(key).get(partition, (None, 0))
+        if run is None or event < since:
             return None
         reasons = self._reasons(run)
         return reasons.get(self._step(key), reasons.get(None))
@@ -124,18 +130,18 @@ class Failures:
             self.reasons[run] = failures_of(self.instance, run)
         return self.reasons[run]
 
-    def _planned(self, key: dg.AssetKey) -> dict[str | None, str]:
-        """Partition -> id of the last run that should have made it but has not."""
+    def _planned(self, key: dg.AssetKey) -> dict[str | None, tuple[str, int]]:
+        """Partition -> the last run that should have made it but has not, and the storage id of its plan."""
         if key not in self.planned:
             log = self.instance.event_log_storage
             if self.graph.get(key).partitions_def is not None:
                 attempts = log.get_latest_asset_partition_materialization_attempts_without_materializations(key)
-                self.planned[key] = {partition: run for partition, (run, _) in attempts.items()}
+                self.planned[key] = dict(attempts.items())
             else:
                 planned, records = log.get_latest_planned_materialization_info(key), log.get_asset_records([key])
                 made = records[0].asset_entry.last_materialization if records else None
                 is_due = planned is not None and (made is None or made.run_id != planned.run_id)
-                self.planned[key] = {None: planned.run_id} if planned is not None and is_due else {}
+                self.planned[key] = {None: (planned.run_id, planned.storage_id)} if planned and is_due else {}
         return self.planned[key]
 
 

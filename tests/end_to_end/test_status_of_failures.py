@@ -28,6 +28,18 @@ def test_status_calls_only_the_partition_that_failed_so(failed):
     assert ", 1 failed\n" in status
 
 
+def test_the_error_of_a_file_that_has_been_corrected_is_not_shown(failed):
+    project, before = failed
+    broken = project.file("de-DE").read_text(encoding="utf-8")
+    rows = [line for line in broken.splitlines(keepends=True) if line != "{broken\n"]
+    project.file("de-DE").write_text("".join(rows[1:]), encoding="utf-8")
+    status = project.disent("status").stdout
+    project.file("de-DE").write_text(broken, encoding="utf-8")
+    assert "failed" in before
+    assert "failed" not in status
+    assert "stale   corpora/utterances [de]  <- " in status
+
+
 def test_nothing_is_called_failed_when_the_line_is_mended(failed):
     project, _ = failed
     text = project.file("de-DE").read_text(encoding="utf-8")
