@@ -44,7 +44,7 @@ def report(context: click.Context, output: Path | None, title: str) -> None:
         from disent_assets.run_report import write_report
 
         workspace = open_workspace()
-        path = _new_file(output or workspace.home / "report.html")
+        path = _new_file(output) if output else workspace.home / "report.html"
         write_report(workspace, path, title)
         click.echo(path)
 
@@ -70,8 +70,8 @@ def results(
         from disent_assets.results import configurations, default_homes, write_results
         from disent_assets.results_run import ship_seconds
 
-        given = {config: Path(folder).expanduser() for config, _, folder in (home.partition("=") for home in homes)}
-        folders = {config: folder.resolve() for config, folder in (default_homes(PROJECT) | given).items()}
+        given = default_homes(PROJECT) | dict(map(_of_configuration, homes))
+        folders = {config: folder.resolve() for config, folder in given.items()}
         if unknown := sorted(set(configs) - folders.keys()):
             raise ValueError(f"{', '.join(unknown)}: no such configuration. There are {', '.join(sorted(folders))}")
         if is_run or is_plan:
@@ -122,8 +122,18 @@ def texts(context: click.Context, output: Path, encoder: str, missing: bool) -> 
         click.echo(f"{len(listed)} texts in {output}")
 
 
+def _of_configuration(home: str) -> tuple[str, Path]:
+    """The two parts of CONFIG=FOLDER."""
+    config, _, folder = home.partition("=")
+    if not config or not folder:
+        raise ValueError(f"--home {home}: this is not CONFIG=FOLDER, such as configs/massive.toml=data/massive")
+    return config, Path(folder).expanduser()
+
+
 def _new_file(path: Path) -> Path:
     """The path, unless it is a device, a pipe or a folder: the file there is replaced as a whole."""
     if path.exists() and not path.is_file():
         raise ValueError(f"{path} is not a regular file, so it can't be replaced")
+    if not path.absolute().parent.is_dir():
+        raise ValueError(f"{path}: the folder {path.parent} does not exist. Make it, or choose another")
     return path

@@ -158,3 +158,19 @@ def test_a_report_replaces_no_device_and_no_folder(tmp_path, monkeypatch):
     result = CliRunner().invoke(main, ["texts", str(tmp_path / "pipe"), "--encoder", "scratch"])
     assert result.exit_code == 2
     assert "not a regular file" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [["report", "--output"], ["texts", "--encoder", "scratch"]])
+def test_a_file_is_written_to_a_folder_that_is_there(tmp_path, monkeypatch, arguments):
+    monkeypatch.setenv("DISENT_HOME", str(tmp_path))
+    result = CliRunner().invoke(main, [*arguments, str(tmp_path / "none" / "x.jsonl")])
+    assert result.exit_code == 2
+    assert f"the folder {tmp_path / 'none'} does not exist" in result.stderr
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("home", ["a", "=folder", "a="])
+def test_results_are_of_a_configuration_and_a_folder(home):
+    result = CliRunner().invoke(main, ["results", "--home", home])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"--home {home}: this is not CONFIG=FOLDER" in result.stderr
