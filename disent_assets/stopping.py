@@ -76,6 +76,25 @@ class Stop:
 
 
 @contextmanager
+def swallowed_silently() -> Iterator[None]:
+    """Print nothing of a stop that Python swallows, because the signal arrived while it deleted an object.
+
+    What swallowed it is stopped all the same: a command by the thread that watches, a worker by its command.
+    """
+    shown = sys.unraisablehook
+
+    def show(swallowed: "sys.UnraisableHookArgs") -> None:
+        if isinstance(swallowed.exc_value, Exception):
+            shown(swallowed)
+
+    sys.unraisablehook = show
+    try:
+        yield
+    finally:
+        sys.unraisablehook = shown
+
+
+@contextmanager
 def stoppable(farewell: Callable[[], None]) -> Iterator[Stop]:
     """Let SIGINT and SIGTERM end what is inside: with exit code 130 or 143, after the farewell.
 
@@ -91,7 +110,8 @@ def stoppable(farewell: Callable[[], None]) -> Iterator[Stop]:
     before = signal.set_wakeup_fd(wake_up.fileno(), warn_on_full_buffer=False)
     threading.Thread(target=stop.watch, args=(arrivals,), daemon=True).start()
     try:
-        yield stop
+        with swallowed_silently():
+            yield stop
     finally:
         if stop.signal is not None:  # whatever was raised: it comes from the stop
             stop.end()

@@ -27,6 +27,7 @@ from disent_assets.instance import cancel_run_of, end_run_of, open_instance, pro
 from disent_assets.plan import Step
 from disent_assets.resources import environment
 from disent_assets.run_step import Outcome, run_step
+from disent_assets.stopping import swallowed_silently
 from disent_core.config.load import load_config
 from disent_core.config.signature import signature
 from disent_core.errors import ConfigError, DisentError
@@ -293,7 +294,8 @@ def _serve(connection: Connection, work: Work) -> None:
     try:
         definitions = work.load(work.workspace())
         tags = {**work.tags, **process_tag(os.getpid())}
-        with suppress(EOFError, ConnectionResetError), open_instance(work.home) as instance:
+        ends = suppress(EOFError, ConnectionResetError)
+        with ends, swallowed_silently(), open_instance(work.home) as instance:
             send(READY)
             while True:
                 step, is_fresh = connection.recv()
