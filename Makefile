@@ -9,7 +9,7 @@ export OMP_WAIT_POLICY ?= PASSIVE
 # Only files with the hashes of requirements/*.txt are installed, and nothing beside them.
 LOCKED := $(BIN)/pip install --quiet --no-deps --no-build-isolation --require-hashes
 
-.PHONY: setup lock demo results tables test faults settings dev dev-test ui-read-only fuzz audit lint bench clean
+.PHONY: setup lock demo results tables test faults dev dev-test ui-read-only fuzz audit lint bench clean
 
 setup: .venv/.stamp ## make the environment in .venv
 
@@ -53,13 +53,9 @@ test: setup $(OLDEST_DUCKDB) ## run all tests on two cores
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 faults: setup ## test kills, full disks, damaged files, wrong clocks, random edits, readers during rebuilds; takes an hour or more
-	$(BIN)/python tests/end_to_end/faults.py --kills 200 --writes 60 --disks 10 --damages 60 --clocks 6
+	$(BIN)/python tests/end_to_end/faults.py --kills 1000 --writes 60 --disks 10 --damages 60 --clocks 6
 	DISENT_TEST_REBUILDS=100 $(BIN)/pytest -s tests/sql/test_readers_and_rebuilds.py
 	$(BIN)/pytest -s -m slow tests/end_to_end/test_rebuild.py
-
-settings: setup
-	mkdir -p $(DISENT_HOME)/dagster
-	cp disent_assets/dagster.yaml $(DISENT_HOME)/dagster/
 
 dev: setup ## start the Dagster UI on http://127.0.0.1:3000
 	$(BIN)/disent dev --port $(or $(PORT),3000)
@@ -67,8 +63,8 @@ dev: setup ## start the Dagster UI on http://127.0.0.1:3000
 dev-test: setup ## test that a running make dev notices edits; takes minutes
 	$(BIN)/pytest -m daemon -s tests/end_to_end/test_refresh.py
 
-ui-read-only: settings ## start a read-only UI on http://127.0.0.1:3000
-	DAGSTER_HOME=$(DISENT_HOME)/dagster $(BIN)/python -m disent_assets.web_server --read-only --workspace workspace.yaml --host 127.0.0.1 --port $(or $(PORT),3000)
+ui-read-only: setup ## start a read-only UI on http://127.0.0.1:3000
+	$(BIN)/python -m disent_assets.web_server --read-only --workspace workspace.yaml --host 127.0.0.1 --port $(or $(PORT),3000)
 
 fuzz: setup ## give 112,000 mutated files to the readers; SEED=1 for other files
 	$(BIN)/python -m tests.fuzz --inputs $(or $(INPUTS),7000) --seed $(or $(SEED),0)

@@ -16,6 +16,7 @@ from typing import TextIO
 import dagster as dg
 from sqlalchemy.exc import DBAPIError
 
+from disent_assets.homes import is_read_only
 from disent_core.errors import StorageError, located
 from disent_core.storage.atomic import locked, storage_errors
 
@@ -65,15 +66,33 @@ def open_instance(home: Path) -> Iterator[dg.DagsterInstance]:
 @contextmanager
 def open_copy(home: Path) -> Iterator[dg.DagsterInstance]:
     """Open a copy of the Dagster instance of a folder that this process may not write; what is added to it is lost."""
-    with TemporaryDirectory(prefix="disent-") as folder, _state_errors(home / "dagster"):
+    with _state_errors(home / "dagster"), _copied(home) as copy, dg.DagsterInstance.from_config(str(copy)) as instance:
+        yield instance
+
+
+@contextmanager
+def shown_state(home: Path) -> Iterator[None]:
+    """Let `DAGSTER_HOME` be the state of a folder of results, or a copy of it if this process may not write it."""
+    if not is_read_only(home):
+        os.environ["DAGSTER_HOME"] = str(dagster_home(home))
+        yield
+        return
+    with _copied(home) as copy:
+        (copy.parent / "plots").symlink_to(home / "plots")
+        os.environ["DAGSTER_HOME"] = str(copy)
+        yield
+
+
+@contextmanager
+def _copied(home: Path) -> Iterator[Path]:
+    with TemporaryDirectory(prefix="disent-") as folder:
         copy = dagster_home(Path(folder))
         for file in (home / "dagster").rglob("*.db*"):
             if file.suffix in (".db", ".db-wal"):  # of a file that is being written, the rest is in its log
                 target = copy / file.relative_to(home / "dagster")
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, target)
-        with dg.DagsterInstance.from_config(str(copy)) as instance:
-            yield instance
+        yield copy
 
 
 @contextmanager

@@ -4,6 +4,7 @@ Dagster replaces the handlers of signals while it runs a step, and forgets a sig
 The operating system's wake-up descriptor is told of every signal whatever the handlers do, so a thread reads that.
 """
 
+import logging
 import os
 import signal
 import socket
@@ -80,18 +81,22 @@ def swallowed_silently() -> Iterator[None]:
     """Print nothing of a stop that Python swallows, because the signal arrived while it deleted an object.
 
     What swallowed it is stopped all the same: a command by the thread that watches, a worker by its command.
+    SQLAlchemy logs a stop that arrives while it closes a connection, and raises it.
     """
-    shown = sys.unraisablehook
+    shown, pool = sys.unraisablehook, logging.getLogger("sqlalchemy.pool")
+    level = pool.level
 
     def show(swallowed: "sys.UnraisableHookArgs") -> None:
         if isinstance(swallowed.exc_value, Exception):
             shown(swallowed)
 
     sys.unraisablehook = show
+    pool.setLevel(logging.CRITICAL)
     try:
         yield
     finally:
         sys.unraisablehook = shown
+        pool.setLevel(level)
 
 
 @contextmanager

@@ -5,6 +5,8 @@ Dagster's own server executes whatever reaches its port, also a mutation in the 
 `docs/operations.md`, section The UI, lists the rules for users.
 """
 
+import sys
+from contextlib import nullcontext
 from email.message import Message
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,9 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from disent_assets.instance import shown_state
+from disent_assets.resources import home_folder
 
 LOOPBACK = ("127.0.0.1", "::1")
 NAMES = ("127.0.0.1", "localhost", "[::1]")
@@ -136,9 +141,11 @@ def replace_in_dagster_dev() -> None:
 
 
 def main() -> None:
-    """Run `dagster-webserver` with this server."""
+    """Run `dagster-webserver` with this server; `--read-only` also on a folder of results that may only be read."""
     dagster_webserver.app.DagsterWebserver = Server
-    dagster_webserver.cli.main()
+    only_shows = "--read-only" in sys.argv
+    with shown_state(home_folder()) if only_shows else nullcontext():
+        dagster_webserver.cli.main()
 
 
 if __name__ == "__main__":

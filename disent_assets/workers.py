@@ -48,6 +48,7 @@ ONE_THREAD = {
     "TOKENIZERS_PARALLELISM": "false",
 }
 READY = "ready"
+NOT_STARTED = "a worker process could not start; `--workers 1` works without any"
 SECONDS_TO_STOP = 0.7
 """Time that workers have to remove what they were writing before they are killed."""
 
@@ -209,7 +210,10 @@ class Processes:
     def _new_worker(self) -> _Worker:
         ours, theirs = self.context.Pipe()
         process = self.context.Process(target=_serve, args=(theirs, self.work))
-        process.start()
+        try:
+            process.start()
+        except (EOFError, ConnectionError) as error:  # the process that it is forked from has died
+            raise DisentError(NOT_STARTED) from error
         theirs.close()
         return _Worker(process, cast(Connection, ours))
 
@@ -244,7 +248,7 @@ class Processes:
         """Replace a worker that has died; its step has failed."""
         worker.process.join()
         if not worker.is_ready:
-            raise DisentError("a worker process could not start; `--workers 1` works without any")
+            raise DisentError(NOT_STARTED)
         end_run_of(self.instance, worker.pid, "The process of this run was killed.")
         self.workers[self.workers.index(worker)] = self._new_worker()
         if worker.step is not None:

@@ -115,6 +115,8 @@ def _hash_column(column: pa.Array | pa.ChunkedArray, digest: "hashlib._Hash") ->
 
 # --- tables -----------------------------------------------------------------------------------------------
 
+CREATED_AT = "created_at"
+"""The column of the time at which a row was made."""
 _INPUTS, _CONTENT = b"disent.inputs", b"disent.content"
 NOTES = b"disent.notes"
 """Key of the schema's metadata under which a table has a text about its rows; the manifest keeps it."""
@@ -170,7 +172,8 @@ def write_table(path: Path, table: pa.Table, schema: pa.Schema, *, inputs: str) 
     """
     notes = (table.schema.metadata or {}).get(NOTES, b"").decode()
     table = conform(table, schema, path.stem)
-    content = content_fingerprint(table)
+    times = [name for name in table.column_names if name == CREATED_AT]
+    content = content_fingerprint(table.drop_columns(times))  # equal rows are equal whenever they were made
     stamped = table.replace_schema_metadata({_INPUTS: inputs.encode(), _CONTENT: content.encode()})
     facts = {"rows": table.num_rows, "inputs": inputs, "content": content, **({"notes": notes} if notes else {})}
     with checksummed_path(path, **facts) as temporary:

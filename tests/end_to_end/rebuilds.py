@@ -67,7 +67,7 @@ def heads(home: Path) -> Results:
     for path in sorted((home / "heads").rglob("*.safetensors")):
         with safe_open(path, framework="numpy") as file:
             weights = {key: (file.get_tensor(key).shape, file.get_tensor(key).tobytes()) for key in sorted(file.keys())}
-            metadata = file.metadata()
+            metadata = sorted((file.metadata() or {}).items())  # the file has them in any order
         name = path.relative_to(home).as_posix()
         results |= {name: (hashlib.sha256(repr(weights).encode()).hexdigest(), metadata)}
         results |= {f"{name}, settings": path.with_suffix(".json").read_text(encoding="utf-8")}

@@ -1,12 +1,16 @@
 """Folders of results: of any name that the system allows, of another user, of another configuration."""
 
+import os
 import shutil
+from pathlib import Path
 
+import dagster as dg
 import pytest
 from conftest import Project
 from permissions import taken_away
 
 import disent
+from disent_assets.instance import shown_state
 from disent_core.errors import ConfigError
 
 pytestmark = pytest.mark.end_to_end
@@ -81,6 +85,16 @@ def test_a_home_that_may_only_be_read_can_be_looked_at(copied, tmp_path):
     copied.write("de-DE", [{**rows[0], "utt": "neu", "annot_utt": "neu"}, *rows[1:]])
     with taken_away(copied.home):
         assert "stale   corpora/utterances [de]" in copied.disent("status").stdout
+
+
+def test_the_web_server_shows_a_copy_of_the_state_of_a_home_that_may_only_be_read(copied, monkeypatch):
+    monkeypatch.setenv("DAGSTER_HOME", "")
+    with taken_away(copied.home), shown_state(copied.home):
+        copy = Path(os.environ["DAGSTER_HOME"])
+        with dg.DagsterInstance.from_config(str(copy)) as instance:
+            assert instance.get_runs_count() > 0
+        assert (copy.parent / "plots").samefile(copied.home / "plots")
+    assert not copy.exists()
 
 
 def test_what_would_write_to_a_home_that_may_only_be_read_says_so_in_one_line(copied):

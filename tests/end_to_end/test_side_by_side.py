@@ -13,6 +13,7 @@ import pytest
 from conftest import Project, counts
 
 from disent_assets.instance import FACE, PROCESS
+from disent_core.storage.tables import content_of
 
 pytestmark = pytest.mark.end_to_end
 STOPPED = "stopped; results made so far are kept; run the command again to go on\n"
@@ -79,6 +80,14 @@ def test_two_workers_make_what_one_process_makes(fresh, story):
     assert fresh.weights() == story.project.weights()
     columns = "select * exclude (created_at) from metrics order by all"
     assert fresh.ask(columns) == story.project.ask(columns)
+    made, before = (
+        {
+            str(path.relative_to(one.home)): content_of(path)
+            for path in (one.home / "tables" / "evaluation").rglob("*.parquet")
+        }
+        for one in (fresh, story.project)
+    )
+    assert made == before
     assert processes_of(fresh) == []
 
 

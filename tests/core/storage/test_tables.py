@@ -290,3 +290,13 @@ def test_a_damaged_table_is_made_again(tmp_path):
     path.write_bytes(path.read_bytes()[:50])
     assert not refresh_table(path, POOL, inputs="a", make=lambda: pool({})).is_reused
     assert read_table(path, POOL).num_rows == 1
+
+
+def test_equal_rows_have_one_content_whenever_they_were_made(tmp_path):
+    schema = pa.schema([("value", pa.float64()), ("created_at", pa.timestamp("us", tz="UTC"))])
+
+    def content(value: float, year: int) -> str:
+        row = {"value": value, "created_at": datetime.datetime(year, 1, 1, tzinfo=datetime.UTC)}
+        return write_table(tmp_path / "t.parquet", pa.Table.from_pylist([row], schema), schema, inputs="x").content_hash
+
+    assert content(0.5, 2025) == content(0.5, 2026) != content(0.6, 2026)
