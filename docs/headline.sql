@@ -61,7 +61,7 @@ select
 from cells
 group by encoder, method
 order by
-    list_position(['minilm_mean', 'minilm_low', 'minilm_multi'], encoder),
+    list_position(['minilm_multi', 'minilm_mean', 'minilm_low'], encoder),
     list_position(
         ['raw', 'lexicon', 'dream', 'fmda_two_stage', 'fmda_softmax', 'fine_tuned', 'facet'],
         split_part(method, ' ', 1)
