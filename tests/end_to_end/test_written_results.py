@@ -25,7 +25,7 @@ def written(copied):
         write_results(copied.folder, {"disent.toml": copied.home})
         table = blocks((copied.folder / "README.md").read_text(encoding="utf-8"))[0].table
         assert table.columns[-2:] == ("data", "code")
-        return {row[0]: row[-1] for row in table.rows}
+        return {table.methods(row)[0]: row[-1] for row in table.rows}
 
     return write
 
