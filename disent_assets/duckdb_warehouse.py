@@ -41,6 +41,7 @@ INPUTS = (
     "rankings",
     "comparisons",
     "configured_methods",
+    "encoders",
     "scored_embeddings",
     "utterances",
     "sentence_pairs",

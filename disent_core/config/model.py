@@ -11,8 +11,9 @@ from disent_core.config.corpora import languages_of_locales
 from disent_core.config.sections import CorpusConfig, ExperimentConfig, TargetsConfig
 from disent_core.corpora import reader
 from disent_core.corpora.languages import split_codes, split_pair
-from disent_core.encoders.config import DistilledConfig, ScratchConfig
+from disent_core.encoders.config import DistilledConfig, HuggingFaceConfig, ScratchConfig
 from disent_core.encoders.contract import EncoderConfig
+from disent_core.encoders.files import record_of
 from disent_core.evaluation.contract import EvaluationConfig
 from disent_core.methods.contract import Method
 from disent_core.negatives.config import BleuConfig
@@ -170,11 +171,14 @@ class Config:
         settings = self.encoders[encoder]
         if isinstance(settings, DistilledConfig):
             return IN_DOMAIN if set(settings.corpora) & self.locales.keys() else "bitext"
-        return IN_DOMAIN if isinstance(settings, ScratchConfig) else getattr(settings, "saw", None)
+        if isinstance(settings, ScratchConfig):
+            return IN_DOMAIN
+        record = record_of(Path(settings.path)) if isinstance(settings, HuggingFaceConfig) and settings.path else None
+        return (record or {}).get("encoder_saw") or getattr(settings, "saw", None)
 
     def is_base_of_heads(self, encoder: str) -> bool:
         """Whether heads may be trained on the encoder: not if it has learned the translations that they learn."""
-        return not (isinstance(self.encoders[encoder], DistilledConfig) and self.saw(encoder) == IN_DOMAIN)
+        return isinstance(self.encoders[encoder], ScratchConfig) or self.saw(encoder) != IN_DOMAIN
 
     def taught_languages(self, settings: DistilledConfig) -> tuple[str, ...]:
         """Languages beside its pivot that a distilled encoder learns."""

@@ -1,7 +1,7 @@
 """Settings of the kinds of encoders."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -31,6 +31,8 @@ class HuggingFaceConfig(EncoderConfig):
             1e-2 of their size, and float32 on a CPU.
         vector_dtype: number format in which sentence vectors are stored.
         states_dtype: number format in which token states are stored.
+        saw: what it was trained on, for the column `encoder_saw` beside its numbers: "English", "bitext". A folder that
+            was distilled here tells it itself.
     """
 
     path: str | None = None
@@ -43,6 +45,7 @@ class HuggingFaceConfig(EncoderConfig):
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     vector_dtype: FloatName = "float32"
     states_dtype: FloatName = "float16"
+    saw: str | None = field(default=None, repr=False)  # no part of the fingerprints, which read the representation
 
     def __post_init__(self) -> None:
         if (self.path is None) == (self.id is None):
@@ -221,12 +224,14 @@ class VectorsConfig(EncoderConfig):
     Attributes:
         path: file, folder of files, or pattern of either with `{language}` in it.
         vector_dtype: number format in which sentence vectors are stored.
+        saw: as in `HuggingFaceConfig`.
     """
 
     lacks: ClassVar[Mapping[str, str]] = {"token_states": "token states", "encoder": "a model to tune"}
 
     path: str
     vector_dtype: FloatName = "float32"
+    saw: str | None = field(default=None, repr=False)
 
     def resolved(self, folder: Path) -> "EncoderConfig":
         """The settings with an absolute `path`."""

@@ -1,9 +1,11 @@
 """Find the folder of a published model, and hash the files that its vectors depend on."""
 
 import hashlib
+import json
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from disent_core.encoders.config import HuggingFaceConfig
 from disent_core.encoders.contract import Pooling
@@ -77,6 +79,14 @@ def files_fingerprint(folder: Path, pooling: Pooling = "cls") -> dict[str, str]:
         with storage_errors(file), file.open("rb") as stream:
             hashes[file.relative_to(folder).as_posix()] = hashlib.file_digest(stream, "sha256").hexdigest()
     return hashes
+
+
+def record_of(folder: Path) -> Mapping[str, Any] | None:
+    """The record of an encoder; None if there is none. The other files are not verified."""
+    try:
+        return json.loads((folder / RECORD).read_bytes())
+    except (OSError, ValueError):
+        return None
 
 
 def is_dense(pooling: Pooling) -> bool:

@@ -13,7 +13,7 @@ from disent_core.encoders.config import DistilledConfig, distilled_identity
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.encoders.distilled import ALIGNED_VERSION, STUDENT_VERSION
 from disent_core.encoders.distilled.pairs import Material, Translations, exclusion_keys, without
-from disent_core.encoders.files import files_fingerprint
+from disent_core.encoders.files import files_fingerprint, record_of
 from disent_core.errors import TableError, located
 from disent_core.experiment.embeddings import lazy_encoder, store
 from disent_core.experiment.keys import aligned_key
@@ -93,7 +93,7 @@ def distil(workspace: Workspace, name: str) -> StepResult:
         EncoderError: if no pairs are held out.
         TrainingError: if the loss is not finite.
     """
-    from disent_core.encoders.distilled.folders import is_made, record_of
+    from disent_core.encoders.distilled.folders import is_made
     from disent_core.encoders.distilled.student import train_student
 
     lazy, settings = lazy_encoder(workspace, name), settings_of(workspace.config, name)

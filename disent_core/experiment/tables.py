@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from disent_core.config.model import Config
+from disent_core.encoders import ENCODER_KINDS
 from disent_core.errors import TableError, located
 from disent_core.evaluation.contract import TASKS, task
 from disent_core.experiment.workspace import (
@@ -35,6 +36,7 @@ OF_PAIRS = (SENTENCE_PAIRS, SWITCHED)
 OF_TRAINING_SETS = (ALIGNED, MATES)
 """Tables with a file for every training set."""
 METHODS = ("warehouse", "configured_methods", "all")
+ENCODERS = ("warehouse", "encoders", "all")
 SCORED = ("warehouse", "scored_embeddings", "all")
 
 
@@ -110,13 +112,15 @@ def declared_tables(workspace: Workspace) -> dict[str, list[Path]]:
         },
         "comparisons": [workspace.comparisons(encoder) for encoder in config.encoders],
         "configured_methods": [workspace.table(*METHODS)],
+        "encoders": [workspace.table(*ENCODERS)],
         "scored_embeddings": [workspace.table(*SCORED)],
     }
 
 
 def refresh_vocabulary(workspace: Workspace) -> None:
-    """Write the tables that describe configured methods and all tasks to the warehouse."""
+    """Write the tables that describe configured methods and encoders, and all tasks, to the warehouse."""
     _refresh(workspace, METHODS, _methods(workspace.config))
+    _refresh(workspace, ENCODERS, _encoders(workspace.config))
     _refresh(workspace, SCORED, scored_embeddings(dict.fromkeys((*TASKS, *workspace.config.evaluation.tasks))))
 
 
@@ -143,6 +147,22 @@ def training_costs(workspace: Workspace, curves: Iterable[Path]) -> pa.Table:
             _, _, encoder, method, trained_on = _parts(workspace, path)
             rows.append({"method": method, "encoder": encoder, "trained_on": trained_on, **asdict(cost)})
     return rows_table(rows, "training_costs")
+
+
+def _encoders(config: Config) -> list[dict[str, str | None]]:
+    """Rows of `encoders`. The paths of models are left out: they are of one machine."""
+    kinds = {settings: kind for kind, settings in ENCODER_KINDS.items()}
+    return [
+        {
+            "encoder": name,
+            "kind": kinds[type(settings)],
+            "settings": json.dumps(
+                {key: value for key, value in asdict(settings).items() if key != "path"}, sort_keys=True
+            ),
+            "encoder_saw": config.saw(name),
+        }
+        for name, settings in config.encoders.items()
+    ]
 
 
 def scored_embeddings(tasks: Iterable[str]) -> list[dict[str, str | int | bool]]:

@@ -209,6 +209,11 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         *(_column(name, _TEXT) for name in ("method", "base_method", "settings")),
         _column("may_stop_early", pa.bool_()),
     ),
+    # one encoder of the configuration
+    "encoders": _schema(
+        *(_column(name, _TEXT) for name in ("encoder", "kind", "settings")),
+        _column("encoder_saw", _TEXT, nullable=True),
+    ),
     # one embedding by which a task ranks methods; of those that a method has, the one of lowest preference counts
     "scored_embeddings": _schema(
         _column("task", _TEXT),

@@ -1,5 +1,5 @@
 -- grain: one number of one method, aggregated over its seeds
--- reads: main.metrics, main.seed_variance, parts.scored_embeddings, parts.readings, heads.trainings
+-- reads: main.metrics main.encoders main.seed_variance parts.scored_embeddings parts.readings heads.trainings
 -- units: as main.metrics; rank 1 is the best, null if the task is not scored on the embedding or metric
 with
 
@@ -18,6 +18,7 @@ entries as (
         readings.hubness,
         seed_variance.std as seed_std,
         trainings.converged,
+        encoders.encoder_saw,
         scored_embeddings.preference,
         coalesce(seed_variance.seeds, 0) as seeds,
         coalesce(scored_embeddings.preference = min(scored_embeddings.preference) over (
@@ -31,6 +32,7 @@ entries as (
         using (task, dataset, method, encoder, trained_on, evaluated_on, embedding, metric, settings)
     left join parts.scored_embeddings using (task, embedding)
     left join heads.trainings as trainings using (method, encoder, trained_on)
+    left join main.encoders using (encoder)
 
 ),
 
@@ -64,6 +66,7 @@ select
     seed_std,
     converged,
     hubness,
+    encoder_saw,
     reads_as,
     settings
 from ranked

@@ -264,3 +264,11 @@ def test_untrained_and_closed_form_methods_are_neither_run_out_nor_cut_short(war
     curves = [{**curve, "method": name} for name in ("dream", "centered")]
     warehouse.build(metrics=rows, configured_methods=settings, training_curve=curves)
     assert dict(board(warehouse, "method, converged")) == {"dream": False, "centered": None, "raw": None}
+
+
+def test_the_leaderboard_says_what_an_encoder_saw_or_nothing(warehouse):
+    rows = [{"encoder": "multi"}, {"encoder": "other"}]
+    encoders = [{"encoder": "multi", "kind": "distilled", "settings": "{}", "encoder_saw": "bitext"}]
+    warehouse.build(metrics=rows, encoders=encoders)
+    found = warehouse.ask("select encoder, encoder_saw from leaderboard order by encoder")
+    assert [(row["encoder"], row["encoder_saw"]) for row in found] == [("multi", "bitext"), ("other", None)]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from disent_core.encoders.checkpoint import quiet_transformers
-from disent_core.encoders.files import RECORD
+from disent_core.encoders.files import RECORD, record_of
 from disent_core.storage.atomic import remove_path, replacing
 from disent_core.storage.checksums import is_verified_folder, write_folder_checksums
 
@@ -32,14 +32,6 @@ def publish(model: Any, tokeniser: Any, folder: Path, record: Mapping[str, Any])
         tokeniser.save_pretrained(beside)
         (beside / RECORD).write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
         write_folder_checksums(beside)
-
-
-def record_of(folder: Path) -> Mapping[str, Any] | None:
-    """The record of an encoder; None if there is none. The other files are not verified."""
-    try:
-        return json.loads((folder / RECORD).read_bytes())
-    except (OSError, ValueError):
-        return None
 
 
 def is_made(folder: Path, made_from: str) -> bool:

@@ -83,3 +83,19 @@ def test_a_mistake_is_told_with_its_place_and_remedy(load, old, new, place, prob
     with pytest.raises(ConfigError) as caught:
         load(TEXT.replace(old, new, 1))
     assert all(part in str(caught.value) for part in (place, problem, remedy)), str(caught.value)
+
+
+def test_a_folder_that_was_distilled_elsewhere_tells_what_it_saw_and_an_encoder_of_its_domain_is_no_base(
+    load, tmp_path
+):
+    (tmp_path / "english").mkdir()
+    (tmp_path / "english" / "distillation.json").write_text('{"encoder_saw": "in-domain"}')
+    config = load(TEXT.replace('"mean"', '"mean"\nsaw = "English"'))
+    assert config.saw("english") == "in-domain"
+    assert names(config.methods_of("english")) == ["raw"]
+
+
+def test_what_another_encoder_saw_is_what_its_settings_say_and_no_part_of_its_fingerprint(load):
+    said, silent = load(TEXT.replace('"mean"', '"mean"\nsaw = "English"')), load(TEXT)
+    assert (said.saw("english"), silent.saw("english")) == ("English", None)
+    assert repr(said.encoders["english"]) == repr(silent.encoders["english"])

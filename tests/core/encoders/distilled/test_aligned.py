@@ -10,8 +10,9 @@ from disent_core.encoders import huggingface
 from disent_core.encoders.config import HuggingFaceConfig
 from disent_core.encoders.distilled import aligned
 from disent_core.encoders.distilled.aligned import make_aligned
-from disent_core.encoders.distilled.folders import is_made, record_of
+from disent_core.encoders.distilled.folders import is_made
 from disent_core.encoders.distilled.pairs import Translations
+from disent_core.encoders.files import record_of
 from disent_core.errors import EncoderError
 from tests.core.tiny_encoder import tiny_encoder
 from tests.core.tiny_teacher import PIVOTS, config, material, save_teacher, translated

@@ -12,10 +12,10 @@ from disent_core.encoders import huggingface
 from disent_core.encoders.checkpoint import load_model, load_tokeniser
 from disent_core.encoders.config import HuggingFaceConfig
 from disent_core.encoders.distilled.aligned import make_aligned
-from disent_core.encoders.distilled.folders import record_of
 from disent_core.encoders.distilled.lessons import by_length, held_out_texts, lessons_of, plan_pass
 from disent_core.encoders.distilled.pairs import Material
 from disent_core.encoders.distilled.student import StudentTask, train_student
+from disent_core.encoders.files import record_of
 from disent_core.encoders.tokens import TextTokeniser
 from disent_core.errors import EncoderError, TrainingError
 from disent_core.optimisation import steps
