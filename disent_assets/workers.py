@@ -285,8 +285,7 @@ def how_ended(code: int | None) -> str:
 def _serve(connection: Connection, work: Work) -> None:
     """Run the steps that arrive until the connection ends."""
     os.setpgid(0, 0)  # the terminal sends Ctrl-C to the group of the command, which then ends its workers
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _end)  # Dagster, which handles them during a run, takes SIGINT's handler for both
+    _end_at_signals(signal.SIG_DFL)  # while it loads, there is nothing to remove
     threading.Thread(target=_end_with_parent, daemon=True).start()
     one_thread()
     sending = threading.Lock()
@@ -300,6 +299,7 @@ def _serve(connection: Connection, work: Work) -> None:
         tags = {**work.tags, **process_tag(os.getpid())}
         ends = suppress(EOFError, ConnectionResetError)
         with ends, swallowed_silently(), open_instance(work.home) as instance:
+            _end_at_signals(_end)
             send(READY)
             while True:
                 step, is_fresh = connection.recv()
@@ -308,6 +308,12 @@ def _serve(connection: Connection, work: Work) -> None:
                 send(outcome)
     except DisentError as error:
         send(error)
+
+
+def _end_at_signals(handler: Callable[[int, object], NoReturn] | signal.Handlers) -> None:
+    """Handle SIGINT and SIGTERM; Dagster, which replaces both during a run, puts back that of SIGINT for both."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, handler)
 
 
 def _end(number: int, _: object) -> NoReturn:
