@@ -26,7 +26,7 @@ import duckdb
 ROOT = Path(__file__).parents[2]
 SAMPLE = Path("data", "corpora")
 MAKE_PROJECT = (
-    "import sys; sys.path.insert(0, 'tests/end_to_end'); from pathlib import Path; from conftest import new_project; "
+    "import sys; sys.path.insert(0, 'tests/end_to_end'); from pathlib import Path; from projects import new_project; "
     "new_project(Path(sys.argv[1]))"
 )
 IDLE_SECONDS = 20

@@ -29,12 +29,11 @@ from types import ModuleType
 sys.path.insert(0, str(Path(__file__).parent))
 
 # Loaded before anything is forked; a process that has started threads must not be.
-import conftest  # noqa: I001
-import rebuilds
 import dagster as dg
 import duckdb  # noqa: F401
+import rebuilds
 import sklearn.manifold  # noqa: F401
-from conftest import KEPT, Project
+from projects import KEPT, Project, new_project
 
 from disent_assets.cli import main
 from disent_assets.instance import UNFINISHED, open_instance
@@ -99,7 +98,7 @@ DELIVER_TO_ME = 36
 
 def new_lineage(folder: Path, config: str = CONFIG) -> Project:
     """A project with every stage, before its first run."""
-    project = conftest.new_project(folder)
+    project = new_project(folder)
     project.config.write_text(config, encoding="utf-8")
     project.file("ja-JP").unlink()
     for locale in ("en-US", "de-DE"):

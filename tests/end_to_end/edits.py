@@ -9,7 +9,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from conftest import Project
+from projects import Project
 
 LOCALES = {"en": "en-US", "de": "de-DE", "es": "es-ES", "fr": "fr-FR"}
 CODES = {"en": "eng", "de": "deu", "es": "spa", "fr": "fra"}

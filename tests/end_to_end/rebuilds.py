@@ -13,7 +13,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
-from conftest import Project
+from projects import Project
 from safetensors import safe_open
 
 from disent_core.storage.tables import content_fingerprint

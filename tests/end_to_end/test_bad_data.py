@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import Result
-from conftest import Project, counts
+from projects import Project, counts
 
 from disent_core.storage.checksums import checksummed_path
 

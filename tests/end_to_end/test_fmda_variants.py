@@ -2,7 +2,7 @@
 
 import dagster as dg
 import pytest
-from conftest import Project, new_project, rows
+from projects import Project, new_project, rows
 
 pytestmark = pytest.mark.end_to_end
 

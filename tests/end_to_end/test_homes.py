@@ -6,8 +6,8 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-from conftest import Project
 from permissions import taken_away
+from projects import Project
 
 import disent
 from disent_assets.instance import shown_state

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import Project
+from projects import Project
 
 from disent_core.storage.tables import content_of
 

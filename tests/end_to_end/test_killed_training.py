@@ -9,7 +9,7 @@ import time
 
 import dagster as dg
 import pytest
-from conftest import Project
+from projects import Project
 
 import disent_core.training.stacked
 from disent_assets.instance import FACE

@@ -1,7 +1,7 @@
 """Releases with the faults that publishers ship are read; what can't be read stops its own language or pair alone."""
 
 import pytest
-from conftest import Project
+from projects import Project
 
 from disent_core.experiment.corpora import refresh_utterances
 from disent_core.storage.tables import SCHEMAS, read_table

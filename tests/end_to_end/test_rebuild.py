@@ -7,8 +7,8 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from conftest import Project
 from edits import SETTINGS, rounds_of_edits, some_inputs, write
+from projects import Project
 from rebuilds import differences
 from tiny_encoder import tiny_encoder
 

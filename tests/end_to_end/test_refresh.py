@@ -19,7 +19,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from conftest import Project, new_project
+from projects import Project, new_project
 
 from disent_assets.instance import dagster_home
 from disent_assets.refresh import OF_JOB, OF_STEPS

@@ -2,7 +2,7 @@
 
 import dagster as dg
 import pytest
-from conftest import Project
+from projects import Project
 
 from disent_assets.automation import automated
 from disent_assets.definitions import build

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-from conftest import Project, counts
+from projects import Project, counts
 
 from disent_assets.instance import FACE, PROCESS
 from disent_core.storage.tables import content_of

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from conftest import Project, rows
+from projects import Project, rows
 
 from disent_assets import runner
 from disent_assets.definitions import build

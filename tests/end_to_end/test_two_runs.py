@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import Project, counts
+from projects import Project, counts
 
 pytestmark = pytest.mark.end_to_end
 

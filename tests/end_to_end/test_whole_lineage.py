@@ -6,7 +6,7 @@ from collections import Counter
 
 import dagster as dg
 import pytest
-from conftest import Events, rows
+from projects import Events, rows
 
 from disent_assets.duckdb_warehouse import query as query_warehouse
 from disent_assets.table_text import render
