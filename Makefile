@@ -27,7 +27,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-head
 
 lock: setup ## write requirements/*.txt again after a change of pyproject.toml; UPGRADE=--upgrade for newer versions
 	$(LOCKED) --requirement requirements/lint.txt
-	$(COMPILE) pyproject.toml --extra lineage --extra test --output-file requirements/test.txt
+	$(COMPILE) pyproject.toml --extra lineage --extra export --extra test --output-file requirements/test.txt
 	for group in build lint bench audit; do \
 		$(COMPILE) --group $$group --constraint requirements/test.txt --output-file requirements/$$group.txt || exit; done
 	echo duckdb==1.2.0 | $(COMPILE) - --output-file requirements/duckdb-1.2.0.txt

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from disent_core.encoders.contract import Device
     from disent_core.experiment.saved_heads import SavedHead
+    from disent_core.export.folder import Exported
 
 _BLOCK_TEXTS = 4_096
 """Texts that are encoded at once, which bounds the memory of their token states."""
@@ -128,6 +129,28 @@ class Model:
 
         lengths = [np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-12) for rows in (left, right)]
         return (left / lengths[0]) @ (right / lengths[1]).T
+
+    def save(self, folder: str | Path, embeddings: Sequence[str] | None = None) -> "Exported":
+        """Write the head with its encoder as a folder that `SentenceTransformer(folder)` loads without disent.
+
+        Args:
+            folder: a folder that does not exist yet.
+            embeddings: which of its embeddings; None: all that modules of sentence-transformers compute exactly.
+
+        Returns:
+            What was written; `routes.steps` has the names that `encode(texts, task=...)` takes.
+
+        Raises:
+            TrainingError: if the head, or one of the embeddings, can't be exported, or the folder exists.
+            ValueError: if the head has no such embedding.
+            ModuleNotFoundError: if sentence-transformers is not installed: `pip install 'disent[export]'`.
+        """
+        from disent_core.export.folder import export_head
+        from disent_core.export.measured import measured_of
+
+        head = self._head
+        measured = measured_of(head, self.seed)
+        return export_head(head, Path(folder).expanduser(), seed=self.seed, embeddings=embeddings, measured=measured)
 
     def _embedding(self, name: str | None) -> str:
         if name is None:

@@ -30,7 +30,7 @@ STAGES = ("corpora", "negatives", "targets", "embeddings", "heads", "evaluation"
 LAYERS = (
     "errors", "text", "random_bits", "progress", "settings", "matmul", "registry", "storage", "losses", "corpora",
     "negatives", "optimisation", "encoders", "targets", "embeddings", "training", "methods", "evaluation", "heads",
-    "report", "config", "experiment",
+    "report", "config", "experiment", "export",
 )  # fmt: skip
 """Folders and modules of `disent_core`, the lowest first."""
 FACE = ("dagster", "duckdb")

@@ -46,7 +46,7 @@ TORCH = pins("torch")
 def asked(group: str) -> list[str]:
     if group == "test":
         extras = PROJECT["project"]["optional-dependencies"]
-        return [*PROJECT["project"]["dependencies"], *extras["lineage"], *extras["test"]]
+        return [*PROJECT["project"]["dependencies"], *extras["lineage"], *extras["export"], *extras["test"]]
     return GROUPS.get(group, [])
 
 

@@ -13,6 +13,8 @@ from disent_core.text import printable
 
 LINEAGE = frozenset({"dagster", "duckdb", "jinja2", "matplotlib", "polars", "rich", "scipy", "sklearn"})
 """Modules that the extra `lineage` installs: an installation without it loads and exports heads."""
+EXTRAS = {"sentence_transformers": "export"} | dict.fromkeys(LINEAGE, "lineage")
+"""The extra that installs a module."""
 
 START = """\
 disent trains and compares disentangled sentence embeddings.
@@ -23,6 +25,7 @@ disent trains and compares disentangled sentence embeddings.
     disent leaderboard      which method is best, on one screen
     disent diff             what the last refresh has changed
     disent sql "from best"  ask the warehouse
+    disent export           a trained head as a folder for sentence-transformers
     disent report           tables, pictures and case studies as one HTML file
     disent dev              the UI, which also refreshes results
 
@@ -92,9 +95,10 @@ def errors(context: click.Context) -> Iterator[None]:
         click.echo(f"disent: {printable(str(error))}", err=True)
         raise SystemExit(2 if isinstance(error, ConfigError | ValueError) else 1) from error
     except ModuleNotFoundError as error:
-        if context.obj or error.name not in LINEAGE:
+        extra = EXTRAS.get(error.name or "")
+        if context.obj or extra is None:
             raise
-        click.echo(f"disent: this command needs {error.name}; install it with: pip install 'disent[lineage]'", err=True)
+        click.echo(f"disent: this command needs {error.name}; install it with: pip install 'disent[{extra}]'", err=True)
         raise SystemExit(2) from error
     except OSError as error:
         from disent_core.storage.atomic import REFUSED

@@ -19,7 +19,7 @@ def run_model(
     The pooler reads the last layer: without that, its output is None. Layer k is the input of block k, so the blocks
     from the highest layer on are not run.
     """
-    blocks = _blocks(model)
+    blocks = list(block_list(model) or ())
     layers = [number % (len(blocks) + 1) for number in _listed(layer)] if blocks else []
     if layers and max(layers) < len(blocks):
         return torch.cat(_inputs_of([blocks[number] for number in layers], model, ids, visible), dim=-1), None
@@ -47,13 +47,13 @@ def _listed(layer: Layers) -> tuple[int, ...]:
     return (layer,) if isinstance(layer, int) else layer
 
 
-def _blocks(model: Any) -> list[nn.Module]:
-    """Return the blocks of the transformer in order; none for an architecture that does not have them as a list."""
+def block_list(model: Any) -> nn.ModuleList | None:
+    """Return the blocks of the transformer in order; None for an architecture that does not have them as a list."""
     if not isinstance(model, nn.Module):
-        return []
+        return None
     count = model.config.num_hidden_layers
     lists = (part for part in model.modules() if isinstance(part, nn.ModuleList) and len(part) == count)
-    return list(next(lists, []))
+    return next(lists, None)
 
 
 class _StopError(Exception):

@@ -109,12 +109,20 @@ class FineTuned(TrainedMethod):
         Raises:
             ValueError: if there is no seed, or an encoder has to embed and there are no texts.
         """
+        embedded = embed_all(self.with_weights_of(seed), self._inputs(features), torch.arange(len(features)))
+        return {self.embedding: embedded.float().cpu().numpy()}
+
+    def with_weights_of(self, seed: int | None) -> Source:
+        """Return the encoder or map with the weights of a seed, until another seed is asked for.
+
+        Raises:
+            ValueError: if there is no seed.
+        """
         if seed is None:
             raise ValueError("a fine-tuned method embeds with one of its seeds, not None")
         if seed != self._seed:
             self._read(seed)
-        embedded = embed_all(self.source, self._inputs(features), torch.arange(len(features)))
-        return {self.embedding: embedded.float().cpu().numpy()}
+        return self.source
 
     def _inputs(self, features: TextFeatures) -> Any:
         if isinstance(self.source, VectorMap):

@@ -1,0 +1,48 @@
+"""The commands that write and check a folder of sentence-transformers."""
+
+from pathlib import Path
+
+import click
+
+from disent_assets.cli.group import errors, main, short
+
+
+@main.command()
+@click.argument("head", type=click.Path(path_type=Path))
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--embeddings", metavar="NAMES", help="Only these, separated by commas.")
+@click.option("--seed", type=int, help="Seed of the training; default: the first.")
+@click.option("--encoder", type=click.Path(path_type=Path), help="Folder of the head's encoder, if that has moved.")
+@click.pass_context
+def export(
+    context: click.Context, head: Path, folder: Path, embeddings: str | None, seed: int | None, encoder: Path | None
+) -> None:
+    """Write a trained head as a folder that sentence-transformers loads without disent.
+
+    HEAD is its file, data/heads/ENCODER/METHOD/PAIR.safetensors. FOLDER must not exist.
+    """
+    with errors(context):
+        from disent import load
+
+        model = load(head, seed=seed, device="cpu", encoder=encoder)
+        written = model.save(folder, None if embeddings is None else [name.strip() for name in embeddings.split(",")])
+        routes = list(written.routes.steps)
+        exact = f"the head's own vectors to {written.difference:.0e} of the largest value"
+        click.echo(f"{short(folder.resolve())}: {', '.join(routes)}; {exact}")
+        if written.routes.left_out:
+            absent = ", ".join(written.routes.left_out)
+            click.echo(f"Left out, as no module of sentence-transformers computes it: {absent}")
+        click.echo(f'\n    model = SentenceTransformer("{short(folder.resolve())}")')
+        click.echo(f'    model.encode(texts, task="{written.routes.default or routes[0]}")')
+
+
+@main.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.pass_context
+def check(context: click.Context, folder: Path) -> None:
+    """Check a folder that disent has exported: its files, and its vectors of a few texts."""
+    with errors(context):
+        from disent_core.export.folder import check_folder
+
+        routes = check_folder(folder)
+        click.echo(f"{short(folder.resolve())}: as it was exported; {', '.join(routes)}")

@@ -1,0 +1,141 @@
+"""The model card of an exported folder."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from disent_core.experiment.saved_heads import SavedHead
+from disent_core.export.routes import Routes
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One measured number: of an embedding, on a task and data set, with its 95 % interval if it has one."""
+
+    task: str
+    dataset: str
+    evaluated_on: str
+    embedding: str
+    metric: str
+    value: float
+    ci_low: float | None
+    ci_high: float | None
+    n: int
+
+
+_ABOUT = {
+    "meaning": "what the text says, whatever its language",
+    "language": "the language of the text",
+    "template": "what the text says without its slot values",
+    "residual": "the slot values of the text",
+    "sentence": "the text",
+}
+_CARD = """\
+---
+{head}
+---
+
+# {title}
+
+A head of the method `{method}` on the encoder `{encoder}`, trained on {trained_on} with [disent](https://pypi.org/project/disent/)
+and saved for sentence-transformers 6 or newer. Loading it runs no code from this folder.
+
+```python
+from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer("FOLDER")
+model.encode(["wake me up at nine"], task="{first}")
+```
+
+| `task=` | embedding of |
+| --- | --- |
+{routes}
+
+{default} Compare vectors by their cosine.
+The encoder reads {max_length} tokens of a text and ignores the rest.{left_out}
+
+## Trained on
+
+Languages: {languages}. {seed}Fingerprint of the weights: `{fingerprint}`. All settings are in `disent_head.json`.
+{measured}
+## Exact
+
+When this folder was written it gave the head's own vectors of eight texts, which `disent_head.json` has, up to rounding
+(2e-6 of the largest value, states in float32). `disent check FOLDER` compares again, and tells a file that has changed.
+Licence: that of the encoder and of the training corpora.
+"""
+_MEASURED = """
+## Measured
+
+On test data, with 95 % intervals. What `language` reaches in retrieval is leakage: it should find nothing.
+
+| task | data set | on | embedding | metric | value | n |
+| --- | --- | --- | --- | --- | --- | --- |
+{rows}
+"""
+
+
+def card(head: SavedHead, seed: int | None, routes: Routes, measured: Sequence[Measured]) -> str:
+    """Return the card: Markdown with a YAML head, whose values are JSON, which is YAML too."""
+    about: Any = head.description
+    names = list(routes.steps)
+    rows = [row for row in measured if routes.by_language or row.embedding in names]
+    title = f"{about['name']} on {about['encoder']}, {about['trained_on']}"
+    return _CARD.format(
+        head="\n".join(f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in _head(head, title, rows)),
+        title=title,
+        method=about["name"],
+        encoder=about["encoder"],
+        trained_on=about["trained_on"],
+        first=routes.default or names[0],
+        routes="\n".join(f"| `{name}` | {_about(name, by_language=routes.by_language)} |" for name in names),
+        default=f"Without `task=`, and in `encode_query` and `encode_document`, it is `{routes.default}`."
+        if routes.default
+        else "`task=` is the language of the texts, so `encode_query` and `encode_document` have no route.",
+        max_length=head.source.model_config.max_length,  # pyright: ignore[reportAttributeAccessIssue]
+        left_out=_left_out(routes),
+        languages=", ".join(about["languages"]),
+        seed="" if seed is None else f"Seed {seed} of {len(about['seeds'])}. ",
+        fingerprint=head.content,
+        measured=_MEASURED.format(rows="\n".join(map(_row, rows))) if rows else "",
+    )
+
+
+def _head(head: SavedHead, title: str, rows: Sequence[Measured]) -> Iterator[tuple[str, Any]]:
+    config: Any = head.source.model_config
+    yield "library_name", "sentence-transformers"
+    yield "pipeline_tag", "sentence-similarity"
+    yield "language", list(dict.fromkeys(name.split("-")[0] for name in head.description["languages"]))
+    if config.id:
+        yield "base_model", config.id
+    yield "tags", ["sentence-transformers", "disent", head.method.name]
+    if rows:
+        yield "model-index", [{"name": title, "results": [_result(row) for row in rows]}]
+
+
+def _result(row: Measured) -> dict[str, Any]:
+    where = f"{row.dataset} {row.evaluated_on}"
+    metric = {"type": row.metric, "value": row.value, "name": f"{row.metric} of {row.embedding}"}
+    return {
+        "task": {"type": row.task},
+        "dataset": {"type": row.dataset, "name": where},
+        "metrics": [metric],
+    }
+
+
+def _row(row: Measured) -> str:
+    interval = "" if row.ci_low is None else f" [{row.ci_low:.3f}, {row.ci_high:.3f}]"
+    where = f"{row.task} | {row.dataset} | {row.evaluated_on} | {row.embedding} | {row.metric}"
+    return f"| {where} | {row.value:.3f}{interval} | {row.n} |"
+
+
+def _about(name: str, *, by_language: bool) -> str:
+    return f"texts in {name}" if by_language else _ABOUT.get(name, name)
+
+
+def _left_out(routes: Routes) -> str:
+    if not routes.left_out:
+        return ""
+    names = ", ".join(f"`{name}`" for name in routes.left_out)
+    return f" The head also has {names}, which no module of sentence-transformers computes; `disent.load` does."

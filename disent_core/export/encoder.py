@@ -1,0 +1,93 @@
+"""The model of an encoder, cut off after the layer that is read, as a folder of transformers."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from disent_core.encoders.checkpoint import load_model, load_tokeniser
+from disent_core.encoders.config import HuggingFaceConfig
+from disent_core.encoders.files import model_folder
+from disent_core.encoders.fine_tunable import TunableEncoder
+from disent_core.encoders.huggingface import HuggingFaceEncoder
+from disent_core.encoders.layers import block_list, run_model
+from disent_core.experiment.saved_heads import SavedHead
+from disent_core.export.routes import Route, pooling_steps, refusal
+from disent_core.heads.families.fine_tuned import FineTuned
+
+_IDS = [[0, 1, 2, 3, 4, 3, 2, 1], [4, 3, 2, 1, 0, 0, 0, 0]]
+_VISIBLE = [[1] * 8, [1] * 4 + [0] * 4]
+
+
+@dataclass(frozen=True)
+class ExportedEncoder:
+    """A model whose last states are those that the head reads, and the steps to its sentence vector."""
+
+    model: Any
+    tokeniser: Any
+    config: HuggingFaceConfig
+    pooled: Route
+
+    def save(self, folder: Path) -> None:
+        """Write model and tokeniser in the format of transformers."""
+        self.model.save_pretrained(folder)
+        self.tokeniser.save_pretrained(folder)
+
+
+def exact_encoder(head: SavedHead) -> HuggingFaceEncoder:
+    """Return the head's encoder with products and results in float32 on the CPU, however results are stored.
+
+    Raises:
+        TrainingError: if the head has no model.
+    """
+    config = _model_config(head)
+    exact = replace(config, vector_dtype="float32", states_dtype="float32", precision="float32")
+    return HuggingFaceEncoder(exact, model_folder(config.path, config.id, config.revision), "cpu")
+
+
+def exported_encoder(head: SavedHead, seed: int | None) -> ExportedEncoder:
+    """Return the encoder to export: the frozen one, or the one that the head has fine-tuned.
+
+    Raises:
+        TrainingError: if the head has no model, or sentence-transformers would compute other states or vectors.
+        EncoderError: if the model can't be loaded.
+    """
+    config, trained = _model_config(head), head.trained
+    folder = model_folder(config.path, config.id, config.revision)
+    tuned = trained.with_weights_of(seed) if isinstance(trained, FineTuned) else None
+    model = tuned.model.eval() if isinstance(tuned, TunableEncoder) else load_model(folder, pooling=config.pooling)
+    steps = pooling_steps(config.pooling, model)
+    if steps is None:
+        raise refusal(head, f"sentence-transformers has no module for the pooler of a {type(model).__name__}")
+    layer = config.layer if isinstance(config.layer, int) else config.layer[0]
+    if not isinstance(config.layer, int) and len(config.layer) > 1:
+        raise refusal(head, f"no module of sentence-transformers reads several layers, {list(config.layer)}")
+    cut = _cut(model, layer)
+    if cut is None:
+        reason = f"a {type(model).__name__} changes its last states once more, so layer {layer} can't become the last"
+        raise refusal(head, reason)
+    return ExportedEncoder(cut, load_tokeniser(folder), config, steps)
+
+
+def _model_config(head: SavedHead) -> HuggingFaceConfig:
+    config = head.source.model_config
+    if not isinstance(config, HuggingFaceConfig):
+        raise refusal(head, "its vectors were imported, so there is no encoder")
+    return config
+
+
+@torch.no_grad()
+def _cut(model: Any, layer: int) -> Any | None:
+    """Remove the blocks above a layer; None if the last states of what remains are not that layer's."""
+    ids, visible = torch.tensor(_IDS), torch.tensor(_VISIBLE, dtype=torch.bool)
+    wanted, _ = run_model(model, ids, visible, layer=layer)
+    blocks = block_list(model)
+    kept = layer % (model.config.num_hidden_layers + 1)
+    if kept < model.config.num_hidden_layers:
+        if blocks is None:
+            return None
+        del blocks[kept:]
+        model.config.num_hidden_layers = kept
+    found = model(input_ids=ids, attention_mask=visible.long()).last_hidden_state
+    return model if torch.equal(found[visible], wanted[visible]) else None

@@ -1,0 +1,45 @@
+"""What a run has measured of a head, for its card."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from disent_core.experiment.saved_heads import SavedHead
+from disent_core.export.card import Measured
+
+_NAMES = ("task", "dataset", "evaluated_on", "embedding", "metric")
+_VALUES = ("value", "ci_low", "ci_high", "n")
+
+
+def measured_of(head: SavedHead, seed: int | None) -> Sequence[Measured]:
+    """Return the numbers with an interval that the history of the head's run has for these weights and this seed.
+
+    Figures of other weights under the same name are left out. There are none of a head outside a folder of results.
+    """
+    files = sorted((head.path.resolve().parents[3] / "tables" / "warehouse" / "history").glob("[!.]*.parquet"))
+    latest: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+    for row in sorted(
+        (row for file in files for row in _rows(pq.read_table(file), head)), key=lambda row: row["refresh"]
+    ):
+        latest[(*(row[name] for name in _NAMES), row["settings"], row["seed"])] = row
+    kept = [row for row in latest.values() if row["seed"] == seed and _is_plain(row)]
+    return [Measured(**{name: row[name] for name in (*_NAMES, *_VALUES)}) for row in sorted(kept, key=_order)]
+
+
+def _rows(table: pa.Table, head: SavedHead) -> list[dict[str, Any]]:
+    wanted = pc.equal(table["weights"], head.content) if "weights" in table.column_names else False
+    return table.filter(wanted).to_pylist() if isinstance(wanted, pa.ChunkedArray) else []
+
+
+def _is_plain(row: Mapping[str, Any]) -> bool:
+    """Whether it is a measurement, with an interval and without a correction."""
+    settings = json.loads(row["settings"] or "{}")
+    return row["value"] is not None and row["ci_low"] is not None and settings.get("hubness", "none") == "none"
+
+
+def _order(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(row[name] for name in _NAMES)

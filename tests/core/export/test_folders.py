@@ -1,0 +1,267 @@
+"""Exported folders against the heads that they were made from: random weights, every kind of method."""
+
+import json
+import shutil
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tiny_encoder import tiny_encoder
+
+from disent_core import methods
+from disent_core.encoders.config import HuggingFaceConfig
+from disent_core.encoders.configured import LazyEncoder, describe_config
+from disent_core.encoders.fine_tunable import VectorMap
+from disent_core.errors import DamagedError, TrainingError
+from disent_core.experiment.saved_heads import open_head
+from disent_core.export.card import Measured
+from disent_core.export.folder import RECORD, TOLERANCE, check_folder, export_head, read_record
+from disent_core.heads.contract import trainer
+from disent_core.storage.weights import save_weights
+from disent_core.training.features import features_of
+from disent_core.training.needs import Need
+
+pytest.importorskip("sentence_transformers")
+
+TEXTS = ["toy 1 2 3", "de 4", "", "en 5 6 7 8 9 10 11 12", "toy " * 60, "unknown words"]
+LANGUAGES, DIM = ("en", "de"), 16
+
+
+def stored(folder: Path, method_name: str, settings=None, tensors=None, **encoder) -> Path:
+    """A head with random weights on a tiny encoder."""
+    model = folder / "model"
+    if not model.exists():
+        tiny_encoder(model)
+    config = HuggingFaceConfig(name="tiny", path=str(model), max_length=32, states_dtype="float32", **encoder)
+    method = methods.method(method_name)
+    settings = settings or method.presets["paper"]
+    path = folder / "heads" / "tiny" / method_name / "en-de.safetensors"
+    description = {
+        "name": method_name, "encoder": "tiny", "encoder_fingerprint": LazyEncoder(config, path).fingerprint,
+        "encoder_config": describe_config(config, path.parent), "reference": method_name, "trained_on": "en-de",
+        "languages": LANGUAGES, "dim": DIM * len(np.atleast_1d(config.layer)), "seeds": [3, 4],
+        "settings": asdict(settings),
+    }  # fmt: skip
+    torch.manual_seed(1)
+    if tensors is None:
+        head = trainer(method).head(description["dim"], len(LANGUAGES), settings)
+        tensors = {
+            f"{seed}.{name}": torch.randn_like(value) for seed in (3, 4) for name, value in head.state_dict().items()
+        }
+    path.parent.mkdir(parents=True)
+    save_weights(path, tensors, description)
+    return path
+
+
+def facet_settings():
+    return replace(methods.method("facet_first").presets["paper"], template_units=6, residual_units=5)
+
+
+def vector_map(kind="linear"):
+    source = VectorMap(DIM, kind)
+    return {f"{seed}.{name}": torch.randn_like(value) for seed in (3, 4) for name, value in source.named_parameters()}
+
+
+def projection():
+    return {f"{what}.{of}": torch.randn(*shape, dtype=torch.float64)
+            for what, shape in (("weight", (DIM, DIM)), ("bias", (DIM,))) for of in LANGUAGES}  # fmt: skip
+
+
+def centered():
+    return {f"mean.{of}": torch.randn(DIM, dtype=torch.float64) for of in LANGUAGES}
+
+
+def emu_head():
+    return methods.method("emu").presets["head"]
+
+
+def tuned_encoder(folder: Path):
+    from transformers import AutoModel
+
+    tiny_encoder(folder / "model")
+    names = dict(AutoModel.from_pretrained(folder / "model").named_parameters())
+    return {f"{seed}.model.{name}": torch.randn_like(value) / 5 for seed in (3, 4) for name, value in names.items()
+            if not name.startswith("pooler")}  # fmt: skip
+
+
+def vectors_of(folder: Path, texts=TEXTS, **options):
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
+    return {name: model.encode(texts, task=name) for name in read_record(folder)["routes"]}, model
+
+
+def assert_equal_to_the_head(path: Path, folder: Path, seed: int | None = 4):
+    head = open_head(path, device="cpu")
+    states = Need.TOKEN_STATES in head.method.needs_of(head.settings)
+    found, model = vectors_of(folder)
+    for route, matrix in found.items():
+        language = route if route in LANGUAGES else ""
+        own = head.trained.embed(features_of(head.encoder, TEXTS, language, states=states), seed)
+        own = own["sentence" if language else route]
+        assert np.abs(matrix - own).max() <= TOLERANCE * np.abs(own).max(), route
+    return found, model
+
+
+CASES = {
+    "dream": lambda folder: stored(folder, "dream"),
+    "mean pooling": lambda folder: stored(folder, "dream", pooling="mean"),
+    "the model's own pooler": lambda folder: stored(folder, "dream", pooling="pooler"),
+    "a layer below the last": lambda folder: stored(folder, "dream", layer=1),
+    "the embedding layer": lambda folder: stored(folder, "dream", layer=0, pooling="mean"),
+    "meat_oracle": lambda folder: stored(folder, "meat_oracle"),
+    "facet_first": lambda folder: stored(folder, "facet_first", facet_settings(), layer=1),
+    "emu over frozen vectors": lambda folder: stored(folder, "emu", emu_head(), vector_map()),
+    "fine_tuned": lambda folder: stored(folder, "fine_tuned", tensors=tuned_encoder(folder), pooling="mean"),
+    "projection": lambda folder: stored(folder, "projection", tensors=projection()),
+    "centered": lambda folder: stored(folder, "centered", tensors=centered()),
+}
+ROUTES = {"facet_first": ["template", "residual"], "projection": ["en", "de"], "centered": ["en", "de"],
+          "emu over frozen vectors": ["sentence"], "fine_tuned": ["meaning"]}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_route_of_a_folder_gives_the_vectors_of_the_head(case, tmp_path):
+    path = CASES[case](tmp_path)
+    head = open_head(path, device="cpu")
+    exported = export_head(head, tmp_path / "out", seed=4 if head.method.is_seeded else None)
+    found, _ = assert_equal_to_the_head(path, tmp_path / "out")
+    assert list(found) == ROUTES.get(case, ["meaning", "language"]) == list(exported.routes.steps)
+
+
+@pytest.fixture(scope="module")
+def facet(tmp_path_factory) -> Path:
+    """A folder of facet; tests only read it."""
+    folder = tmp_path_factory.mktemp("facet")
+    export_head(open_head(CASES["facet_first"](folder), device="cpu"), folder / "out", seed=4)
+    return folder / "out"
+
+
+def test_queries_documents_and_texts_without_a_task_take_the_default_route(facet):
+    found, model = vectors_of(facet)
+    for encode in (model.encode, model.encode_query, model.encode_document):
+        np.testing.assert_array_equal(encode(TEXTS), found["template"])
+
+
+def test_a_task_without_a_route_is_refused_with_those_there_are(facet):
+    _, model = vectors_of(facet)
+    with pytest.raises(ValueError, match="task='template', task='residual'"):
+        model.encode(TEXTS, task="shape")
+
+
+def test_blocks_above_the_layer_are_not_written(facet):
+    assert json.loads((facet / "config.json").read_text(encoding="utf-8"))["num_hidden_layers"] == 1
+
+
+def test_a_folder_names_no_place_on_the_disk_and_has_nothing_pickled(facet):
+    files = [file for file in facet.rglob("*") if file.is_file()]
+    assert {file.suffix for file in files} <= {".json", ".safetensors", ".md"}
+    assert [file for file in files if str(facet.parent).encode() in file.read_bytes()] == []
+
+
+def test_a_card_is_read_by_the_hub_s_own_reader(facet):
+    from huggingface_hub import ModelCard
+
+    card = ModelCard.load(facet / "README.md")
+    assert card.data.library_name == "sentence-transformers"
+    assert card.data.language == ["en", "de"]
+    assert "disent" in card.data.tags
+    assert 'task="template"' in card.text
+
+
+def test_figures_stand_on_the_card_with_their_intervals(tmp_path):
+    from huggingface_hub import ModelCard
+
+    row = Measured("template_retrieval", "toy", "en", "meaning", "accuracy_at_1", 0.5, 0.4, 0.6, 80)
+    absent = replace(row, embedding="template", value=0.9)
+    export_head(open_head(CASES["dream"](tmp_path), device="cpu"), tmp_path / "out", seed=3, measured=[row, absent])
+    card = ModelCard.load(tmp_path / "out" / "README.md")
+    assert "| template_retrieval | toy | en | meaning | accuracy_at_1 | 0.500 [0.400, 0.600] | 80 |" in card.text
+    assert [result.metric_value for result in card.data.eval_results] == [0.5]
+
+
+def test_a_folder_that_has_not_changed_passes_its_check(facet):
+    assert check_folder(facet) == ("template", "residual")
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "1_Router/template_0_Dense/model.safetensors", "modules.json"])
+def test_a_changed_byte_of_a_folder_is_told(facet, tmp_path, name):
+    copy = Path(shutil.copytree(facet, tmp_path / "copy"))
+    data = bytearray((copy / name).read_bytes())
+    data[-3] ^= 1
+    (copy / name).write_bytes(data)
+    with pytest.raises(DamagedError, match=f"{Path(name).name}.* has changed since the export"):
+        check_folder(copy)
+
+
+def test_a_missing_file_of_a_folder_is_told(facet, tmp_path):
+    copy = Path(shutil.copytree(facet, tmp_path / "copy"))
+    (copy / "modules.json").unlink()
+    with pytest.raises(DamagedError, match="it is missing"):
+        check_folder(copy)
+
+
+def test_vectors_other_than_those_at_the_export_are_told(facet, tmp_path):
+    copy = Path(shutil.copytree(facet, tmp_path / "copy"))
+    record = read_record(copy)
+    record["probes"]["vectors"]["residual"][2][0] += 0.01
+    (copy / RECORD).write_text(json.dumps(record), encoding="utf-8")
+    with pytest.raises(DamagedError, match="its vectors differ by"):
+        check_folder(copy)
+
+
+def test_a_folder_of_something_else_is_not_checked(tmp_path):
+    with pytest.raises(TrainingError, match="no folder of an exported head"):
+        check_folder(tmp_path)
+
+
+def test_an_export_never_writes_into_a_folder_that_exists(facet, tmp_path):
+    with pytest.raises(TrainingError, match="this exists already"):
+        export_head(open_head(CASES["dream"](tmp_path), device="cpu"), facet, seed=4)
+
+
+REFUSED = {
+    "transductive": (
+        lambda folder: stored(folder, "centered", methods.method("centered").presets["official_code"], centered()),
+        "no function of one text",
+    ),
+    "several layers": (lambda folder: stored(folder, "dream", layer=(1, 2)), "reads several layers"),
+    "a map of two layers": (
+        lambda folder: stored(folder, "emu", replace(emu_head(), map="mlp"), vector_map("mlp")), "two layers"
+    ),
+    "fmda": (lambda folder: stored(folder, "fmda"), "no module of sentence-transformers computes its embeddings"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_can_t_be_exported_exactly_is_refused_in_one_line_and_leaves_nothing(case, tmp_path):
+    make, reason = REFUSED[case]
+    head = open_head(make(tmp_path), device="cpu")
+    with pytest.raises(TrainingError, match=reason) as refused:
+        export_head(head, tmp_path / "out", seed=4 if head.method.is_seeded else None)
+    assert "\n" not in str(refused.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_embedding_that_can_t_be_exported_is_refused_and_an_unknown_one_too(tmp_path):
+    head = open_head(CASES["facet_first"](tmp_path), device="cpu")
+    with pytest.raises(TrainingError, match="computes 'meaning', only template, residual"):
+        export_head(head, tmp_path / "out", seed=4, embeddings=["meaning"])
+    with pytest.raises(ValueError, match="no route 'shape'; choose of template, residual"):
+        export_head(head, tmp_path / "out", seed=4, embeddings=["shape"])
+
+
+def test_an_export_of_one_embedding_has_that_only(tmp_path):
+    export_head(
+        open_head(CASES["facet_first"](tmp_path), device="cpu"), tmp_path / "out", seed=4, embeddings=["residual"]
+    )
+    assert read_record(tmp_path / "out")["routes"] == ["residual"]
+
+
+def test_vectors_that_would_differ_are_not_published(tmp_path, monkeypatch):
+    monkeypatch.setattr("disent_core.export.folder.TOLERANCE", 1e-12)
+    with pytest.raises(TrainingError, match="its vectors would differ by"):
+        export_head(open_head(CASES["facet_first"](tmp_path), device="cpu"), tmp_path / "out", seed=4)
+    assert not (tmp_path / "out").exists()

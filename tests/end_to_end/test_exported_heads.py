@@ -1,0 +1,86 @@
+"""`disent export` on a finished project, and its folder in a process that has no disent."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import disent
+
+pytestmark = pytest.mark.end_to_end
+pytest.importorskip("sentence_transformers")
+
+TEXTS = ["wake me up at nine", "an utterance that no corpus has", "", "spiel etwas jazz"]
+ELSEWHERE = """
+import sys
+import numpy as np
+
+sys.modules |= dict.fromkeys(("disent", "disent_core", "disent_assets"))  # None: an import of them fails
+from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer({folder!r}, device="cpu", local_files_only=True)
+found = {{name: model.encode({texts!r}, task=name) for name in ("meaning", "language")}}
+np.savez({output!r}, **found, query=model.encode_query({texts!r}), document=model.encode_document({texts!r}))
+"""
+
+
+@pytest.fixture(scope="module")
+def exported(finished, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("exported") / "dream"
+    result = finished.disent("export", str(head_file(finished, "dream")), str(folder))
+    assert result.exit_code == 0, result.output
+    assert "meaning, language" in result.stdout
+    assert 'task="meaning"' in result.stdout
+    return folder
+
+
+def head_file(project, method: str) -> Path:
+    return project.workspace.head("tiny", method, "en-de")
+
+
+def test_an_exported_head_embeds_in_a_process_without_disent(exported, finished, tmp_path):
+    output = tmp_path / "vectors.npz"
+    code = ELSEWHERE.format(folder=str(exported), texts=TEXTS, output=str(output))
+    subprocess.run([sys.executable, "-c", code], check=True)
+    found, own = np.load(output), disent.load(head_file(finished, "dream")).encode_all(TEXTS)
+    for name, matrix in {**own, "query": own["meaning"], "document": own["meaning"]}.items():
+        assert np.abs(found[name] - matrix).max() <= 2e-6 * np.abs(matrix).max(), name
+
+
+def test_the_card_has_what_the_run_has_measured_of_these_weights(exported, finished):
+    card = (exported / "README.md").read_text(encoding="utf-8")
+    rows = finished.ask(
+        "select * from metrics where method = 'dream' and trained_on = 'en-de' and seed = 0 and ci_low is not null"
+    )
+    assert rows
+    for row in rows:
+        assert f"| {row['value']:.3f} [{row['ci_low']:.3f}, {row['ci_high']:.3f}] | {row['n']} |" in card
+
+
+def test_check_tells_a_changed_copy(exported, finished, tmp_path):
+    assert finished.disent("check", str(exported)).exit_code == 0
+    copy = tmp_path / "copy"
+    subprocess.run(["cp", "-r", str(exported), str(copy)], check=True)
+    weights = bytearray((copy / "model.safetensors").read_bytes())
+    weights[-1] ^= 1
+    (copy / "model.safetensors").write_bytes(weights)
+    told = finished.disent("check", str(copy))
+    assert told.exit_code == 1
+    assert "model.safetensors: it has changed since the export" in told.stderr
+    assert told.stderr.count("\n") == 1
+
+
+def test_a_refused_export_is_one_line(finished, tmp_path):
+    told = finished.disent("export", str(head_file(finished, "fmda")), str(tmp_path / "out"))
+    assert told.exit_code == 1
+    assert "fmda can't be exported" in told.stderr
+    assert told.stderr.count("\n") == 1
+
+
+def test_without_sentence_transformers_the_command_says_how_to_install_it(finished, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    told = finished.disent("export", str(head_file(finished, "dream")), str(tmp_path / "out"))
+    assert told.exit_code == 2
+    assert "pip install 'disent[export]'" in told.stderr
