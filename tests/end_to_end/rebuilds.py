@@ -27,6 +27,7 @@ RELATIONS_OF_TIME = {
     "main.runs",
     "main.asset_state",
     "main.stale_metrics",
+    "parts.readings",  # of what was ever measured
     "heads.training_costs",
 }
 _LAST = """
