@@ -204,8 +204,8 @@ class Head:
         """Embed texts of one language.
 
         For the texts of a task these are the vectors that evaluation measures, to the bit with one thread. A text that
-        the run has not encoded is encoded on demand by the encoder of the head and not stored. Rounding in matrix
-        products depends on their shape: a text embedded alone may differ from the same text in a batch by about 1e-6.
+        the run has not encoded is encoded on demand by the encoder of the head and not stored. A text has the same
+        vector to the bit whatever is embedded with it.
 
         Args:
             texts: at least one.

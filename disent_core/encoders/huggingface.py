@@ -16,7 +16,7 @@ from disent_core.encoders.config import HuggingFaceConfig
 from disent_core.encoders.contract import Device, EncodedBatch, FloatName, Pooling
 from disent_core.encoders.files import encoder_fingerprint, files_fingerprint, model_folder
 from disent_core.encoders.layers import missing_layers, run_model, states_width
-from disent_core.encoders.tokens import TextTokeniser, TokenisedTexts
+from disent_core.encoders.tokens import TextTokeniser, TokenisedTexts, padded_widths
 from disent_core.errors import EncoderError, located
 from disent_core.matmul import arithmetic
 from disent_core.text import text_key
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 _WINDOW_TEXTS = 65_536
-_BATCH_TOKENS = {"cpu": 256, "cuda": 16_384}
+BATCH_TOKENS = {"cpu": 256, "cuda": 16_384}
 
 
 _Launched = tuple[Float[Tensor, "rows dim"], Float[Tensor, "tokens dim"] | None, Int[Tensor, " rows"]]
@@ -75,7 +75,7 @@ class HuggingFaceEncoder:
         self._model = model.to(device)
         self._tokenise = TextTokeniser(tokeniser.backend_tokenizer, tokeniser.mask_token, config.max_length)
         self._pad = tokeniser.pad_token_id or 0
-        self._budget = config.batch_tokens or _BATCH_TOKENS[device]
+        self._budget = config.batch_tokens or BATCH_TOKENS[device]
         self.name, self.dim = config.name, states_width(model, config.layer)
         self.vector_dtype: FloatName = config.vector_dtype
         self.states_dtype: FloatName = config.states_dtype
@@ -183,13 +183,10 @@ def pool_states(
 def batch_shapes(tokens: TokenisedTexts, longest: int) -> Iterator[tuple[int, Int[np.ndarray, " rows"]]]:
     """Yield groups of texts that may share a batch, and the width to which they are padded, the widest first.
 
-    The width is the length up to 16 tokens, and beyond that at most an eighth more. Texts that fill the width are kept
+    Widths are `padded_widths`, at most `longest`. Texts that fill the width are kept
     apart from those with masked positions: transformers runs another kernel if nothing in a batch is masked.
     """
-    lengths = np.maximum(tokens.lengths, 1)
-    # Lengths of 2^k to 2^(k+1) tokens are rounded up to multiples of 2^(k-3).
-    steps = 2 ** np.maximum(np.frexp(lengths)[1].astype(np.int64) - 4, 0)
-    widths = np.minimum(-(-lengths // steps) * steps, np.maximum(longest, lengths))
+    widths = np.minimum(padded_widths(tokens.lengths), np.maximum(longest, tokens.lengths).clip(1))
     seen = np.concatenate([[0], np.cumsum(~tokens.hidden)])
     is_full = np.diff(seen[tokens.offsets]) == widths
     order = np.lexsort((is_full, -widths))

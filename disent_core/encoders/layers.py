@@ -1,12 +1,14 @@
 """Run a transformer up to the highest layer that is read, and return the states of one or several layers."""
 
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from disent_core.encoders.contract import Layers
 
@@ -19,6 +21,11 @@ def run_model(
     The pooler reads the last layer: without that, its output is None. Layer k is the input of block k, so the blocks
     from the highest layer on are not run.
     """
+    with _exact_attention(ids):
+        return _run(model, ids, visible, layer)
+
+
+def _run(model: Any, ids: Tensor, visible: Tensor, layer: Layers) -> tuple[Tensor, Tensor | None]:
     blocks = list(block_list(model) or ())
     layers = [number % (len(blocks) + 1) for number in _listed(layer)] if blocks else []
     if layers and max(layers) < len(blocks):
@@ -30,6 +37,34 @@ def run_model(
     else:
         hidden = output.last_hidden_state
     return hidden, getattr(output, "pooler_output", None)
+
+
+_ALIGNED_WIDTH = 32
+
+
+class _AttentionOnOneThread(TorchFunctionMode):
+    """Runs the attention of torch on one thread, and everything else as it is."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is not F.scaled_dot_product_attention:
+            return func(*args, **(kwargs or {}))
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            return func(*args, **(kwargs or {}))
+        finally:
+            torch.set_num_threads(threads)
+
+
+def _exact_attention(ids: Int[Tensor, "rows length"]) -> AbstractContextManager[object]:
+    """Return a context in which a text's states do not depend on its place in the batch, with several threads either.
+
+    Each thread of torch's attention on the CPU has a buffer of its own, whose alignment depends on the width of the
+    batch, and the rounding of a product depends on alignment. From 32 tokens on all buffers are aligned. Training
+    needs no such context.
+    """
+    is_exact = torch.is_grad_enabled() or torch.get_num_threads() == 1 or ids.shape[1] >= _ALIGNED_WIDTH
+    return nullcontext() if is_exact or ids.device.type != "cpu" else _AttentionOnOneThread()
 
 
 def states_width(model: Any, layer: Layers) -> int:

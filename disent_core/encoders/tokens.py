@@ -41,6 +41,17 @@ class TokenisedTexts:
         return np.diff(self.offsets)
 
 
+def padded_widths(lengths: Int[np.ndarray, " texts"]) -> Int[np.ndarray, " texts"]:
+    """Return the width to which each text is padded: its length up to 16, and beyond that at most an eighth more.
+
+    It depends on the text alone, so that the shape of a product does too, and there are few widths.
+    """
+    lengths = np.maximum(lengths, 1)
+    # Lengths of 2^k to 2^(k+1) tokens are rounded up to multiples of 2^(k-3).
+    steps = 2 ** np.maximum(np.frexp(lengths)[1].astype(np.int64) - 4, 0)
+    return -(-lengths // steps) * steps
+
+
 def parse_marks(stored: str, mask_token: str) -> tuple[str, list[Span], list[Span]]:
     """Return the text with the model's mask token and without marks, and the spans to mask and to hide, in characters.
 

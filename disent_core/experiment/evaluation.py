@@ -15,7 +15,7 @@ from disent_core.experiment.workspace import Workspace
 from disent_core.heads.identity import describe_head, settings_fingerprint
 from disent_core.storage.tables import content_of, fingerprint
 
-CODE_VERSION = "1"
+CODE_VERSION = "2"
 TABLES = ("outcomes", "rankings", "metrics")
 """Tables that the step of a method writes. Metrics come last: while they are old, the step is not done."""
 IN_INTERVAL = Check("values_lie_in_their_interval", "ci_low <= value <= ci_high.", True)

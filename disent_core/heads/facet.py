@@ -1,6 +1,6 @@
 """The head of Facet: its two readings of a text, their templates and residuals, and what embeds with them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +17,8 @@ from disent_core.heads.modules.max_pooling import MaxLinear
 from disent_core.methods.facet import FacetConfig
 from disent_core.optimisation.seeds import derived_seed
 from disent_core.storage.weights import describe_weights, read_weights
+from disent_core.training.blocks import embedded
 from disent_core.training.data import Batch, TextFeatures
-
-_EMBED_BATCH = 1024
 
 
 class FacetHead(nn.Module):
@@ -101,19 +100,15 @@ class TrainedFacet(TrainedMethod):
         if seed is None:
             raise ValueError("a trained head embeds with one of its seeds, not None")
         head = self._head(seed)
-        with torch.inference_mode():
-            blocks = [head.embed(text, bags) for text, bags in self._blocks(features)]
-        return {name: torch.cat([block[name] for block in blocks]).numpy() for name in blocks[0]}
-
-    def _blocks(self, features: TextFeatures) -> Iterator[tuple[Batch, WordBags | None]]:
         bags = None
         if self.config.reads_words:
             if features.texts is None:
                 raise ValueError("facet reads words, and these features have no texts")
             bags = word_bags(features.texts)
-        places = torch.arange(len(features)).split(_EMBED_BATCH)
-        for text, chosen in zip(features.batches(_EMBED_BATCH, "cpu"), places, strict=True):
-            yield text, None if bags is None else bags.take(chosen)
+        with torch.inference_mode():
+            return embedded(
+                lambda text, places: head.embed(text, None if bags is None else bags.take(places)), features, "cpu"
+            )
 
     def _head(self, seed: int) -> FacetHead:
         if self._read is None or self._read[0] != seed:

@@ -8,6 +8,7 @@ from disent_core.errors import TrainingError
 from disent_core.heads.families.closed_form import BLOCK_ROWS, Solution, mean_vector, part
 from disent_core.methods.projection import ProjectionConfig
 from disent_core.text import language_part
+from disent_core.training.blocks import by_rows
 from disent_core.training.data import PairRows, TrainingData, VectorBank
 
 
@@ -65,5 +66,6 @@ def apply(
     solution: Solution, vectors: Float64[Tensor, "texts dim"], language: str, config: ProjectionConfig
 ) -> Float64[Tensor, "texts dim"]:
     """Map vectors into the pivot's space."""
-    mapped = torch.addmm(part(solution, "bias", language), vectors, part(solution, "weight", language))
+    bias, weight = part(solution, "bias", language), part(solution, "weight", language)
+    mapped = by_rows(lambda rows: torch.addmm(bias, rows, weight), vectors)
     return mapped - mapped.mean(0) if config.center == "test" else mapped

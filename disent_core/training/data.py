@@ -4,7 +4,7 @@ Rows are numbered through the vector tables of all languages, one table after an
 of language pairs is one gather. Nothing here makes a Python object per text.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -74,13 +74,17 @@ class StateBank:
         """Return the same states on a device."""
         return StateBank(self.values.to(device), self.begin.to(device), self.length.to(device))
 
-    def take(self, rows: Int[Tensor, " rows"]) -> tuple[Float[Tensor, "rows length dim"], Bool[Tensor, "rows length"]]:
-        """Return states padded to the longest of these texts, and a mask of the real ones.
+    def take(
+        self, rows: Int[Tensor, " rows"], width: int | None = None
+    ) -> tuple[Float[Tensor, "rows length dim"], Bool[Tensor, "rows length"]]:
+        """Return states padded to `width` or to the longest of these texts, and a mask of the real ones.
 
         Padding repeats a text's first state, so it reads no other memory; attention has to mask it.
         """
         length = self.length[rows]
-        steps = torch.arange(int(length.max()) if len(rows) else 0, device=length.device)
+        if width is None:
+            width = int(length.max()) if len(rows) else 0
+        steps = torch.arange(width, device=length.device)
         mask = steps < length.unsqueeze(1)
         positions = self.begin[rows].unsqueeze(1) + torch.where(mask, steps, 0)
         return self.values.take(positions.flatten()).view(*mask.shape, self.values.dim), mask
@@ -137,16 +141,6 @@ class TextFeatures:
 
     def __len__(self) -> int:
         return len(self.rows)
-
-    def batches(self, size: int, device: str) -> Iterator[Batch]:
-        """Yield blocks of at most `size` texts, in order: `vectors` and, if there are states, `grouped_states`."""
-        for start in range(0, len(self), size):
-            block = slice(start, start + size)
-            batch = {"vectors": self.vectors.take(self.rows[block])}
-            if self.states is not None and self.state_rows is not None:
-                grouped = grouped_states(self.states, self.state_rows[block].unsqueeze(0))
-                batch |= {name: value.squeeze(0) for name, value in grouped.items()}
-            yield {name: value.to(device) for name, value in batch.items()}
 
 
 def text_features(

@@ -121,7 +121,7 @@ class Solved(TrainedMethod):
         Raises:
             TrainingError: if the fit did not have the language of the texts.
         """
-        vectors = torch.cat([batch["vectors"] for batch in features.batches(BLOCK_ROWS, "cpu")]).double()
+        vectors = features.vectors.take(features.rows).double()
         embedded = self.apply(self.solution, vectors, features.language, self.config)
         return {"sentence": embedded.float().numpy()}
 

@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from disent_core.encoders.contract import EncoderFiles
-from disent_core.encoders.fine_tunable import Source, TunableEncoder, VectorMap, check_origin, embed_all
+from disent_core.encoders.fine_tunable import Source, TunableEncoder, VectorMap, check_origin
 from disent_core.errors import TrainingError
 from disent_core.heads.contract import TrainedMethod
 from disent_core.heads.families.seed_by_seed import SeedBySeedTrainer, SeedTraining
@@ -19,6 +19,7 @@ from disent_core.optimisation.seeds import derived_seed, seeded
 from disent_core.optimisation.steps import TrainingRun, TrainingTask, train
 from disent_core.registry import imported
 from disent_core.storage.weights import describe_weights, read_weights
+from disent_core.training.blocks import by_rows
 from disent_core.training.data import Batch, TextFeatures, TrainingData
 
 
@@ -109,7 +110,7 @@ class FineTuned(TrainedMethod):
         Raises:
             ValueError: if there is no seed, or an encoder has to embed and there are no texts.
         """
-        embedded = embed_all(self.with_weights_of(seed), self._inputs(features), torch.arange(len(features)))
+        embedded = self._embedded(self.with_weights_of(seed), features)
         return {self.embedding: embedded.float().cpu().numpy()}
 
     def with_weights_of(self, seed: int | None) -> Source:
@@ -124,12 +125,14 @@ class FineTuned(TrainedMethod):
             self._read(seed)
         return self.source
 
-    def _inputs(self, features: TextFeatures) -> Any:
-        if isinstance(self.source, VectorMap):
-            return features.vectors.take(features.rows).to(next(self.source.parameters()).device)
+    @torch.no_grad()
+    def _embedded(self, source: Source, features: TextFeatures) -> Float[Tensor, "texts dim"]:
+        if isinstance(source, VectorMap):
+            vectors = features.vectors.take(features.rows).to(next(source.parameters()).device)
+            return by_rows(lambda rows: source(rows, torch.arange(len(rows))), vectors)
         if features.texts is None:
             raise ValueError("a fine-tuned encoder reads texts, and these features have none")
-        return self.source.prepare(features.texts)
+        return source.embed(features.texts)
 
     @torch.no_grad()
     def _read(self, seed: int) -> None:

@@ -16,6 +16,7 @@ from disent_core.methods.families import FrozenHeadMethod
 from disent_core.registry import imported
 from disent_core.storage.tables import fingerprint
 from disent_core.storage.weights import describe_weights, read_weights, save_weights
+from disent_core.training.blocks import embedded
 from disent_core.training.config import TrainConfig
 from disent_core.training.data import TextFeatures, TrainingData
 from disent_core.training.epoch import Epoch
@@ -23,8 +24,6 @@ from disent_core.training.needs import Need
 from disent_core.training.sampling import PairSampler
 from disent_core.training.stacked import Head, best_parameters, fit
 from disent_core.training.stacked_state import Parameters
-
-_EMBED_BATCH = 1024
 
 
 def sum_of_means(rows: Iterable[Float[Tensor, " _"]]) -> Float[Tensor, ""]:
@@ -124,5 +123,4 @@ class TrainedHead(TrainedMethod):
         if seed is None:
             raise ValueError("a trained head embeds with one of its seeds, not None")
         with torch.inference_mode():
-            blocks = [self.heads[seed].embed(batch) for batch in features.batches(_EMBED_BATCH, self.device)]
-        return {name: torch.cat([block[name] for block in blocks]).cpu().numpy() for name in blocks[0]}
+            return embedded(lambda batch, _: self.heads[seed].embed(batch), features, self.device)

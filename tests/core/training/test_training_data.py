@@ -24,6 +24,7 @@ from disent_core.methods import dream, fmda, raw
 from disent_core.methods.contract import Method
 from disent_core.storage.tables import rows_table
 from disent_core.text import text_keys
+from disent_core.training import blocks
 from disent_core.training.build_data import training_data
 from disent_core.training.data import StateBank, VectorBank, grouped_states, state_bank, text_features, vector_bank
 from disent_core.training.needs import SIDES, Need
@@ -288,12 +289,22 @@ def features(count=7):
     return toy_world, keys, text_features(keys, toy_world.vectors["en"], toy_world.states["en"])
 
 
-def test_features_come_in_blocks_in_the_order_of_the_keys():
+def test_blocks_of_any_size_give_every_text_what_it_gets_alone(monkeypatch):
     toy_world, keys, found = features()
-    blocks = list(found.batches(3, "cpu"))
-    assert [len(block["vectors"]) for block in blocks] == [3, 3, 1]
-    rows = toy_world.vectors["en"].rows(keys)
-    assert np.array_equal(torch.cat([block["vectors"] for block in blocks]), toy_world.vectors["en"].matrix[rows])
+    monkeypatch.setattr(blocks, "_TOKENS", {"cpu": 15})
+
+    def embed(batch, places):
+        (states, mask), shapes[len(shapes)] = (batch["states_0"], batch["mask_0"]), tuple(batch["states_0"].shape[:2])
+        return {"vectors": batch["vectors"], "first": states[:, 0], "tokens": mask.sum(1, keepdim=True)}
+
+    shapes = {}
+    rows = blocks.embedded(embed, found, "cpu")
+    assert {texts for texts, width in shapes.values() if texts != 15 // width} == set()
+    assert np.array_equal(rows["vectors"], toy_world.vectors["en"].matrix[toy_world.vectors["en"].rows(keys)])
+    states = toy_world.states["en"]
+    begin, end = (states.offsets[states.rows(keys) + step] for step in (0, 1))
+    assert np.array_equal(rows["tokens"][:, 0], end - begin)
+    assert np.array_equal(rows["first"], states.values[begin].astype(np.float32))
 
 
 def test_features_of_an_unknown_text_are_an_error():
@@ -402,7 +413,7 @@ def test_embedding_in_blocks_equals_embedding_at_once(place, monkeypatch):
     place.train(run)
     trained, (_, _, found) = trainer(run.method).load(place.files.weights, run.settings, "cpu"), features()
     whole = trained.embed(found, 0)
-    monkeypatch.setattr("disent_core.heads.families.frozen._EMBED_BATCH", 2)
+    monkeypatch.setattr(blocks, "_TOKENS", {"cpu": 14})
     for name, matrix in trained.embed(found, 0).items():
         assert np.allclose(matrix, whole[name], atol=1e-6)
 

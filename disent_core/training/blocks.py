@@ -1,0 +1,67 @@
+"""Apply heads on blocks of texts whose shape depends on no other text, so that a text's embedding does not either.
+
+The rounding of a matrix product depends on its shape. So every block has as many rows as all blocks of its width, rows
+are repeated where there are too few texts, and the width depends on a text's own length.
+"""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int, Num
+from torch import Tensor
+
+from disent_core.encoders.tokens import padded_widths
+from disent_core.training.data import Batch, TextFeatures
+
+_ROWS = {"cpu": 256, "cuda": 4096}
+_TOKENS = {"cpu": 1024, "cuda": 65_536}
+"""Of a block, by device; small enough on the CPU that a single text is fast."""
+
+
+def embedded(
+    embed: Callable[[Batch, Int[Tensor, " texts"]], Batch], features: TextFeatures, device: str
+) -> dict[str, Float[np.ndarray, "texts _"]]:
+    """Return what `embed` gives for each text, by name, in order.
+
+    Args:
+        embed: from `vectors` of some texts and, if there are states, their `grouped_states`, and from the places of
+            these texts among all, which may repeat, to one matrix a name.
+        features: of the texts, at least one.
+        device: `cpu` or `cuda`.
+    """
+    found: dict[str, np.ndarray] = {}
+    for count, places, batch in _blocks(features, device):
+        texts = places[:count].numpy()
+        for name, value in embed({key: part.to(device) for key, part in batch.items()}, places).items():
+            rows = value[:count].cpu().numpy()
+            found.setdefault(name, np.empty((len(features), rows.shape[1]), rows.dtype))[texts] = rows
+    return found
+
+
+def by_rows(function: Callable[[Tensor], Tensor], rows: Num[Tensor, "rows _"]) -> Num[Tensor, "rows _"]:
+    """Apply a function of matrices, row by row the same, to a matrix of any number of rows."""
+    size = _ROWS[rows.device.type]
+    return torch.cat([function(block[_filled(len(block), size)])[: len(block)] for block in rows.split(size)])
+
+
+def _blocks(features: TextFeatures, device: str) -> Iterator[tuple[int, Int[Tensor, " texts"], Batch]]:
+    """Yield how many texts a batch is for, and the places of its texts: those, and some of them again."""
+    states, state_rows = features.states, features.state_rows
+    if states is None or state_rows is None:
+        for texts in torch.arange(len(features)).split(_ROWS[device]):
+            places = texts[_filled(len(texts), _ROWS[device])]
+            yield len(texts), places, {"vectors": features.vectors.take(features.rows[places])}
+        return
+    widths = torch.from_numpy(padded_widths(states.length[state_rows].numpy()))
+    for width in widths.unique().tolist():
+        order = torch.arange(max(_TOKENS[device] // width, 1))
+        for texts in (widths == width).nonzero().squeeze(1).split(len(order)):
+            places = texts[_filled(len(texts), len(order))]
+            values, mask = states.take(state_rows[places], width)
+            of_states = {"order": order, "place": order, "states_0": values, "mask_0": mask}
+            yield len(texts), places, {"vectors": features.vectors.take(features.rows[places]), **of_states}
+
+
+def _filled(count: int, size: int) -> Int[Tensor, " size"]:
+    return torch.arange(size) % count
