@@ -31,8 +31,9 @@ def export(
         click.echo(f"{short(folder.resolve())}: {', '.join(routes)}; {exact}")
         if written.routes.left_out:
             absent = ", ".join(written.routes.left_out)
-            click.echo(f"Left out, as no module of sentence-transformers computes it: {absent}")
-        click.echo(f'\n    model = SentenceTransformer("{short(folder.resolve())}")')
+            click.echo(f"Left out, name them with --embeddings to have them too: {absent}")
+        flag = ", trust_remote_code=True" if written.routes.needs_code else ""
+        click.echo(f'\n    model = SentenceTransformer("{short(folder.resolve())}"{flag})')
         click.echo(f'    model.encode(texts, task="{written.routes.default or routes[0]}")')
 
 

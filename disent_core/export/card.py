@@ -39,12 +39,12 @@ _CARD = """\
 # {title}
 
 A head of the method `{method}` on the encoder `{encoder}`, trained on {trained_on} with [disent](https://pypi.org/project/disent/)
-and saved for sentence-transformers 6 or newer. Loading it runs no code from this folder.
+and saved for sentence-transformers 6 or newer. {code}
 
 ```python
 from sentence_transformers import SentenceTransformer
 
-model = SentenceTransformer("FOLDER")
+model = SentenceTransformer("FOLDER"{flag})
 model.encode(["wake me up at nine"], task="{first}")
 ```
 
@@ -65,6 +65,7 @@ When this folder was written it gave the head's own vectors of eight texts, whic
 (2e-6 of the largest value, states in float32). `disent check FOLDER` compares again, and tells a file that has changed.
 Licence: that of the encoder and of the training corpora.
 """
+_CODE = "Its head is computed by `modeling_disent.py` in this folder, hence the flag."
 _MEASURED = """
 ## Measured
 
@@ -85,6 +86,8 @@ def card(head: SavedHead, seed: int | None, routes: Routes, measured: Sequence[M
     return _CARD.format(
         head="\n".join(f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in _head(head, title, rows)),
         title=title,
+        code=_CODE if routes.needs_code else "Loading it runs no code from this folder.",
+        flag=", trust_remote_code=True" if routes.needs_code else "",
         method=about["name"],
         encoder=about["encoder"],
         trained_on=about["trained_on"],
@@ -138,4 +141,4 @@ def _left_out(routes: Routes) -> str:
     if not routes.left_out:
         return ""
     names = ", ".join(f"`{name}`" for name in routes.left_out)
-    return f" The head also has {names}, which no module of sentence-transformers computes; `disent.load` does."
+    return f" The head also has {names}, which `disent export --embeddings` adds."

@@ -1,9 +1,11 @@
 """The model of an encoder, cut off after the layer that is read, as a folder of transformers."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from disent_core.encoders.checkpoint import load_model, load_tokeniser
@@ -13,7 +15,7 @@ from disent_core.encoders.fine_tunable import TunableEncoder
 from disent_core.encoders.huggingface import HuggingFaceEncoder
 from disent_core.encoders.layers import block_list, run_model
 from disent_core.experiment.saved_heads import SavedHead
-from disent_core.export.routes import Route, pooling_steps, refusal
+from disent_core.export.routes import Route, States, pooling_steps, refusal
 from disent_core.heads.families.fine_tuned import FineTuned
 
 _IDS = [[0, 1, 2, 3, 4, 3, 2, 1], [4, 3, 2, 1, 0, 0, 0, 0]]
@@ -60,14 +62,16 @@ def exported_encoder(head: SavedHead, seed: int | None) -> ExportedEncoder:
     steps = pooling_steps(config.pooling, model)
     if steps is None:
         raise refusal(head, f"sentence-transformers has no module for the pooler of a {type(model).__name__}")
-    layer = config.layer if isinstance(config.layer, int) else config.layer[0]
-    if not isinstance(config.layer, int) and len(config.layer) > 1:
-        raise refusal(head, f"no module of sentence-transformers reads several layers, {list(config.layer)}")
-    cut = _cut(model, layer)
-    if cut is None:
-        reason = f"a {type(model).__name__} changes its last states once more, so layer {layer} can't become the last"
+    count = model.config.num_hidden_layers + 1
+    layers = tuple(layer % count for layer in np.atleast_1d(config.layer).tolist())
+    if not _cut(model, layers):
+        reason = (
+            f"a {type(model).__name__} changes its last states once more, so layer {max(layers)} can't become the last"
+        )
         raise refusal(head, reason)
-    return ExportedEncoder(cut, load_tokeniser(folder), config, steps)
+    if len(layers) > 1:
+        steps = (States(layers, model.config.hidden_size * len(layers)), *steps)
+    return ExportedEncoder(model, load_tokeniser(folder), config, steps)
 
 
 def _model_config(head: SavedHead) -> HuggingFaceConfig:
@@ -78,16 +82,17 @@ def _model_config(head: SavedHead) -> HuggingFaceConfig:
 
 
 @torch.no_grad()
-def _cut(model: Any, layer: int) -> Any | None:
-    """Remove the blocks above a layer; None if the last states of what remains are not that layer's."""
+def _cut(model: Any, layers: Sequence[int]) -> bool:
+    """Remove the blocks above the highest layer; False if the states of what remains are not those of the layers."""
     ids, visible = torch.tensor(_IDS), torch.tensor(_VISIBLE, dtype=torch.bool)
-    wanted, _ = run_model(model, ids, visible, layer=layer)
-    blocks = block_list(model)
-    kept = layer % (model.config.num_hidden_layers + 1)
-    if kept < model.config.num_hidden_layers:
+    wanted, _ = run_model(model, ids, visible, layer=tuple(layers))
+    if max(layers) < model.config.num_hidden_layers:
+        blocks = block_list(model)
         if blocks is None:
-            return None
-        del blocks[kept:]
-        model.config.num_hidden_layers = kept
-    found = model(input_ids=ids, attention_mask=visible.long()).last_hidden_state
-    return model if torch.equal(found[visible], wanted[visible]) else None
+            return False
+        del blocks[max(layers) :]
+        model.config.num_hidden_layers = max(layers)
+    model.config.output_hidden_states = len(layers) > 1
+    output = model(input_ids=ids, attention_mask=visible.long())
+    states = [output.hidden_states[layer] for layer in layers] if len(layers) > 1 else [output.last_hidden_state]
+    return torch.equal(torch.cat(states, dim=-1)[visible], wanted[visible])

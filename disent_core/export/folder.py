@@ -53,13 +53,15 @@ def export_head(
 ) -> Exported:
     """Write a head and its encoder as a folder that `SentenceTransformer(folder)` loads.
 
+    Embeddings that its own modules do not compute need a module in the folder, and `trust_remote_code=True`.
+
     It appears whole or not at all: before it gets its name it is loaded once, and its vectors have to be the head's.
 
     Args:
         head: the head.
         folder: a folder that does not exist yet.
         seed: which of the head's seeds; None if its method is deterministic.
-        embeddings: which of its routes; None: all that can be exported.
+        embeddings: which of its routes; None: all that need no module in the folder or, if there are none, all.
         measured: what is known of the head's quality, for its card.
 
     Raises:
@@ -71,7 +73,7 @@ def export_head(
         raise TrainingError(located(folder, None, "this exists already", "Name a new folder"))
     head = _exact(head)
     encoder = exported_encoder(head, seed)
-    routes = _chosen(head, routes_of(head, seed, encoder.pooled), embeddings)
+    routes = routes_of(head, seed, encoder.pooled).chosen(embeddings)
     own = _own_vectors(head, seed, routes)
     with atomic_path(folder.resolve()) as temporary:
         write_folder(temporary, encoder, routes)
@@ -129,17 +131,6 @@ def _exact(head: SavedHead) -> SavedHead:
     return replace(head, device="cpu", source=replace(head.source, device="cpu"), settings=settings)
 
 
-def _chosen(head: SavedHead, routes: Routes, embeddings: Sequence[str] | None) -> Routes:
-    if embeddings is None:
-        return routes
-    there = ", ".join(routes.steps)
-    if absent := [name for name in embeddings if name in routes.left_out]:
-        raise refusal(head, f"no module of sentence-transformers computes {absent[0]!r}, only {there}")
-    if unknown := [name for name in embeddings if name not in routes.steps]:
-        raise ValueError(f"this head has no route {unknown[0]!r}; choose of {there}")
-    return replace(routes, steps={name: routes.steps[name] for name in embeddings})
-
-
 def _own_vectors(head: SavedHead, seed: int | None, routes: Routes) -> Vectors:
     """The head's vectors of the probes by route; the encoder's states are float32, however they are stored."""
     encoder, trained = exact_encoder(head), head.trained
@@ -173,6 +164,7 @@ def _record(
         "by_language": routes.by_language,
         "default": routes.default,
         "left_out": routes.left_out,
+        "needs_code": routes.needs_code,
         "files": files,
         "probes": {"texts": PROBES, "vectors": {name: matrix.tolist() for name, matrix in own.items()}},
     }

@@ -1,11 +1,11 @@
-"""What each embedding of a head computes after the encoder, in the operations that sentence-transformers has.
+"""What each embedding of a head computes after the encoder, if possible in operations that sentence-transformers has.
 
-A route is a list of steps from token states to one vector. An embedding that these steps do not give exactly has no
-route: an export that is almost right would rank other neighbours.
+A route is a list of steps from token states to one vector. What its own modules do not give exactly is a step of the
+module that is shipped in the folder: an export that is almost right would rank other neighbours.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -16,10 +16,15 @@ from disent_core.encoders.contract import Pooling
 from disent_core.encoders.fine_tunable import VectorMap
 from disent_core.errors import TrainingError
 from disent_core.experiment.saved_heads import SavedHead
+from disent_core.export import computed
+from disent_core.export.computed import Computed
+from disent_core.heads.facet import TrainedFacet
 from disent_core.heads.facet_first import FacetFirstHead
 from disent_core.heads.families.closed_form import Solved
 from disent_core.heads.families.fine_tuned import FineTuned
 from disent_core.heads.families.frozen import TrainedHead
+from disent_core.heads.fmda import FmdaHead
+from disent_core.heads.lexicon import TrainedLexicon
 from disent_core.heads.modules.linear_split import LinearHead
 from disent_core.heads.oracle import OracleHead
 
@@ -46,7 +51,20 @@ class UnitNorm:
     """Divide the vector by its length."""
 
 
-Route = tuple[Pool | Affine | UnitNorm, ...]
+@dataclass(frozen=True)
+class States:
+    """The token states of several layers, side by side, instead of those of the last."""
+
+    layers: tuple[int, ...]
+    dim: int
+
+
+Route = tuple[Pool | Affine | UnitNorm | States | Computed, ...]
+
+
+def needs_code(route: Route) -> bool:
+    """Whether a step is one of the shipped module, which is loaded with `trust_remote_code=True` only."""
+    return any(isinstance(step, States | Computed) for step in route)
 
 
 @dataclass(frozen=True)
@@ -56,12 +74,30 @@ class Routes:
     Attributes:
         steps: steps of each route by its name, an embedding or, if the head needs the language of a text, a language.
         by_language: whether the names are languages.
-        left_out: embeddings without a route.
+        left_out: routes that were not chosen.
     """
 
     steps: Mapping[str, Route]
     by_language: bool = False
     left_out: tuple[str, ...] = ()
+
+    @property
+    def needs_code(self) -> bool:
+        """Whether the folder has the shipped module."""
+        return any(map(needs_code, self.steps.values()))
+
+    def chosen(self, names: Sequence[str] | None) -> "Routes":
+        """Return some of the routes; None: those without the shipped module or, if there are none, all.
+
+        Raises:
+            ValueError: if one of them is unknown.
+        """
+        if names is None:
+            names = [name for name, route in self.steps.items() if not needs_code(route)] or list(self.steps)
+        if unknown := [name for name in names if name not in self.steps]:
+            raise ValueError(f"this head has no route {unknown[0]!r}; choose of {', '.join(self.steps)}")
+        left_out = tuple(name for name in self.steps if name not in names)
+        return replace(self, steps={name: self.steps[name] for name in names}, left_out=left_out)
 
     @property
     def default(self) -> str | None:
@@ -75,7 +111,7 @@ class Routes:
 
 
 def routes_of(head: SavedHead, seed: int | None, pooled: Route) -> Routes:
-    """Return the routes of a head.
+    """Return all routes of a head.
 
     Args:
         head: the head.
@@ -89,19 +125,18 @@ def routes_of(head: SavedHead, seed: int | None, pooled: Route) -> Routes:
     if isinstance(trained, Solved):
         return Routes(_of_languages(trained, head, pooled), by_language=True)
     if isinstance(trained, FineTuned):
-        return Routes({trained.embedding: pooled + _after_tuning(trained.with_weights_of(seed), head)})
+        return Routes({trained.embedding: pooled + _after_tuning(trained.with_weights_of(seed), trained.embedding)})
+    if isinstance(trained, TrainedFacet) and seed is not None:
+        return _of_step(computed.facet(trained.head(seed), seed), pooled)
+    if isinstance(trained, TrainedLexicon) and seed is not None:
+        widths = [trained.config.template_units, trained.config.residual_units]
+        return _of_step(computed.lexicon(trained.words[seed], widths, head.description["dim"], seed), ())
     if isinstance(trained, TrainedHead) and seed is not None:
-        steps = _of_module(trained.heads[seed], pooled)
-        if steps:
-            names = head.method.embeddings
-            return Routes({name: steps[name] for name in names if name in steps}, left_out=_absent(names, steps))
-    raise refusal(head, _REASONS.get(head.method.name, "no module of sentence-transformers computes its embeddings"))
+        return _of_module(trained.heads[seed], pooled, head)
+    raise refusal(head, "it tags the slots of sentences" if head.method.labels else _UNKNOWN)
 
 
-_REASONS = {
-    "lexicon": "it reads words and n-grams, not the tokens of an encoder",
-    "bertscore": "it compares the tokens of two texts and has no vector of one",
-}
+_UNKNOWN = "no module of sentence-transformers, nor the shipped one, computes its embeddings"
 
 
 def refusal(head: SavedHead, reason: str) -> TrainingError:
@@ -149,28 +184,33 @@ def _of_languages(trained: Solved, head: SavedHead, pooled: Route) -> dict[str, 
     return routes
 
 
-def _after_tuning(source: nn.Module, head: SavedHead) -> Route:
+def _after_tuning(source: nn.Module, embedding: str) -> Route:
     """The steps after the sentence vector: those of a tuned map, none for a tuned encoder."""
     if not isinstance(source, VectorMap):
         return ()
-    if not isinstance(source.map, nn.Linear):
-        raise refusal(head, "its map has two layers beside a residual connection")
-    return (_affine(source.map),)
+    return (_affine(source.map) if isinstance(source.map, nn.Linear) else computed.residual_map(source, embedding),)
 
 
-def _of_module(module: nn.Module, pooled: Route) -> dict[str, Route]:
+def _of_step(step: Computed, pooled: Route) -> Routes:
+    return Routes(dict.fromkeys(step.embeddings, (*pooled, step)))
+
+
+def _of_module(module: nn.Module, pooled: Route, head: SavedHead) -> Routes:
     if isinstance(module, OracleHead):
         module = module.base
     if isinstance(module, LinearHead):
-        return {name: (*pooled, _affine(getattr(module, name))) for name in ("meaning", "language")}
+        return Routes({name: (*pooled, _affine(getattr(module, name))) for name in ("meaning", "language")})
+    if isinstance(module, FmdaHead):
+        return _of_step(computed.attention(module, head.description["dim"]), pooled)
     if isinstance(module, FacetFirstHead):
-        sizes = [module.config.template_units, module.config.residual_units]
-        parts = zip(module.units.weight.detach().split(sizes), module.units.bias.detach().split(sizes), strict=True)
-        # max_j (W h_j) + b = max_j (W h_j + b): the bias is the same for every token.
-        steps = [(Affine(w.clone(), b.clone(), of_tokens=True), Pool("max"), UnitNorm()) for w, b in parts]
-        return dict(zip(("template", "residual"), steps, strict=True))
-    return {}
+        steps = _of_step(computed.facet_first(module), pooled).steps
+        return Routes({**steps, **_of_units(module, [step for step in pooled if isinstance(step, States)])})
+    raise refusal(head, _UNKNOWN)
 
 
-def _absent(names: tuple[str, ...], steps: Mapping[str, Route]) -> tuple[str, ...]:
-    return tuple(name for name in names if name not in steps)
+def _of_units(module: FacetFirstHead, states: Sequence[States]) -> dict[str, Route]:
+    sizes = [module.config.template_units, module.config.residual_units]
+    parts = zip(module.units.weight.detach().split(sizes), module.units.bias.detach().split(sizes), strict=True)
+    # max_j (W h_j) + b = max_j (W h_j + b): the bias is the same for every token.
+    steps = [(*states, Affine(w.clone(), b.clone(), of_tokens=True), Pool("max"), UnitNorm()) for w, b in parts]
+    return dict(zip(("template", "residual"), steps, strict=True))

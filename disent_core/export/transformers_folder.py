@@ -13,8 +13,9 @@ from jaxtyping import Float
 
 from disent_core.encoders.checkpoint import quiet_transformers
 from disent_core.errors import DamagedError, located
+from disent_core.export.computed import Computed
 from disent_core.export.encoder import ExportedEncoder
-from disent_core.export.routes import Affine, Pool, Route, Routes
+from disent_core.export.routes import Affine, Pool, Route, Routes, States, UnitNorm
 
 Vectors = Mapping[str, Float[np.ndarray, "texts _"]]
 """Vectors of texts by route."""
@@ -28,13 +29,16 @@ def write_folder(folder: Path, encoder: ExportedEncoder, routes: Routes) -> None
     dim = int(encoder.model.config.hidden_size)
     with _quiet():
         encoder.save(folder)
-        transformer = Transformer(str(folder), max_seq_length=encoder.config.max_length)
+        kind = _shipped().WordTransformer if _reads_words(routes) else Transformer
+        transformer = kind(str(folder), max_seq_length=encoder.config.max_length)
         shutil.rmtree(folder)
         transformer.model = encoder.model  # without the random pooler that transformers gives one without
         # Without a mapping, encode_query and encode_document would find no route.
         mappings = {(task, None): routes.default for task in ("query", "document")} if routes.default else None
+        made: dict[int, Any] = {}
+        default = routes.default or ""
         router = Router(
-            {name: list(_modules(steps, dim)) for name, steps in routes.steps.items()},
+            {name: list(_modules(steps, dim, default, made)) for name, steps in routes.steps.items()},
             default_route=routes.default,
             allow_empty_key=False,
             route_mappings=mappings,  # pyright: ignore[reportArgumentType]
@@ -42,19 +46,21 @@ def write_folder(folder: Path, encoder: ExportedEncoder, routes: Routes) -> None
         model = SentenceTransformer(modules=[transformer, router], device="cpu", similarity_fn_name="cosine")
         model.save(str(folder), create_model_card=False)
     _forget_origin(folder / "config.json", folder / "tokenizer_config.json")
+    if routes.needs_code:
+        _ship(folder)
 
 
 def folder_vectors(folder: Path, texts: Sequence[str], routes: Sequence[str]) -> Vectors:
     """Vectors of texts by route, as sentence-transformers computes them from a folder on the CPU.
 
+    Modules of the shipped file are taken from disent: no code of the folder is run.
+
     Raises:
         DamagedError: if the folder can't be loaded.
     """
-    from sentence_transformers import SentenceTransformer
-
     with _quiet():
         try:
-            model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
+            model = _load(folder)
         except (OSError, ValueError, KeyError, RuntimeError, TypeError) as error:
             remedy = "Export the head again"
             raise DamagedError(located(folder, None, f"this can't be loaded ({error})", remedy)) from error
@@ -62,6 +68,48 @@ def folder_vectors(folder: Path, texts: Sequence[str], routes: Sequence[str]) ->
             name: np.asarray(model.encode(list(texts), task=name, show_progress_bar=False), dtype=np.float32)
             for name in routes
         }
+
+
+def _load(folder: Path) -> Any:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Router, Transformer
+
+    if not (folder / SHIPPED).exists():
+        return SentenceTransformer(str(folder), device="cpu", local_files_only=True)
+    shipped = _shipped()
+    kinds = {name: getattr(shipped, name) for name in _CLASSES}
+    modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
+    kind = kinds.get(modules[0]["type"].removeprefix(_PREFIX), Transformer)
+    transformer = kind.load(str(folder), local_files_only=True)
+    named = {f"{_PREFIX}{name}": value for name, value in kinds.items()}
+    router = Router.load(str(folder), subfolder=modules[1]["path"], local_files_only=True, module_classes=named)
+    return SentenceTransformer(modules=[transformer, router], device="cpu")
+
+
+SHIPPED = "modeling_disent.py"
+_PREFIX = "modeling_disent."
+_CLASSES = ("WordTransformer", "LayerStates", "FacetHead", "AttentionHead", "ResidualMap")
+
+
+def _shipped() -> Any:
+    from disent_core.export import modeling_disent
+
+    return modeling_disent
+
+
+def _ship(folder: Path) -> None:
+    """Copy the shipped module, and name its classes as those of that file."""
+    shipped = _shipped()
+    shutil.copyfile(shipped.__file__, folder / SHIPPED)
+    for name in ("modules.json", "1_Router/router_config.json"):
+        file = folder / name
+        text = file.read_text(encoding="utf-8").replace(f"{shipped.__name__}.", _PREFIX)
+        file.write_text(text, encoding="utf-8")
+
+
+def _reads_words(routes: Routes) -> bool:
+    steps = (step for route in routes.steps.values() for step in route)
+    return any(isinstance(step, Computed) and step.reads_words for step in steps)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -82,26 +130,40 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _modules(steps: Route, dim: int) -> Iterator[Any]:
+def _modules(steps: Route, dim: int, default: str, made: dict[int, Any]) -> Iterator[Any]:
+    """Yield the modules of a route; a step that several routes share is one module, which is saved once."""
+    for step in steps:
+        if id(step) not in made:
+            made[id(step)] = _computed(step, default) if isinstance(step, Computed) else _module(step, dim)
+        dim = step.dim if isinstance(step, States) else len(step.weight) if isinstance(step, Affine) else dim
+        yield made[id(step)]
+
+
+def _module(step: Pool | Affine | UnitNorm | States, dim: int) -> Any:
     from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling
     from torch import nn
 
-    for step in steps:
-        if isinstance(step, Pool):
-            yield Pooling(dim, step.mode)
-        elif isinstance(step, Affine):
-            dim, inner = step.weight.shape
-            yield Dense(
-                inner,
-                dim,
-                bias=step.bias is not None,
-                activation_function=nn.Tanh() if step.tanh else nn.Identity(),
-                init_weight=step.weight,
-                init_bias=step.bias,
-                module_input_name="token_embeddings" if step.of_tokens else "sentence_embedding",
-            )
-        else:
-            yield Normalize()
+    if isinstance(step, States):
+        return _shipped().LayerStates(list(step.layers), step.dim)
+    if isinstance(step, Pool):
+        return Pooling(dim, step.mode)
+    if isinstance(step, UnitNorm):
+        return Normalize()
+    return Dense(
+        step.weight.shape[1],
+        step.weight.shape[0],
+        bias=step.bias is not None,
+        activation_function=nn.Tanh() if step.tanh else nn.Identity(),
+        init_weight=step.weight,
+        init_bias=step.bias,
+        module_input_name="token_embeddings" if step.of_tokens else "sentence_embedding",
+    )
+
+
+def _computed(step: Computed, default: str) -> Any:
+    module = getattr(_shipped(), step.kind)(step.settings, default)
+    module.load_state_dict(step.weights)
+    return module
 
 
 def _forget_origin(*files: Path) -> None:

@@ -99,7 +99,7 @@ class TrainedFacet(TrainedMethod):
         """Return one float32 matrix per embedding name, one row a text, in order."""
         if seed is None:
             raise ValueError("a trained head embeds with one of its seeds, not None")
-        head = self._head(seed)
+        head = self.head(seed)
         bags = None
         if self.config.reads_words:
             if features.texts is None:
@@ -110,7 +110,8 @@ class TrainedFacet(TrainedMethod):
                 lambda text, places: head.embed(text, None if bags is None else bags.take(places)), features, "cpu"
             )
 
-    def _head(self, seed: int) -> FacetHead:
+    def head(self, seed: int) -> FacetHead:
+        """Return the head of a seed."""
         if self._read is None or self._read[0] != seed:
             self._read = seed, read_head(self.path, self.config, seed)
         return self._read[1]

@@ -72,11 +72,13 @@ def test_check_tells_a_changed_copy(exported, finished, tmp_path):
     assert told.stderr.count("\n") == 1
 
 
-def test_a_refused_export_is_one_line(finished, tmp_path):
+def test_a_head_with_code_of_its_own_says_how_it_is_loaded_and_a_refusal_is_one_line(finished, tmp_path):
     told = finished.disent("export", str(head_file(finished, "fmda")), str(tmp_path / "out"))
-    assert told.exit_code == 1
-    assert "fmda can't be exported" in told.stderr
-    assert told.stderr.count("\n") == 1
+    assert 'out", trust_remote_code=True)' in told.stdout, told.output
+    again = finished.disent("export", str(head_file(finished, "fmda")), str(tmp_path / "out"))
+    assert again.exit_code == 1
+    assert "this exists already" in again.stderr
+    assert again.stderr.count("\n") == 1
 
 
 def test_without_sentence_transformers_the_command_says_how_to_install_it(finished, tmp_path, monkeypatch):

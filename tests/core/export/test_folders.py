@@ -19,6 +19,8 @@ from disent_core.experiment.saved_heads import open_head
 from disent_core.export.card import Measured
 from disent_core.export.folder import RECORD, TOLERANCE, check_folder, export_head, read_record
 from disent_core.heads.contract import trainer
+from disent_core.heads.facet import FacetHead
+from disent_core.heads.modules.hashed_words import TABLE_ROWS, HashedWords, random_rows, rows_of_word, words_of
 from disent_core.storage.weights import save_weights
 from disent_core.training.features import features_of
 from disent_core.training.needs import Need
@@ -48,7 +50,9 @@ def stored(folder: Path, method_name: str, settings=None, tensors=None, **encode
     if tensors is None:
         head = trainer(method).head(description["dim"], len(LANGUAGES), settings)
         tensors = {
-            f"{seed}.{name}": torch.randn_like(value) for seed in (3, 4) for name, value in head.state_dict().items()
+            f"{seed}.{name}": torch.randn_like(value) / 4
+            for seed in (3, 4)
+            for name, value in head.state_dict().items()
         }
     path.parent.mkdir(parents=True)
     save_weights(path, tensors, description)
@@ -89,7 +93,8 @@ def tuned_encoder(folder: Path):
 def vectors_of(folder: Path, texts=TEXTS, **options):
     from sentence_transformers import SentenceTransformer
 
-    model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
+    options = {"trust_remote_code": True} if read_record(folder)["needs_code"] else {}
+    model = SentenceTransformer(str(folder), device="cpu", local_files_only=True, **options)
     return {name: model.encode(texts, task=name) for name in read_record(folder)["routes"]}, model
 
 
@@ -105,6 +110,44 @@ def assert_equal_to_the_head(path: Path, folder: Path, seed: int | None = 4):
     return found, model
 
 
+def facet_tensors(config, layers=2):
+    """Two seeds of Facet with fitted erasers, and a table that knows every third row."""
+    tensors = {}
+    for seed in (3, 4):
+        words = None
+        if config.reads_words:
+            words = HashedWords(torch.arange(0, TABLE_ROWS, 3), config.template_words + config.residual_words, seed)
+            words.table.data = torch.randn_like(words.table).half().float()
+        head = FacetHead(DIM * layers, len(LANGUAGES), config, words)
+        for eraser in head.erasers:
+            eraser.fit(torch.randn(20, len(eraser.centre)), torch.arange(20) % 2)
+        tensors |= {f"{seed}.{name}": value for name, value in head.state_dict().items()}
+    return tensors
+
+
+def facet_config(**changes):
+    widths = {"template_units": 6, "residual_units": 5, "template_words": 7, "residual_words": 4}
+    return replace(methods.method("facet").presets["paper"], **widths, **changes)
+
+
+def second_facet(folder, layer, **changes):
+    config = facet_config(**changes)
+    tensors = facet_tensors(config, len(np.atleast_1d(layer)))
+    return stored(folder, "facet", config, tensors, layer=layer, pooling="mean")
+
+
+def lexicon(folder):
+    config = replace(methods.method("lexicon").presets["paper"], template_units=7, residual_units=4)
+    known = torch.arange(0, TABLE_ROWS, 3, dtype=torch.int32)
+    tensors = {f"{seed}.{name}": value for seed in (3, 4)
+               for name, value in (("known", known + 0), ("table", torch.randn(len(known), 11).half()))}  # fmt: skip
+    return stored(folder, "lexicon", config, tensors)
+
+
+def fmda(folder, name="fmda", **changes):
+    return stored(folder, name, replace(methods.method(name).presets["softmax"], **changes))
+
+
 CASES = {
     "dream": lambda folder: stored(folder, "dream"),
     "mean pooling": lambda folder: stored(folder, "dream", pooling="mean"),
@@ -115,10 +158,24 @@ CASES = {
     "facet_first": lambda folder: stored(folder, "facet_first", facet_settings(), layer=1),
     "emu over frozen vectors": lambda folder: stored(folder, "emu", emu_head(), vector_map()),
     "fine_tuned": lambda folder: stored(folder, "fine_tuned", tensors=tuned_encoder(folder), pooling="mean"),
+    "several layers": lambda folder: stored(folder, "dream", layer=(1, -1), pooling="mean"),
+    "a map of two layers": lambda folder: stored(folder, "emu", replace(emu_head(), map="mlp"), vector_map("mlp")),
+    "facet": lambda folder: second_facet(folder, (1, 2)),
+    "facet without words": lambda folder: second_facet(folder, 1, without=("words",)),
+    "facet without states": lambda folder: second_facet(folder, 1, without=("states",)),
+    "lexicon": lexicon,
+    "fmda": fmda,
+    "fmda with every switch": lambda folder: fmda(
+        folder, ffn="mlp2", attention_scale="sqrt_d", attention_special="drop", residual_attention="renorm"
+    ),
+    "fmda_two_stage": lambda folder: fmda(folder, "fmda_two_stage"),
     "projection": lambda folder: stored(folder, "projection", tensors=projection()),
     "centered": lambda folder: stored(folder, "centered", tensors=centered()),
 }
-ROUTES = {"facet_first": ["template", "residual"], "projection": ["en", "de"], "centered": ["en", "de"],
+ALL = ["meaning", "template", "residual", "language"]
+ROUTES = {"lexicon": ALL[:3], "a map of two layers": ["sentence"],
+          **dict.fromkeys((name for name in CASES if name.startswith(("facet", "fmda"))), ALL),
+          "facet_first": ["template", "residual"], "projection": ["en", "de"], "centered": ["en", "de"],
           "emu over frozen vectors": ["sentence"], "fine_tuned": ["meaning"]}  # fmt: skip
 
 
@@ -227,11 +284,7 @@ REFUSED = {
         lambda folder: stored(folder, "centered", methods.method("centered").presets["official_code"], centered()),
         "no function of one text",
     ),
-    "several layers": (lambda folder: stored(folder, "dream", layer=(1, 2)), "reads several layers"),
-    "a map of two layers": (
-        lambda folder: stored(folder, "emu", replace(emu_head(), map="mlp"), vector_map("mlp")), "two layers"
-    ),
-    "fmda": (lambda folder: stored(folder, "fmda"), "no module of sentence-transformers computes its embeddings"),
+    "a tagger": (lambda folder: stored(folder, "token_classification", tensors={"3.x": torch.zeros(1)}), "tags"),
 }  # fmt: skip
 
 
@@ -245,11 +298,42 @@ def test_what_can_t_be_exported_exactly_is_refused_in_one_line_and_leaves_nothin
     assert not (tmp_path / "out").exists()
 
 
-def test_an_embedding_that_can_t_be_exported_is_refused_and_an_unknown_one_too(tmp_path):
+def test_what_needs_the_shipped_module_is_exported_when_it_is_named(tmp_path):
+    path = CASES["facet_first"](tmp_path)
+    exported = export_head(open_head(path, device="cpu"), tmp_path / "out", seed=4, embeddings=ALL)
+    found, model = assert_equal_to_the_head(path, tmp_path / "out")
+    assert list(found) == ALL
+    assert exported.routes.needs_code
+    np.testing.assert_array_equal(model.encode_query(TEXTS), found["meaning"])
+
+
+def test_code_of_a_folder_is_run_neither_by_a_check_nor_without_the_flag(tmp_path):
+    from sentence_transformers import SentenceTransformer
+
+    out = tmp_path / "out"
+    export_head(open_head(CASES["fmda"](tmp_path), device="cpu"), out, seed=4)
+    assert check_folder(out) == tuple(ALL)
+    with pytest.raises(ValueError, match="trust_remote_code=True"):
+        SentenceTransformer(str(out), device="cpu", local_files_only=True)
+    (out / "modeling_disent.py").write_text("raise SystemExit('this was run')", encoding="utf-8")
+    with pytest.raises(DamagedError, match=r"modeling_disent\.py: it has changed"):
+        check_folder(out)
+
+
+def test_the_shipped_module_has_the_words_of_disent():
+    from disent_core.export import modeling_disent as shipped
+
+    for text in ("Wake me, at 9!", "", "🎵", "金曜日の九時に起こして", "ราตรีสวัสดิ์ ok", "e\u0301tude", "a_b-c"):
+        words = list(words_of(text))
+        assert list(shipped.words_of(text)) == words
+        assert [shipped.rows_of_word(word) for word in words] == [rows_of_word(word) for word in words]
+    rows = torch.arange(0, TABLE_ROWS, 1000)
+    torch.testing.assert_close(shipped.random_rows(rows, 100, 7), random_rows(rows, 100, 7), rtol=0, atol=0)
+
+
+def test_an_unknown_embedding_is_refused_with_those_there_are(tmp_path):
     head = open_head(CASES["facet_first"](tmp_path), device="cpu")
-    with pytest.raises(TrainingError, match="computes 'meaning', only template, residual"):
-        export_head(head, tmp_path / "out", seed=4, embeddings=["meaning"])
-    with pytest.raises(ValueError, match="no route 'shape'; choose of template, residual"):
+    with pytest.raises(ValueError, match="no route 'shape'; choose of meaning, template, residual, language"):
         export_head(head, tmp_path / "out", seed=4, embeddings=["shape"])
 
 

@@ -1,0 +1,286 @@
+"""Modules for heads that sentence-transformers' own modules do not compute. The file lies in the folder of such a head.
+
+It needs torch and sentence-transformers only, and is loaded by SentenceTransformer(folder, trust_remote_code=True).
+"""
+
+import unicodedata
+import zlib
+from collections.abc import Iterator, MutableMapping, Sequence
+from itertools import accumulate, groupby
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from sentence_transformers.base.modules.module import Module
+from sentence_transformers.sentence_transformer.modules import Transformer
+from torch import Tensor, nn
+
+Features = MutableMapping[str, Any]
+WORDS = ("word_rows", "word_starts")
+
+
+class WordTransformer(Transformer):
+    """A transformer that also passes on the words of its texts, as rows of a hash table."""
+
+    def preprocess(self, inputs: Sequence[str], *args: Any, **kwargs: Any) -> Features:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Add `word_rows`, and `word_starts`: where the rows of each text begin."""
+        features = super().preprocess(inputs, *args, **kwargs)
+        rows = [[row for word in dict.fromkeys(words_of(text)) for row in rows_of_word(word)] for text in inputs]
+        starts = [0, *accumulate(map(len, rows))][:-1]
+        found = torch.tensor([row for of_text in rows for row in of_text], dtype=torch.int64), torch.tensor(starts)
+        return {**features, **dict(zip(WORDS, found, strict=True))}
+
+    def forward(self, features: Features, **kwargs: Any) -> Features:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Run the transformer, which does not know the words."""
+        words = {name: features.pop(name) for name in WORDS if name in features}
+        features = super().forward(features, **kwargs)  # pyright: ignore[reportArgumentType]
+        features.update(words)
+        return features
+
+
+class LayerStates(Module):
+    """Token states of several layers, side by side."""
+
+    config_keys = ["layers", "dimension"]  # noqa: RUF012 - as in the class above it
+
+    def __init__(self, layers: list[int], dimension: int) -> None:
+        super().__init__()
+        self.layers, self.dimension = layers, dimension
+
+    def forward(self, features: Features, **_: Any) -> Features:
+        """Replace `token_embeddings`."""
+        features["token_embeddings"] = torch.cat([features["all_layer_embeddings"][n] for n in self.layers], dim=-1)
+        return features
+
+    def get_embedding_dimension(self) -> int:
+        """Width of the states."""
+        return self.dimension
+
+    def save(self, output_path: str, *args: Any, **kwargs: Any) -> None:
+        """Write the configuration; there are no weights."""
+        self.save_config(output_path)
+
+
+class Head(Module):
+    """A head of several embeddings, of which `task` chooses one."""
+
+    config_keys = ["settings", "default"]  # noqa: RUF012
+    forward_kwargs = {"task"}  # noqa: RUF012
+
+    def __init__(self, settings: dict[str, Any], default: str) -> None:
+        super().__init__()
+        self.settings, self.default = settings, default
+
+    def embed(self, features: Features) -> dict[str, Tensor]:
+        """Return all embeddings by name."""
+        raise NotImplementedError
+
+    def forward(self, features: Features, task: str | None = None, **_: Any) -> Features:
+        """Set `sentence_embedding`."""
+        embedded = self.embed(features)
+        features["sentence_embedding"] = embedded[task if task in embedded else self.default]
+        return features
+
+    def save(self, output_path: str, *args: Any, **kwargs: Any) -> None:
+        """Write configuration and weights."""
+        self.save_config(output_path)
+        self.save_torch_weights(output_path)
+
+    @classmethod
+    def load(cls, model_name_or_path: str, **kwargs: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Read what `save` wrote."""
+        names = ("subfolder", "token", "cache_folder", "revision", "local_files_only")
+        where = {name: kwargs[name] for name in names if name in kwargs}
+        head = cls(**cls.load_config(model_name_or_path=model_name_or_path, **where))
+        return cls.load_torch_weights(model_name_or_path=model_name_or_path, model=head, **where)
+
+
+class FacetHead(Head):
+    """Template and residual off token states (`units`), off words, or off both; each of unit norm, then unlanguaged.
+
+    `settings`: `dim` of the states, widths of the parts (`units`, `words`: two each, or none), `languages` (0: no
+    language embedding), `known` trained rows of the table of words, `seed` of its other rows.
+    """
+
+    def __init__(self, settings: dict[str, Any], default: str) -> None:
+        super().__init__(settings, default)
+        dim, units, words, languages = (settings[name] for name in ("dim", "units", "words", "languages"))
+        self.units = nn.Linear(dim, sum(units)) if units else None
+        self.language = nn.Linear(dim, languages) if languages else None
+        for part, width in enumerate(units + words):
+            self.register_buffer(f"centre_{part}", torch.zeros(width))
+            self.register_buffer(f"basis_{part}", torch.zeros(width, max(languages, 1)))
+        if words:
+            self.register_buffer("known", torch.zeros(settings["known"], dtype=torch.int64))
+            self.register_buffer("table", torch.zeros(settings["known"], sum(words), dtype=torch.float16))
+
+    def embed(self, features: Features) -> dict[str, Tensor]:
+        """Return `meaning`, `template`, `residual` and, if it was trained, `language`, one-hot of the likeliest one."""
+        parts: list[Tensor] = []
+        if self.units is not None:
+            hidden = features["attention_mask"].unsqueeze(-1) == 0
+            maxima = self.units(features["token_embeddings"]).masked_fill(hidden, float("-inf")).amax(dim=1)
+            parts += maxima.split(self.settings["units"], dim=-1)
+        if self.settings["words"]:
+            parts += self._words(features).split(self.settings["words"], dim=-1)
+        parts = [self._erased(number, F.normalize(part, dim=-1)) for number, part in enumerate(parts)]
+        found = {
+            "meaning": torch.cat(parts, dim=-1) * len(parts) ** -0.5,
+            "template": torch.cat(parts[0::2], dim=-1) * (len(parts) / 2) ** -0.5,
+            "residual": torch.cat(parts[1::2], dim=-1) * (len(parts) / 2) ** -0.5,
+        }
+        if self.language is not None:
+            logits = self.language(features["sentence_embedding"])
+            found["language"] = F.one_hot(logits.argmax(dim=-1), logits.shape[-1]).to(logits.dtype)
+        return found
+
+    def _erased(self, number: int, part: Tensor) -> Tensor:
+        centre, basis = getattr(self, f"centre_{number}"), getattr(self, f"basis_{number}")
+        return part - (part - centre) @ basis @ basis.T
+
+    def _words(self, features: Features) -> Tensor:
+        """Sum of the rows of each text's words: trained ones, and others as they are at random."""
+        table: Tensor = self.table  # pyright: ignore[reportAssignmentType]
+        known: Tensor = self.known  # pyright: ignore[reportAssignmentType]
+        rows, places = features["word_rows"].unique(return_inverse=True)
+        vectors = random_rows(rows.cpu(), table.shape[1], self.settings["seed"]).to(table.device)
+        is_known = torch.isin(rows, known)
+        vectors[is_known] = table[torch.searchsorted(known, rows[is_known])].float()
+        return F.embedding_bag(places, vectors, features["word_starts"].to(places.device), mode="sum")
+
+
+NAMES = ("language", "meaning", "query", "key", "template_value", "residual_value")
+
+
+class AttentionHead(Head):
+    """FMDA: the sentence vector attends to the tokens (template), and to what that leaves (residual).
+
+    `settings`: `dim`, and the switches of disent's `AttentionConfig`.
+    """
+
+    def __init__(self, settings: dict[str, Any], default: str) -> None:
+        super().__init__(settings, default)
+        self.maps = nn.ModuleDict({name: self._map() for name in NAMES})
+
+    def _map(self) -> nn.Module:
+        dim, activations = self.settings["dim"], {"gelu": nn.GELU, "relu": nn.ReLU, "tanh": nn.Tanh}
+        if self.settings["ffn"] == "linear":
+            return nn.Linear(dim, dim)
+        return nn.Sequential(nn.Linear(dim, dim), activations[self.settings["activation"]](), nn.Linear(dim, dim))
+
+    def embed(self, features: Features) -> dict[str, Tensor]:
+        """Return `meaning`, `template`, `residual` and `language`."""
+        maps, vectors, states = self.maps, features["sentence_embedding"], features["token_embeddings"]
+        mask = self._attended(features["attention_mask"] > 0)
+        scale = self.settings["dim"] ** -0.5 if self.settings["attention_scale"] == "sqrt_d" else 1.0
+        query, key, of_template, of_residual = (maps[name] for name in NAMES[2:])
+        if self.settings["ffn"] == "linear":  # maps of sums, as disent has it: fewer products, and the same rounding
+            to_key = key.weight.T @ query.weight
+            queries, keys = F.linear(vectors, to_key, key.weight.T @ query.bias), states
+        else:
+            queries, keys = query(vectors), key(states)
+        scores = torch.einsum("td,tld->tl", queries, keys) * scale
+        attention = scores.masked_fill(~mask, float("-inf")).softmax(dim=-1)
+        complement = self._complement(attention, mask)
+        if self.settings["ffn"] == "linear":
+            template = of_template(torch.einsum("tl,tld->td", attention, states))
+            residual = of_residual(torch.einsum("tl,tld->td", complement, states))
+        else:
+            template = torch.einsum("tl,tld->td", attention, of_template(states))
+            residual = torch.einsum("tl,tld->td", complement, of_residual(states))
+        meaning = maps["meaning"](template + residual)
+        return {"meaning": meaning, "template": template, "residual": residual, "language": maps["language"](vectors)}
+
+    def _attended(self, mask: Tensor) -> Tensor:
+        """The mask without the first and the last token, if there are others."""
+        if self.settings["attention_special"] != "drop":
+            return mask
+        inner = mask & F.pad(mask[:, 1:], (0, 1), value=False)
+        inner = torch.cat([torch.zeros_like(inner[:, :1]), inner[:, 1:]], dim=1)
+        return torch.where(inner.any(dim=1, keepdim=True), inner, mask)
+
+    def _complement(self, attention: Tensor, mask: Tensor) -> Tensor:
+        if self.settings["residual_attention"] == "softmax":
+            return (1 - attention).masked_fill(~mask, float("-inf")).softmax(dim=-1)
+        others = mask.sum(dim=-1, keepdim=True) - 1
+        return torch.where(others > 0, (1 - attention) / others.clamp_min(1), 1.0) * mask
+
+
+class ResidualMap(Head):
+    """x + W2 gelu(W1 x + b1) + b2 of the sentence vector x; `settings` has its `dim`."""
+
+    def __init__(self, settings: dict[str, Any], default: str) -> None:
+        super().__init__(settings, default)
+        dim = settings["dim"]
+        self.map = nn.Sequential(nn.Linear(dim, dim), nn.GELU(), nn.Linear(dim, dim))
+
+    def embed(self, features: Features) -> dict[str, Tensor]:
+        """Return the only embedding."""
+        vectors = features["sentence_embedding"]
+        return {self.default: vectors + self.map(vectors)}
+
+
+# --- words: disent_core.heads.modules.hashed_words says why ------------------------------------------------
+
+TABLE_ROWS = 1 << 17
+UNSPACED = (
+    (0x0E00, 0x0FFF), (0x1000, 0x109F), (0x1780, 0x17FF), (0x3005, 0x3007), (0x3040, 0x30FF), (0x31F0, 0x31FF),
+    (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0xFF66, 0xFF9F), (0x20000, 0x3FFFF),
+)  # fmt: skip
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def words_of(text: str) -> Iterator[str]:
+    """Runs of letters and digits, case folded; in scripts without spaces, n-grams of characters with their marks."""
+    folded, is_empty = unicodedata.normalize("NFC", text.casefold()), True
+    for kind, characters in groupby(folded, key=_kind):
+        run = list(characters)
+        if kind != "separator":
+            is_empty = False
+            yield from ["".join(run)] if kind == "spaced" else _grams(_with_marks(run), range(1, 3))
+    if is_empty and (stripped := folded.strip()):
+        yield stripped
+
+
+def rows_of_word(word: str) -> list[int]:
+    """Rows of a word and of the n-grams of `<word>`."""
+    grams = [] if _kind(word[0]) == "unspaced" else _grams(f"<{word}>", range(3, 6))
+    return [zlib.crc32(piece.encode()) % TABLE_ROWS for piece in (f"w{word}", *grams)]
+
+
+def _kind(character: str) -> str:
+    if unicodedata.category(character)[0] not in "LMN":
+        return "separator"
+    return "unspaced" if any(first <= ord(character) <= last for first, last in UNSPACED) else "spaced"
+
+
+def _with_marks(run: Sequence[str]) -> list[str]:
+    units: list[str] = []
+    for character in run:
+        if units and unicodedata.category(character)[0] == "M":
+            units[-1] += character
+        else:
+            units.append(character)
+    return units
+
+
+def _grams(units: Sequence[str], lengths: range) -> Iterator[str]:
+    for length in lengths:
+        for start in range(len(units) - length + 1):
+            yield "".join(units[start : start + length])
+
+
+def _mixed(numbers: np.ndarray) -> np.ndarray:
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return numbers ^ (numbers >> np.uint64(31))
+
+
+def random_rows(rows: Tensor, dim: int, seed: int) -> Tensor:
+    """Rows of random signs over the root of `dim`, float32 [rows, dim]."""
+    blocks = -(-dim // 64)
+    key = _mixed(np.array([seed], dtype=np.uint64) * GOLDEN + GOLDEN)
+    counters = rows.numpy().astype(np.uint64)[:, None] * np.uint64(blocks) + np.arange(1, blocks + 1, dtype=np.uint64)
+    bits = np.unpackbits(_mixed(key + counters * GOLDEN).astype("<u8").view(np.uint8), axis=1, bitorder="little")
+    return torch.from_numpy(bits[:, :dim].astype(np.float32) * 2 - 1) * dim**-0.5
