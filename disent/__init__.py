@@ -6,8 +6,7 @@
     model.encode(["wake me up at nine"], "template")  # float32 [1, dim]
 
     run = disent.open("disent.toml")
-    head = run.head("facet", encoder="scratch", pair="en-de")
-    head.embed(["wake me up at nine"], language="en")["meaning"]  # float32 [1, dim]
+    head = run.head("facet", encoder="scratch", pair="en-de")     # answers the same words
     run.table("metrics")                                          # a polars frame
     run.sql("from leaderboard")
 

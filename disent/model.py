@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
 
     from disent_core.encoders.contract import Device
+    from disent_core.experiment.run_heads import RunHead
     from disent_core.experiment.saved_heads import SavedHead
     from disent_core.export.folder import Exported
 
@@ -27,7 +28,7 @@ def load(
         encoder: folder of its encoder, if that has moved.
 
     Raises:
-        ValueError: if the head has no such seed, or tags the slots of sentences instead of embedding them.
+        ValueError: if the head has no such seed.
         TrainingError: if there is no head there, or it does not say what encoder it has.
         EncoderError: if its encoder is not there, or is not the one that it was trained on.
     """
@@ -38,28 +39,27 @@ def load(
 
 
 class Model:
-    """A head and its encoder: texts in, embeddings out. `load` returns one.
+    """A head and its encoder: texts in, embeddings out. `load` and `Run.head` return one.
+
+    A text has the same vector to the bit alone and among any others.
 
     Attributes:
-        embeddings: names of the embeddings that it has, such as `meaning`, `template` and `residual`.
-        languages: languages that `encode` has to be told of; None if a text's language does not matter.
+        embeddings: names of the embeddings that it has, such as `meaning`, `template` and `residual`; none if the
+            method tags slots.
+        languages: languages of which one has to be named with the texts; None if a text's language does not matter.
         seeds: training seeds; empty if the method is deterministic.
         seed: the one in use.
         description: what was trained, on what, with what settings.
         fingerprint: of the weights.
     """
 
-    def __init__(self, head: "SavedHead", seed: int | None = None) -> None:
-        if head.method.labels:
-            raise ValueError(f"{head.method.name} tags the slots of sentences and does not embed them")
-        self._head = head
+    def __init__(self, head: "SavedHead | RunHead", seed: int | None = None) -> None:
+        self._head: Any = head
         self.embeddings: tuple[str, ...] = head.method.embeddings
         self.seeds: tuple[int, ...] = tuple(head.description["seeds"]) if head.method.is_seeded else ()
-        if seed is not None and seed not in self.seeds:
-            raise ValueError(f"this head was not trained with seed {seed}; choose one of {list(self.seeds)}")
-        self.seed: int | None = self.seeds[0] if seed is None and self.seeds else seed
+        self.seed: int | None = self._seed(seed)
         languages = head.trained.languages
-        self.languages: tuple[str, ...] | None = None if languages is None else tuple(languages)
+        self.languages: tuple[str, ...] | None = None if languages is None else tuple(sorted(languages))
         self.description: Mapping[str, Any] = head.description
         self.fingerprint: str = head.content
 
@@ -67,14 +67,13 @@ class Model:
         name, encoder, pair = (self.description[key] for key in ("name", "encoder", "trained_on"))
         return f"Model({name!r} on {encoder!r}, {pair!r}, embeddings={list(self.embeddings)})"
 
-    @overload
-    def encode(self, texts: str, embedding: str | None = ..., *, language: str | None = ...) -> "np.ndarray": ...
-    @overload
     def encode(
-        self, texts: Sequence[str], embedding: str | None = ..., *, language: str | None = ...
-    ) -> "np.ndarray": ...
-    def encode(
-        self, texts: str | Sequence[str], embedding: str | None = None, *, language: str | None = None
+        self,
+        texts: str | Sequence[str],
+        embedding: str | None = None,
+        *,
+        language: str | None = None,
+        progress: bool = False,
     ) -> "np.ndarray":
         """Embed texts.
 
@@ -82,6 +81,7 @@ class Model:
             texts: one text, or a list.
             embedding: one of `embeddings`; None: the meaning, or the only one that there is.
             language: of all of them; only a head that has `languages` needs it.
+            progress: show on stderr how many are done, and the time left.
 
         Returns:
             float32 [dim] for one text, [texts, dim] for a list, in order.
@@ -91,15 +91,19 @@ class Model:
             EncoderError: if a text can't be encoded.
         """
         name = self._embedding(embedding)
-        matrix = self.encode_all([texts] if isinstance(texts, str) else texts, language=language)[name]
+        listed = [texts] if isinstance(texts, str) else texts
+        matrix = self.encode_all(listed, language=language, progress=progress)[name]
         return matrix[0] if isinstance(texts, str) else matrix
 
-    def encode_all(self, texts: Sequence[str], *, language: str | None = None) -> "dict[str, np.ndarray]":
+    def encode_all(
+        self, texts: Sequence[str], *, language: str | None = None, progress: bool = False
+    ) -> "dict[str, np.ndarray]":
         """Embed texts by every embedding; the encoder runs once.
 
         Args:
             texts: at least one.
             language: as in `encode`.
+            progress: as in `encode`.
 
         Returns:
             For each name of `embeddings` a matrix, float32 [texts, dim].
@@ -108,27 +112,48 @@ class Model:
             ValueError: if there are no texts, or as in `encode`.
             EncoderError: if a text can't be encoded.
         """
+        return self._encoded(texts, language, self.seed, progress=progress)
+
+    def similarity(
+        self, left: "np.ndarray | Sequence[str]", right: "np.ndarray | Sequence[str]", *, language: str | None = None
+    ) -> "np.ndarray":
+        """Compare all rows with all rows: cosines, or the late interaction of a method such as `bertscore`.
+
+        Args:
+            left: vectors [n, dim], or n texts.
+            right: vectors [m, dim], or m texts.
+            language: of the texts; only a head that has `languages` needs it.
+
+        Returns:
+            float32 [n, m].
+        """
         import numpy as np
 
-        from disent_core.training.features import features_of
-        from disent_core.training.needs import Need
+        matrices = [self._compared(rows, language) for rows in (left, right)]
+        if not isinstance(matrices[0], np.ndarray):
+            return matrices[0].similarity(matrices[1])
+        lengths = [np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-12) for rows in matrices]
+        return (matrices[0] / lengths[0]) @ (matrices[1] / lengths[1]).T
 
-        if isinstance(texts, str) or not len(texts):
-            raise ValueError("texts must be a list of at least one text")
-        spoken = self._language(language)
-        states = Need.TOKEN_STATES in self._head.method.needs_of(self._head.settings)
-        blocks = []
-        for start in range(0, len(texts), _BLOCK_TEXTS):
-            features = features_of(self._head.encoder, texts[start : start + _BLOCK_TEXTS], spoken, states=states)
-            blocks.append(self._head.trained.embed(features, self.seed))  # pyright: ignore[reportAttributeAccessIssue]
-        return {name: np.concatenate([block[name] for block in blocks]).astype(np.float32) for name in self.embeddings}
+    def label(
+        self, sentences: Sequence[Sequence[str]], *, language: str | None = None, seed: int | None = None
+    ) -> list[list[str]]:
+        """Tag the slots of sentences of one language, if the method tags.
 
-    def similarity(self, left: "np.ndarray", right: "np.ndarray") -> "np.ndarray":
-        """Cosine of every row of `left` [n, dim] with every row of `right` [m, dim]: float32 [n, m]."""
-        import numpy as np
+        Args:
+            sentences: the words of each.
+            language: of all of them, one of `languages`.
+            seed: of the training, one of `seeds`; None: the one in use.
 
-        lengths = [np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-12) for rows in (left, right)]
-        return (left / lengths[0]) @ (right / lengths[1]).T
+        Returns:
+            A BIO tag for every word of every sentence.
+
+        Raises:
+            ValueError: if the head does not have the language or seed, or the method embeds and does not tag.
+        """
+        if self.embeddings:
+            raise ValueError(f"{self._head.method.name} embeds texts and does not tag; call encode()")
+        return self._head.trained.label(sentences, self._language(language), self._seed(seed))
 
     def save(self, folder: str | Path, embeddings: Sequence[str] | None = None) -> "Exported":
         """Write the head with its encoder as a folder that `SentenceTransformer(folder)` loads without disent.
@@ -151,6 +176,43 @@ class Model:
         head = self._head
         measured = measured_of(head, self.seed)
         return export_head(head, Path(folder).expanduser(), seed=self.seed, embeddings=embeddings, measured=measured)
+
+    def _encoded(
+        self, texts: Sequence[str], language: str | None, seed: int | None, *, progress: bool = False
+    ) -> "dict[str, np.ndarray]":
+        import numpy as np
+        from tqdm import tqdm
+
+        name, spoken = self._head.method.name, self._language(language)
+        if not self.embeddings:
+            raise ValueError(f"{name} tags the slots of sentences and does not embed; call label()")
+        if isinstance(texts, str) or not len(texts):
+            raise ValueError("texts must be a list of at least one text")
+        blocks: list[dict[str, np.ndarray]] = []
+        with tqdm(total=len(texts), unit=" texts", disable=not progress) as bar:
+            for start in range(0, len(texts), _BLOCK_TEXTS):
+                block = texts[start : start + _BLOCK_TEXTS]
+                embedded = self._head.trained.embed(self._head.features(block, spoken), seed)
+                if late := [one for one, value in embedded.items() if not isinstance(value, np.ndarray)]:
+                    raise ValueError(f"{name} compares texts by their tokens: it has no vectors for {late}")
+                blocks.append(embedded)
+                bar.update(len(block))
+        return {one: np.concatenate([block[one] for block in blocks]).astype(np.float32) for one in blocks[0]}
+
+    def _compared(self, rows: "np.ndarray | Sequence[str]", language: str | None) -> Any:
+        """Vectors, or a late interaction, of what is compared."""
+        import numpy as np
+
+        if isinstance(rows, np.ndarray):
+            return rows
+        embedded = self._head.trained.embed(self._head.features(rows, self._language(language)), self.seed)
+        return embedded[self._embedding(None)]
+
+    def _seed(self, seed: int | None) -> int | None:
+        if seed is not None and seed not in self.seeds:
+            name = self._head.method.name
+            raise ValueError(f"{name} was not trained with seed {seed}; choose one of {list(self.seeds)}")
+        return self.seeds[0] if seed is None and self.seeds else seed
 
     def _embedding(self, name: str | None) -> str:
         if name is None:

@@ -5,12 +5,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from disent.model import Model, load
+
 if TYPE_CHECKING:
     import numpy as np
     import polars as pl
 
-    from disent_core.config.model import Config, MethodConfig
+    from disent_core.config.model import Config
+    from disent_core.experiment.run_heads import RunHead
     from disent_core.experiment.workspace import Workspace
+    from disent_core.export.folder import Exported
 
 
 def open(config: str | Path = "disent.toml", *, home: str | Path | None = None) -> "Run":
@@ -87,6 +91,7 @@ class Run:
             TrainingError: if the head has not been trained, or with other settings; the message says how to train it.
         """
         from disent_core.experiment.heads import head_run, require_trained
+        from disent_core.experiment.run_heads import RunHead
 
         config = self.config
         chosen = config.methods[_choice("method", method, config.experiment.methods)]
@@ -96,7 +101,7 @@ class Run:
         pair = pairs[0] if pair is None and not chosen.method.is_trained else _choice("pair", pair, pairs)
         with self._missing_results():
             require_trained(self._workspace, head_run(self._workspace, encoder, chosen, pair))
-        return Head(self._workspace, chosen, encoder, pair)
+        return Head(RunHead(self._workspace, chosen, encoder, pair))
 
     # --- tables ---
 
@@ -170,96 +175,43 @@ class Run:
             raise type(error)(f"{error}. Results were read from {self.home}. {remedy}") from error
 
 
-class Head:
-    """A method on an encoder and a pair, with the weights of every seed; opened by `Run.head`.
+class Head(Model):
+    """A method on an encoder and a pair, trained or not; opened by `Run.head`.
+
+    For the texts of a task it gives the vectors that evaluation measures, to the bit with one thread. Texts that the
+    run has encoded in `language` are looked up; others are encoded on demand and not stored.
 
     Attributes:
         name: method, encoder and pair.
-        seeds: training seeds; empty if the method is deterministic.
-        embeddings: names of the matrices that `embed` returns; empty if the method tags instead.
     """
 
-    def __init__(self, workspace: "Workspace", method: "MethodConfig", encoder: str, pair: str) -> None:
-        from disent_core.encoders.huggingface import resolve_device
-        from disent_core.experiment.features import TextEncoder
-        from disent_core.experiment.training import load_head
-
-        self.name = HeadName(method.name, encoder, pair)
-        self.seeds = workspace.config.seeds_of(method) if method.method.is_seeded else ()
-        self.embeddings = method.method.embeddings
-        self._languages = workspace.config.languages
-        self._encoder = TextEncoder(workspace, encoder, method.needs)
-        self._trained = load_head(workspace, encoder, method, pair, resolve_device(workspace.config.experiment.device))
+    def __init__(self, head: "RunHead") -> None:
+        super().__init__(head)
+        self.name = HeadName(head.configured.name, head.encoder, head.trained_on)
+        self._is_limited = self.languages is not None
+        self.languages = self.languages or tuple(head.workspace.config.languages)
 
     def __repr__(self) -> str:
         return f"Head(method={self.name.method!r}, encoder={self.name.encoder!r}, pair={self.name.pair!r})"
 
-    @property
-    def languages(self) -> tuple[str, ...]:
-        """Languages of the texts it accepts: those of its training if it is limited to them, else all configured."""
-        trained_languages = self._trained.languages
-        return tuple(self._languages if trained_languages is None else trained_languages)
-
     def embed(self, texts: Sequence[str], *, language: str, seed: int | None = None) -> "dict[str, np.ndarray]":
-        """Embed texts of one language.
+        """Earlier name of `encode_all`; `seed` is one of `seeds`, None the first."""
+        return self._encoded(texts, language, self._seed(seed))
 
-        For the texts of a task these are the vectors that evaluation measures, to the bit with one thread. A text that
-        the run has not encoded is encoded on demand by the encoder of the head and not stored. A text has the same
-        vector to the bit whatever is embedded with it.
+    def save(self, folder: str | Path, embeddings: Sequence[str] | None = None) -> "Exported":
+        """See `Model.save`; an untrained method has nothing to save."""
+        from disent_core.errors import TrainingError
 
-        Args:
-            texts: at least one.
-            language: of all of them, one of `languages`.
-            seed: of the training, one of `seeds`; None: the first.
+        if not self._head.method.is_trained:
+            raise TrainingError(f"{self.name.method} is untrained: the encoder's own folder has all of it")
+        return load(self._head.workspace.head(self.name.encoder, self.name.method, self.name.pair)).save(
+            folder, embeddings
+        )
 
-        Returns:
-            For each name of `embeddings` a matrix, float32 [texts, dim], with one row per text in order.
-
-        Raises:
-            ValueError: if the head does not have the language or seed, gives no vectors, or there are no texts.
-            EncoderError: if a text can't be encoded.
-        """
-        import numpy as np
-
-        from disent_core.heads.contract import TrainedMethod
-
-        if not isinstance(self._trained, TrainedMethod):
-            raise ValueError(f"{self.name.method} tags the slots of sentences and does not embed; call label()")
-        if isinstance(texts, str) or not texts:
-            raise ValueError("texts must be a list of at least one text")
-        features = self._encoder.features(texts, self._language(language))
-        embedded = self._trained.embed(features, self._seed(seed))
-        if late := [name for name, value in embedded.items() if not isinstance(value, np.ndarray)]:
-            raise ValueError(f"{self.name.method} compares texts by their tokens: it has no vectors for {late}")
-        return {name: np.asarray(value, dtype=np.float32) for name, value in embedded.items()}
-
-    def label(self, sentences: Sequence[Sequence[str]], *, language: str, seed: int | None = None) -> list[list[str]]:
-        """Tag the slots of sentences of one language, if the method tags.
-
-        Args:
-            sentences: the words of each.
-            language: of all of them, one of `languages`.
-            seed: of the training, one of `seeds`; None: the first.
-
-        Returns:
-            A BIO tag for every word of every sentence.
-
-        Raises:
-            ValueError: if the head does not have the language or seed, or the method embeds and does not tag.
-        """
-        from disent_core.heads.contract import TrainedLabeller
-
-        if not isinstance(self._trained, TrainedLabeller):
-            raise ValueError(f"{self.name.method} embeds texts and does not tag; call embed()")
-        return self._trained.label(sentences, self._language(language), self._seed(seed))
-
-    def _language(self, language: str) -> str:
-        return _choice("language", language, self.languages)
-
-    def _seed(self, seed: int | None) -> int | None:
-        if seed is not None and seed not in self.seeds:
-            raise ValueError(f"{self.name.method} was not trained with seed {seed}; choose one of {list(self.seeds)}")
-        return self.seeds[0] if seed is None and self.seeds else seed
+    def _language(self, language: str | None) -> str:
+        if language is None and not self._is_limited:
+            return ""
+        return _choice("language", language, self.languages or ())
 
 
 def _choice(what: str, name: str | None, choices: Iterable[str]) -> str:

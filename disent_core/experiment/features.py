@@ -41,7 +41,7 @@ class TextEncoder:
 
         Args:
             texts: at least one.
-            language: of all of them.
+            language: of all of them; empty if it is not known: then nothing is looked up.
 
         Raises:
             EncoderError: if a text can't be encoded, or the model can't be loaded.
@@ -67,6 +67,8 @@ class TextEncoder:
 
     def _open(self, language: str) -> tuple[frozenset[str], tuple[VectorTable, StateTable | None] | None]:
         """Keys of the texts whose features are all stored, and the tables that have them; None if there are none."""
+        if not language:
+            return frozenset(), None
         embedding_store = store(self._workspace, self._name, language)
         keys = _keys(embedding_store, states=self._states)
         if not keys:

@@ -1,7 +1,7 @@
 """Open a head from its file alone: its description says what method and encoder it has."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,8 @@ from disent_core.heads.contract import TrainedLabeller, TrainedMethod, trainer
 from disent_core.heads.identity import ENCODER_CONFIG, METHOD_REFERENCE, describe_head
 from disent_core.methods.contract import Method
 from disent_core.settings import Settings
+from disent_core.training.data import TextFeatures
+from disent_core.training.features import features_of
 from disent_core.training.needs import Need
 
 _AGAIN = "Train it again with this version of disent"
@@ -59,6 +61,15 @@ class SavedHead:
             EncoderError: if it can't be loaded.
         """
         return self.source.load("")
+
+    def features(self, texts: Sequence[str], language: str) -> TextFeatures:
+        """Encode texts to what the head reads of each, in order.
+
+        Raises:
+            EncoderError: if a text can't be encoded.
+        """
+        states = Need.TOKEN_STATES in self.method.needs_of(self.settings)
+        return features_of(self.encoder, texts, language, states=states)
 
 
 def open_head(path: Path, *, device: Device = "auto", encoder: Path | None = None) -> SavedHead:

@@ -1,9 +1,11 @@
 """Tests the public package: what it imports, and its messages before anything has run."""
 
+import json
 import re
 import subprocess
 import sys
 from importlib.resources import files
+from shutil import which
 
 import pytest
 
@@ -11,6 +13,26 @@ import disent
 from disent_assets.resources import home_folder
 from disent_core.errors import ConfigError, EncoderError, TableError
 
+CONSUMER = """
+from pathlib import Path
+
+import numpy as np
+
+import disent
+
+
+def nearest(query: str, texts: list[str], head: str | Path) -> str:
+    model = disent.load(head, device="cpu")
+    cosines = model.similarity(model.encode([query]), model.encode(texts, "meaning", progress=True))
+    return texts[int(np.argmax(cosines[0]))]
+
+
+def shapes(method: str, texts: list[str]) -> dict[str, tuple[int, ...]]:
+    head = disent.open("disent.toml").head(method, pair="en-de")
+    vectors: dict[str, np.ndarray] = head.encode_all(texts, language="en")
+    assert head.seed in head.seeds and head.fingerprint
+    return {name: vectors[name].shape for name in head.embeddings}
+"""
 CONFIG = """
 [[corpora]]
 name = "sample"
@@ -52,6 +74,16 @@ def test_asking_heads_and_tables_loads_neither_dagster_nor_duckdb(run):
 
 def test_the_package_tells_type_checkers_that_it_is_typed():
     assert files("disent").joinpath("py.typed").is_file()
+
+
+@pytest.mark.skipif(which("basedpyright") is None, reason="basedpyright is not installed")
+def test_type_checkers_accept_code_that_uses_it(tmp_path, root):
+    (tmp_path / "consumer.py").write_text(CONSUMER, encoding="utf-8")
+    settings = {"typeCheckingMode": "strict", "extraPaths": [str(root)]}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
+    command = ["basedpyright", "--pythonpath", sys.executable, "consumer.py"]
+    checked = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout
 
 
 def test_results_lie_where_the_command_line_puts_them_unless_told_otherwise(run, tmp_path):

@@ -152,7 +152,7 @@ def test_a_method_that_compares_tokens_has_no_vectors_to_give(copied):
 
 
 def test_a_head_that_embeds_has_no_labels(run):
-    with pytest.raises(ValueError, match="does not tag; call embed"):
+    with pytest.raises(ValueError, match="does not tag; call encode"):
         run.head("dream", pair="en-de").label([["wake"]], language="en")
 
 

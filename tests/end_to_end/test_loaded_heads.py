@@ -99,3 +99,36 @@ def test_a_head_is_loaded_without_the_libraries_of_the_lineage(finished, tmp_pat
     code = OFFLINE.format(names=sorted(LINEAGE), output=output, head=path, texts=TEXTS)
     subprocess.run([sys.executable, "-c", code], check=True)
     np.testing.assert_allclose(np.load(output), disent.load(path).encode(TEXTS), atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["dream", "fmda"])
+def test_a_text_has_the_same_vector_alone_and_among_others(runs_own, finished, method):
+    texts = [*runs_own.table("utterances", "sample", "en")["text"].to_list(), *TEXTS]
+    model = disent.load(head_file(finished, method))
+    together = model.encode(texts)
+    for place in (0, 7, len(texts) - 3):
+        np.testing.assert_array_equal(model.encode(texts[place]), together[place])
+
+
+def test_a_head_of_a_run_and_a_loaded_one_answer_the_same_words(runs_own, finished):
+    model, head = disent.load(head_file(finished, "dream")), runs_own.head("dream", pair="en-de")
+    np.testing.assert_array_equal(head.encode(TEXTS, language="en"), model.encode(TEXTS))
+    np.testing.assert_array_equal(head.encode(TEXTS), model.encode(TEXTS))
+    assert (head.fingerprint, head.seeds, head.embeddings) == (model.fingerprint, model.seeds, model.embeddings)
+    assert head.description == model.description
+
+
+def test_texts_may_be_compared_by_a_method_without_training_too(runs_own):
+    head = runs_own.head("raw", pair="en-de")
+    found = head.similarity(TEXTS, TEXTS[:2])
+    assert found.shape == (4, 2)
+    assert found[3, 0] == pytest.approx(1)
+    np.testing.assert_array_equal(found, head.similarity(head.encode(TEXTS), head.encode(TEXTS[:2])))
+
+
+def test_progress_is_shown_where_it_is_asked_for(finished, capsys):
+    model = disent.load(head_file(finished, "dream"))
+    model.encode(TEXTS)
+    assert capsys.readouterr().err == ""
+    model.encode(TEXTS, progress=True)
+    assert "4/4" in capsys.readouterr().err

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.end_to_end
 
 def test_the_readmes_python_runs(root, finished, monkeypatch):
     (code,) = re.findall(r"^```python\n(.*?)^```", (root / "README.md").read_text(encoding="utf-8"), re.M | re.S)
-    code = code.replace('"facet"', '"dream"').replace('"scratch"', '"tiny"')  # what this run has
+    code = code.replace("scratch/facet/", "tiny/dream/")  # what this run has
     monkeypatch.chdir(finished.folder)
     monkeypatch.setenv("DISENT_HOME", str(finished.home))
     names: dict[str, object] = {}
