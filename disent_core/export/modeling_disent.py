@@ -48,7 +48,7 @@ class LayerStates(Module):
         super().__init__()
         self.layers, self.dimension = layers, dimension
 
-    def forward(self, features: Features, **_: Any) -> Features:
+    def forward(self, features: Features, **_: Any) -> Any:
         """Replace `token_embeddings`."""
         features["token_embeddings"] = torch.cat([features["all_layer_embeddings"][n] for n in self.layers], dim=-1)
         return features
@@ -76,7 +76,7 @@ class Head(Module):
         """Return all embeddings by name."""
         raise NotImplementedError
 
-    def forward(self, features: Features, task: str | None = None, **_: Any) -> Features:
+    def forward(self, features: Features, task: str | None = None, **_: Any) -> Any:
         """Set `sentence_embedding`."""
         embedded = self.embed(features)
         features["sentence_embedding"] = embedded[task if task in embedded else self.default]
@@ -174,7 +174,8 @@ class AttentionHead(Head):
         maps, vectors, states = self.maps, features["sentence_embedding"], features["token_embeddings"]
         mask = self._attended(features["attention_mask"] > 0)
         scale = self.settings["dim"] ** -0.5 if self.settings["attention_scale"] == "sqrt_d" else 1.0
-        query, key, of_template, of_residual = (maps[name] for name in NAMES[2:])
+        parts: list[Any] = [maps[name] for name in NAMES[2:]]
+        query, key, of_template, of_residual = parts
         if self.settings["ffn"] == "linear":  # maps of sums, as disent has it: fewer products, and the same rounding
             to_key = key.weight.T @ query.weight
             queries, keys = F.linear(vectors, to_key, key.weight.T @ query.bias), states
