@@ -41,7 +41,8 @@ def load(
 class Model:
     """A head and its encoder: texts in, embeddings out. `load` and `Run.head` return one.
 
-    A text has the same vector to the bit alone and among any others.
+    A text has the same vector to the bit alone and among any others, unless the method takes away the mean of the texts
+    (`centered` with source `test`, `projection` with center `test`).
 
     Attributes:
         embeddings: names of the embeddings that it has, such as `meaning`, `template` and `residual`; none if the
@@ -188,10 +189,13 @@ class Model:
             raise ValueError(f"{name} tags the slots of sentences and does not embed; call label()")
         if isinstance(texts, str) or not len(texts):
             raise ValueError("texts must be a list of at least one text")
+        # A head that subtracts the mean of the very texts has to see all of them at once.
+        is_of_all = "test" in (getattr(self._head.settings, key, "") for key in ("source", "center"))
+        size = len(texts) if is_of_all else _BLOCK_TEXTS
         blocks: list[dict[str, np.ndarray]] = []
         with tqdm(total=len(texts), unit=" texts", disable=not progress) as bar:
-            for start in range(0, len(texts), _BLOCK_TEXTS):
-                block = texts[start : start + _BLOCK_TEXTS]
+            for start in range(0, len(texts), size):
+                block = texts[start : start + size]
                 embedded = self._head.trained.embed(self._head.features(block, spoken), seed)
                 if late := [one for one, value in embedded.items() if not isinstance(value, np.ndarray)]:
                     raise ValueError(f"{name} compares texts by their tokens: it has no vectors for {late}")

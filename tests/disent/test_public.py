@@ -6,7 +6,9 @@ import subprocess
 import sys
 from importlib.resources import files
 from shutil import which
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import disent
@@ -117,3 +119,27 @@ def test_where_nothing_has_run_the_untrained_heads_are_listed_only(run):
 def test_where_nothing_has_run_the_remedy_is_named(run, ask):
     with pytest.raises(TableError, match=r"[Mm]aterialise it first|disent materialize"):
         ask(run)
+
+
+class Counted:
+    """A head that tells for every text how many it was embedded with."""
+
+    languages = None
+
+    def __init__(self, settings):
+        self.method = SimpleNamespace(name="counted", embeddings=("sentence",), is_seeded=False)
+        self.settings, self.description, self.content, self.trained = settings, {"seeds": []}, "", self
+
+    def features(self, texts, language):
+        return texts
+
+    def embed(self, texts, seed):
+        return {"sentence": np.full((len(texts), 1), len(texts))}
+
+
+@pytest.mark.parametrize(("settings", "seen"), [({}, [2, 2, 1]), ({"source": "train"}, [2, 2, 1]),
+                                                ({"source": "test"}, [5]), ({"center": "test"}, [5])])  # fmt: skip
+def test_long_inputs_go_in_blocks_unless_the_head_takes_their_mean(settings, seen, monkeypatch):
+    monkeypatch.setattr("disent.model._BLOCK_TEXTS", 2)
+    found = disent.Model(Counted(SimpleNamespace(**settings))).encode(list("abcde"))
+    assert found[:, 0].tolist() == [count for count in seen for _ in range(count)]
