@@ -116,11 +116,12 @@ def strike(bench: Bench, number: int) -> list[str]:
     survive.
     """
     is_first, blows = number % 2 == 0, _OF_CHILDREN if number // 2 % 4 == 3 else _OF_COMMANDS
-    project, wanted = bench.fresh() if is_first else bench.stale()
+    seconds = {workers: _undisturbed_seconds(bench, is_first=is_first, workers=workers) for workers in (1, 2)}
+    project, wanted = bench.fresh() if is_first else bench.stale()  # after the measurements, which use its folder
     struck: list[str] = []
     for _ in range(bench.chance.randint(4, MOST_BLOWS)):
         blow = bench.chance.choice(blows)
-        at = bench.chance.uniform(0.0, _undisturbed_seconds(bench, is_first=is_first, workers=blow.workers) / 2)
+        at = bench.chance.uniform(0.0, seconds[blow.workers] / 2)
         bench.log.write_text("")
         child = start(project, bench.log, workers=blow.workers)
         is_struck = _hit(blow, child, at, bench.chance)
@@ -231,11 +232,12 @@ def damage(bench: Bench, number: int) -> str:
     """Cut, flip, empty or delete some files; every second time, edit a text too.
 
     A damaged model is pretrained again from the current texts. After an edit it would differ, so it is spared then, and
-    so are vectors, because those of texts that the edit took out are not made again.
+    so are vectors, because those of texts that the edit took out are not made again. Scores of sentences that are only
+    kept to speed up the next edit are spared too: they are made again at that edit.
     """
     is_edited = number % 2 == 1
     project, wanted = bench.stale() if is_edited else bench.untouched()
-    spared = {"dagster", "encoders", "embeddings"} if is_edited else {"dagster"}
+    spared = {"dagster", "bleu_scores", *(("encoders", "embeddings") if is_edited else ())}
     for _ in range(bench.chance.randint(1, 6)):
         files = [path for path in sorted(project.home.rglob("*")) if _is_result(path, project.home, spared)]
         _DAMAGES[bench.chance.randrange(len(_DAMAGES))](bench.chance.choice(files), bench.chance)
