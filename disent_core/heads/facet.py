@@ -1,7 +1,8 @@
 """The head of Facet: its two readings of a text, their templates and residuals, and what embeds with them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -60,7 +61,8 @@ class FacetHead(nn.Module):
             readings += maxima.split([config.template_units, config.residual_units], dim=-1)
         if self.words is not None and bags is not None:
             readings += self.words(bags).split([config.template_words, config.residual_words], dim=-1)
-        return [eraser(F.normalize(part, dim=-1)) for eraser, part in zip(self.erasers, readings, strict=True)]
+        erasers: Iterable[Any] = self.erasers
+        return [eraser(F.normalize(part, dim=-1)) for eraser, part in zip(erasers, readings, strict=True)]
 
     def embed(self, text: Batch, bags: WordBags | None) -> Batch:
         """Return `meaning`, `template`, `residual` and `language`, one-hot of the likeliest language.
