@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
 import torch
@@ -61,7 +61,7 @@ class FacetHead(nn.Module):
             readings += maxima.split([config.template_units, config.residual_units], dim=-1)
         if self.words is not None and bags is not None:
             readings += self.words(bags).split([config.template_words, config.residual_words], dim=-1)
-        erasers: Iterable[Any] = self.erasers
+        erasers = cast("Iterable[LanguageEraser]", self.erasers)
         return [eraser(F.normalize(part, dim=-1)) for eraser, part in zip(erasers, readings, strict=True)]
 
     def embed(self, text: Batch, bags: WordBags | None) -> Batch:
