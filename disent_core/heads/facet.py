@@ -1,6 +1,6 @@
 """The head of Facet: its two readings of a text, their templates and residuals, and what embeds with them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
@@ -46,7 +46,8 @@ class FacetHead(nn.Module):
         if words is not None:
             widths += [config.template_words, config.residual_words]
         self.language = nn.Linear(dim, n_languages)
-        self.erasers = nn.ModuleList(LanguageEraser(width, n_languages) for width in widths)
+        erasers = nn.ModuleList(LanguageEraser(width, n_languages) for width in widths)
+        self.erasers = cast("Sequence[LanguageEraser]", erasers)
 
     def parts(self, text: Batch, bags: WordBags | None) -> list[Float[Tensor, "texts _"]]:
         """Return template and residual of each reading, in turn: unit norm, then without their language.
@@ -61,8 +62,7 @@ class FacetHead(nn.Module):
             readings += maxima.split([config.template_units, config.residual_units], dim=-1)
         if self.words is not None and bags is not None:
             readings += self.words(bags).split([config.template_words, config.residual_words], dim=-1)
-        erasers = cast("Iterable[LanguageEraser]", self.erasers)
-        return [eraser(F.normalize(part, dim=-1)) for eraser, part in zip(erasers, readings, strict=True)]
+        return [eraser(F.normalize(part, dim=-1)) for eraser, part in zip(self.erasers, readings, strict=True)]
 
     def embed(self, text: Batch, bags: WordBags | None) -> Batch:
         """Return `meaning`, `template`, `residual` and `language`, one-hot of the likeliest language.
