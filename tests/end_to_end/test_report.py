@@ -12,7 +12,7 @@ pytestmark = pytest.mark.end_to_end
 
 @pytest.fixture(scope="module")
 def page(finished, tmp_path_factory):
-    path = tmp_path_factory.mktemp("report") / "deep" / "report.html"
+    path = tmp_path_factory.mktemp("report") / "report.html"
     result = finished.disent("report", "--output", str(path), "--title", "Tiny & small")
     assert (result.exit_code, result.stdout) == (0, f"{path}\n")
     return path.read_text(encoding="utf-8")

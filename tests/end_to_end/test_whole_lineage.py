@@ -194,7 +194,7 @@ def test_figures_that_are_plotted_have_the_same_name_for_every_pair(events):
         for asset, _, found in events.metadata()
         if asset == "evaluation/tiny/dream_metrics"
     }
-    retrieval = {"accuracy_at_1", "accuracy_at_1_reverse", "leakage"}
+    retrieval = {"accuracy_at_1", "accuracy_at_1_reverse", "leakage", "language_in_meaning"}
     assert plotted == {frozenset({*retrieval, "template_accuracy_at_1", "template_map"})}
 
 

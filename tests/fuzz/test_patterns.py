@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 OUR_OWN = {
     "disent_assets.asset_results": "what the UI shows of our tables",
     "disent_assets.cli.answers": "what Linux says of a process",
+    "disent_assets.cli.materialize": "a selection of whoever types it",
     "disent_assets.duckdb_warehouse": "our SQL files, and a query of whoever types it",
     "disent_assets.factory": "names of assets",
     "disent_assets.failures": "tracebacks of Python",
@@ -32,6 +33,7 @@ OUR_OWN = {
     "disent_core.corpora.formats.mlqe": "names of files",
     "disent_core.corpora.formats.sts": "names of files",
     "disent_core.experiment.history": "names of files",
+    "disent_core.heads.cost": "what Linux says of the processor",
     "disent_core.report.papers": "names of views",
     "disent_core.report.style": "pictures of matplotlib",
     "disent_core.storage.atomic": "names of files and errors of the system",
@@ -40,6 +42,7 @@ OF_OTHERS = {
     "disent_assets.table_text", "disent_core.corpora.annotation", "disent_core.corpora.column_languages",
     "disent_core.corpora.download", "disent_core.corpora.formats.conll", "disent_core.corpora.formats.xsid",
     "disent_core.corpora.languages", "disent_core.corpora.lines", "disent_core.config.sections",
+    "disent_core.encoders.distilled.pairs", "disent_core.encoders.distilled.vocabulary",
     "disent_core.encoders.tokens", "disent_core.registry", "disent_core.storage.tables",
     "disent_core.targets.code_switching", "disent_core.text",
 }  # fmt: skip

@@ -91,7 +91,7 @@ def test_an_attack_is_refused_and_leaves_no_trace(warehouse, attack):
     ["select 1", "from metrics", "pivot metrics on n % 2 using count(*)",
      "-- of all\nfrom (pivot metrics on n % 2 using count(*))", "with a as (select 1) from a", "values (1)",
      "table metrics", "describe metrics", "summarize metrics",
-     "show tables", "select 1; select 2;", "(select 1)", "select repeat('x', 10_000_000)"],
+     "show tables", "(select 1)", "select repeat('x', 10_000_000)"],
 )  # fmt: skip
 def test_questions_are_answered(warehouse, sql):
     assert query(warehouse, sql).num_rows

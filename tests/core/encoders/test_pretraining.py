@@ -199,7 +199,7 @@ def test_an_impossible_configuration_is_refused(changed, found):
 @pytest.mark.parametrize("use", [lambda lazy: lazy.fingerprint, lambda lazy: lazy.files, lambda lazy: lazy.load("en")])
 def test_an_encoder_that_is_not_pretrained_yet_says_what_to_materialise(tmp_path, use):
     lazy = LazyEncoder(config(name="mine"), tmp_path / "mine", "cpu")
-    with pytest.raises(EncoderError, match=r"not pretrained yet\. Materialise the asset embeddings/mine/mine_encoder"):
+    with pytest.raises(EncoderError, match=r"not made yet\. Materialise the asset embeddings/mine/mine_encoder"):
         use(lazy)
 
 
