@@ -38,7 +38,7 @@ _CARD = """\
 
 # {title}
 
-A head of the method `{method}` on the encoder `{encoder}`, trained on {trained_on} with [disent](https://pypi.org/project/disent/)
+A head of the method `{method}` on the encoder `{encoder}`, trained on {trained_on} with disent
 and saved for sentence-transformers 6 or newer. {code}
 
 ```python
