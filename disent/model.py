@@ -184,19 +184,19 @@ class Model:
         import numpy as np
         from tqdm import tqdm
 
-        name, spoken = self._head.method.name, self._language(language)
+        head, spoken = self._head, self._language(language)
+        name = head.method.name
         if not self.embeddings:
             raise ValueError(f"{name} tags the slots of sentences and does not embed; call label()")
         if isinstance(texts, str) or not len(texts):
             raise ValueError("texts must be a list of at least one text")
         # A head that subtracts the mean of the very texts has to see all of them at once.
-        is_of_all = "test" in (getattr(self._head.settings, key, "") for key in ("source", "center"))
-        size = len(texts) if is_of_all else _BLOCK_TEXTS
+        size = len(texts) if head.method.is_transductive(head.settings) else _BLOCK_TEXTS
         blocks: list[dict[str, np.ndarray]] = []
         with tqdm(total=len(texts), unit=" texts", disable=not progress) as bar:
             for start in range(0, len(texts), size):
                 block = texts[start : start + size]
-                embedded = self._head.trained.embed(self._head.features(block, spoken), seed)
+                embedded = head.trained.embed(head.features(block, spoken), seed)
                 if late := [one for one, value in embedded.items() if not isinstance(value, np.ndarray)]:
                     raise ValueError(f"{name} compares texts by their tokens: it has no vectors for {late}")
                 blocks.append(embedded)

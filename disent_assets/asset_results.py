@@ -3,7 +3,6 @@
 What belongs here: how results are shown. What does not: how they are computed.
 """
 
-import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ import dagster as dg
 from disent_core.errors import DisentError
 from disent_core.experiment.result import CheckResult, StepResult
 from disent_core.report.style import png, png_made_of, preview
-from disent_core.storage.checksums import checksummed_path, remove_with_checksum, verified
+from disent_core.storage.checksums import checksummed_path, remove_with_checksum, sha256_of, verified
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -151,6 +150,6 @@ def _linked(plots: Path, path: Path, small: Path) -> dg.MetadataValue:
 
     The UI shows Markdown of under 1,000 characters without a click, and scales no picture: hence two files.
     """
-    version = hashlib.sha256(path.read_bytes()).hexdigest()[:8]  # without it, the browser shows the old one
+    version = sha256_of(path)[:8]  # without it, the browser shows the old one
     full, inline = (f"/pictures/{quote(file.relative_to(plots).as_posix())}?v={version}" for file in (path, small))
     return dg.MetadataValue.md(f"[![{path.stem}]({inline})]({full})")

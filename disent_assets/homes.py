@@ -1,6 +1,5 @@
 """Check the folder of results before it is used: that it can be one, and that it belongs to this configuration."""
 
-import hashlib
 import json
 import os
 import re
@@ -9,6 +8,7 @@ from pathlib import Path
 from disent_core.config.model import Config
 from disent_core.errors import ConfigError, StorageError, located
 from disent_core.storage.atomic import is_allowed, write_text
+from disent_core.storage.checksums import sha256_of
 
 _UNUSABLE = re.compile(r"\?|%[0-9A-Fa-f]{2}")
 """What Dagster's addresses of its SQLite files read as something else."""
@@ -94,7 +94,7 @@ def _identity(config: Config, home: Path) -> dict[str, str]:
     return {
         "path": str(path),
         "path_from_home": os.path.relpath(path, home),
-        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "sha256": sha256_of(path),
     }
 
 

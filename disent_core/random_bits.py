@@ -1,13 +1,16 @@
-"""Mix integers to random-looking bits: the same ones on every platform, and for any of them without the others."""
+"""Mix integers to random-looking bits: the same ones on every platform, and for any of them without the others.
+
+An exported folder carries a copy of this file, so it imports numpy only.
+"""
 
 import numpy as np
-from jaxtyping import UInt64
+from numpy.typing import NDArray
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 """The odd number nearest to 2^64 divided by the golden ratio: its multiples spread evenly."""
 
 
-def mixed(numbers: UInt64[np.ndarray, "*shape"]) -> UInt64[np.ndarray, "*shape"]:
+def mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Finaliser of SplitMix64 (Steele et al. 2014, doi:10.1145/2660193.2660195): it mixes all bits."""
     numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

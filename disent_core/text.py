@@ -3,12 +3,11 @@
 import hashlib
 import json
 import re
-import unicodedata
 from collections.abc import Iterable, Sequence
-from itertools import groupby
 from typing import Any
 
 from disent_core.errors import quoted
+from disent_core.normal_form import normalise
 
 UNSPACED_LANGUAGES = frozenset({"ja", "zh", "th", "lo", "km", "my", "bo", "dz", "yue", "wuu"})
 """Languages written without spaces between words: their tokens are characters."""
@@ -26,28 +25,6 @@ MARKERS = frozenset({SUBWORD_MASK_OPEN, SUBWORD_MASK_CLOSE, HIDDEN_OPEN, HIDDEN_
 
 MOST_CHARACTERS = 10_000
 """Of a text of a corpus; more is no utterance. Whatever is made of a text takes memory for each character."""
-
-
-def normalise(text: str) -> str:
-    """Return the NFC form, in which every text is stored, compared and hashed."""
-    if len(text) > _LONG and not unicodedata.is_normalized("NFC", text):
-        text = _decomposed(text)
-    return unicodedata.normalize("NFC", text)
-
-
-_LONG = 1_000
-"""Characters from which on the order of marks matters: `unicodedata` takes time in the square of those in a row."""
-
-
-def _decomposed(text: str) -> str:
-    """NFD, with the marks of a character in order."""
-    characters = (part for character in text for part in unicodedata.normalize("NFD", character))
-    runs = groupby(characters, key=lambda character: unicodedata.combining(character) > 0)
-    return "".join(
-        character
-        for is_marks, run in runs
-        for character in (sorted(run, key=unicodedata.combining) if is_marks else run)
-    )
 
 
 def parsed_json(text: str) -> Any:

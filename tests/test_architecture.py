@@ -28,9 +28,9 @@ from disent_core.targets.template_pairs import TemplatePairConfig
 ROOT = Path(__file__).resolve().parents[1]
 STAGES = ("corpora", "negatives", "targets", "embeddings", "heads", "evaluation", "warehouse")
 LAYERS = (
-    "errors", "text", "random_bits", "progress", "settings", "matmul", "registry", "storage", "losses", "corpora",
-    "negatives", "optimisation", "encoders", "targets", "embeddings", "training", "methods", "evaluation", "heads",
-    "report", "config", "experiment", "export",
+    "errors", "normal_form", "text", "random_bits", "progress", "settings", "matmul", "registry", "storage", "losses",
+    "corpora", "negatives", "optimisation", "encoders", "targets", "embeddings", "training", "methods", "evaluation",
+    "heads", "report", "config", "experiment", "export",
 )  # fmt: skip
 """Folders and modules of `disent_core`, the lowest first."""
 FACE = ("dagster", "duckdb")

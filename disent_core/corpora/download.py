@@ -1,6 +1,5 @@
 """Download files: complete, verified, bounded in size and time, and resumed after an interruption."""
 
-import hashlib
 import logging
 import os
 import re
@@ -19,6 +18,7 @@ from urllib.parse import urljoin, urlsplit
 from disent_core.errors import CorpusError, located, quoted
 from disent_core.progress import Progress
 from disent_core.storage.atomic import locked, storage_errors
+from disent_core.storage.checksums import sha256_of
 from disent_core.storage.tables import safe_part
 
 _LOG = logging.getLogger(__name__)
@@ -98,8 +98,7 @@ def _problem(path: Path, sha256: str | None, size: int | None) -> str | None:
         return f"it has {actual_size:,} bytes, expected {size:,}"
     if sha256 is None:
         return None
-    with path.open("rb") as file:
-        actual = hashlib.file_digest(file, "sha256").hexdigest()
+    actual = sha256_of(path)
     return None if actual == sha256.lower() else f"its SHA-256 is {actual}, expected {sha256}"
 
 

@@ -1,6 +1,5 @@
 """Find the folder of a published model, and hash the files that its vectors depend on."""
 
-import hashlib
 import json
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -10,7 +9,7 @@ from typing import Any
 from disent_core.encoders.config import HuggingFaceConfig
 from disent_core.encoders.contract import Pooling
 from disent_core.errors import EncoderError, located
-from disent_core.storage.atomic import storage_errors
+from disent_core.storage.checksums import sha256_of
 from disent_core.storage.tables import fingerprint
 
 CODE_VERSION = "2"
@@ -74,11 +73,7 @@ def files_fingerprint(folder: Path, pooling: Pooling = "cls") -> dict[str, str]:
     """Return the SHA-256 of every file from which weights, configuration or tokeniser are read."""
     patterns = [*_MODEL_FILES, f"{DENSE}/*.json", f"{DENSE}/*.safetensors"][: None if is_dense(pooling) else -2]
     files = {file for pattern in patterns for file in folder.glob(pattern) if file.name not in _NOT_READ}
-    hashes = {}
-    for file in sorted(files):
-        with storage_errors(file), file.open("rb") as stream:
-            hashes[file.relative_to(folder).as_posix()] = hashlib.file_digest(stream, "sha256").hexdigest()
-    return hashes
+    return {file.relative_to(folder).as_posix(): sha256_of(file) for file in sorted(files)}
 
 
 def record_of(folder: Path) -> Mapping[str, Any] | None:

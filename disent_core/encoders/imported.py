@@ -6,7 +6,6 @@ texts beside it in `NAME.txt`, one a line. Rows and lines are counted from 1.
 """
 
 import glob
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,7 +21,7 @@ from jaxtyping import Float32, Int
 from disent_core.encoders.config import VectorsConfig
 from disent_core.encoders.contract import EncodedBatch, FloatName
 from disent_core.errors import EncoderError, located, quoted
-from disent_core.storage.atomic import storage_errors
+from disent_core.storage.checksums import sha256_of
 from disent_core.storage.foreign import column_names, read_foreign_parquet
 from disent_core.storage.tables import fingerprint
 from disent_core.text import parsed_json, text_key, text_keys
@@ -93,8 +92,7 @@ def encoder_fingerprint(config: VectorsConfig) -> str:
 def _sha256(file: Path, modified: int, size: int) -> str:
     """Hash of a file; it is read again when its time or size has changed."""
     del modified, size  # part of the key only
-    with storage_errors(file), file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    return sha256_of(file)
 
 
 class ImportedVectors:

@@ -1,6 +1,5 @@
 """Export a head as a folder, and check a folder against what it was when it was written."""
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -17,6 +16,7 @@ from disent_core.export.probes import PROBES
 from disent_core.export.routes import Routes, refusal, routes_of
 from disent_core.export.transformers_folder import Vectors, folder_vectors, write_folder, write_json
 from disent_core.storage.atomic import atomic_path
+from disent_core.storage.checksums import sha256_of
 from disent_core.training.features import features_of
 from disent_core.training.needs import Need
 
@@ -99,7 +99,7 @@ def check_folder(folder: Path) -> tuple[str, ...]:
     record = read_record(folder)
     for name, wanted in record["files"].items():
         file = folder / name
-        if not file.is_file() or _hash(file) != wanted:
+        if not file.is_file() or sha256_of(file) != wanted:
             problem = "it has changed since the export" if file.is_file() else "it is missing"
             raise DamagedError(located(file, None, problem, "Copy the folder again, or export the head again"))
     own = {name: np.asarray(rows, dtype=np.float32) for name, rows in record["probes"]["vectors"].items()}
@@ -172,9 +172,4 @@ def _record(
 
 def _hashes(folder: Path) -> dict[str, str]:
     files = sorted(file for file in folder.rglob("*") if file.is_file())
-    return {file.relative_to(folder).as_posix(): _hash(file) for file in files}
-
-
-def _hash(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    return {file.relative_to(folder).as_posix(): sha256_of(file) for file in files}

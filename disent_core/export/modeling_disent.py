@@ -1,20 +1,20 @@
 """Modules for heads that sentence-transformers' own modules do not compute. The file lies in the folder of such a head.
 
-It needs torch and sentence-transformers only, and is loaded by SentenceTransformer(folder, trust_remote_code=True).
+It needs torch, numpy and sentence-transformers only, and is loaded by
+SentenceTransformer(folder, trust_remote_code=True). What it imports of disent is copied beside it.
 """
 
-import unicodedata
-import zlib
-from collections.abc import Iterator, MutableMapping, Sequence
-from itertools import accumulate, groupby
+from collections.abc import MutableMapping, Sequence
+from itertools import accumulate
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from sentence_transformers.base.modules.module import Module
 from sentence_transformers.sentence_transformer.modules import Transformer
 from torch import Tensor, nn
+
+from disent_core.heads.modules.word_rows import random_rows, rows_of_word, words_of
 
 Features = MutableMapping[str, Any]
 WORDS = ("word_rows", "word_starts")
@@ -220,68 +220,3 @@ class ResidualMap(Head):
         """Return the only embedding."""
         vectors = features["sentence_embedding"]
         return {self.default: vectors + self.map(vectors)}
-
-
-# --- words: disent_core.heads.modules.hashed_words says why ------------------------------------------------
-
-TABLE_ROWS = 1 << 17
-UNSPACED = (
-    (0x0E00, 0x0FFF), (0x1000, 0x109F), (0x1780, 0x17FF), (0x3005, 0x3007), (0x3040, 0x30FF), (0x31F0, 0x31FF),
-    (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0xFF66, 0xFF9F), (0x20000, 0x3FFFF),
-)  # fmt: skip
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-
-
-def words_of(text: str) -> Iterator[str]:
-    """Runs of letters and digits, case folded; in scripts without spaces, n-grams of characters with their marks."""
-    folded, is_empty = unicodedata.normalize("NFC", text.casefold()), True
-    for kind, characters in groupby(folded, key=_kind):
-        run = list(characters)
-        if kind != "separator":
-            is_empty = False
-            yield from ["".join(run)] if kind == "spaced" else _grams(_with_marks(run), range(1, 3))
-    if is_empty and (stripped := folded.strip()):
-        yield stripped
-
-
-def rows_of_word(word: str) -> list[int]:
-    """Rows of a word and of the n-grams of `<word>`."""
-    grams = [] if _kind(word[0]) == "unspaced" else _grams(f"<{word}>", range(3, 6))
-    return [zlib.crc32(piece.encode()) % TABLE_ROWS for piece in (f"w{word}", *grams)]
-
-
-def _kind(character: str) -> str:
-    if unicodedata.category(character)[0] not in "LMN":
-        return "separator"
-    return "unspaced" if any(first <= ord(character) <= last for first, last in UNSPACED) else "spaced"
-
-
-def _with_marks(run: Sequence[str]) -> list[str]:
-    units: list[str] = []
-    for character in run:
-        if units and unicodedata.category(character)[0] == "M":
-            units[-1] += character
-        else:
-            units.append(character)
-    return units
-
-
-def _grams(units: Sequence[str], lengths: range) -> Iterator[str]:
-    for length in lengths:
-        for start in range(len(units) - length + 1):
-            yield "".join(units[start : start + length])
-
-
-def _mixed(numbers: np.ndarray) -> np.ndarray:
-    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return numbers ^ (numbers >> np.uint64(31))
-
-
-def random_rows(rows: Tensor, dim: int, seed: int) -> Tensor:
-    """Rows of random signs over the root of `dim`, float32 [rows, dim]."""
-    blocks = -(-dim // 64)
-    key = _mixed(np.array([seed], dtype=np.uint64) * GOLDEN + GOLDEN)
-    counters = rows.numpy().astype(np.uint64)[:, None] * np.uint64(blocks) + np.arange(1, blocks + 1, dtype=np.uint64)
-    bits = np.unpackbits(_mixed(key + counters * GOLDEN).astype("<u8").view(np.uint8), axis=1, bitorder="little")
-    return torch.from_numpy(bits[:, :dim].astype(np.float32) * 2 - 1) * dim**-0.5

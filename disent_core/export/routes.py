@@ -169,8 +169,7 @@ def _affine(layer: nn.Linear, *, tanh: bool = False) -> Affine:
 
 def _of_languages(trained: Solved, head: SavedHead, pooled: Route) -> dict[str, Route]:
     """A closed form over the vectors of a language is a linear map; but not if it reads the other texts too."""
-    settings: Any = trained.config
-    if "test" in (getattr(settings, "source", None), getattr(settings, "center", None)):
+    if head.method.is_transductive(head.settings):
         raise refusal(head, "it subtracts the mean of the texts that are embedded together: no function of one text")
     solution, routes = trained.solution, {}
     for language in sorted(trained.languages, key=list(head.description["languages"]).index):

@@ -1,11 +1,14 @@
 """Write and read the folder with the classes of sentence-transformers."""
 
+import inspect
 import json
 import logging
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -97,14 +100,36 @@ def _shipped() -> Any:
     return modeling_disent
 
 
+COPIED = (
+    "disent_core.export.modeling_disent",
+    "disent_core.heads.modules.word_rows",
+    "disent_core.normal_form",
+    "disent_core.random_bits",
+)
+"""The shipped module, and the modules of disent that it imports, itself or through them."""
+
+
 def _ship(folder: Path) -> None:
-    """Copy the shipped module, and name its classes as those of that file."""
+    """Copy the shipped module and what it imports, and name its classes as those of that file."""
     shipped = _shipped()
-    shutil.copyfile(shipped.__file__, folder / SHIPPED)
+    for name in COPIED:
+        (folder / _file_of(name)).write_text(_beside_each_other(import_module(name)), encoding="utf-8")
     for name in ("modules.json", "1_Router/router_config.json"):
         file = folder / name
         text = file.read_text(encoding="utf-8").replace(f"{shipped.__name__}.", _PREFIX)
         file.write_text(text, encoding="utf-8")
+
+
+def _file_of(module: str) -> str:
+    return f"{module.rpartition('.')[2]}.py"
+
+
+def _beside_each_other(module: ModuleType) -> str:
+    """The source of a module, with the other copied ones beside it: transformers copies relative imports only."""
+    source = inspect.getsource(module)
+    for name in COPIED:
+        source = source.replace(f"from {name} import", f"from .{_file_of(name).removesuffix('.py')} import")
+    return source
 
 
 def _reads_words(routes: Routes) -> bool:

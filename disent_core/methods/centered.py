@@ -24,7 +24,15 @@ class CenteredConfig(Settings):
     source: Literal["train", "test"] = "train"
 
 
-METHOD = ClosedFormMethod(
+class CenteredMethod(ClosedFormMethod[CenteredConfig]):
+    """The class of the method."""
+
+    def is_transductive(self, settings: CenteredConfig) -> bool:
+        """With `source` test."""
+        return settings.source == "test"
+
+
+METHOD = CenteredMethod(
     name="centered",
     presets={"paper": CenteredConfig(), "official_code": CenteredConfig(source="test")},
     solve="disent_core.heads.centered:solve",

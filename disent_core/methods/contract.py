@@ -64,6 +64,10 @@ class Method(Generic[Config]):
         """Return the data that the method reads with these settings, which may be less than `needs`."""
         return self.needs
 
+    def is_transductive(self, settings: Config) -> bool:
+        """Whether the embedding of a text depends on the texts that are embedded together with it."""
+        return False
+
     def may_stop_early(self, settings: Config) -> bool:
         """Whether early stopping decides when training ends, so that a best epoch at the end is one cut short."""
         return False

@@ -28,7 +28,15 @@ class ProjectionConfig(Settings):
         self.check_not_negative("ridge")
 
 
-METHOD = ClosedFormMethod(
+class ProjectionMethod(ClosedFormMethod[ProjectionConfig]):
+    """The class of the method."""
+
+    def is_transductive(self, settings: ProjectionConfig) -> bool:
+        """With `center` test."""
+        return settings.center == "test"
+
+
+METHOD = ProjectionMethod(
     name="projection",
     presets={"paper": ProjectionConfig(), "transductive": ProjectionConfig(center="test")},
     solve="disent_core.heads.projection:solve",

@@ -79,6 +79,25 @@ def write_folder_checksums(folder: Path) -> None:
     (folder / _FOLDER_MANIFEST).write_text(text, encoding="utf-8")
 
 
+# --- hashing ----------------------------------------------------------------------------------------------
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file, as 64 hex digits.
+
+    Raises:
+        FileNotFoundError: if there is none.
+        StorageError: if the disk fails.
+    """
+    return _size_and_sha256(path)[1]
+
+
+def _size_and_sha256(path: Path) -> tuple[int, str]:
+    with storage_errors(path), path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return file.tell(), digest
+
+
 # --- verifying --------------------------------------------------------------------------------------------
 
 
@@ -166,9 +185,7 @@ def quarantine(path: Path, problem: str) -> DamagedError:
 
 
 def _manifest_entry(path: Path, facts: Mapping[str, str | int]) -> ManifestEntry:
-    with storage_errors(path), path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return ManifestEntry(file.tell(), digest, dict(facts))
+    return ManifestEntry(*_size_and_sha256(path), dict(facts))
 
 
 def _write_manifest(path: Path, entries: Sequence[ManifestEntry]) -> None:

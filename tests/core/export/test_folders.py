@@ -1,5 +1,6 @@
 """Exported folders against the heads that they were made from: random weights, every kind of method."""
 
+import ast
 import json
 import shutil
 from dataclasses import asdict, replace
@@ -20,7 +21,8 @@ from disent_core.export.card import Measured
 from disent_core.export.folder import RECORD, TOLERANCE, check_folder, export_head, read_record
 from disent_core.heads.contract import trainer
 from disent_core.heads.facet import FacetHead
-from disent_core.heads.modules.hashed_words import TABLE_ROWS, HashedWords, random_rows, rows_of_word, words_of
+from disent_core.heads.modules.hashed_words import HashedWords
+from disent_core.heads.modules.word_rows import TABLE_ROWS
 from disent_core.storage.weights import save_weights
 from disent_core.training.features import features_of
 from disent_core.training.needs import Need
@@ -320,15 +322,16 @@ def test_code_of_a_folder_is_run_neither_by_a_check_nor_without_the_flag(tmp_pat
         check_folder(out)
 
 
-def test_the_shipped_module_has_the_words_of_disent():
-    from disent_core.export import modeling_disent as shipped
-
-    for text in ("Wake me, at 9!", "", "🎵", "金曜日の九時に起こして", "ราตรีสวัสดิ์ ok", "e\u0301tude", "a_b-c"):
-        words = list(words_of(text))
-        assert list(shipped.words_of(text)) == words
-        assert [shipped.rows_of_word(word) for word in words] == [rows_of_word(word) for word in words]
-    rows = torch.arange(0, TABLE_ROWS, 1000)
-    torch.testing.assert_close(shipped.random_rows(rows, 100, 7), random_rows(rows, 100, 7), rtol=0, atol=0)
+def test_a_folder_with_code_has_all_of_it_and_nothing_of_disent(tmp_path):
+    export_head(open_head(CASES["lexicon"](tmp_path), device="cpu"), tmp_path / "out", seed=4)
+    sources = {file.stem: file.read_text(encoding="utf-8") for file in (tmp_path / "out").glob("*.py")}
+    nodes = [node for source in sources.values() for node in ast.walk(ast.parse(source))]
+    imported = {node.module: node.level for node in nodes if isinstance(node, ast.ImportFrom)}
+    assert {name for name, level in imported.items() if level} == set(sources) - {"modeling_disent"}
+    assert not [name for name in imported if name.startswith("disent")]
+    assert {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names} <= {
+        "torch", "torch.nn.functional", "numpy", "unicodedata", "zlib"
+    }  # fmt: skip
 
 
 def test_an_unknown_embedding_is_refused_with_those_there_are(tmp_path):

@@ -10,14 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from disent_core.heads.modules.hashed_words import (
-    TABLE_ROWS,
-    HashedWords,
-    random_rows,
-    rows_of_word,
-    word_bags,
-    words_of,
-)
+from disent_core.heads.modules.hashed_words import HashedWords, word_bags
+from disent_core.heads.modules.word_rows import TABLE_ROWS, random_rows, rows_of_word, words_of
 
 TEXTS = ["play jazz by bach", "spiele jazz von bach", "play play play", "明日の天気", "?!", "bach"]
 

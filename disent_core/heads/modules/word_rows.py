@@ -1,0 +1,106 @@
+"""Split a text into words, and number the rows of the table of hashed words that a word is the sum of.
+
+`hashed_words` says what for. An exported folder carries a copy of this file, so it imports nothing but what is copied
+with it (`export.transformers_folder`), numpy and torch.
+"""
+
+import unicodedata
+import zlib
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import groupby
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from disent_core.normal_form import normalise
+from disent_core.random_bits import GOLDEN, mixed
+
+TABLE_ROWS = 1 << 17
+"""Rows that words and n-grams are hashed to."""
+_GRAMS = range(3, 6)
+"""Lengths of the n-grams of a word with its boundaries, `<word>`."""
+_UNSPACED_GRAMS = range(1, 3)
+"""Lengths of the n-grams that stand for words in scripts without spaces, in characters with their marks."""
+_UNSPACED = (
+    (0x0E00, 0x0FFF),  # Thai, Lao, Tibetan
+    (0x1000, 0x109F),  # Myanmar
+    (0x1780, 0x17FF),  # Khmer
+    (0x3005, 0x3007),  # ideographic marks
+    (0x3040, 0x30FF),  # Hiragana, Katakana
+    (0x31F0, 0x31FF),
+    (0x3400, 0x4DBF),  # Han
+    (0x4E00, 0x9FFF),
+    (0xF900, 0xFAFF),
+    (0xFF66, 0xFF9F),  # Katakana of half width
+    (0x20000, 0x3FFFF),
+)
+"""First and last code points of scripts that put no spaces between words."""
+
+
+def words_of(text: str) -> Iterator[str]:
+    """Yield the words of a text, case folded; in scripts without spaces the n-grams that stand for them.
+
+    A word is a run of letters, digits and their marks. A text without any, such as an emoji, is one word.
+    """
+    folded = normalise(text.casefold())
+    is_empty = True
+    for kind, run in groupby(folded, key=_kind):
+        if kind == _SEPARATOR:
+            continue
+        is_empty = False
+        if kind == _SPACED:
+            yield "".join(run)
+        else:
+            yield from _grams(_with_marks(run), _UNSPACED_GRAMS)
+    if is_empty and (stripped := folded.strip()):
+        yield stripped
+
+
+_SEPARATOR, _SPACED, _WITHOUT_SPACES = range(3)
+
+
+@lru_cache(maxsize=1 << 16)
+def _kind(character: str) -> int:
+    if unicodedata.category(character)[0] not in "LMN":
+        return _SEPARATOR
+    return _WITHOUT_SPACES if any(first <= ord(character) <= last for first, last in _UNSPACED) else _SPACED
+
+
+def _with_marks(run: Iterator[str]) -> list[str]:
+    """Characters of a run, each with the combining marks that follow it."""
+    units: list[str] = []
+    for character in run:
+        if units and unicodedata.category(character)[0] == "M":
+            units[-1] += character
+        else:
+            units.append(character)
+    return units
+
+
+def _grams(units: Sequence[str], lengths: range) -> Iterator[str]:
+    for length in lengths:
+        for start in range(len(units) - length + 1):
+            yield "".join(units[start : start + length])
+
+
+def rows_of_word(word: str) -> list[int]:
+    """Rows of the table that a word is the sum of: its own, and those of the n-grams of `<word>`."""
+    grams = [] if _kind(word[0]) == _WITHOUT_SPACES else _grams(f"<{word}>", _GRAMS)
+    return [zlib.crc32(piece.encode()) % TABLE_ROWS for piece in (f"w{word}", *grams)]
+
+
+def random_rows(rows: Tensor, dim: int, seed: int) -> Tensor:
+    """Rows of a table of random signs over the root of `dim`, so of norm 1: the same ones wherever they are made.
+
+    `rows` are their numbers, int64 [rows]; the result is float32 [rows, dim].
+
+    Sums of such rows keep cosines as sums of Gaussian ones do (Achlioptas 2003, Theorem 1.1), and 64 values cost one
+    number of SplitMix64.
+    """
+    blocks = -(-dim // 64)
+    key = mixed(np.array([seed], dtype=np.uint64) * GOLDEN + GOLDEN)
+    counters = rows.numpy().astype(np.uint64)[:, None] * np.uint64(blocks) + np.arange(1, blocks + 1, dtype=np.uint64)
+    bits = np.unpackbits(mixed(key + counters * GOLDEN).astype("<u8").view(np.uint8), axis=1, bitorder="little")
+    return torch.from_numpy(bits[:, :dim].astype(np.float32) * 2 - 1) * dim**-0.5
