@@ -1,0 +1,117 @@
+"""Pages that are made from the code: `python -m tests.docs.generated` writes docs/commands.md again.
+
+The site has two more, which only it can show: the Python API, of which mkdocstrings fills in the docstrings, and the
+tables and views of the warehouse.
+"""
+
+import csv
+import inspect
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+import click
+
+from disent_assets.cli import main
+from disent_assets.resources import SQL
+from disent_assets.sql_folder import Relation, published_tables, relations
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMANDS = ROOT / "docs" / "commands.md"
+COMMANDS_HEAD = """\
+# Commands
+
+Made by `python -m tests.docs.generated` from the commands themselves, which say the same with `--help`. `DISENT_CONFIG`
+names the configuration, `DISENT_HOME` the folder of results. The exit code is 0 on success, 1 on a failed run, 2 on a
+usage or configuration error.
+"""
+PYTHON = """\
+# Python
+
+What `import disent` offers; [Use a head](use.md) shows it at work. The import loads no heavy library: each comes when
+it is first needed. Names of other modules, and those that begin with `_`, can change with any version.
+
+::: disent
+    options:
+      show_root_heading: false
+      show_root_toc_entry: false
+"""
+WAREHOUSE_HEAD = """\
+# Tables and views
+
+What `disent sql`, `run.sql()` and `run.table()` can ask. [Questions in SQL](sql.md) has examples, and
+[the path of a text](path.md) the tables as files. The schema `main` may be left out of a name.
+"""
+SHARED_HEAD = """\
+## Columns of several tables
+
+A column that is not described below its table is one of these.
+"""
+SCHEMAS = {
+    "main": "asked first",
+    "papers": "the papers' tables beside what was measured",
+    "parts": "what the others are computed from",
+}
+
+
+def commands() -> str:
+    """Every command with its arguments and options, as Markdown."""
+    group = click.Context(main, info_name="disent")
+    listed = [(f"disent {name}", main.commands[name]) for name in sorted(main.commands)]
+    return "\n".join([COMMANDS_HEAD, *_command("disent", main, None), *(
+        line for name, command in listed for line in _command(name, command, group))])  # fmt: skip
+
+
+def _command(name: str, command: click.Command, parent: click.Context | None) -> Iterator[str]:
+    context = click.Context(command, info_name=name.rsplit(maxsplit=1)[-1], parent=parent)
+    usage = " ".join([name, *command.collect_usage_pieces(context)])
+    yield f"## {name}\n\n    {usage}\n\n{inspect.cleandoc(command.help or '')}\n"
+    records = [option.get_help_record(context) for option in command.params]
+    if records := [record for record in records if record and record[1]]:  # arguments have no meaning of their own
+        rows = [f"| `{_cell(option)}` | {_cell(meaning)} |" for option, meaning in records]
+        yield "\n".join(["| option | meaning |", "|---|---|", *rows]) + "\n"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def warehouse() -> str:
+    """Every table and view with its columns that `sql/columns.csv` describes, as Markdown."""
+    columns: dict[str, list[dict[str, str]]] = {}
+    with (SQL / "columns.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            columns.setdefault(row["relation"], []).append(row)
+    known = relations(SQL, published_tables(SQL / "published")).values()
+    shared = [row for name, rows in columns.items() if "*" in name for row in rows]
+    parts = [WAREHOUSE_HEAD, SHARED_HEAD, _columns(shared)]
+    for schema, listed in groupby(sorted(known, key=_order), key=lambda relation: relation.name.partition(".")[0]):
+        parts.append(f"## {schema}: {SCHEMAS.get(schema, 'the tables of the stage')}\n")
+        parts += [_relation(relation, columns) for relation in listed]
+    return "\n".join(parts)
+
+
+def _order(relation: Relation) -> tuple[bool, bool, str]:
+    schema = relation.name.partition(".")[0]
+    return schema != "main", schema in SCHEMAS, relation.name
+
+
+def _relation(relation: Relation, columns: dict[str, list[dict[str, str]]]) -> str:
+    described = columns.get(relation.name.rpartition(".")[2], [])
+    text = relation.description or "Values of a file in `sql/published/`, or a table of a paper."
+    return "\n".join(
+        [
+            f"### {relation.name.removeprefix('main.')}\n",
+            f"A {relation.kind}. {text}\n",
+            _columns(described) if described else "",
+        ]
+    )
+
+
+def _columns(rows: list[dict[str, str]]) -> str:
+    lines = [f"| `{row['column']}` | {_cell(row['description'])} |" for row in rows]
+    return "\n".join(["| column | meaning |", "|---|---|", *lines]) + "\n"
+
+
+if __name__ == "__main__":
+    COMMANDS.write_text(commands(), encoding="utf-8")
