@@ -17,8 +17,9 @@ from pathlib import Path
 
 from disent_core.corpora import code_version
 from disent_core.corpora.stamps import Stamps, stamps
-from disent_core.errors import CorpusError
+from disent_core.errors import CorpusError, TableError
 from disent_core.experiment.corpora import content_hash, pair_hash, word_list_hash
+from disent_core.experiment.mteb_results import file_hash, mteb_files
 from disent_core.experiment.workspace import Workspace
 from disent_core.storage.atomic import may_write, write_text
 from disent_core.storage.tables import fingerprint
@@ -136,6 +137,11 @@ def pair_versions(workspace: Workspace, *, seconds: float = math.inf) -> CorpusV
     return _versions(workspace, "sentence_pairs", workspace.config.pair_names, _pair_version, seconds)
 
 
+def mteb_versions(workspace: Workspace, *, seconds: float = math.inf) -> CorpusVersions:
+    """The version of every folder of mteb's results: the hash of the files that are read; arguments as above."""
+    return _versions(workspace, "mteb_results", workspace.config.mteb.results, _mteb_version, seconds)
+
+
 def record_of(workspace: Workspace, table: str) -> Path:
     """Path of the recorded hashes of the files that a table is read from."""
     return workspace.home / "cache" / "observed" / f"{table}.json"
@@ -183,3 +189,13 @@ def _pair_version(workspace: Workspace, observer: Observer, pair: str) -> str | 
         for corpus in workspace.config.corpora_of_sentence_pair(pair)
     ]
     return None if None in hashes else fingerprint(hashes, word_list_hash(workspace, pair))
+
+
+def _mteb_version(workspace: Workspace, observer: Observer, source: str) -> str | None:
+    try:
+        files = mteb_files(workspace, source)
+    except TableError as error:
+        log.debug("%s", error)
+        return None
+    hashes = [observer.hash_of(path, "mteb", partial(file_hash, path)) for path in files]
+    return None if None in hashes else fingerprint([str(path) for path in files], hashes)

@@ -40,6 +40,7 @@ INPUTS = (
     "metrics",
     "rankings",
     "comparisons",
+    "mteb_results",
     "configured_methods",
     "encoders",
     "scored_embeddings",

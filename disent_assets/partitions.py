@@ -29,6 +29,11 @@ def sentence_pairs(config: Config) -> dg.StaticPartitionsDefinition:
     return dg.StaticPartitionsDefinition(list(config.pair_names))
 
 
+def mteb_sources(config: Config) -> dg.StaticPartitionsDefinition:
+    """One partition a folder of results of mteb."""
+    return dg.StaticPartitionsDefinition(list(config.mteb.results))
+
+
 def pairs(config: Config, methods: Sequence[MethodConfig] | None = None) -> dg.StaticPartitionsDefinition:
     """One partition a training set: a language pair, a mixture of several, or one language.
 

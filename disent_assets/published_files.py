@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping
 
 import dagster as dg
 
-from disent_assets.corpus_versions import CorpusVersions, pair_versions, record_of, utterance_versions
+from disent_assets.corpus_versions import CorpusVersions, mteb_versions, pair_versions, record_of, utterance_versions
 from disent_assets.stages.corpora import FILES, PAIR_FILES
-from disent_core.experiment.workspace import SENTENCE_PAIRS, UTTERANCES, Workspace
+from disent_assets.stages.evaluation import MTEB_FILES
+from disent_core.experiment.workspace import MTEB_RESULTS, SENTENCE_PAIRS, UTTERANCES, Workspace
 
 DATA_VERSION = "dagster/data_version"
 
@@ -24,13 +25,16 @@ def read_versions(workspace: Workspace, *, seconds: float = math.inf) -> dict[dg
         versions[FILES] = utterance_versions(workspace, seconds=seconds)
     if workspace.config.pair_names:
         versions[PAIR_FILES] = pair_versions(workspace, seconds=seconds)
+    if workspace.config.mteb.results:
+        versions[MTEB_FILES] = mteb_versions(workspace, seconds=seconds)
     return versions
 
 
 def unreadable_tables(workspace: Workspace) -> set[tuple[dg.AssetKey, str]]:
     """The tables whose published files can't be read, each with the partition."""
-    tables = {FILES: dg.AssetKey(list(UTTERANCES)), PAIR_FILES: dg.AssetKey(list(SENTENCE_PAIRS))}
-    return {(tables[key], name) for key, read in read_versions(workspace).items() for name in read.unreadable}
+    tables = {FILES: UTTERANCES, PAIR_FILES: SENTENCE_PAIRS, MTEB_FILES: MTEB_RESULTS}
+    unreadable = ((tables[key], name) for key, read in read_versions(workspace).items() for name in read.unreadable)
+    return {(dg.AssetKey(list(table)), name) for table, name in unreadable}
 
 
 def observations(
@@ -55,7 +59,7 @@ def observe(workspace: Workspace, instance: dg.DagsterInstance, *, hash_again: b
         hash_again: read every file, also those that have not been touched.
     """
     if hash_again:
-        for table in ("utterances", "sentence_pairs"):
+        for table in ("utterances", "sentence_pairs", "mteb_results"):
             record_of(workspace, table).unlink(missing_ok=True)
     for event in observations(instance, read_versions(workspace)):
         instance.report_runless_asset_event(event)

@@ -10,14 +10,16 @@ import dagster as dg
 
 from disent_assets import partitions
 from disent_assets.asset_results import pictures
-from disent_assets.factory import Stored, dep, device_pool, spec, table_asset
+from disent_assets.corpus_versions import mteb_versions
+from disent_assets.factory import Stored, dep, device_pool, spec, table_asset, table_files
+from disent_assets.stages.corpora import observed
 from disent_assets.stages.embeddings import embedding_keys
 from disent_core.config.model import MethodConfig
 from disent_core.evaluation.contract import READABLE
-from disent_core.experiment import evaluation, gates
+from disent_core.experiment import evaluation, gates, mteb_results
 from disent_core.experiment.keys import comparisons_key, evaluation_sets_key, head_key, metrics_key
 from disent_core.experiment.result import StepResult
-from disent_core.experiment.workspace import Workspace
+from disent_core.experiment.workspace import MTEB_RESULTS, Workspace
 from disent_core.report import PICTURES_VERSION
 from disent_core.report.scores import bars, by_embedding, spread
 from disent_core.storage.tables import SCHEMAS, fingerprint
@@ -26,19 +28,46 @@ from disent_core.training.needs import Need
 if TYPE_CHECKING:
     from disent_core.experiment.measuring import MeasuredMethod
 
+MTEB_FILES = dg.AssetKey(["evaluation", "mteb_files"])
 MOST_PANELS = 6
 """Panels of a picture in the UI; the report has all."""
 
 
-def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
-    """The assets of the stage: for each encoder a gate, the metrics of each method, and their comparisons."""
-    assets = []
+def definitions(workspace: Workspace) -> list[dg.AssetsDefinition | dg.SourceAsset]:
+    """The assets of the stage: for each encoder a gate, the metrics of each method, and their comparisons.
+
+    And the results of mteb, if the configuration names any.
+    """
+    assets: list[dg.AssetsDefinition | dg.SourceAsset] = []
     for encoder in workspace.config.encoders:
         methods = workspace.config.methods_of(encoder)
         assets.append(_evaluation_sets(workspace, encoder))
         assets += [_metrics(workspace, encoder, method) for method in methods]
         assets.append(_comparisons(workspace, encoder))
-    return assets
+    return [*assets, *(_results_of_mteb(workspace) if workspace.config.mteb.results else [])]
+
+
+def _results_of_mteb(workspace: Workspace) -> list[dg.AssetsDefinition | dg.SourceAsset]:
+    sources = partitions.mteb_sources(workspace.config)
+    files = observed(
+        MTEB_FILES,
+        "Folders of result files of mteb. A folder's data version is the hash of the files that are read.",
+        sources,
+        lambda: mteb_versions(workspace),
+    )
+    table = table_asset(
+        spec(
+            MTEB_RESULTS,
+            "What mteb has measured, of heads of disent and of other models. One row a number.",
+            code_version=mteb_results.mteb_version(workspace.config)[:12],
+            deps=[dg.AssetDep(MTEB_FILES)],
+            schema=SCHEMAS["mteb_results"],
+            stored=table_files(workspace, MTEB_RESULTS),
+        ),
+        lambda source: mteb_results.refresh_mteb_results(workspace, source),
+        partitions=sources,
+    )
+    return [files, table]
 
 
 def _evaluation_sets(workspace: Workspace, encoder: str) -> dg.AssetsDefinition:

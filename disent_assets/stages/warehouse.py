@@ -16,7 +16,7 @@ from disent_core.experiment.evaluation import task_names
 from disent_core.experiment.keys import comparisons_key
 from disent_core.experiment.result import StepResult
 from disent_core.experiment.tables import OF_LANGUAGES
-from disent_core.experiment.workspace import SENTENCE_PAIRS, SWITCHED, Key, Workspace
+from disent_core.experiment.workspace import MTEB_RESULTS, SENTENCE_PAIRS, SWITCHED, Key, Workspace
 from disent_core.report import PICTURES_VERSION
 from disent_core.report.scores import leaderboard, leakage, ordered_groups, unit
 from disent_core.report.style import method_marks
@@ -75,6 +75,7 @@ def _sources(config: Config) -> list[Key]:
     sources = list(OF_LANGUAGES) if config.utterance_languages else []
     sources += [SENTENCE_PAIRS] if config.pair_names else []
     sources += [SWITCHED] if config.pair_names and config.targets.code_switching.dictionaries else []
+    sources += [MTEB_RESULTS] if config.mteb.results else []
     return [*sources, *(comparisons_key(encoder) for encoder in config.encoders)]
 
 

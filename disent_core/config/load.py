@@ -15,7 +15,7 @@ from disent_core import methods
 from disent_core.config.checks import check_names
 from disent_core.config.corpora import complete_corpora
 from disent_core.config.model import Config, MethodConfig
-from disent_core.config.sections import CorpusConfig, ExperimentConfig, TargetsConfig
+from disent_core.config.sections import CorpusConfig, ExperimentConfig, MtebConfig, TargetsConfig
 from disent_core.config.toml_lines import Locator
 from disent_core.encoders import ENCODER_KINDS
 from disent_core.encoders.contract import EncoderConfig
@@ -43,6 +43,7 @@ class _File(Settings):
     negatives: BleuConfig = field(default_factory=BleuConfig)
     targets: TargetsConfig = field(default_factory=TargetsConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    mteb: MtebConfig = field(default_factory=MtebConfig)
 
 
 def load_config(path: Path) -> Config:
@@ -75,6 +76,8 @@ def load_config(path: Path) -> Config:
     for index, corpus in enumerate(parsed.corpora):
         _check_path(corpus.path, ("corpora", index, "path"), locator)
     _check_path(parsed.targets.code_switching.dictionaries, ("targets", "code_switching", "dictionaries"), locator)
+    for name, folder in parsed.mteb.results.items():
+        _check_path(folder, ("mteb", "results", name), locator)
     config = Config(
         path=path.resolve(),
         corpora=complete_corpora(parsed.corpora, locator),
@@ -84,6 +87,7 @@ def load_config(path: Path) -> Config:
         negatives=parsed.negatives,
         targets=parsed.targets,
         evaluation=parsed.evaluation,
+        mteb=parsed.mteb,
     )
     check_names(config, locator)
     return config

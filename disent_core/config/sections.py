@@ -9,6 +9,7 @@ from disent_core.corpora.contract import Shares
 from disent_core.corpora.download import file_name
 from disent_core.errors import ConfigError, quoted
 from disent_core.settings import Settings
+from disent_core.storage.tables import safe_part
 from disent_core.targets.code_switching import CodeSwitchingConfig
 from disent_core.targets.masking import MaskingConfig
 from disent_core.targets.parallel_mates import ParallelMateConfig
@@ -115,6 +116,29 @@ class ExperimentConfig(Settings):
                 raise ValueError(f"{name} must name at least one")
         if odd := [seed for seed in self.seeds if not 0 <= seed < 2**63]:
             raise ValueError(f"seeds must be from 0 to 2**63 - 1, not {odd}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MtebConfig(Settings):
+    """Results of mteb, the benchmark of embeddings, that the warehouse has beside those measured here.
+
+    Attributes:
+        results: folders of result files, each under a name of yours, as `published = "../results"`; that of
+            `disent mteb` is `mteb` in the folder of results.
+        tasks: names of tasks of mteb that are read as well, beside `Tatoeba`, `STS17`, `MassiveIntentClassification`,
+            `MassiveScenarioClassification` and those of disent.
+    """
+
+    results: dict[str, str] = field(default_factory=dict)
+    tasks: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.check_distinct("tasks")
+        for name in self.results:
+            try:
+                safe_part(name)
+            except ValueError as error:
+                raise ValueError(f"results: {error}") from error
 
 
 @dataclass(frozen=True, kw_only=True)

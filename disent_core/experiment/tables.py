@@ -17,6 +17,7 @@ from disent_core.experiment.workspace import (
     ALIGNED,
     MASKED,
     MATES,
+    MTEB_RESULTS,
     POOL,
     SENTENCE_PAIRS,
     SWITCHED,
@@ -111,6 +112,7 @@ def declared_tables(workspace: Workspace) -> dict[str, list[Path]]:
             for name in ("metrics", "rankings", "outcomes")
         },
         "comparisons": [workspace.comparisons(encoder) for encoder in config.encoders],
+        "mteb_results": [workspace.table(*MTEB_RESULTS, source) for source in config.mteb.results],
         "configured_methods": [workspace.table(*METHODS)],
         "encoders": [workspace.table(*ENCODERS)],
         "scored_embeddings": [workspace.table(*SCORED)],

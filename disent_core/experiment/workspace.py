@@ -19,6 +19,7 @@ TRAINING_TEMPLATES: Key = ("targets", "training_template_pairs")
 SWITCHED: Key = ("targets", "code_switched_pairs")
 ALIGNED: Key = ("targets", "aligned_pairs")
 MATES: Key = ("targets", "parallel_mates")
+MTEB_RESULTS: Key = ("evaluation", "mteb_results")
 
 
 @dataclass(frozen=True)

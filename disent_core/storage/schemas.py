@@ -204,6 +204,17 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         _column("waits", pa.bool_()),
         *(_column(name, pa.timestamp("us", tz="UTC")) for name in ("since", "recorded_at")),
     ),
+    # one number in a result file of mteb
+    "mteb_results": _schema(
+        _column("source", _TEXT),
+        *(_column(name, _TEXT) for name in SUBJECT),
+        _column("value", pa.float64()),
+        _column("seed", pa.int64(), nullable=True),
+        *(_column(name, _TEXT) for name in ("mteb_task", "mteb_metric")),
+        _column("is_same", pa.bool_()),
+        *(_column(name, _TEXT) for name in ("split", "model", "revision", "experiment", "settings")),
+        _column("measured_at", pa.timestamp("us", tz="UTC"), nullable=True),
+    ),
     # one method of the configuration
     "configured_methods": _schema(
         *(_column(name, _TEXT) for name in ("method", "base_method", "settings")),

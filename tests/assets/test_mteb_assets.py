@@ -1,0 +1,86 @@
+"""Result files of mteb are watched as corpora are, and only where the configuration names some."""
+
+import json
+
+import dagster as dg
+import pytest
+
+from disent_assets.definitions import build
+from disent_assets.published_files import observe, read_versions, unreadable_tables
+from disent_assets.stages.evaluation import MTEB_FILES
+from disent_core.experiment.workspace import Workspace
+
+CONFIG = """
+[[corpora]]
+name = "lines"
+format = "tatoeba"
+path = "."
+pairs = ["de-en"]
+train = true
+
+[[encoders]]
+name = "tiny"
+kind = "scratch"
+
+[experiment]
+pairs = ["en-de"]
+methods = ["raw"]
+"""
+RESULT = {"task_name": "STS17", "scores": {"test": [{"cosine_spearman": 0.5, "hf_subset": "en-en"}]}}
+TABLE = dg.AssetKey(["evaluation", "mteb_results"])
+
+
+@pytest.fixture
+def workspace(tmp_path, load) -> Workspace:
+    for language in ("deu", "eng"):
+        (tmp_path / f"tatoeba.deu-eng.{language}").write_text("Ja.\n", encoding="utf-8")
+    return Workspace(load(f'{CONFIG}\n[mteb.results]\nours = "home/mteb"\n'), tmp_path / "home")
+
+
+def write(workspace: Workspace, **changes: object) -> None:
+    path = workspace.home / "mteb" / "results" / "org__model" / "1" / "STS17.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(RESULT | changes), encoding="utf-8")
+
+
+def test_without_a_folder_there_are_no_assets_of_mteb(workspace, load):
+    graph = build(Workspace(load(CONFIG), workspace.home)).resolve_asset_graph()
+    assert {key.path[1] for key in graph.get_all_asset_keys() if key.path[1].startswith("mteb")} == set()
+
+
+def test_the_warehouse_depends_on_the_results(workspace):
+    graph = build(workspace).resolve_asset_graph()
+    assert TABLE in graph.get(dg.AssetKey(["warehouse", "database"])).parent_keys
+    assert graph.get(TABLE).parent_keys == {MTEB_FILES}
+
+
+def test_a_changed_file_changes_the_version_of_its_folder(workspace):
+    write(workspace)
+    first = read_versions(workspace)[MTEB_FILES].versions["ours"]
+    assert read_versions(workspace)[MTEB_FILES].versions["ours"] == first
+    write(workspace, mteb_version="2")
+    assert read_versions(workspace)[MTEB_FILES].versions["ours"] != first
+
+
+def test_a_file_of_another_task_does_not(workspace):
+    write(workspace)
+    first = read_versions(workspace)[MTEB_FILES].versions
+    (workspace.home / "mteb" / "results" / "org__model" / "1" / "BUCC.v2.json").write_text("{}", encoding="utf-8")
+    assert read_versions(workspace)[MTEB_FILES].versions == first
+
+
+def test_a_missing_folder_makes_the_table_unreadable(workspace):
+    assert (TABLE, "ours") in unreadable_tables(workspace)
+    write(workspace)
+    assert (TABLE, "ours") not in unreadable_tables(workspace)
+
+
+def test_the_asset_makes_the_table(workspace):
+    write(workspace)
+    instance = dg.DagsterInstance.ephemeral()
+    observe(workspace, instance)
+    made = dg.materialize(
+        build(workspace).assets, selection=[TABLE], partition_key="ours", instance=instance, raise_on_error=True
+    )
+    (event,) = made.get_asset_materialization_events()
+    assert event.step_materialization_data.materialization.metadata["dagster/partition_row_count"].value == 1

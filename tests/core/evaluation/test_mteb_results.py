@@ -1,0 +1,200 @@
+"""Result files of mteb become rows; mteb is not needed for that."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from disent_core.errors import TableError
+from disent_core.evaluation.mteb_results import read_results, result_files
+from disent_core.experiment.mteb_results import refresh_mteb_results
+from disent_core.experiment.workspace import Workspace
+from disent_core.storage.tables import SCHEMAS, read_table, rows_table
+
+TATOEBA = {
+    "task_name": "Tatoeba",
+    "mteb_version": "2.26.24",
+    "dataset_revision": "69e8",
+    "evaluation_time": 1.5,
+    "date": 1_700_000_000.0,
+    "scores": {
+        "test": [
+            {"accuracy": 0.5, "f1": 0.4, "main_score": 0.4, "hf_subset": "deu-eng", "languages": ["deu-Latn"]},
+            {"accuracy": 0.25, "f1": float("nan"), "nauc_x": 1.0, "hf_subset": "cmn-eng", "languages": []},
+        ]
+    },
+}  # fmt: skip
+OURS = {
+    "name": "disent/facet-minilm-en-de",
+    "revision": "0123456789ab",
+    "experiment_kwargs": {"embedding": "template", "seed": 1},
+    "loader_kwargs": {"method": "facet", "encoder": "minilm", "trained_on": "en-de"},
+}
+CONFIG = """
+[[corpora]]
+name = "lines"
+format = "tatoeba"
+path = "."
+pairs = ["de-en"]
+train = true
+
+[[encoders]]
+name = "tiny"
+kind = "scratch"
+
+[experiment]
+pairs = ["en-de"]
+methods = ["raw"]
+
+[mteb.results]
+theirs = "results"
+"""
+
+
+def write(place: Path, result: object, meta: dict | None = None, name: str = "Tatoeba") -> Path:
+    place.mkdir(parents=True, exist_ok=True)
+    path = place / f"{name}.json"
+    path.write_text(result if isinstance(result, str) else json.dumps(result), encoding="utf-8")
+    if meta is not None:
+        (place / "model_meta.json").write_text(json.dumps(meta), encoding="utf-8")
+    return path
+
+
+def test_numbers_have_the_names_of_metrics_where_they_are_defined_alike(tmp_path):
+    rows = read_results(write(tmp_path / "org__model" / "1", TATOEBA), "theirs")
+    found = {(row["evaluated_on"], row["mteb_metric"]): (row["metric"], row["is_same"], row["value"]) for row in rows}
+    assert found == {
+        ("de-en", "accuracy"): ("accuracy_at_1", True, 0.5),
+        ("de-en", "f1"): ("f1", False, 0.4),
+        ("de-en", "main_score"): ("main_score", False, 0.4),
+        ("zh-en", "accuracy"): ("accuracy_at_1", True, 0.25),
+    }
+    assert {(row["task"], row["dataset"], row["split"]) for row in rows} == {("tatoeba_retrieval", "tatoeba", "test")}
+
+
+def test_a_model_from_elsewhere_has_its_name_and_the_sentence_embedding(tmp_path):
+    row = read_results(write(tmp_path / "org__model" / "r1", TATOEBA), "theirs")[0]
+    names = ("model", "method", "encoder", "trained_on", "embedding", "revision", "experiment", "seed")
+    assert [row[name] for name in names] == ["org/model", "org/model", "", "", "sentence", "r1", "", None]
+
+
+def test_a_head_of_disent_has_its_method_encoder_and_embedding(tmp_path):
+    place = tmp_path / "disent__facet-minilm-en-de" / "0123456789ab" / "experiments" / "embedding_template"
+    row = read_results(write(place, TATOEBA, OURS), "ours")[0]
+    names = ("model", "method", "encoder", "trained_on", "embedding", "revision", "experiment", "seed")
+    expected = ["disent/facet-minilm-en-de", "facet", "minilm", "en-de", "template", "0123456789ab"]
+    assert [row[name] for name in names] == [*expected, "embedding_template", 1]
+
+
+def test_a_task_made_from_one_of_ours_has_its_name_and_data(tmp_path):
+    scores = {"hit_rate_at_1": 0.75, "ndcg_at_10": 0.8, "hf_subset": "massive:de", "languages": ["deu-Latn"]}
+    own = {**TATOEBA, "task_name": "DisentMultiTargetTemplateRetrieval", "scores": {"test": [scores]}}
+    rows = read_results(write(tmp_path / "m" / "1", own), "ours")
+    assert {(row["task"], row["dataset"], row["evaluated_on"]) for row in rows} == {
+        ("multi_target_template_retrieval", "massive", "de")
+    }
+    assert {row["metric"] for row in rows if row["is_same"]} == {"accuracy_at_1"}
+
+
+def test_a_task_without_a_twin_keeps_its_name(tmp_path):
+    row = read_results(write(tmp_path / "m" / "1", {**TATOEBA, "task_name": "BUCC.v2"}), "x")[0]
+    assert (row["task"], row["dataset"], row["metric"], row["is_same"]) == ("BUCC.v2", "BUCC.v2", "accuracy", False)
+
+
+def test_rows_fit_the_table(tmp_path):
+    rows = read_results(write(tmp_path / "m" / "1", {**TATOEBA, "date": None}), "x")
+    table = rows_table(rows, "mteb_results")
+    assert table.schema.equals(SCHEMAS["mteb_results"])
+    assert table["measured_at"].null_count == len(rows)
+
+
+def test_only_files_of_known_tasks_are_read_wherever_the_cache_puts_them(tmp_path):
+    for place in ("a/1", "a/1/experiments/embedding_meaning"):
+        for name in ("Tatoeba", "DisentSts", "BUCC.v2", "model_meta"):
+            write(tmp_path / "results" / place, "{}", name=name)
+    assert [path.stem for path in result_files(tmp_path)] == ["DisentSts", "Tatoeba"] * 2
+    assert result_files(tmp_path / "results") == result_files(tmp_path)
+    assert {path.stem for path in result_files(tmp_path, ["BUCC.v2"])} == {"DisentSts", "Tatoeba", "BUCC.v2"}
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("{", "this is no JSON"),
+        ('{"task_name": "\\ud800"}', "this is no JSON"),
+        ("[1]", "it is no object"),
+        ({}, "task_name is None"),
+        ({"task_name": "Tatoeba"}, "scores are no lists by split"),
+        ({"task_name": "Tatoeba", "scores": {"test": {}}}, "scores are no lists by split"),
+        ({"task_name": "Tatoeba", "scores": {"test": [1]}}, "scores of 'test' name no hf_subset"),
+        ({"task_name": "Tatoeba", "scores": {"test": [{"f1": 1}]}}, "scores of 'test' name no hf_subset"),
+    ],
+)
+def test_a_bad_file_is_named_with_the_remedy(tmp_path, content, problem):
+    path = write(tmp_path / "m" / "1", content)
+    with pytest.raises(TableError) as raised:
+        read_results(path, "x")
+    assert str(raised.value).startswith(f"{path}: ")
+    assert problem in str(raised.value)
+    assert str(raised.value).endswith("Copy the file again, or run mteb again")
+
+
+def test_a_file_of_an_old_mteb_says_how_to_convert_it(tmp_path):
+    path = write(tmp_path / "m" / "1", {"mteb_dataset_name": "Tatoeba", "test": {}})
+    with pytest.raises(TableError, match=r"before version 1\.11\. Convert it: mteb\.results\.TaskResult\.from_disk"):
+        read_results(path, "x")
+
+
+def test_a_bad_description_of_the_model_is_named(tmp_path):
+    path = write(tmp_path / "m" / "1", TATOEBA, {"name": "disent/x", "loader_kwargs": [1]})
+    with pytest.raises(TableError, match=r"model_meta\.json: experiment_kwargs and loader_kwargs must be objects"):
+        read_results(path, "x")
+
+
+def test_a_number_beyond_all_floats_and_dates_is_left_out(tmp_path):
+    scores = {"accuracy": 10**400, "f1": 0.5, "hf_subset": "deu-eng"}
+    rows = read_results(write(tmp_path / "m" / "1", {**TATOEBA, "date": 1e300, "scores": {"test": [scores]}}), "x")
+    assert [(row["metric"], row["measured_at"]) for row in rows] == [("f1", None)]
+
+
+# --- the step ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def workspace(tmp_path, load) -> Workspace:
+    (tmp_path / "tatoeba.deu-eng.deu").write_text("Ja.\n", encoding="utf-8")
+    (tmp_path / "tatoeba.deu-eng.eng").write_text("Yes.\n", encoding="utf-8")
+    return Workspace(load(CONFIG), tmp_path / "home")
+
+
+def table(workspace: Workspace):
+    return read_table(workspace.table("evaluation", "mteb_results", "theirs"), SCHEMAS["mteb_results"])
+
+
+def test_the_import_is_idempotent(workspace, tmp_path):
+    write(tmp_path / "results" / "org__model" / "1", TATOEBA)
+    first, before = refresh_mteb_results(workspace, "theirs"), table(workspace)
+    again = refresh_mteb_results(workspace, "theirs")
+    assert (first.rows, first.is_reused, again.is_reused, again.content) == (4, False, True, first.content)
+    assert table(workspace).equals(before)
+
+
+def test_results_that_move_are_read_again_and_stay_the_same(workspace, tmp_path):
+    path = write(tmp_path / "results" / "org__model" / "1", TATOEBA)
+    first = refresh_mteb_results(workspace, "theirs")
+    path.write_text(json.dumps({**TATOEBA, "evaluation_time": 2.5}), encoding="utf-8")
+    again = refresh_mteb_results(workspace, "theirs")
+    assert (again.is_reused, again.content) == (False, first.content)
+
+
+def test_a_file_that_has_gone_takes_its_rows_along(workspace, tmp_path):
+    write(tmp_path / "results" / "org__model" / "1", TATOEBA)
+    other = write(tmp_path / "results" / "org__other" / "1", TATOEBA)
+    refresh_mteb_results(workspace, "theirs")
+    other.unlink()
+    assert refresh_mteb_results(workspace, "theirs").rows == 4
+
+
+def test_a_missing_folder_is_named_with_the_remedy(workspace, tmp_path):
+    with pytest.raises(TableError, match=r"results: there is no such folder\. Put results of mteb there"):
+        refresh_mteb_results(workspace, "theirs")

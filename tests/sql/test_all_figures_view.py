@@ -1,0 +1,39 @@
+"""Figures measured here, printed in papers and made by mteb stand in one view."""
+
+MTEB = {
+    "source": "theirs", "task": "tatoeba_retrieval", "dataset": "tatoeba", "method": "org/model", "encoder": "",
+    "trained_on": "", "evaluated_on": "de-en", "embedding": "sentence", "metric": "accuracy_at_1", "value": 0.9,
+    "mteb_task": "Tatoeba", "mteb_metric": "accuracy", "is_same": True, "split": "test", "model": "org/model",
+    "revision": "1", "experiment": "", "settings": "{}",
+}  # fmt: skip
+MEASURED = {"task": "tatoeba_retrieval", "dataset": "tatoeba", "evaluated_on": "de-en", "method": "facet"}
+
+
+def test_figures_of_all_origins_are_side_by_side(warehouse):
+    warehouse.build(
+        metrics=[MEASURED, MEASURED | {"seed": 0}, MEASURED | {"settings": '{"hubness": "csls"}'}],
+        mteb_results=[MTEB, MTEB | {"metric": "f1", "mteb_metric": "f1", "is_same": False, "value": 0.8}],
+    )
+    asked = "select origin, method, value from all_figures where origin in ('measured', 'mteb') order by origin"
+    assert [tuple(row.values()) for row in warehouse.ask(asked)] == [
+        ("measured", "facet", 0.5),
+        ("mteb", "org/model", 0.9),
+    ]
+    papers = warehouse.ask("select distinct origin from all_figures where origin not in ('measured', 'mteb')")
+    assert {row["origin"] for row in papers} == {"dream", "emu", "fmda", "oracle", "twosl"}
+
+
+def test_the_main_score_of_a_task_without_a_twin_is_there(warehouse):
+    warehouse.build(
+        mteb_results=[MTEB | {"task": "X", "metric": "main_score", "mteb_metric": "main_score", "is_same": False}]
+    )
+    assert len(warehouse.ask("from all_figures where origin = 'mteb'")) == 1
+
+
+def test_lower_is_better_where_the_task_says_so(warehouse):
+    warehouse.build(metrics=[{"task": "language_leakage"}, {"task": "sts"}])
+    asked = "select task, lower_is_better from all_figures where origin = 'measured'"
+    assert {row["task"]: row["lower_is_better"] for row in warehouse.ask(asked)} == {
+        "language_leakage": True,
+        "sts": False,
+    }
