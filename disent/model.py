@@ -22,20 +22,28 @@ def load(
     """Load a trained head together with its encoder.
 
     Args:
-        path: file of the head, `data/heads/ENCODER/METHOD/PAIR.safetensors`.
+        path: file of the head, `data/heads/ENCODER/METHOD/PAIR.safetensors`, or a folder that `save` or `disent export`
+            wrote, of which no code is run. The folder gives the vectors of the head to the bit.
         seed: of the training, one of `Model.seeds`; None: the first. Seeds are never averaged: their spaces differ.
         device: `cpu`, `cuda`, or `auto` for a GPU where there is one.
         encoder: folder of its encoder, if that has moved.
 
     Raises:
-        ValueError: if the head has no such seed.
+        ValueError: if the head has no such seed, or an encoder is named for a folder, which has its own.
         TrainingError: if there is no head there, or it does not say what encoder it has.
+        DamagedError: if it is not as it was written.
         EncoderError: if its encoder is not there, or is not the one that it was trained on.
     """
     from disent_core.experiment.saved_heads import open_head
 
-    head = open_head(Path(path).expanduser(), device=device, encoder=None if encoder is None else Path(encoder))
-    return Model(head, seed)
+    place = Path(path).expanduser()
+    if not place.is_dir():
+        return Model(open_head(place, device=device, encoder=None if encoder is None else Path(encoder)), seed)
+    from disent_core.export.saved_folder import open_folder
+
+    if encoder is not None:
+        raise ValueError(f"{place} has its own encoder; leave encoder= out")
+    return Model(open_folder(place, device=device), seed)
 
 
 class Model:

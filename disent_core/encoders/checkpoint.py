@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -106,6 +106,16 @@ def load_dense(folder: Path, width: int) -> DensePooler:
     pooler = DensePooler(width, bias="linear.bias" in weights)
     pooler.load_state_dict(weights)
     return pooler
+
+
+def save_dense(pooler: DensePooler, folder: Path) -> None:
+    """Write a layer that `load_dense` reads."""
+    dense_folder = folder / DENSE
+    dense_folder.mkdir()
+    save_file({name: value.detach().contiguous() for name, value in pooler.state_dict().items()},
+              dense_folder / "model.safetensors")  # fmt: skip
+    settings = {"activation_function": "torch.nn.modules.activation.Tanh"}
+    (dense_folder / "config.json").write_text(json.dumps(settings), encoding="utf-8")
 
 
 def load_tokeniser(folder: Path) -> Any:

@@ -18,6 +18,7 @@ from disent_core.heads.contract import TrainedLabeller, TrainedMethod, trainer
 from disent_core.heads.identity import ENCODER_CONFIG, METHOD_REFERENCE, describe_head
 from disent_core.methods.contract import Method
 from disent_core.settings import Settings
+from disent_core.storage.checksums import manifest_path
 from disent_core.training.data import TextFeatures
 from disent_core.training.features import features_of
 from disent_core.training.needs import Need
@@ -85,18 +86,23 @@ def open_head(path: Path, *, device: Device = "auto", encoder: Path | None = Non
         DamagedError: if the file does not match its checksum.
         EncoderError: if its encoder is not there, or is another one than it was trained on.
     """
-    described = describe_head(path)
+    # Without a manifest the file is somebody else's, which must not be quarantined as a damaged head.
+    described = describe_head(path) if manifest_path(path).is_file() else None
     if described is None:
-        remedy = "Name the .safetensors file of a trained head"
+        remedy = "Name the .safetensors file of a trained head, with its .manifest beside it, or an exported folder"
         raise TrainingError(located(path, None, "there is no head here", remedy))
     description, content = described
     if description.get(ENCODER_CONFIG) is None:
         raise TrainingError(located(path, None, "this head does not say what encoder it has", _AGAIN))
+    return saved_head(path, description, content, _encoder(path, description, device, encoder))
+
+
+def saved_head(path: Path, description: Mapping[str, Any], content: str, source: LazyEncoder) -> SavedHead:
+    """Return the head that a description tells of, on the device of its encoder."""
     method = methods.method(description[METHOD_REFERENCE])
     kind: Any = type(method.presets["paper"])
     settings: Settings = TypeAdapter(kind).validate_json(json.dumps(description["settings"]))
-    source = _encoder(path, description, device, encoder)
-    return SavedHead(path, description, content, method, settings, source, resolve_device(device))
+    return SavedHead(path, description, content, method, settings, source, resolve_device(source.device))
 
 
 def _encoder(path: Path, description: Mapping[str, Any], device: Device, folder: Path | None) -> LazyEncoder:

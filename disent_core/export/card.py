@@ -7,6 +7,7 @@ from typing import Any
 
 from disent_core.experiment.saved_heads import SavedHead
 from disent_core.export.routes import Routes
+from disent_core.heads.identity import ENCODER_CONFIG
 
 
 @dataclass(frozen=True)
@@ -99,19 +100,18 @@ def card(head: SavedHead, seed: int | None, routes: Routes, measured: Sequence[M
         max_length=head.source.model_config.max_length,  # pyright: ignore[reportAttributeAccessIssue]
         left_out=_left_out(routes),
         languages=", ".join(about["languages"]),
-        seed="" if seed is None else f"Seed {seed} of {len(about['seeds'])}. ",
+        seed="" if seed is None else f"Seed {seed}. ",
         fingerprint=head.content,
         measured=_MEASURED.format(rows="\n".join(map(_row, rows))) if rows else "",
     )
 
 
 def _head(head: SavedHead, title: str, rows: Sequence[Measured]) -> Iterator[tuple[str, Any]]:
-    config: Any = head.source.model_config
     yield "library_name", "sentence-transformers"
     yield "pipeline_tag", "sentence-similarity"
     yield "language", list(dict.fromkeys(name.split("-")[0] for name in head.description["languages"]))
-    if config.id:
-        yield "base_model", config.id
+    if base := head.description[ENCODER_CONFIG].get("id"):
+        yield "base_model", base
     yield "tags", ["sentence-transformers", "disent", head.method.name]
     if rows:
         yield "model-index", [{"name": title, "results": [_result(row) for row in rows]}]

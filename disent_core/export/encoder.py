@@ -10,6 +10,7 @@ import torch
 
 from disent_core.encoders.checkpoint import load_model, load_tokeniser
 from disent_core.encoders.config import HuggingFaceConfig
+from disent_core.encoders.configured import describe_config
 from disent_core.encoders.files import model_folder
 from disent_core.encoders.fine_tunable import TunableEncoder
 from disent_core.encoders.huggingface import HuggingFaceEncoder
@@ -24,17 +25,27 @@ _VISIBLE = [[1] * 8, [1] * 4 + [0] * 4]
 
 @dataclass(frozen=True)
 class ExportedEncoder:
-    """A model whose last states are those that the head reads, and the steps to its sentence vector."""
+    """A model whose last states are those that the head reads, and the steps to its sentence vector.
+
+    `layers` are those of the uncut model.
+    """
 
     model: Any
     tokeniser: Any
     config: HuggingFaceConfig
     pooled: Route
+    layers: tuple[int, ...]
 
     def save(self, folder: Path) -> None:
         """Write model and tokeniser in the format of transformers."""
         self.model.save_pretrained(folder)
         self.tokeniser.save_pretrained(folder)
+
+    def described(self) -> dict[str, Any]:
+        """Settings by which disent reads the model from the folder that they lie in, cut as it is there."""
+        layer = -1 if len(self.layers) == 1 else list(self.layers)
+        here = replace(self.config, path=".", id=None, revision=None)
+        return describe_config(here, Path()) | {"path": ".", "layer": layer}
 
 
 def exact_encoder(head: SavedHead) -> HuggingFaceEncoder:
@@ -71,7 +82,7 @@ def exported_encoder(head: SavedHead, seed: int | None) -> ExportedEncoder:
         raise refusal(head, reason)
     if len(layers) > 1:
         steps = (States(layers, model.config.hidden_size * len(layers)), *steps)
-    return ExportedEncoder(model, load_tokeniser(folder), config, steps)
+    return ExportedEncoder(model, load_tokeniser(folder), config, steps, layers)
 
 
 def _model_config(head: SavedHead) -> HuggingFaceConfig:

@@ -1,6 +1,5 @@
 """Export a head as a folder, and check a folder against what it was when it was written."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -8,20 +7,21 @@ from typing import Any
 
 import numpy as np
 
+from disent_core.encoders.files import PACKAGE_PREFIX
 from disent_core.errors import DamagedError, TrainingError, located
 from disent_core.experiment.saved_heads import SavedHead
 from disent_core.export.card import Measured, card
-from disent_core.export.encoder import exact_encoder, exported_encoder
+from disent_core.export.encoder import ExportedEncoder, exact_encoder, exported_encoder
 from disent_core.export.probes import PROBES
+from disent_core.export.record import CARD, checked_record, write_record
 from disent_core.export.routes import Routes, refusal, routes_of
-from disent_core.export.transformers_folder import Vectors, folder_vectors, write_folder, write_json
+from disent_core.export.saved_folder import index_weights
+from disent_core.export.transformers_folder import Vectors, folder_vectors, write_folder
+from disent_core.heads.identity import ENCODER_CONFIG
 from disent_core.storage.atomic import atomic_path
-from disent_core.storage.checksums import sha256_of
 from disent_core.training.features import features_of
 from disent_core.training.needs import Need
 
-RECORD, CARD = "disent_head.json", "README.md"
-"""Files of the folder: the head's description with its vectors of `PROBES`, and the model card."""
 TOLERANCE = 2e-6
 """Largest difference to the head's own vectors, as a share of their largest value."""
 ELSEWHERE = 1e-4
@@ -80,9 +80,9 @@ def export_head(
         difference = _difference(own, folder_vectors(temporary, PROBES, list(routes.steps)))
         if not difference <= TOLERANCE:
             raise refusal(head, f"its vectors would differ by {difference:.1e} of their largest value")
-        write_json(temporary / RECORD, _record(head, seed, routes, own, _hashes(temporary)))
-        text = card(head, seed, routes, measured)
-        (temporary / CARD).write_text(text, encoding="utf-8")
+        record = _record(head, seed, encoder, routes, own, measured)
+        write_record(temporary, {**record, "weights": index_weights(temporary, head, seed)})
+        (temporary / CARD).write_text(card(head, seed, routes, measured), encoding="utf-8")
     return Exported(folder, routes, difference)
 
 
@@ -96,31 +96,13 @@ def check_folder(folder: Path) -> tuple[str, ...]:
         TrainingError: if it is no exported folder.
         DamagedError: if a file has changed or is missing, or the vectors are others.
     """
-    record = read_record(folder)
-    for name, wanted in record["files"].items():
-        file = folder / name
-        if not file.is_file() or sha256_of(file) != wanted:
-            problem = "it has changed since the export" if file.is_file() else "it is missing"
-            raise DamagedError(located(file, None, problem, "Copy the folder again, or export the head again"))
+    record = checked_record(folder)
     own = {name: np.asarray(rows, dtype=np.float32) for name, rows in record["probes"]["vectors"].items()}
     difference = _difference(own, folder_vectors(folder, record["probes"]["texts"], list(own)))
     if not difference <= ELSEWHERE:
         problem = f"its vectors differ by {difference:.1e} of their largest value from those at the export"
         raise DamagedError(located(folder, None, problem, "Check the versions of torch and sentence-transformers"))
     return tuple(own)
-
-
-def read_record(folder: Path) -> dict[str, Any]:
-    """Read the record of an exported folder.
-
-    Raises:
-        TrainingError: if it is no exported folder.
-    """
-    try:
-        return json.loads((folder / RECORD).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        problem = f"this is no folder of an exported head: it has no readable {RECORD}"
-        raise TrainingError(located(folder, None, problem, "Make one with disent export HEAD FOLDER")) from error
 
 
 def _exact(head: SavedHead) -> SavedHead:
@@ -151,25 +133,33 @@ def _difference(own: Vectors, found: Vectors) -> float:
 
 
 def _record(
-    head: SavedHead, seed: int | None, routes: Routes, own: Vectors, files: Mapping[str, str]
+    head: SavedHead,
+    seed: int | None,
+    encoder: ExportedEncoder,
+    routes: Routes,
+    own: Vectors,
+    measured: Sequence[Measured],
 ) -> dict[str, Any]:
-    encoder = asdict(head.source.model_config)
-    if not str(encoder["path"]).startswith("package:"):
-        del encoder["path"]  # a place on the disk where the head was trained
     return {
-        "description": {**head.description, "encoder_config": encoder},
+        "description": _of_seed(head.description, seed),
         "fingerprint": head.content,
         "seed": seed,
+        "encoder": encoder.described(),
         "routes": list(routes.steps),
         "by_language": routes.by_language,
         "default": routes.default,
         "left_out": routes.left_out,
         "needs_code": routes.needs_code,
-        "files": files,
+        "measured": [asdict(row) for row in measured],
         "probes": {"texts": PROBES, "vectors": {name: matrix.tolist() for name, matrix in own.items()}},
     }
 
 
-def _hashes(folder: Path) -> dict[str, str]:
-    files = sorted(file for file in folder.rglob("*") if file.is_file())
-    return {file.relative_to(folder).as_posix(): sha256_of(file) for file in files}
+def _of_seed(description: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
+    """The description of a head of one seed, without the place on the disk where its encoder was."""
+    encoder = dict(description[ENCODER_CONFIG])
+    if not str(encoder.get("path")).startswith(PACKAGE_PREFIX):
+        encoder.pop("path", None)
+    seeds = {} if seed is None else {"seeds": [seed]}
+    of_seed = description.get("of_seed", {}).get(str(seed))
+    return {**description, **seeds, ENCODER_CONFIG: encoder} | ({"of_seed": {str(seed): of_seed}} if of_seed else {})

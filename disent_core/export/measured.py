@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from disent_core.experiment.saved_heads import SavedHead
 from disent_core.export.card import Measured
+from disent_core.export.record import RECORD, read_record
 
 _NAMES = ("task", "dataset", "evaluated_on", "embedding", "metric")
 _VALUES = ("value", "ci_low", "ci_high", "n")
@@ -18,8 +19,11 @@ _VALUES = ("value", "ci_low", "ci_high", "n")
 def measured_of(head: SavedHead, seed: int | None) -> Sequence[Measured]:
     """Return the numbers with an interval that the history of the head's run has for these weights and this seed.
 
-    Figures of other weights under the same name are left out. There are none of a head outside a folder of results.
+    Figures of other weights under the same name are left out. There are none of a head outside a folder of results; an
+    exported folder keeps those that it was written with.
     """
+    if head.path.name == RECORD:
+        return [Measured(**row) for row in read_record(head.path.parent)["measured"]]
     files = sorted((head.path.resolve().parents[3] / "tables" / "warehouse" / "history").glob("[!.]*.parquet"))
     latest: dict[tuple[Any, ...], Mapping[str, Any]] = {}
     for row in sorted(

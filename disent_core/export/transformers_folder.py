@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from disent_core.encoders.checkpoint import quiet_transformers
+from disent_core.encoders.checkpoint import DensePooler, quiet_transformers, save_dense
 from disent_core.errors import DamagedError, located
 from disent_core.export.computed import Computed
 from disent_core.export.encoder import ExportedEncoder
+from disent_core.export.record import write_json
 from disent_core.export.routes import Affine, Pool, Route, Routes, States, UnitNorm
 
 Vectors = Mapping[str, Float[np.ndarray, "texts _"]]
@@ -48,6 +49,8 @@ def write_folder(folder: Path, encoder: ExportedEncoder, routes: Routes) -> None
         )
         model = SentenceTransformer(modules=[transformer, router], device="cpu", similarity_fn_name="cosine")
         model.save(str(folder), create_model_card=False)
+    if isinstance(pooler := getattr(encoder.model, "pooler", None), DensePooler):
+        save_dense(pooler, folder)  # for disent; the routes have it as well
     _forget_origin(folder / "config.json", folder / "tokenizer_config.json")
     if routes.needs_code:
         _ship(folder)
@@ -135,11 +138,6 @@ def _beside_each_other(module: ModuleType) -> str:
 def _reads_words(routes: Routes) -> bool:
     steps = (step for route in routes.steps.values() for step in route)
     return any(isinstance(step, Computed) and step.reads_words for step in steps)
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write a value as indented JSON."""
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 @contextmanager

@@ -1,11 +1,14 @@
 """Write and read weights: safetensors with a description and a fingerprint of their values.
 
-One file may hold the weights of several seeds: `SEED.NAME` is the weight NAME of that seed.
+One file may hold the weights of several seeds: `SEED.NAME` is the weight NAME of that seed. Or an `INDEX` takes the
+place of the file: JSON with `description`, `fingerprint` and `weights`, which says in which file each weight lies.
 """
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Weights = dict[str, "Tensor"]
+INDEX = "disent_head.json"
+"""Name of an index, which lies in the folder of an exported head."""
 
 
 def save_weights(path: Path, tensors: Mapping[str, "Tensor"], description: Mapping[str, object]) -> str:
@@ -36,6 +41,9 @@ def save_weights(path: Path, tensors: Mapping[str, "Tensor"], description: Mappi
 
 def describe_weights(path: Path) -> tuple[dict[str, Any], str]:
     """Return the description of a file's weights and their fingerprint, without reading the weights."""
+    if path.name == INDEX:
+        index = _index(path)
+        return index["description"], index["fingerprint"]
     with safe_open(path, framework="np") as file:
         metadata = file.metadata()
     return json.loads(metadata["disent"]), metadata["content"]
@@ -56,9 +64,26 @@ def read_weights(path: Path, seed: int | None = None, device: str = "cpu") -> tu
             remedy = f"Choose one of {sorted(description['seeds'])}"
             raise TrainingError(located(path, None, f"there are no weights of seed {seed}", remedy))
         description |= description.get("of_seed", {}).get(str(seed), {})
+    read = _indexed if path.name == INDEX else _stored
+    return {key.removeprefix(prefix): value for key, value in read(path, prefix, device)}, description
+
+
+def _stored(path: Path, prefix: str, device: str) -> Iterator[tuple[str, "Tensor"]]:
     with safe_open(path, framework="pt", device=device) as file:
-        tensors = {key.removeprefix(prefix): file.get_tensor(key) for key in file.keys() if key.startswith(prefix)}
-    return tensors, description
+        yield from ((key, file.get_tensor(key)) for key in file.keys() if key.startswith(prefix))
+
+
+def _indexed(path: Path, prefix: str, device: str) -> Iterator[tuple[str, "Tensor"]]:
+    import torch
+
+    places = [(place["file"], key, place) for key, place in _index(path)["weights"].items() if key.startswith(prefix)]
+    for name, of_file in groupby(sorted(places, key=itemgetter(0)), key=itemgetter(0)):
+        with safe_open(path.parent / name, framework="pt", device=device) as file:
+            yield from ((key, file.get_tensor(one["name"]).to(getattr(torch, one["dtype"]))) for _, key, one in of_file)
+
+
+def _index(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def merge_weights(by_seed: Mapping[int, Path], path: Path, description: Mapping[str, Any]) -> str:

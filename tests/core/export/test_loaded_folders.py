@@ -1,0 +1,111 @@
+"""`disent.load` of an exported folder: the head that it was made from, to the bit, and no code of the folder."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from random_heads import CASES, TEXTS
+
+import disent
+from disent_core.errors import DamagedError, TrainingError
+from disent_core.export.record import RECORD, read_record
+
+pytest.importorskip("sentence_transformers")
+
+
+def saved(case: str, folder: Path) -> disent.Model:
+    """A head of seed 4 whose folder is `out`."""
+    path = CASES[case](folder)
+    model = disent.load(path, device="cpu", seed=None if case in ("projection", "centered") else 4)
+    model.save(folder / "out")
+    return model
+
+
+def embedded(model: disent.Model) -> dict[str, np.ndarray]:
+    names = model.languages or (None,)
+    return {f"{name} {language}": matrix for language in names
+            for name, matrix in model.encode_all(TEXTS, language=language).items()}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_loaded_folder_is_its_head_to_the_bit_and_needs_nothing_beside_itself(case, tmp_path, monkeypatch):
+    model = saved(case, tmp_path)
+    own = embedded(model)
+    shutil.rmtree(tmp_path / "heads")
+    shutil.rmtree(tmp_path / "model")
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)  # an import of it fails
+    loaded = disent.load((tmp_path / "out").rename(tmp_path / "moved"), device="cpu")
+    assert (loaded.embeddings, loaded.fingerprint, loaded.seed) == (model.embeddings, model.fingerprint, model.seed)
+    found = embedded(loaded)
+    for name, matrix in own.items():
+        np.testing.assert_array_equal(found[name], matrix, name)
+
+
+@pytest.mark.parametrize("case", ["dream", "facet", "fine_tuned", "the dense layer of sentence-transformers"])
+def test_a_loaded_folder_is_saved_as_the_same_folder(case, tmp_path):
+    saved(case, tmp_path)
+    disent.load(tmp_path / "out", device="cpu").save(tmp_path / "again")
+    assert read_record(tmp_path / "again") == read_record(tmp_path / "out")
+    assert (tmp_path / "again" / "README.md").read_text() == (tmp_path / "out" / "README.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A folder of lexicon, which has code; tests only read it."""
+    place = tmp_path_factory.mktemp("lexicon")
+    saved("lexicon", place)
+    return place / "out"
+
+
+@pytest.fixture
+def copy(folder, tmp_path) -> Path:
+    return Path(shutil.copytree(folder, tmp_path / "copy"))
+
+
+@pytest.mark.parametrize("name", ["word_rows.py", "modeling_disent.py", "1_Router/meaning_0_FacetHead/config.json"])
+def test_a_folder_with_a_changed_file_is_not_loaded(copy, name):
+    (copy / name).write_text((copy / name).read_text() + "\n")
+    with pytest.raises(DamagedError, match=rf"{Path(name).name}: it has changed since the export"):
+        disent.load(copy)
+
+
+def test_a_folder_with_a_changed_record_is_not_loaded(copy):
+    record = json.loads((copy / RECORD).read_text())
+    record["description"]["settings"]["template_units"] += 1
+    (copy / RECORD).write_text(json.dumps(record))
+    with pytest.raises(DamagedError, match=rf"{RECORD}: it has changed since the export"):
+        disent.load(copy)
+
+
+@pytest.mark.parametrize("name", ["added_tokens.json", "adapter_model.safetensors", "sitecustomize.py"])
+def test_a_folder_with_a_file_that_a_library_might_read_is_not_loaded(copy, name):
+    (copy / name).write_text("{}")
+    with pytest.raises(DamagedError, match=rf"{name}: it was added after the export"):
+        disent.load(copy)
+
+
+def test_a_card_may_be_edited_and_a_folder_may_have_files_of_git_and_the_hub(copy):
+    (copy / "README.md").write_text("# Mine")
+    (copy / ".gitattributes").write_text("*.safetensors filter=lfs")
+    assert disent.load(copy, device="cpu").embeddings == ("meaning", "template", "residual")
+
+
+def test_a_folder_of_something_else_is_told(tmp_path):
+    with pytest.raises(TrainingError, match="no folder of an exported head"):
+        disent.load(tmp_path)
+
+
+def test_a_folder_has_one_seed_and_its_own_encoder(folder):
+    with pytest.raises(ValueError, match=r"not trained with seed 3; choose one of \[4\]"):
+        disent.load(folder, seed=3)
+    with pytest.raises(ValueError, match="has its own encoder"):
+        disent.load(folder, encoder="elsewhere")
+
+
+def test_a_file_that_disent_did_not_write_is_refused_and_left_where_it_is(folder):
+    with pytest.raises(TrainingError, match="or an exported folder"):
+        disent.load(folder / "model.safetensors")
+    assert (folder / "model.safetensors").is_file()
