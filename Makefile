@@ -9,7 +9,7 @@ export OMP_WAIT_POLICY ?= PASSIVE
 # Only files with the hashes of requirements/*.txt are installed, and nothing beside them.
 LOCKED := $(BIN)/pip install --quiet --no-deps --no-build-isolation --require-hashes
 
-.PHONY: setup lock demo results tables test faults dev dev-test ui-read-only fuzz audit lint bench clean
+.PHONY: setup lock demo results tables test faults dev dev-test ui-read-only fuzz audit lint bench docs clean
 
 setup: .venv/.stamp ## make the environment in .venv
 
@@ -28,7 +28,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-head
 lock: setup ## write requirements/*.txt again after a change of pyproject.toml; UPGRADE=--upgrade for newer versions
 	$(LOCKED) --requirement requirements/lint.txt
 	$(COMPILE) pyproject.toml --extra lineage --extra export --extra test --output-file requirements/test.txt
-	for group in build lint bench audit; do \
+	for group in build lint bench audit docs; do \
 		$(COMPILE) --group $$group --constraint requirements/test.txt --output-file requirements/$$group.txt || exit; done
 	echo duckdb==1.2.0 | $(COMPILE) - --output-file requirements/duckdb-1.2.0.txt
 
@@ -86,6 +86,10 @@ lint: setup ## run ruff, basedpyright and sqlfluff
 bench: setup ## run the benchmarks beside other libraries and write docs/benchmarks.md
 	$(LOCKED) --requirement requirements/bench.txt
 	$(BIN)/python -m tests.benchmarks
+
+docs: setup ## build the documentation site in build/site; fails on a dead link
+	$(LOCKED) --requirement requirements/docs.txt
+	$(BIN)/python -m tests.docs.build_site
 
 clean: ## remove the environment and all results, but not the sample corpora
 	rm -rf .venv data/tables data/heads data/plots data/encoders data/checkpoints data/cache data/dagster data/warehouse.*

@@ -117,7 +117,7 @@ def test_locks_agree():
 
 def test_pip_is_asked_for_files_with_hashes_of_all_but_torch_and_this_project():
     recipes = subprocess.run(
-        ["make", "--dry-run", "--always-make", "setup", "lint", "audit", "bench", ".venv/duckdb-1.2.0"],
+        ["make", "--dry-run", "--always-make", "setup", "lint", "audit", "bench", "docs", ".venv/duckdb-1.2.0"],
         cwd=ROOT, capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
     installs = [line.split("install --quiet ")[1] for line in recipes.splitlines() if "pip install" in line]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+import disent
 from disent_assets.cli import main
 from disent_assets.resources import SQL
 from disent_assets.sql_folder import Relation, published_tables, relations
@@ -25,16 +26,11 @@ Made by `python -m tests.docs.generated` from the commands themselves, which say
 names the configuration, `DISENT_HOME` the folder of results. The exit code is 0 on success, 1 on a failed run, 2 on a
 usage or configuration error.
 """
-PYTHON = """\
+PYTHON_HEAD = """\
 # Python
 
 What `import disent` offers; [Use a head](use.md) shows it at work. The import loads no heavy library: each comes when
 it is first needed. Names of other modules, and those that begin with `_`, can change with any version.
-
-::: disent
-    options:
-      show_root_heading: false
-      show_root_toc_entry: false
 """
 WAREHOUSE_HEAD = """\
 # Tables and views
@@ -76,6 +72,11 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
+def python() -> str:
+    """The names of the package, for each of which mkdocstrings puts in the docstring."""
+    return "\n".join([PYTHON_HEAD, *(f"::: disent.{name}\n" for name in disent.__all__)])
+
+
 def warehouse() -> str:
     """Every table and view with its columns that `sql/columns.csv` describes, as Markdown."""
     columns: dict[str, list[dict[str, str]]] = {}
@@ -88,6 +89,9 @@ def warehouse() -> str:
     for schema, listed in groupby(sorted(known, key=_order), key=lambda relation: relation.name.partition(".")[0]):
         parts.append(f"## {schema}: {SCHEMAS.get(schema, 'the tables of the stage')}\n")
         parts += [_relation(relation, columns) for relation in listed]
+    names = {relation.name.rpartition(".")[2] for relation in known}
+    files = [name for name in columns if "*" not in name and name not in names]
+    parts += ["## Tables that are files only\n", *(f"### {name}\n\n{_columns(columns[name])}" for name in files)]
     return "\n".join(parts)
 
 

@@ -1,0 +1,25 @@
+// Browsers refuse a worker to a page that is opened from a folder. Its script then runs in a hidden frame, so that the
+// search works without a server, and without the script that the theme would fetch from another host for this.
+if (location.protocol === "file:") {
+  window.Worker = class {
+    constructor(address) {
+      this.frame = document.createElement("iframe");
+      this.frame.hidden = true;
+      document.body.append(this.frame);
+      const inside = this.frame.contentWindow;
+      inside.postMessage = (data) => setTimeout(() => this.onmessage && this.onmessage({ data }));
+      this.loaded = new Promise((done) => {
+        const script = inside.document.createElement("script");
+        script.src = address;
+        script.onload = done;
+        inside.document.body.append(script);
+      });
+    }
+    postMessage(data) {
+      this.loaded.then(() => this.frame.contentWindow.dispatchEvent(new MessageEvent("message", { data })));
+    }
+    terminate() {
+      this.frame.remove();
+    }
+  };
+}

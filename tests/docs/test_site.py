@@ -1,0 +1,88 @@
+"""The documentation site: what it is made of, and that its check sees what is dead. `make docs` builds the site."""
+
+import importlib.util
+
+import pytest
+import yaml
+
+from tests.docs import build_site
+from tests.docs.build_site import MADE, ROOT, SITE, faults, keep_local, staged
+
+
+def listed(nav: object) -> list[str]:
+    if isinstance(nav, str):
+        return [nav]
+    values = nav.values() if isinstance(nav, dict) else nav
+    return [name for value in values for name in listed(value)]
+
+
+def settings() -> dict:
+    return yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+
+
+def site(folder, **pages: str):
+    for name, body in pages.items():
+        (folder / f"{name}.html").write_text(f"<html><body>{body}</body></html>", encoding="utf-8")
+    return folder
+
+
+def test_every_page_is_in_the_navigation_once():
+    pages = [name for name in staged() if name.endswith(".md")]
+    assert sorted(listed(settings()["nav"])) == sorted([*pages, *MADE])
+
+
+def test_the_site_has_the_folders_of_the_repository():
+    assert [name for name, source in staged().items() if name != "index.md" and source != ROOT / name] == []
+
+
+def test_the_python_page_names_all_that_the_package_offers():
+    import disent
+
+    assert [name for name in disent.__all__ if f"\n::: disent.{name}\n" not in MADE["docs/python.md"]()] == []
+
+
+def test_the_page_of_the_warehouse_describes_every_relation_and_column():
+    text = MADE["docs/warehouse.md"]()
+    relations = [path.stem for kind in ("tables", "views") for path in (ROOT / "sql" / kind).rglob("*.sql")]
+    assert [name for name in relations if f"### {name}\n" not in text and f".{name}\n" not in text] == []
+    columns = (ROOT / "sql" / "columns.csv").read_text(encoding="utf-8").splitlines()[1:]
+    assert [line for line in columns if f"| `{line.split(',')[1]}` |" not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("<a href='other.html#here'>x</a><a href='#top'>y</a><p id='top'></p>", []),
+        ("<a href='https://example.org'>x</a><a href='mailto:a@b'>y</a>", []),
+        ("<a href='gone.html'>x</a>", ["gone.html"]),
+        ("<a href='other.html#gone'>x</a>", ["other.html#gone"]),
+        ("<a href='#gone'>x</a>", ["#gone"]),
+        ("<img src='gone.png'>", ["gone.png"]),
+        ("<script src='https://example.org/x.js'></script>", ["https://example.org/x.js"]),
+        ("<link rel='stylesheet' href='//example.org/x.css'>", ["//example.org/x.css"]),
+    ],
+)
+def test_what_leads_nowhere_or_is_fetched_elsewhere_is_found(tmp_path, body, found):
+    site(tmp_path, page=body, other="<p id='here'></p>")
+    assert faults(tmp_path) == [f"page.html: {address}" for address in found]
+
+
+def test_a_style_that_is_fetched_elsewhere_is_found(tmp_path):
+    (tmp_path / "site.css").write_text("a { background: url( 'https://example.org/x.png') }", encoding="utf-8")
+    assert faults(tmp_path) == ["site.css: another host"]
+
+
+def test_the_search_without_a_server_uses_our_script(tmp_path):
+    (tmp_path / "docs" / "theme").mkdir(parents=True)
+    (tmp_path / "docs" / "theme" / "search.js").touch()
+    theirs = '<script src="https://unpkg.com/iframe-worker/shim"></script>'
+    site(tmp_path, index=theirs)
+    site(tmp_path / "docs", use=theirs)
+    keep_local(tmp_path)
+    assert faults(tmp_path) == []
+
+
+@pytest.mark.skipif(importlib.util.find_spec("zensical") is None, reason="needs zensical, which make docs installs")
+def test_the_site_is_built_without_a_dead_link():
+    assert build_site.main() == 0
+    assert 'class="doc doc-object' in (SITE / "docs" / "python.html").read_text(encoding="utf-8")
