@@ -10,10 +10,9 @@ import logging
 import os
 import re
 import shutil
-import socket
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -22,7 +21,7 @@ from disent_core.errors import StorageError, located
 
 log = logging.getLogger(__name__)
 
-_TEMPORARY = re.compile(r"\..*\.(?P<host>[^.]*)-(?P<process>\d+)-[0-9a-f]{32}\.tmp(\..*)?")
+_TEMPORARY = re.compile(r"(?P<own>\..*[.-][0-9a-f]{32}\.tmp)(\..*)?")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 REFUSED = {
     errno.EACCES: "this process has no permission for it",
@@ -41,7 +40,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
     """Yield a temporary path in the same folder; on success it is flushed to disk and renamed to `path`.
 
     Either the complete file (or folder) appears under `path` or nothing changes: on any error the temporary file is
-    removed. Temporary files that killed processes of this machine left in the folder are removed as well.
+    removed. Temporary files that killed processes left in the folder are removed as well.
 
     Raises:
         StorageError: if the disk is full or fails.
@@ -56,15 +55,16 @@ def replacing(path: Path, publishing: Callable[[Path], AbstractContextManager[ob
     with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_leftovers(path.parent)
-        temporary = path.with_name(f".{path.name}.{_host()}-{os.getpid()}-{uuid.uuid4().hex}.tmp")
-        try:
-            yield temporary
-            _flush_all(temporary)
-            with publishing(temporary):
-                os.replace(temporary, path)  # noqa: PTH105 - the atomicity of os.replace is the point
-            _flush(path.parent)
-        finally:
-            remove_path(temporary)
+        temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+        with _lock_file(_lock_of(temporary)):
+            try:
+                yield temporary
+                _flush_all(temporary)
+                with publishing(temporary):
+                    os.replace(temporary, path)  # noqa: PTH105 - the atomicity of os.replace is the point
+                _flush(path.parent)
+            finally:
+                remove_path(temporary)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -131,25 +131,32 @@ def _existing_parent(path: Path) -> Path:
     return next(folder for folder in path.absolute().parents if folder.is_dir())
 
 
-def _host() -> str:
-    return re.sub(r"[^A-Za-z0-9]", "_", socket.gethostname())
+# --- temporary files of killed processes: a lock tells them, as a name of a machine and a process is not unique -------
+
+
+def _lock_of(temporary: Path) -> Path:
+    return temporary.with_name(f"{temporary.name}.lock")
+
+
+def _is_being_written(temporary: Path) -> bool:
+    try:
+        descriptor = os.open(_lock_of(temporary), os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def _remove_leftovers(folder: Path) -> None:
     for file in os.scandir(folder):
         match = _TEMPORARY.fullmatch(file.name)
-        if match and match["host"] == _host() and not _is_alive(int(match["process"])):
+        if match and not _is_being_written(folder / match["own"]):
             remove_path(Path(file.path))
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _flush_all(path: Path) -> None:
@@ -171,13 +178,30 @@ def _flush(path: Path) -> None:
 
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
-    """Hold an exclusive lock on an existing folder."""
-    descriptor = os.open(folder, os.O_RDONLY)
+    """Hold an exclusive lock on an existing folder; a second process waits. A killed process leaves no lock."""
+    with _lock_file(folder / ".lock"):
+        yield
+
+
+@contextmanager
+def _lock_file(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock on a file that exists only as long."""
+    descriptor = _new_lock(path)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
+        path.unlink(missing_ok=True)
         os.close(descriptor)
+
+
+def _new_lock(path: Path) -> int:
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)  # NFS locks only what is open for writing
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with suppress(FileNotFoundError):
+            if os.path.samestat(path.stat(), os.fstat(descriptor)):
+                return descriptor
+        os.close(descriptor)  # who held it has removed it
 
 
 @contextmanager

@@ -1,9 +1,12 @@
 """Files are written atomically, and locked by one process at a time."""
 
 import errno
+import fcntl
 import multiprocessing
 import os
 import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -11,6 +14,7 @@ import pytest
 
 from disent_core.errors import StorageError
 from disent_core.storage.atomic import atomic_path, locked, write_text
+from disent_core.storage.checksums import checksummed_path
 
 
 def names(folder):
@@ -72,9 +76,31 @@ def test_the_next_write_to_a_folder_removes_what_a_killed_process_left_there(tmp
     process = multiprocessing.get_context("fork").Process(target=die_in_the_middle, args=(tmp_path / "one",))
     process.start()
     process.join()
-    assert len(names(tmp_path)) == 1
+    assert len(names(tmp_path)) == 2  # and its lock
     write_text(tmp_path / "other", "whole")
     assert names(tmp_path) == ["other"]
+
+
+_WRITER_ELSEWHERE = """
+import sys
+from pathlib import Path
+from disent_core.storage.atomic import atomic_path
+with atomic_path(Path(sys.argv[1])) as temporary:
+    temporary.write_text("whole")
+    print("begun", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a namespace of process numbers")
+def test_a_process_in_another_container_of_the_same_name_is_left_alone(tmp_path):
+    command = ["unshare", "--pid", "--fork", sys.executable, "-c", _WRITER_ELSEWHERE, str(tmp_path / "one")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout.readline() == "begun\n"
+        write_text(tmp_path / "other", "2")
+        writer.communicate("")
+    assert writer.returncode == 0
+    assert names(tmp_path) == ["one", "other"]
 
 
 def test_temporary_files_of_a_living_process_are_left_alone(tmp_path):
@@ -105,6 +131,39 @@ def test_free_space_is_reported_for_the_disk_where_the_folder_will_be(tmp_path, 
 
 
 # --- locks ------------------------------------------------------------------------------------------------
+
+
+def test_every_lock_is_on_a_file_that_is_open_for_writing(tmp_path, monkeypatch):
+    modes = []
+    real = fcntl.flock
+
+    def flock(lock, how):
+        modes.append(fcntl.fcntl(lock, fcntl.F_GETFL) & os.O_ACCMODE)
+        real(lock, how)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with locked(tmp_path / "table"), checksummed_path(tmp_path / "table") as temporary:
+        temporary.write_text("rows")
+    write_text(tmp_path / "other", "text")
+    assert len(modes) >= 4
+    assert os.O_RDONLY not in modes  # NFS has no lock for these
+
+
+def test_a_lock_that_was_taken_for_a_leftover_is_made_again(tmp_path, monkeypatch):
+    real, removed = fcntl.flock, []
+
+    def flock(lock, how):
+        if not removed:  # as another process may, after this one has made the file and before it has locked it
+            removed.extend(tmp_path.glob(".*.lock"))
+            removed[0].unlink()
+        real(lock, how)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with atomic_path(tmp_path / "one") as temporary:
+        temporary.write_text("1")
+        write_text(tmp_path / "other", "2")
+        assert temporary.exists()
+    assert len(removed) == 1
 
 
 def count_up(path):
