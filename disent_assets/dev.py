@@ -21,7 +21,7 @@ from uuid import uuid4
 import click
 import dagster as dg
 
-from disent_assets.instance import FACE, dagster_home, open_instance
+from disent_assets.instance import FACE, dagster_home, has_own_database, open_instance
 from disent_assets.resources import SHARED
 from disent_core.errors import DisentError
 
@@ -67,8 +67,13 @@ def _only_one(home: Path) -> Iterator[TextIO]:
 
 
 def end_lost_runs(home: Path) -> None:
-    """Report runs of a killed daemon as failed: it would wait for them, and repeats them once."""
+    """Report runs of a killed daemon as failed: it would wait for them, and repeats them once.
+
+    In a database that other machines share, their runs go on; there Dagster's monitoring of runs does this.
+    """
     with open_instance(home) as instance:
+        if not has_own_database(instance):
+            return
         for run in instance.get_runs(
             dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED])
         ):

@@ -7,6 +7,7 @@ import fcntl
 import os
 import shutil
 import socket
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,13 +15,15 @@ from tempfile import TemporaryDirectory
 from typing import TextIO
 
 import dagster as dg
+import yaml
 from sqlalchemy.exc import DBAPIError
 
 from disent_assets.homes import is_read_only
 from disent_core.errors import StorageError, located
-from disent_core.storage.atomic import locked, storage_errors
+from disent_core.storage.atomic import locked, storage_errors, write_text
 
 SETTINGS = Path(__file__).with_name("dagster.yaml")
+_NAME = "home.id"
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 HIDDEN = ".dagster/disent"
@@ -31,6 +34,8 @@ BEGAN = f"{HIDDEN}_began"
 """Tag of the runs of a command or a refresh: when it began."""
 PROCESS = f"{HIDDEN}_process"
 """Tag of the runs of a worker process."""
+HOME = f"{HIDDEN}_home"
+"""Tag of the runs of a process: which folder of results it has opened. Several may share one database of runs."""
 UNFINISHED = [
     dg.DagsterRunStatus.NOT_STARTED,
     dg.DagsterRunStatus.STARTING,
@@ -40,12 +45,13 @@ UNFINISHED = [
 
 
 def dagster_home(home: Path) -> Path:
-    """Make the folder of Dagster's state, with the project's `dagster.yaml` in it; returns its path."""
+    """Make the folder of Dagster's state; returns its path. Without a `dagster.yaml` it gets the project's."""
     folder = home / "dagster"
     folder.mkdir(parents=True, exist_ok=True)
-    settings = folder / "dagster.yaml"
-    if not settings.is_file() or settings.read_bytes() != SETTINGS.read_bytes():
-        shutil.copyfile(SETTINGS, settings)
+    if not (folder / SETTINGS.name).exists():
+        write_text(folder / SETTINGS.name, SETTINGS.read_text(encoding="utf-8"))
+    if not (folder / _NAME).exists():
+        write_text(folder / _NAME, uuid.uuid4().hex)
     return folder
 
 
@@ -86,13 +92,13 @@ def shown_state(home: Path) -> Iterator[None]:
 @contextmanager
 def _copied(home: Path) -> Iterator[Path]:
     with TemporaryDirectory(prefix="disent-") as folder:
-        copy = dagster_home(Path(folder))
-        for file in (home / "dagster").rglob("*.db*"):
-            if file.suffix in (".db", ".db-wal"):  # of a file that is being written, the rest is in its log
-                target = copy / file.relative_to(home / "dagster")
+        state, copy = home / "dagster", Path(folder, "dagster")
+        for file in [*state.glob(SETTINGS.name), *state.rglob("*.db*")]:
+            if file.suffix in (".yaml", ".db", ".db-wal"):  # of one that is being written, the rest is in its log
+                target = copy / file.relative_to(state)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, target)
-        yield copy
+        yield dagster_home(Path(folder))
 
 
 @contextmanager
@@ -115,9 +121,23 @@ def _end_killed_runs(instance: dg.DagsterInstance, lock: TextIO) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:  # another process is alive, so its runs may be too
         return
+    here = home_tag(instance)
     for run in instance.get_runs(dg.RunsFilter(tags=FACE, statuses=UNFINISHED)):
+        if run.tags.get(HOME, here[HOME]) != here[HOME]:  # the lock says nothing of processes with another folder
+            continue
         instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
         instance.report_run_failed(run, "The process of this run was killed.")
+
+
+def has_own_database(instance: dg.DagsterInstance) -> bool:
+    """Whether no other folder of results keeps its runs in the same database: `dagster.yaml` names none."""
+    settings = Path(instance.root_directory, SETTINGS.name).read_text(encoding="utf-8")
+    return not {"storage", "run_storage"} & (yaml.safe_load(settings) or {}).keys()
+
+
+def home_tag(instance: dg.DagsterInstance) -> dict[str, str]:
+    """Tag of the runs of processes that have opened this folder of results."""
+    return {HOME: Path(instance.root_directory, _NAME).read_text(encoding="utf-8")}
 
 
 def process_tag(process: int) -> dict[str, str]:
@@ -142,4 +162,5 @@ def end_run_of(instance: dg.DagsterInstance, process: int, message: str) -> None
 
 
 def _unfinished(instance: dg.DagsterInstance, process: int) -> Sequence[dg.DagsterRun]:
-    return instance.get_runs(dg.RunsFilter(tags=FACE | process_tag(process), statuses=UNFINISHED))
+    tags = FACE | home_tag(instance) | process_tag(process)
+    return instance.get_runs(dg.RunsFilter(tags=tags, statuses=UNFINISHED))

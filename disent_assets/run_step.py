@@ -16,7 +16,7 @@ from dagster._core.storage.noop_compute_log_manager import NoOpComputeLogManager
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
 from disent_assets.failures import check_text, failed_checks_text, failure_text
-from disent_assets.instance import FACE, QUIET
+from disent_assets.instance import FACE, QUIET, home_tag
 from disent_assets.plan import Step
 from disent_core.errors import StorageError
 
@@ -117,7 +117,7 @@ def _run(
         partition_key=step.partition,
         instance=instance,
         run_config=QUIET,
-        tags={**FACE, **NOT_REPEATED, **tags},
+        tags={**FACE, **home_tag(instance), **NOT_REPEATED, **tags},
         raise_on_error=False,
     )
     made = [event.materialization for event in result.get_asset_materialization_events()]

@@ -247,6 +247,12 @@ def test_the_state_of_dagster_has_the_settings_of_the_project(tmp_path):
     assert "enabled: false" in (folder / "dagster.yaml").read_text()
 
 
+def test_the_settings_of_dagster_are_the_users_once_they_are_there(tmp_path):
+    own = dagster_home(tmp_path) / "dagster.yaml"
+    own.write_text("telemetry: {enabled: false}\n")
+    assert (dagster_home(tmp_path) / "dagster.yaml").read_text() == "telemetry: {enabled: false}\n"
+
+
 def test_a_method_has_partitions_and_seeds_of_its_own_choice(workspace, graph):
     for stage, what in (("heads", "head"), ("evaluation", "metrics")):
         of_dream, of_fmda = (graph.get(dg.AssetKey([stage, "own", f"{name}_{what}"])) for name in ("dream", "fmda"))

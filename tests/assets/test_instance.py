@@ -1,9 +1,13 @@
-"""Several processes may open Dagster's state of a new home at once."""
+"""Several processes may open Dagster's state of a new home at once, and several homes share one database of runs."""
 
 import multiprocessing
 from pathlib import Path
 
-from disent_assets.instance import open_instance
+import dagster as dg
+import pytest
+
+from disent_assets.dev import end_lost_runs
+from disent_assets.instance import FACE, SETTINGS, dagster_home, home_tag, open_instance
 
 PROCESSES = 4
 
@@ -25,3 +29,30 @@ def test_processes_that_open_a_new_home_at_once_all_succeed(tmp_path):
         process.join(timeout=120)
     assert [process.exitcode for process in processes] == [0] * PROCESSES
     assert [opened.get(timeout=10) for _ in processes] == [0] * PROCESSES
+
+
+@pytest.fixture
+def two_homes(tmp_path):
+    """Two folders of results whose runs are in one database, as those of two machines may be."""
+    for name in ("one", "other"):
+        settings = dagster_home(tmp_path / name) / SETTINGS.name
+        settings.write_text(settings.read_text() + f"storage: {{sqlite: {{base_dir: {tmp_path}/shared}}}}\n")
+    return tmp_path / "one", tmp_path / "other"
+
+
+def test_a_command_leaves_the_runs_of_another_folder_of_results_alone(two_homes):
+    one, other = two_homes
+    with open_instance(one) as living:
+        living.add_run(dg.DagsterRun("job", status=dg.DagsterRunStatus.STARTED, tags=FACE | home_tag(living)))
+        with open_instance(other) as instance:
+            assert [run.status.value for run in instance.get_runs()] == ["STARTED"]
+    with open_instance(one) as instance:
+        assert [run.status.value for run in instance.get_runs()] == ["FAILURE"]
+
+
+def test_a_starting_daemon_leaves_runs_in_a_shared_database_alone(two_homes):
+    one, other = two_homes
+    with open_instance(one) as living:
+        living.add_run(dg.DagsterRun("job", status=dg.DagsterRunStatus.STARTED))
+        end_lost_runs(other)
+        assert [run.status.value for run in living.get_runs()] == ["STARTED"]
