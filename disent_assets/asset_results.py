@@ -28,18 +28,25 @@ _LESS_MEMORY = "Lower batch_size of the method (batch_tokens of the encoder), or
 
 @contextmanager
 def user_errors() -> Iterator[None]:
-    """Turn an error about data, configuration or a full device into one message without traceback, never retried."""
+    """Let no error be retried; one about data, configuration or a full device becomes one message without traceback.
+
+    `factory.LOST_PROCESS` retries a step whose process was lost. The same data or the same bug would fail again.
+    """
     try:
         yield
     except DisentError as error:
         raise dg.Failure(description=str(error), allow_retries=False) from error
     except RuntimeError as error:
         if type(error).__name__ != "OutOfMemoryError":  # of torch, which is loaded only where something computes
-            raise
+            raise dg.Failure(allow_retries=False) from error
         description = f"out of GPU memory ({str(error).split('. ')[0]}). {_LESS_MEMORY}, or set device to 'cpu'"
         raise dg.Failure(description=description, allow_retries=False) from error
     except MemoryError as error:
         raise dg.Failure(description=f"out of memory. {_LESS_MEMORY}", allow_retries=False) from error
+    except dg.Failure:
+        raise
+    except Exception as error:
+        raise dg.Failure(allow_retries=False) from error
 
 
 def materialized(

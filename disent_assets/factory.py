@@ -26,6 +26,9 @@ from disent_core.storage.tables import SCHEMAS, fingerprint
 OWNERS = ["team:disent"]
 GPU_POOL = "gpu"
 """Pool of the steps that use the accelerator; `dagster.yaml` limits how many of them run at once."""
+LOST_PROCESS = dg.RetryPolicy(max_retries=4, delay=20, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS)
+"""A step whose process was lost, with its machine for instance, runs again. It waits, as an executor notices a lost
+machine late and may send the next attempt there too. `user_errors` keeps every other failure from being repeated."""
 GPU_DRIVERS = ("nvidia*", "nvhost-gpu", "kfd", "dxg")
 """Device files of GPUs under Linux: of CUDA, of CUDA on Jetson, of ROCm, and of both under Windows."""
 
@@ -100,6 +103,7 @@ def step_asset(
         partitions_def=partitions,
         check_specs=checks,
         pool=pool,
+        retry_policy=LOST_PROCESS,
     )
     def step(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
         with user_errors():

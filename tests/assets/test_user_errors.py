@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from disent_assets.asset_results import user_errors
+from disent_assets.factory import spec, step_asset
 from disent_core.errors import CorpusError
 
 
@@ -25,3 +26,16 @@ def test_an_error_is_one_line_with_a_remedy_and_is_not_retried(error, message):
     assert raised.value.description is not None
     assert not raised.value.allow_retries
     raised.match(message)
+
+
+@pytest.mark.parametrize("error", [KeyError("a bug"), RuntimeError("a bug"), CorpusError("bad data")])
+def test_a_step_that_fails_is_not_tried_again(error):
+    tries = []
+
+    def run(_):
+        tries.append(1)
+        raise error
+
+    asset = step_asset([spec(["corpora", "texts"], "Texts.", code_version="1")], run)
+    assert not dg.materialize([asset], raise_on_error=False).success
+    assert tries == [1]

@@ -42,3 +42,44 @@ def test_steps_run_in_processes_of_their_own(fresh):
     assert "missing corpora/utterances [en]" not in status
     counts = fresh.materialize("group:corpora or group:negatives", "--partition", "en")
     assert (counts["made"], counts["up_to_date"]) == (0, 2)
+
+
+LOST = """
+import os
+import signal
+from pathlib import Path
+
+import dagster as dg
+from dagster._core.definitions.reconstruct import ReconstructableRepository
+
+from disent_assets import factory
+
+factory.LOST_PROCESS = factory.LOST_PROCESS._replace(delay=0.1)
+
+
+def run(_):
+    with Path("attempts").open("a") as file:
+        file.write(".")
+    if Path("attempts").stat().st_size == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return [dg.MaterializeResult()]
+
+
+asset = factory.step_asset([factory.spec(["corpora", "texts"], "Texts.", code_version="1")], run)
+defs = dg.Definitions([asset], executor=dg.multiprocess_executor)
+
+if __name__ == "__main__":
+    job = ReconstructableRepository.for_file(__file__, "defs").get_reconstructable_job("__ASSET_JOB")
+    with dg.DagsterInstance.get() as instance:
+        dg.execute_job(job, instance=instance, raise_on_error=True)
+"""
+
+
+def test_a_step_whose_process_is_killed_runs_again(tmp_path):
+    file = tmp_path / "lost.py"
+    file.write_text(LOST, encoding="utf-8")
+    environment = os.environ | {"DAGSTER_HOME": str(dagster_home(tmp_path))}
+    command = [sys.executable, str(file)]
+    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert (tmp_path / "attempts").read_text() == ".."
