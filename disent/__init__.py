@@ -5,6 +5,9 @@
     model = disent.load("data/heads/scratch/facet/en-de.safetensors")
     model.encode(["wake me up at nine"], "template")  # float32 [1, dim]
 
+    index = disent.Index.open("INDEX")                            # made by disent index
+    index.search("wake me up at nine", by="template")             # the nearest texts
+
     run = disent.open("disent.toml")
     head = run.head("facet", encoder="scratch", pair="en-de")     # answers the same words
     run.table("metrics")                                          # a polars frame
@@ -17,5 +20,6 @@ are first needed. Errors about data or configuration are `disent_core.errors.Dis
 
 from disent.model import Model, load
 from disent.run import Head, HeadName, Run, open
+from disent.searching import Hit, Index
 
-__all__ = ["Head", "HeadName", "Model", "Run", "load", "open"]
+__all__ = ["Head", "HeadName", "Hit", "Index", "Model", "Run", "load", "open"]

@@ -60,6 +60,8 @@ class Model:
         seed: the one in use.
         description: what was trained, on what, with what settings.
         fingerprint: of the weights.
+        path: where the head lies; None if it is untrained.
+        is_of_one_text: whether the vector of a text depends on it alone.
     """
 
     def __init__(self, head: "SavedHead | RunHead", seed: int | None = None) -> None:
@@ -71,6 +73,9 @@ class Model:
         self.languages: tuple[str, ...] | None = None if languages is None else tuple(sorted(languages))
         self.description: Mapping[str, Any] = head.description
         self.fingerprint: str = head.content
+        self.path: Path | None = head.path
+        # A head that subtracts the mean of the very texts has to see all of them at once.
+        self.is_of_one_text: bool = not head.method.is_transductive(head.settings)
 
     def __repr__(self) -> str:
         name, encoder, pair = (self.description[key] for key in ("name", "encoder", "trained_on"))
@@ -198,8 +203,7 @@ class Model:
             raise ValueError(f"{name} tags the slots of sentences and does not embed; call label()")
         if isinstance(texts, str) or not len(texts):
             raise ValueError("texts must be a list of at least one text")
-        # A head that subtracts the mean of the very texts has to see all of them at once.
-        size = len(texts) if head.method.is_transductive(head.settings) else _BLOCK_TEXTS
+        size = _BLOCK_TEXTS if self.is_of_one_text else len(texts)
         blocks: list[dict[str, np.ndarray]] = []
         with tqdm(total=len(texts), unit=" texts", disable=not progress) as bar:
             for start in range(0, len(texts), size):

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from disent_core.config.model import MethodConfig
@@ -41,13 +42,20 @@ class RunHead:
         """Its settings."""
         return self.configured.settings
 
+    @property
+    def path(self) -> Path | None:
+        """File of its weights; None if it is untrained."""
+        place = (self.encoder, self.configured.name, self.trained_on)
+        return self.workspace.head(*place) if self.method.is_trained else None
+
     @cached_property
     def description(self) -> Mapping[str, Any]:
         """What was trained; of an untrained method its names."""
         if self.method.is_trained:
             return self._described()[0]
         run = head_run(self.workspace, self.encoder, self.configured, self.trained_on)
-        return {"name": run.name, "encoder": run.encoder, "trained_on": "", "seeds": []}
+        names = {"name": run.name, "encoder": run.encoder, "trained_on": "", "seeds": []}
+        return names | {"encoder_fingerprint": run.encoder_fingerprint}
 
     @cached_property
     def content(self) -> str:
@@ -69,7 +77,6 @@ class RunHead:
         return TextEncoder(self.workspace, self.encoder, self.configured.needs)
 
     def _described(self) -> tuple[Mapping[str, Any], str]:
-        path = self.workspace.head(self.encoder, self.configured.name, self.trained_on)
-        if (described := describe_head(path)) is None:
-            raise TrainingError(f"{path}: there is no head here. Run `disent materialize`")
+        if self.path is None or (described := describe_head(self.path)) is None:
+            raise TrainingError(f"{self.path}: there is no head here. Run `disent materialize`")
         return described

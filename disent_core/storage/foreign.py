@@ -1,6 +1,6 @@
 """Read Parquet files that others have written: what they unpack to is bounded, as that of archives is."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -30,6 +30,20 @@ def read_foreign_parquet(path: Path, columns: Collection[str]) -> pa.Table:
         pa.ArrowException, OSError: if it is damaged or no Parquet file.
         ValueError: if it unpacks to far more than its size suggests.
     """
+    batches = list(foreign_batches(path, columns))
+    if batches:
+        return pa.Table.from_batches(batches)
+    schema = pq.ParquetFile(path).schema_arrow
+    return schema.empty_table().select([name for name in schema.names if name in columns])
+
+
+def foreign_batches(path: Path, columns: Collection[str]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of `read_foreign_parquet`, a few thousand at a time.
+
+    Raises:
+        pa.ArrowException, OSError: if it is damaged or no Parquet file.
+        ValueError: if it unpacks to far more than its size suggests.
+    """
     most = max(UNPACKED_TIMES * path.stat().st_size, UNPACKED_LEAST)
     file = pq.ParquetFile(path)
     chosen = [name for name in file.schema_arrow.names if name in columns]
@@ -41,15 +55,11 @@ def read_foreign_parquet(path: Path, columns: Collection[str]) -> pa.Table:
         _require(total, most)
     strings = [name for name in chosen if _is_string(file.schema_arrow.field(name).type)]
     file = pq.ParquetFile(path, read_dictionary=strings)  # so a string of many rows is read once
-    batches: list[pa.RecordBatch] = []
     total = 0
     for batch in file.iter_batches(_BATCH_ROWS, columns=chosen):
         total += sum(_bytes_of(column) for column in batch.columns)
         _require(total, most)
-        batches.append(pa.RecordBatch.from_arrays([_decoded(column) for column in batch.columns], batch.schema.names))
-    if batches:
-        return pa.Table.from_batches(batches)
-    return file.schema_arrow.empty_table().select(chosen)
+        yield pa.RecordBatch.from_arrays([_decoded(column) for column in batch.columns], batch.schema.names)
 
 
 def _is_string(kind: pa.DataType) -> bool:

@@ -129,7 +129,7 @@ class Counted:
     def __init__(self, settings):
         self.method = SimpleNamespace(name="counted", embeddings=("sentence",), is_seeded=False,
                                       is_transductive=lambda settings: settings == "test")  # fmt: skip
-        self.settings, self.description, self.content, self.trained = settings, {"seeds": []}, "", self
+        self.path, self.settings, self.description, self.content, self.trained = None, settings, {"seeds": []}, "", self
 
     def features(self, texts, language):
         return texts

@@ -7,6 +7,7 @@ Blocks of queries bound the memory.
 
 from collections.abc import Iterator
 from hashlib import blake2b
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Float32, Int
@@ -139,31 +140,56 @@ def _search(
     from disent_core.evaluation.metrics.exact_search import nearest_rows
 
     best_groups = nearest_rows(queries, distinct, min(wanted, len(distinct)), bound)
-    return best_groups if len(distinct) == len(group) else _expand(*best_groups, group, wanted)
+    return best_groups if len(distinct) == len(group) else expanded(*best_groups, grouped(group), wanted)
 
 
 def _with_column(rows: Float32[np.ndarray, "rows dim"], column: np.ndarray) -> Float32[np.ndarray, "rows dim+1"]:
     return np.column_stack([rows, on_grid(column.astype(np.float32)[:, None])])
 
 
-def _expand(
+class Groups(NamedTuple):
+    """Groups of equal candidates.
+
+    Attributes:
+        sizes: members of each group.
+        members: candidates sorted by group and then by index.
+        starts: where the members of each group start.
+    """
+
+    sizes: Int[np.ndarray, " groups"]
+    members: Int[np.ndarray, " pool"]
+    starts: Int[np.ndarray, " groups"]
+
+
+def grouped(group: Int[np.ndarray, " pool"]) -> Groups:
+    """Sort candidates by their group, which is a number from 0 on."""
+    sizes = np.bincount(group)
+    return Groups(sizes, np.argsort(group, kind="stable"), np.cumsum(sizes) - sizes)
+
+
+def expanded(
     scores: Float32[np.ndarray, "queries fetched"],
     groups: Int[np.ndarray, "queries fetched"],
-    group: Int[np.ndarray, " pool"],
+    of: Groups,
     wanted: int,
 ) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
-    """Replace groups of equal candidates by their members, sorted by score and then by index; keep `wanted`."""
-    sizes = np.bincount(group)
-    starts = np.cumsum(sizes) - sizes
-    width = min(wanted, int(sizes.max()))  # members of a group that can be among the best
-    # Indices sorted by group, so that group g is members[starts[g] :][: sizes[g]]; padding stands for no candidate.
-    members = np.concatenate([np.argsort(group, kind="stable"), np.full(width, len(group))])
+    """Replace groups of equal candidates by their members, sorted by score and then by index; keep `wanted`.
+
+    Args:
+        scores: of the best groups of each query.
+        groups: their numbers.
+        of: all groups.
+        wanted: candidates per query, at most as many as the groups have.
+    """
+    width = min(wanted, int(of.sizes.max()))  # members of a group that can be among the best
     nearest_members = _empty(len(scores), wanted)
     for block in _blocks(len(scores), groups.shape[1] * width):
         fetched = groups[block][..., None]  # queries x fetched x 1
-        real = np.arange(width) < sizes[fetched]  # queries x fetched x width
+        real = np.arange(width) < of.sizes[fetched]  # queries x fetched x width
         member_scores = np.where(real, scores[block][..., None], np.float32(-np.inf))
-        _keep_best(nearest_members, block, member_scores, members[starts[fetched] + np.arange(width)])
+        # What is not real is any candidate: with its score it is never kept.
+        places = np.minimum(of.starts[fetched] + np.arange(width), len(of.members) - 1)
+        _keep_best(nearest_members, block, member_scores, of.members[places])
     return nearest_members
 
 

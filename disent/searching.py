@@ -1,0 +1,286 @@
+"""Search texts by the embeddings of a head: by template, residual or meaning."""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, overload
+
+from disent.model import Model, load
+
+if TYPE_CHECKING:
+    from disent_core.encoders.contract import Device
+    from disent_core.search.build import Added
+    from disent_core.search.contents import HeadRecord
+    from disent_core.search.stored import StoredIndex
+    from disent_core.search.texts import Text
+
+
+class Hit(NamedTuple):
+    """A text that a search has found.
+
+    Attributes:
+        text: in NFC.
+        language: of the text, if the index knows it.
+        score: cosine of text and query, exact but for one rounding to float32.
+        row: number of the text in the index.
+        text_key: of the text, as in the tables of a run.
+    """
+
+    text: str
+    language: str | None
+    score: float
+    row: int
+    text_key: str
+
+
+class Index:
+    """Texts with their vectors by one head; `Index.open` opens one, `Index.build` and `disent index` make one.
+
+    A score depends on the two texts alone: not on the other texts, on how they were added, or on threads.
+
+    Attributes:
+        folder: where it lies.
+        embeddings: what a search may go by, such as `meaning`, `template` and `residual`.
+        texts: the text of each row.
+        languages: the language of each row; None where it is not known.
+    """
+
+    def __init__(self, stored: "StoredIndex", head: "str | Path | Model | None", device: "Device") -> None:
+        self._stored, self._head = stored, head
+        self._device: Device = device
+        self.folder: Path = stored.folder
+        self.embeddings: tuple[str, ...] = tuple(stored.contents.embeddings)
+        self.texts: Sequence[str] = stored.texts
+        self.languages: Sequence[str | None] = stored.languages
+
+    def __len__(self) -> int:
+        return self._stored.contents.rows
+
+    def __repr__(self) -> str:
+        return f"Index({str(self.folder)!r}, {len(self)} texts, {self.head_title!r}, {list(self.embeddings)})"
+
+    @classmethod
+    def open(
+        cls, folder: str | Path, *, head: "str | Path | Model | None" = None, device: "Device" = "auto"
+    ) -> "Index":
+        """Open an index.
+
+        Args:
+            folder: where it lies.
+            head: a model, or the path of its head, if that is no longer where it was when the index was made.
+            device: where queries are encoded.
+
+        Raises:
+            TableError: if there is no index there.
+            DamagedError: if one of its files is missing or damaged.
+        """
+        from disent_core.search.stored import open_index
+
+        return cls(open_index(Path(folder).expanduser()), head, device)
+
+    @classmethod
+    def build(
+        cls,
+        folder: str | Path,
+        model: Model,
+        texts: Iterable[str],
+        *,
+        language: str | None = None,
+    ) -> "Index":
+        """Add texts to an index, or make one. Only texts that it lacks are encoded.
+
+        Args:
+            folder: of the index; it may be new.
+            model: of `load`.
+            texts: of one language.
+            language: of the texts.
+
+        Raises:
+            ValueError: if there are no texts, or the model does not embed each text by itself.
+            TableError: if the folder has something else, or an index of another head.
+            CorpusError: if a text is blank, too long or has reserved characters.
+        """
+        from disent_core.search.texts import checked_texts
+
+        add(Path(folder), model, checked_texts(texts, language, model.languages))
+        return cls.open(folder, head=model)
+
+    @property
+    def head_title(self) -> str:
+        """The head in words: `facet on minilm, en-de, seed 0`."""
+        return self._stored.contents.head.title
+
+    @cached_property
+    def model(self) -> Model:
+        """The head that made the index, loaded when it is first used.
+
+        Raises:
+            TrainingError: if the head is not where it was, or is another one now.
+            EncoderError: if its encoder can't be loaded.
+        """
+        from disent_core.errors import TrainingError, located
+
+        record = self._stored.contents.head
+        model = self._head
+        if not isinstance(model, Model):
+            model = load(self._place(record), seed=record.seed, device=self._device)
+        if not head_record(model).is_same(record):
+            problem = f"its head is not the one that made this index ({record.title})"
+            raise TrainingError(located(self.folder, None, problem, "Name the right one as head=, or index again"))
+        return model
+
+    @overload
+    def search(
+        self,
+        texts: str,
+        by: str | None = None,
+        k: int = 10,
+        *,
+        language: str | None = None,
+        other_language: bool = False,
+        only_language: str | None = None,
+        except_same_text: bool = False,
+    ) -> list[Hit]: ...
+    @overload
+    def search(
+        self,
+        texts: list[str] | tuple[str, ...],
+        by: str | None = None,
+        k: int = 10,
+        *,
+        language: str | None = None,
+        other_language: bool = False,
+        only_language: str | None = None,
+        except_same_text: bool = False,
+    ) -> list[list[Hit]]: ...
+    def search(
+        self,
+        texts: str | list[str] | tuple[str, ...],
+        by: str | None = None,
+        k: int = 10,
+        *,
+        language: str | None = None,
+        other_language: bool = False,
+        only_language: str | None = None,
+        except_same_text: bool = False,
+    ) -> list[Hit] | list[list[Hit]]:
+        """Find the texts that are nearest to a query.
+
+        Args:
+            texts: a query, or a list of queries of one language.
+            by: `template` finds the same shape, `residual` the same values, `meaning` the same meaning. None: the
+                meaning, or the first embedding that there is.
+            k: hits per query; fewer if the index has fewer.
+            language: of the queries. A head that has `languages` and `other_language` need it.
+            other_language: leave out texts in the language of the queries.
+            only_language: find only texts in this language.
+            except_same_text: leave out the query itself, in any language.
+
+        Returns:
+            The hits of a query, the highest score first, equal ones by row; for a list of queries a list of these.
+
+        Raises:
+            ValueError: if the index has no such embedding, a query is blank, or a language is missing.
+            TrainingError, EncoderError: as `model`.
+            DamagedError: if a file of the index is missing or damaged.
+        """
+        from disent_core.text import normalise, text_keys
+
+        name = self._embedding(by)
+        if k < 1:
+            raise ValueError(f"k is {k}; it must be at least 1")
+        queries = [normalise(text) for text in ([texts] if isinstance(texts, str) else texts)]
+        if not queries or not all(query.strip() for query in queries):
+            raise ValueError("there is no query" if not queries else "a query is empty")
+        if other_language and language is None:
+            raise ValueError("other_language needs the language of the query: language=")
+        if only_language is not None and only_language not in self._languages:
+            known = ", ".join(one for one in self._languages if one)
+            raise ValueError(f"the index has no text in {only_language!r}; it has {known or 'none with a language'}")
+        keys = text_keys(queries)
+        found = self._stored.nearest(
+            self.model.encode(queries, name, language=language),
+            name,
+            min(k, max(1, len(self))),
+            keep=lambda one: not (other_language and one == language) and only_language in (None, one),
+            without=keys if except_same_text else None,
+        )
+        hits = [
+            [self._hit(*pair) for pair in zip(*rows, strict=True) if pair[1] >= 0] for rows in zip(*found, strict=True)
+        ]
+        return hits[0] if isinstance(texts, str) else hits
+
+    @property
+    def _languages(self) -> list[str | None]:
+        return sorted({part.language for part in self._stored.contents.parts}, key=str)
+
+    def _hit(self, score: float, row: int) -> Hit:
+        number = int(row)
+        return Hit(self.texts[number], self.languages[number], float(score), number, self._stored.keys[number].decode())
+
+    def _embedding(self, name: str | None) -> str:
+        if name is None:
+            return "meaning" if "meaning" in self.embeddings else self.embeddings[0]
+        if name not in self.embeddings:
+            raise ValueError(
+                f"this index has no {name!r} ({self.head_title}); choose one of {', '.join(self.embeddings)}"
+            )
+        return name
+
+    def _place(self, record: "HeadRecord") -> Path:
+        """Where the head lies."""
+        from disent_core.errors import TrainingError, located
+
+        if self._head is not None:
+            return Path(self._head)  # pyright: ignore[reportArgumentType]
+        places = [self.folder / place for place in record.places]
+        if found := next((place for place in places if place.exists()), None):
+            return found
+        problem = (
+            f"its head ({record.title}) is not where it was" if places else f"its head ({record.title}) has no file"
+        )
+        raise TrainingError(located(self.folder, None, problem, "Name it as head="))
+
+
+def add(
+    folder: Path, model: Model, texts: "Iterable[Text]", *, advance: Callable[[int], object] = lambda count: None
+) -> "Added":
+    """Add texts to an index, or make one; see `disent_core.search.build.add_texts`.
+
+    Raises:
+        ValueError: if the model does not embed each text by itself.
+    """
+    from disent_core.search.build import add_texts
+
+    require_vectors(model)
+    return add_texts(
+        folder,
+        head_record(model, folder),
+        lambda block, language: model.encode_all(block, language=language),
+        texts,
+        advance=advance,
+    )
+
+
+def require_vectors(model: Model) -> None:
+    """Check that a model gives a text a vector that does not depend on other texts.
+
+    Raises:
+        ValueError: if not.
+    """
+    name = model.description["name"]
+    if not model.embeddings:
+        raise ValueError(f"{name} tags the slots of sentences and does not embed")
+    if not model.is_of_one_text:
+        raise ValueError(f"{name} subtracts the mean of all texts that are encoded together; use a head that does not")
+
+
+def head_record(model: Model, index: Path | None = None) -> "HeadRecord":
+    """Say which head a model is and, for an index, where it lies."""
+    import os
+
+    from disent_core.search import contents
+
+    path = None if model.path is None else model.path.resolve()
+    places = () if path is None or index is None else (os.path.relpath(path, index.resolve()), str(path))
+    return contents.head_record(model.description, model.fingerprint, model.seed, places)

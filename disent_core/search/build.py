@@ -1,0 +1,219 @@
+"""Add texts to an index. A killed run keeps the parts that it has written; the same command goes on after them."""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, islice
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from disent_core.errors import DamagedError, TableError, located
+from disent_core.search.contents import Contents, HeadRecord, Part, read_contents, write_contents
+from disent_core.search.parts import (
+    EMBEDDINGS,
+    part_folder,
+    part_schema,
+    read_batches,
+    read_texts,
+    vectors_array,
+    verified_file,
+    write_part,
+)
+from disent_core.search.texts import Text
+from disent_core.storage.atomic import locked, remove_path
+from disent_core.text import text_key
+
+_LOG = logging.getLogger(__name__)
+
+_PART_TEXTS = 16_384
+"""New texts that are encoded before they are stored: what a kill costs at most."""
+_LOOSE_SHARE, _LOOSE_PARTS = 10, 64
+"""Parts of a language are joined when every tenth text is in a loose one, or when there are so many."""
+
+Encode = Callable[[Sequence[str], str | None], Mapping[str, np.ndarray]]
+"""Vectors of texts of one language by the name of their embedding."""
+
+
+@dataclass(frozen=True)
+class Added:
+    """What `add_texts` did: texts that it read, of these new ones, and all that the index has now."""
+
+    read: int
+    new: int
+    rows: int
+
+
+def add_texts(
+    index: Path,
+    head: HeadRecord,
+    encode: Encode,
+    texts: Iterable[Text],
+    *,
+    advance: Callable[[int], object] = lambda count: None,
+) -> Added:
+    """Encode the texts that an index lacks and store them; make the index if there is none.
+
+    A text counts as another one in another language. The index needs about 100 MB of memory for a million texts.
+
+    Args:
+        index: its folder.
+        head: what encodes.
+        encode: gives the same vectors whatever other texts there are.
+        texts: may repeat.
+        advance: is called with the number of texts that were read since the last call.
+
+    Raises:
+        TableError: if the folder has something else, or the index is of another head.
+        EncoderError: if a text can't be encoded.
+        StorageError: if the disk is full or fails.
+    """
+    index.mkdir(parents=True, exist_ok=True)
+    with locked(index / "index"):
+        contents = _sound(index, _contents_of(index, head))
+        known = _known(index, contents)
+        counts = {"read": 0, "new": 0}
+        for block in _new_blocks(texts, known, counts, advance):
+            contents = _with_block(index, contents, encode, block)
+        contents = joined(index, contents)
+        write_contents(index, contents)
+        _remove_others(index, contents)
+    return Added(counts["read"], counts["new"], contents.rows)
+
+
+def _contents_of(index: Path, head: HeadRecord) -> Contents:
+    """What the index has, with this head."""
+    contents = read_contents(index)
+    if contents is None:
+        if any(not file.name.startswith(".") for file in {*index.iterdir()} - _parts_in(index)):
+            raise TableError(located(index, None, "this folder has other files", "Name a new folder"))
+        return Contents(head=head, embeddings={})
+    if not contents.head.is_same(head):
+        problem = f"this index is of another head ({contents.head.title}) than {head.title}"
+        if contents.head.title == head.title:
+            problem = f"this index is of {head.title} as it was trained before"
+        raise TableError(located(index, None, problem, "Use the head that made it, or make a new index"))
+    return replace(contents, head=head if head.places else contents.head)
+
+
+def _sound(index: Path, contents: Contents) -> Contents:
+    """Leave out parts with damaged files: their texts count as new."""
+    kept: list[Part] = []
+    for part in contents.parts:
+        try:
+            for name in part.files:
+                verified_file(index, part, name)
+        except DamagedError as error:
+            _LOG.warning("%s", error)
+        else:
+            kept.append(part)
+    return contents if len(kept) == len(contents.parts) else _renumbered(index, replace(contents, parts=tuple(kept)))
+
+
+def _known(index: Path, contents: Contents) -> set[tuple[str | None, bytes]]:
+    """Language and key of every text of the index."""
+    return {
+        (part.language, bytes.fromhex(key))
+        for part in contents.parts
+        for key in read_texts(index, part)["text_key"].to_pylist()
+    }
+
+
+def _new_blocks(
+    texts: Iterable[Text],
+    known: set[tuple[str | None, bytes]],
+    counts: dict[str, int],
+    advance: Callable[[int], object],
+) -> Iterator[list[tuple[str, Text]]]:
+    """Yield new texts with their keys, each once, in blocks; count what was read."""
+
+    def new() -> Iterator[tuple[str, Text]]:
+        for one in texts:
+            counts["read"] += 1
+            advance(1)
+            key = text_key(one.text)
+            identity = one.language, bytes.fromhex(key)
+            if identity not in known:
+                known.add(identity)
+                counts["new"] += 1
+                yield key, one
+
+    found = new()
+    while block := list(islice(found, _PART_TEXTS)):
+        yield block
+
+
+def _with_block(index: Path, contents: Contents, encode: Encode, block: list[tuple[str, Text]]) -> Contents:
+    """Store new texts, a part for each language."""
+    by_language = sorted(enumerate(block, contents.rows), key=lambda item: item[1][1].language or "")
+    for _, group in groupby(by_language, key=lambda item: item[1][1].language):
+        rows = list(group)
+        language = rows[0][1][1].language
+        texts = [one.text for _, (_, one) in rows]
+        vectors = encode(texts, language)
+        dims = {name: matrix.shape[1] for name, matrix in vectors.items()}
+        contents = replace(contents, embeddings=contents.embeddings or dims)
+        columns = [
+            pa.array([row for row, _ in rows], pa.int64()),
+            pa.array([key for _, (key, _) in rows], pa.string()),
+            pa.array(texts, pa.string()),
+            pa.array([language] * len(rows), pa.string()),
+            *(vectors_array(vectors[name]) for name in contents.embeddings),
+        ]
+        batch = pa.RecordBatch.from_arrays(columns, schema=part_schema(contents.embeddings))
+        part = write_part(index, _next(index), language, contents.embeddings, [batch], is_loose=True)
+        contents = replace(contents, parts=(*contents.parts, part))
+    write_contents(index, contents)
+    return contents
+
+
+# --- parts ------------------------------------------------------------------------------------------------
+
+
+def joined(index: Path, contents: Contents) -> Contents:
+    """Join the parts of each language to one, if many texts or parts are loose."""
+    loose = [part for part in contents.parts if part.is_loose]
+    if sum(part.rows for part in loose) * _LOOSE_SHARE <= contents.rows and len(loose) <= _LOOSE_PARTS:
+        return contents
+    parts = []
+    for language in dict.fromkeys(part.language for part in contents.parts):
+        same = [part for part in contents.parts if part.language == language]
+        parts.append(replace(same[0], is_loose=False) if len(same) == 1 else _join(index, contents, same))
+    return replace(contents, parts=tuple(parts))
+
+
+def _join(index: Path, contents: Contents, parts: Sequence[Part]) -> Part:
+    batches = (batch for part in parts for batch in read_batches(part_folder(index, part.number)))
+    return write_part(index, _next(index), parts[0].language, contents.embeddings, batches, is_loose=False)
+
+
+def _renumbered(index: Path, contents: Contents) -> Contents:
+    """Close the gaps between the rows of all parts, where parts were lost."""
+    stored = [read_texts(index, part)["row"].to_numpy() for part in contents.parts]
+    order = np.sort(np.concatenate([*stored, np.empty(0, np.int64)]))
+    parts = []
+    for part in contents.parts:
+        batches = (
+            batch.set_column(0, "row", pa.array(np.searchsorted(order, batch.column(0).to_numpy())))
+            for batch in read_batches(part_folder(index, part.number))
+        )
+        parts.append(write_part(index, _next(index), part.language, contents.embeddings, batches, is_loose=True))
+    return replace(contents, parts=tuple(parts))
+
+
+def _next(index: Path) -> int:
+    """A number that no part has, not even one that is left of a killed run."""
+    return 1 + max((int(path.name.removeprefix("part-")) for path in _parts_in(index)), default=0)
+
+
+def _remove_others(index: Path, contents: Contents) -> None:
+    """Remove parts that belong to the index no longer, and what killed runs left."""
+    kept = {part_folder(index, part.number) for part in contents.parts}
+    for path in _parts_in(index) - kept:
+        remove_path(path)
+
+
+def _parts_in(index: Path) -> set[Path]:
+    """Folders of parts, whether they belong to the index or not."""
+    return {path for path in index.glob("part-" + "[0-9]" * 5) if (path / EMBEDDINGS).is_file()}

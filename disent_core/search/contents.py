@@ -1,0 +1,142 @@
+"""What an index has: `index.json` says which head made it and which parts belong to it.
+
+A part is a folder whose files never change. The file is replaced as a whole after every new part, so a killed run
+leaves an index without its last part, and a search never sees half of one.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from disent_core.errors import TableError, located
+from disent_core.storage.atomic import storage_errors, write_text
+from disent_core.storage.tables import safe_part
+
+CONTENTS = "index.json"
+REMEDY = "Make the index with disent index INPUT INDEX --head HEAD"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadRecord:
+    """The head that made the vectors.
+
+    Attributes:
+        fingerprint: of its weights.
+        encoder_fingerprint: of its encoder.
+        seed: of its training; None if its method is deterministic.
+        name: of its method.
+        encoder: name of its encoder.
+        trained_on: its pair.
+        places: paths of its file, the first relative to the index; empty if it has none.
+    """
+
+    fingerprint: str
+    encoder_fingerprint: str
+    seed: int | None
+    name: str
+    encoder: str
+    trained_on: str
+    places: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """`facet on minilm, en-de, seed 0`."""
+        parts = [f"{self.name} on {self.encoder}", self.trained_on, "" if self.seed is None else f"seed {self.seed}"]
+        return ", ".join(part for part in parts if part)
+
+    def is_same(self, other: "HeadRecord") -> bool:
+        """Whether both give the same vectors, wherever their files lie."""
+        same = ("fingerprint", "encoder_fingerprint", "seed")
+        return all(getattr(self, name) == getattr(other, name) for name in same)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Texts of one language that were added together.
+
+    Attributes:
+        number: names its folder.
+        language: of its texts; None if it is not known.
+        rows: how many texts.
+        is_loose: it was added since all parts of its language were last joined to one.
+        files: SHA-256 of its files by their names.
+    """
+
+    number: int
+    language: str | None
+    rows: int
+    is_loose: bool
+    files: dict[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contents:
+    """All of an index.
+
+    Attributes:
+        format: of the files.
+        head: what made the vectors.
+        embeddings: width of each embedding by its name.
+        parts: in the order in which they were made.
+    """
+
+    format: Literal[1] = 1
+    head: HeadRecord
+    embeddings: dict[str, int]
+    parts: tuple[Part, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in self.embeddings:
+            safe_part(name)
+
+    @property
+    def rows(self) -> int:
+        """Texts of all parts."""
+        return sum(part.rows for part in self.parts)
+
+
+_ADAPTER = TypeAdapter(Contents)
+
+
+def read_contents(folder: Path) -> Contents | None:
+    """Read what an index has; None if there is none.
+
+    Raises:
+        TableError: if the folder has something else.
+        StorageError: if it can't be read.
+    """
+    path = folder / CONTENTS
+    try:
+        with storage_errors(path):
+            content = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    try:
+        return _ADAPTER.validate_json(content)
+    except ValidationError as error:
+        problem = f"this is not the index.json of an index: {error.errors()[0]['msg']}"
+        raise TableError(located(path, None, problem, f"{REMEDY}, in a new folder")) from error
+
+
+def write_contents(folder: Path, contents: Contents) -> None:
+    """Replace what the index says that it has."""
+    write_text(folder / CONTENTS, json.dumps(asdict(contents), indent=1, ensure_ascii=False) + "\n")
+
+
+def head_record(
+    description: Mapping[str, Any], fingerprint: str, seed: int | None, places: tuple[str, ...]
+) -> HeadRecord:
+    """Say which head it is, from its description."""
+    return HeadRecord(
+        fingerprint=fingerprint,
+        encoder_fingerprint=str(description.get("encoder_fingerprint", "")),
+        seed=seed,
+        name=str(description["name"]),
+        encoder=str(description["encoder"]),
+        trained_on=str(description.get("trained_on", "")),
+        places=places,
+    )

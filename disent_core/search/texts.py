@@ -1,0 +1,200 @@
+"""Read a user's own texts: one a line, or a column of JSON lines, CSV or Parquet. One block is in memory at a time."""
+
+import csv
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from disent_core.corpora.faults import RowError
+from disent_core.corpora.lines import MOST_LINE_BYTES, stored_text
+from disent_core.errors import CorpusError, located, quoted
+from disent_core.storage.foreign import column_names, foreign_batches
+from disent_core.text import parsed_json
+
+SUFFIXES = (".txt", ".jsonl", ".csv", ".parquet")
+_LANGUAGE = "language"
+_REMEDY = "Correct it or leave it out"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class Text(NamedTuple):
+    """A text in NFC, and its language if that is known."""
+
+    text: str
+    language: str | None
+
+
+_Row = tuple[int, Any, Any]
+"""Number of the line or row, text and language as they stand there."""
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """A file of texts; it is read anew by every loop.
+
+    Attributes:
+        path: the file.
+        kind: one of `SUFFIXES`.
+        name: of the file in messages.
+        column: with the texts, where there are columns.
+        language: of texts whose row names none; a column `language` may.
+        languages: that are allowed; None: any, or none.
+    """
+
+    path: Path
+    kind: str
+    name: str
+    column: str = "text"
+    language: str | None = None
+    languages: Collection[str] | None = None
+
+    def __iter__(self) -> Iterator[Text]:
+        """Yield the texts in order.
+
+        Raises:
+            CorpusError: if a line or row has no text that can be stored, or the file can't be read; names the line.
+        """
+        try:
+            yield from checked_rows(_READERS[self.kind](self), self.name, self.language, self.languages)
+        except OSError as error:
+            raise CorpusError(
+                located(self.name, None, f"can't be read ({error.strerror or error})", "Name another file")
+            ) from error
+
+    def count(self) -> int:
+        """Read all texts and count them, so that no error comes after hours.
+
+        Raises:
+            CorpusError: as when they are read; if there are none.
+        """
+        count = sum(1 for _ in self)
+        if not count:
+            raise CorpusError(located(self.name, None, "0 texts were read", "Name a file with at least one text"))
+        return count
+
+
+def text_file(path: Path, *, column: str = "text", language: str | None = None) -> TextFile:
+    """Describe a file by its name.
+
+    Raises:
+        ValueError: if its name does not tell how it is written.
+        CorpusError: if there is no such file.
+    """
+    kind = path.suffix.lower()
+    if kind not in SUFFIXES:
+        raise ValueError(f"{path} must end in {', '.join(SUFFIXES)}")
+    if not path.is_file():
+        raise CorpusError(located(path, None, "there is no such file", "Check the path"))
+    return TextFile(path, kind, str(path), column, language)
+
+
+def checked_texts(
+    texts: Iterable[str], language: str | None, languages: Collection[str] | None = None
+) -> Iterator[Text]:
+    """Yield texts of one language in NFC.
+
+    Raises:
+        CorpusError: if one can't be stored; names its number from 1.
+    """
+    return checked_rows(((number, text, None) for number, text in enumerate(texts, 1)), "texts", language, languages)
+
+
+def checked_rows(
+    rows: Iterable[_Row], name: str, language: str | None, languages: Collection[str] | None
+) -> Iterator[Text]:
+    """Yield the texts of rows that can be stored.
+
+    Raises:
+        CorpusError: if one can't.
+    """
+    for number, text, own in rows:
+        spoken = own or language
+        try:
+            if not isinstance(text, str):
+                raise ValueError("there is no text" if text is None else f"the text is {quoted(text)}")
+            if not isinstance(spoken, str | None):
+                raise ValueError(f"the language is {quoted(spoken)}")
+            if languages is not None and spoken not in languages:
+                which = "no language is named" if spoken is None else f"the language is {quoted(spoken)}"
+                raise ValueError(f"{which}, and the head needs one of {', '.join(sorted(languages))}")
+            yield Text(stored_text(text), spoken)
+        except (RowError, ValueError) as error:
+            raise CorpusError(located(name, number, str(error), _REMEDY)) from error
+
+
+# --- formats ----------------------------------------------------------------------------------------------
+
+
+def _lines(file: TextFile) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a UTF-8 file with their numbers and ends."""
+    with file.path.open("rb") as stream:
+        for number, line in enumerate(iter(lambda: stream.readline(MOST_LINE_BYTES + 1), b""), 1):
+            try:
+                if len(line) > MOST_LINE_BYTES:
+                    raise ValueError(f"a line of more than {MOST_LINE_BYTES:,} bytes")
+                yield number, line.removeprefix(_BYTE_ORDER_MARK if number == 1 else b"").decode("utf-8")
+            except ValueError as error:
+                problem = f"not UTF-8 ({error})" if isinstance(error, UnicodeDecodeError) else str(error)
+                raise CorpusError(located(file.name, number, problem, _REMEDY)) from error
+
+
+def _text_lines(file: TextFile) -> Iterator[_Row]:
+    for number, line in _lines(file):
+        yield number, line.removesuffix("\n").removesuffix("\r"), None
+
+
+def _json_lines(file: TextFile) -> Iterator[_Row]:
+    for number, line in _lines(file):
+        try:
+            row = parsed_json(line)
+            if not isinstance(row, dict) or file.column not in row:
+                raise ValueError(f"expected an object with {quoted(file.column)} (--column names another)")
+        except ValueError as error:
+            raise CorpusError(located(file.name, number, str(error), _REMEDY)) from error
+        yield number, row[file.column], row.get(_LANGUAGE)
+
+
+def _csv_rows(file: TextFile) -> Iterator[_Row]:
+    reader = csv.reader((line for _, line in _lines(file)), strict=True)
+    try:
+        header = next(reader, [])
+        _require_column(file, header)
+        for row in reader:
+            if row and len(row) != len(header):
+                problem = f"{len(row)} fields, where the header has {len(header)}"
+                raise CorpusError(located(file.name, reader.line_num, problem, _REMEDY))
+            named = dict(zip(header, row, strict=False))
+            yield reader.line_num, named.get(file.column), named.get(_LANGUAGE)
+    except csv.Error as error:
+        raise CorpusError(located(file.name, reader.line_num, str(error), _REMEDY)) from error
+
+
+def _parquet_rows(file: TextFile) -> Iterator[_Row]:
+    number = 0
+    try:
+        _require_column(file, column_names(file.path))
+        for batch in foreign_batches(file.path, {file.column, _LANGUAGE}):
+            texts = batch.column(file.column).to_pylist()
+            languages = batch.column(_LANGUAGE).to_pylist() if _LANGUAGE in batch.schema.names else [None] * len(texts)
+            for text, language in zip(texts, languages, strict=True):
+                number += 1
+                yield number, text, language
+    except (pa.ArrowException, ValueError) as error:
+        raise CorpusError(located(file.name, number + 1, str(error), _REMEDY)) from error
+
+
+def _require_column(file: TextFile, columns: list[str]) -> None:
+    if file.column not in columns:
+        problem = f"there is no column {quoted(file.column)}, only {quoted(columns)}"
+        raise CorpusError(located(file.name, None, problem, "Name the column of the texts with --column"))
+
+
+_READERS: dict[str, Callable[[TextFile], Iterator[_Row]]] = {
+    ".txt": _text_lines,
+    ".jsonl": _json_lines,
+    ".csv": _csv_rows,
+    ".parquet": _parquet_rows,
+}

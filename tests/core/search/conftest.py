@@ -1,0 +1,11 @@
+"""Files are not flushed to disk: an index has many, and a test none to lose."""
+
+import pytest
+
+from disent_core.storage import atomic
+
+
+@pytest.fixture(autouse=True)
+def unflushed(monkeypatch):
+    monkeypatch.setattr(atomic, "_flush_all", lambda path: None)
+    monkeypatch.setattr(atomic, "_flush", lambda path: None)

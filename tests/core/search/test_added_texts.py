@@ -1,0 +1,148 @@
+"""Texts are added to an index once, and nothing that was added is lost."""
+
+import logging
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from search_inputs import HEAD, added, vectors, words
+
+from disent_core.errors import TableError
+from disent_core.search import build
+from disent_core.search.contents import CONTENTS, read_contents
+from disent_core.search.parts import part_folder
+from disent_core.search.stored import open_index
+from disent_core.search.texts import Text
+
+
+class Counting:
+    """Encodes, and counts texts; may fail at one of them."""
+
+    def __init__(self, fails_at: int | None = None) -> None:
+        self.texts: list[str] = []
+        self.fails_at = fails_at
+
+    def __call__(self, texts, language):
+        self.texts += texts
+        if self.fails_at is not None and len(self.texts) > self.fails_at:
+            raise KeyboardInterrupt
+        return vectors(texts)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(build, "_PART_TEXTS", 16)
+    return tmp_path / "index"
+
+
+def test_only_new_texts_are_encoded(folder):
+    added(folder, words(20))
+    counting = Counting()
+    report = added(folder, words(25), encode=counting)
+    assert counting.texts == [one.text for one in words(5, first=20)]
+    assert (report.read, report.new, report.rows) == (25, 5, 25)
+
+
+def test_a_text_is_stored_once_a_language(folder):
+    texts = [Text("ok", "en"), Text("ok", "de"), Text("ok", "en"), Text("ok", None)]
+    assert added(folder, texts).rows == 3
+    assert added(folder, texts).new == 0
+
+
+def test_an_index_of_another_head_is_refused(folder):
+    added(folder, words(3))
+    with pytest.raises(
+        TableError, match=r"this index is of another head \(facet on tiny, en-de, seed 0\) than facet on t"
+    ):
+        added(folder, words(3), replace(HEAD, seed=1))
+
+
+@pytest.mark.parametrize("change", [{"fingerprint": "x"}, {"encoder_fingerprint": "x"}])
+def test_a_head_that_was_trained_again_is_refused(folder, change):
+    added(folder, words(3))
+    with pytest.raises(TableError, match="this index is of facet on tiny, en-de, seed 0 as it was trained before"):
+        added(folder, words(3), replace(HEAD, **change))
+
+
+def test_a_head_that_has_moved_is_found_there_from_then_on(folder):
+    added(folder, words(3))
+    added(folder, words(3), replace(HEAD, places=("there",)))
+    assert read_contents(folder).head.places == ("there",)
+
+
+@pytest.mark.parametrize("name", ["mine", "part-x", "part-00001"])
+def test_a_folder_with_other_files_is_refused_and_left_alone(tmp_path, name):
+    (tmp_path / name).mkdir()
+    with pytest.raises(TableError, match=r"this folder has other files. Name a new folder"):
+        added(tmp_path, words(3))
+    assert {path.name for path in tmp_path.iterdir()} == {name, ".index.lock"}
+
+
+def test_a_killed_run_keeps_what_it_has_stored(folder):
+    with pytest.raises(KeyboardInterrupt):
+        added(folder, words(50), encode=Counting(fails_at=40))
+    assert open_index(folder).contents.rows == 32
+    counting = Counting()
+    assert added(folder, words(50), encode=counting).rows == 50
+    assert len(counting.texts) == 18
+
+
+@pytest.mark.parametrize("function", ["write_contents", "write_part", "_remove_others", "_join"])
+@pytest.mark.parametrize("call", [1, 2])
+def test_a_kill_at_any_step_leaves_a_whole_index(folder, monkeypatch, function, call):
+    added(folder, words(20))
+    before = open_index(folder).contents
+    calls = []
+
+    def killed(*arguments, **named):
+        calls.append(1)
+        if len(calls) == call:
+            raise KeyboardInterrupt
+        return real(*arguments, **named)
+
+    real = getattr(build, function)
+    with monkeypatch.context() as patch:
+        patch.setattr(build, function, killed)
+        try:
+            added(folder, words(60))
+        except KeyboardInterrupt:
+            assert open_index(folder).contents.rows >= before.rows
+    assert added(folder, words(60)).rows == 60
+    index = open_index(folder)
+    assert list(index.texts) == [one.text for one in words(60)]
+    kept = {part_folder(folder, part.number).name for part in index.contents.parts}
+    assert {path.name for path in folder.glob("part-*")} == kept
+
+
+def test_parts_are_joined_when_many_texts_are_loose(folder):
+    added(folder, words(100))
+    assert [part.rows for part in read_contents(folder).parts] == [100]
+    added(folder, words(5, first=100))
+    assert [part.rows for part in read_contents(folder).parts] == [100, 5]
+    added(folder, words(10, first=105))
+    assert [part.rows for part in read_contents(folder).parts] == [115]
+
+
+def test_a_damaged_part_is_left_out_and_its_texts_are_encoded_again(folder, caplog):
+    added(folder, words(100))
+    added(folder, words(5, first=100))
+    added(folder, words(2, "de"))
+    parts = read_contents(folder).parts
+    lost = part_folder(folder, parts[0].number)
+    (lost / "template.npy").write_bytes(b"x")
+    with caplog.at_level(logging.WARNING):
+        report = added(folder, words(3), encode=(counting := Counting()))
+    assert "template.npy: this file is not as it was written" in caplog.text
+    assert counting.texts == [one.text for one in words(3)]
+    assert report.rows == 10
+    index = open_index(folder)
+    assert list(index.texts) == [one.text for one in [*words(5, first=100), *words(2, "de"), *words(3)]]
+    scores, rows = index.nearest(vectors(["b text 1"])["template"], "template", 2)
+    assert [index.texts[int(row)] for row in rows[0]] == ["b text 1", "b text 1"]
+    np.testing.assert_allclose(scores[0], 1, atol=1e-6)
+
+
+def test_no_text_at_all_makes_an_empty_index(folder):
+    assert added(folder, []).rows == 0
+    assert len(open_index(folder).texts) == 0
+    assert (folder / CONTENTS).is_file()

@@ -1,0 +1,145 @@
+"""An index on disk is searched exactly, however its texts were added."""
+
+import shutil
+
+import numpy as np
+import pytest
+from search_inputs import DIMS, added, vectors, words
+
+from disent_core.errors import DamagedError, TableError
+from disent_core.evaluation.metrics.ranking import nearest
+from disent_core.search import build
+from disent_core.search.contents import CONTENTS, read_contents
+from disent_core.search.parts import part_folder
+from disent_core.search.stored import open_index
+from disent_core.text import text_key
+
+TEXTS = [*words(40), *words(30, "de", 30), *words(5, None, 100)]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """An index of many parts: three languages, added in blocks. Tests only read it."""
+    folder = tmp_path_factory.mktemp("built") / "index"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build, "_PART_TEXTS", 16)
+        added(folder, TEXTS[:50])
+        added(folder, TEXTS[50:53])
+        added(folder, TEXTS[53:])
+    return folder
+
+
+@pytest.fixture
+def folder(built, tmp_path):
+    """A copy, which a test may change."""
+    return shutil.copytree(built, tmp_path / "index")
+
+
+@pytest.mark.parametrize("name", DIMS)
+@pytest.mark.parametrize("k", [1, 7, 75])
+def test_an_index_finds_what_a_search_of_all_its_vectors_finds(built, name, k):
+    index, queries = open_index(built), vectors(["query", "a text 3", "b"])[name]
+    whole = vectors([one.text for one in TEXTS])[name]
+    scores, rows = index.nearest(queries, name, k)
+    expected_scores, expected = nearest(queries, whole, k)
+    np.testing.assert_array_equal(scores, expected_scores)
+    np.testing.assert_array_equal(rows, expected)
+
+
+def test_rows_are_numbered_in_the_order_in_which_texts_were_added(built):
+    index = open_index(built)
+    assert list(zip(index.texts, index.languages, strict=True)) == [(one.text, one.language) for one in TEXTS]
+    assert index.texts[3:5] == [TEXTS[3].text, TEXTS[4].text]
+    assert [key.decode() for key in index.keys] == [text_key(one.text) for one in TEXTS]
+
+
+def test_a_score_does_not_depend_on_the_parts_of_the_index(built, tmp_path):
+    added(tmp_path / "one", TEXTS)
+    queries = vectors(["query", "c"])["residual"]
+    ours, theirs = (open_index(one).nearest(queries, "residual", 75) for one in (built, tmp_path / "one"))
+    for left, right in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+def test_only_the_languages_that_are_kept_are_searched(built):
+    index, queries = open_index(built), vectors(["query"])["template"]
+    scores, rows = index.nearest(queries, "template", 75, keep=lambda language: language == "de")
+    assert {index.languages[int(row)] for row in rows[0, :30]} == {"de"}
+    assert (rows[0, 30:] == -1).all()
+    assert np.isneginf(scores[0, 30:]).all()
+
+
+def test_a_text_may_be_left_out_in_every_language(built):
+    index = open_index(built)
+    text = "a text 33"  # in both languages
+    _, rows = index.nearest(vectors([text])["template"], "template", 75, without=[text_key(text)])
+    found = [index.texts[int(row)] for row in rows[0] if row >= 0]
+    assert len(found) == 73
+    assert text not in found
+
+
+def test_leaving_a_text_out_leaves_k_others(built):
+    index, queries = open_index(built), vectors(["a text 33", "b"])["template"]
+    _, rows = index.nearest(queries, "template", 4, without=[text_key("a text 33"), text_key("b")])
+    _, all_rows = index.nearest(queries, "template", 6)
+    np.testing.assert_array_equal(rows, [all_rows[0, 2:], all_rows[1, :4]])
+
+
+def test_equal_vectors_are_stored_once(built):
+    index = open_index(built)
+    part = index.contents.parts[0]
+    assert np.load(part_folder(built, part.number) / "residual.npy").shape == (3, 3)
+
+
+@pytest.mark.parametrize("name", ["template.npy", "template.groups.npy"])
+def test_a_changed_array_is_refused(folder, name):
+    path = part_folder(folder, open_index(folder).contents.parts[0].number) / name
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(DamagedError, match=r"npy: this file is not as it was written. Run disent index"):
+        open_index(folder).nearest(vectors(["query"])["template"], "template", 1)
+
+
+def test_a_changed_file_of_texts_is_refused(folder):
+    path = next(folder.glob("part-*/texts.parquet"))
+    content = bytearray(path.read_bytes())
+    content[30] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(DamagedError, match=r"texts.parquet: this file is not as it was written"):
+        open_index(folder)
+
+
+def test_a_missing_file_is_told(folder):
+    path = next(folder.glob("part-*/texts.parquet"))
+    path.unlink()
+    with pytest.raises(DamagedError, match=r"texts.parquet: this file can't be read \(No such file or directory\)"):
+        open_index(folder)
+
+
+def test_a_folder_without_an_index_is_told(tmp_path):
+    with pytest.raises(TableError, match=r"there is no index here. Make the index with disent index"):
+        open_index(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [('"format": 1', '"format": 2'), ('"format": 1', '"x'), ('"residual": 3', '"../x": 3'), ('"en"', "[]")],
+)
+def test_contents_of_another_kind_are_refused_in_one_line(folder, old, new):
+    path = folder / CONTENTS
+    path.write_text(path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
+    with pytest.raises(
+        TableError, match=r"index.json: this is not the index.json of an index: .*\. Make the index with"
+    ):
+        open_index(folder)
+
+
+def test_an_index_that_is_replaced_while_it_is_opened_is_opened_anew(folder, monkeypatch):
+    old = read_contents(folder)
+    added(folder, words(60, "en", 200))
+    answers = iter([old])
+    from disent_core.search import stored
+
+    monkeypatch.setattr(stored, "read_contents", lambda path: next(answers, None) or read_contents(path))
+    assert open_index(folder).contents.rows == len(TEXTS) + 60
