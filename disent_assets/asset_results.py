@@ -152,6 +152,11 @@ def _write(path: Path, picture: bytes) -> None:
         beside.write_bytes(picture)
 
 
+def is_served(value: Any) -> bool:
+    """Whether metadata shows a picture that only the web server of disent gives."""
+    return isinstance(value, dg.MarkdownMetadataValue) and "](/pictures/" in (value.md_str or "")
+
+
 def _linked(plots: Path, path: Path, small: Path) -> dg.MetadataValue:
     """Markdown that shows the small picture, and opens the full one at a click.
 

@@ -26,7 +26,7 @@ def record_states(workspace: Workspace, definitions: dg.Definitions, instance: d
     path = workspace.table(*ASSET_STATE)
     with locked(path):
         before = {(row["asset"], row["partition"]): row for row in recorded_states(workspace).to_pylist()}
-        rows = list(_rows(found, before, datetime.now(UTC)))
+        rows = list(_rows(found, before, datetime.now(UTC), len(workspace.prefix)))
         write_table(path, rows_table(rows, "asset_state"), SCHEMAS["asset_state"], inputs=fingerprint(len(rows)))
     return found
 
@@ -42,14 +42,15 @@ def recorded_states(workspace: Workspace) -> pa.Table:
 
 
 def _rows(
-    found: Iterable[State], before: dict[tuple[str, str | None], dict[str, Any]], now: datetime
+    found: Iterable[State], before: dict[tuple[str, str | None], dict[str, Any]], now: datetime, depth: int
 ) -> Iterator[dict]:
     for state in found:
-        stage, *rest = state.asset.split("/")
-        last = before.get((state.asset, state.partition))
+        stage, *rest = state.asset.split("/")[depth:]
+        asset = "/".join([stage, *rest])
+        last = before.get((asset, state.partition))
         suffix = {"heads": HEAD, "evaluation": METRICS}.get(stage)
         yield {
-            "asset": state.asset,
+            "asset": asset,
             "partition": state.partition,
             "stage": stage,
             "encoder": rest[0] if stage in OF_ENCODERS else None,

@@ -7,7 +7,7 @@ section Refresh, describes both for users.
 import fcntl
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
@@ -15,8 +15,9 @@ import dagster as dg
 
 from disent_assets.alerts import alert_sensor
 from disent_assets.corpus_versions import CorpusVersions, are_settled
+from disent_assets.factory import prefixed_name
 from disent_assets.published_files import observations, read_versions
-from disent_assets.refresh import OF_JOB, OF_STEPS, STEP, Extent, Load, refresh_job
+from disent_assets.refresh import OF_STEPS, STEP, Extent, Load, refresh_job
 from disent_assets.resources import RunSettings
 from disent_assets.run_step import LOCATION
 from disent_core.config.load import load_config
@@ -47,11 +48,11 @@ def automated(load: Load, workspace: Workspace, settings: RunSettings) -> dg.Def
     refresh = refresh_job(load, assets, workspace, workers=settings.workers)
     alerts = [alert_sensor(settings.alerts, settings.ui)] if settings.alerts else []
     loaded = fingerprint(definitions_signature(assets), settings.started)
-    look = _look_sensor(workspace, refresh, loaded)
+    look = look_sensor(workspace, refresh, loaded)
     return dg.Definitions(
         assets=assets.assets,
         jobs=[refresh],
-        schedules=[_nightly_schedule(refresh)],
+        schedules=[nightly_schedule(workspace, refresh)],
         sensors=[look, _reload_sensor(load, workspace, settings.ui), *alerts],
     )
 
@@ -71,22 +72,34 @@ def definitions_signature(assets: dg.Definitions) -> str:
 # --- what starts a refresh --------------------------------------------------------------------------------
 
 
-def _look_sensor(workspace: Workspace, refresh: dg.JobDefinition, loaded: str) -> dg.SensorDefinition:
+def look_sensor(
+    workspace: Workspace, refresh: dg.JobDefinition, loaded: str, own: Sequence[dg.AssetKey] | None = None
+) -> dg.SensorDefinition:
+    """Starts one refresh after a change of what the workspace is made from.
+
+    Args:
+        workspace: whose published files are looked at.
+        refresh: the job that it starts.
+        loaded: fingerprint of the assets.
+        own: keys of the assets, in an instance with other assets; there, somebody has to start the sensor.
+    """
+
     @dg.sensor(
-        name="start_refresh",
+        name=prefixed_name(workspace.prefix, "start_refresh"),
         job=refresh,
         minimum_interval_seconds=LOOK_EVERY_SECONDS,
-        default_status=dg.DefaultSensorStatus.RUNNING,
+        default_status=dg.DefaultSensorStatus.RUNNING if own is None else dg.DefaultSensorStatus.STOPPED,
         description="Starts one refresh if published files, the configuration or the code have changed, or a result "
         "was made by hand. If you stop it, only the nightly refresh runs by itself.",
     )
     def look(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         by_key = read_versions(workspace, seconds=LOOK_SECONDS)
         events = list(observations(context.instance, by_key))
-        by_hand = newest_by_hand(context.instance) or (context.cursor or "").partition(" ")[0]
+        by_hand = newest_by_hand(context.instance, own) or (context.cursor or "").partition(" ")[0]
         # Whatever changes while a refresh runs is not in its cursor, so the next tick after it asks for another.
         seen = f"{by_hand} {fingerprint(loaded, _contents(by_key))}"
-        reason = _reason_to_wait(context.instance, workspace, by_key, is_new=seen != context.cursor)
+        is_due = bool(context.instance.get_runs(dg.RunsFilter(job_name=refresh.name, statuses=REQUESTED), limit=1))
+        reason = _reason_to_wait(workspace, by_key, is_new=seen != context.cursor, is_due=is_due)
         if reason is not None:
             return dg.SensorResult(skip_reason=reason, asset_events=events)
         return dg.SensorResult([dg.RunRequest()], cursor=seen, asset_events=events)
@@ -98,28 +111,37 @@ def _contents(by_key: Mapping[dg.AssetKey, CorpusVersions]) -> list[object]:
     return [(key.path, sorted(read.versions.items()), read.unreadable) for key, read in by_key.items()]
 
 
-def newest_by_hand(instance: dg.DagsterInstance) -> str:
+def newest_by_hand(instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey] | None) -> str:
     """The run that made the newest result; empty if a refresh has made it, or the run goes on.
 
     What depends on a result that was made by hand may be stale.
+
+    Args:
+        instance: that has recorded the results.
+        keys: of the assets that count; None for all.
     """
-    newest = dg.EventRecordsFilter(dg.DagsterEventType.ASSET_MATERIALIZATION)
-    for record in instance.event_log_storage.get_event_records(newest, limit=1):
-        run = instance.get_run_by_id(record.run_id)
-        if run is None or (run.is_finished and not OF_STEPS.items() <= run.tags.items()):
-            return record.run_id or str(record.storage_id)
-    return ""
+    log = instance.event_log_storage
+    if keys is None:
+        records = log.get_event_records(dg.EventRecordsFilter(dg.DagsterEventType.ASSET_MATERIALIZATION), limit=1)
+    else:
+        records = [record.asset_entry.last_materialization_record for record in log.get_asset_records(keys)]
+    newest = max(filter(None, records), key=lambda record: record.storage_id, default=None)
+    if newest is None:
+        return ""
+    run = instance.get_run_by_id(newest.run_id)
+    is_by_hand = run is None or (run.is_finished and not OF_STEPS.items() <= run.tags.items())
+    return (newest.run_id or str(newest.storage_id)) if is_by_hand else ""
 
 
 def _reason_to_wait(
-    instance: dg.DagsterInstance, workspace: Workspace, by_key: Mapping[dg.AssetKey, CorpusVersions], *, is_new: bool
+    workspace: Workspace, by_key: Mapping[dg.AssetKey, CorpusVersions], *, is_new: bool, is_due: bool
 ) -> str | None:
     if not all(read.is_complete for read in by_key.values()):
         return "Hashing is not finished; the next tick continues it."
     if not is_new:
         unreadable = [f"{key.path[-1]} [{name}]" for key, read in by_key.items() for name in read.unreadable]
         return f"Nothing has changed. Can't be read: {', '.join(unreadable)}" if unreadable else "Nothing has changed."
-    if instance.get_runs(dg.RunsFilter(tags=OF_JOB, statuses=REQUESTED), limit=1):
+    if is_due:
         return "A refresh is about to start."
     if _is_busy(workspace):
         return "Something has changed; waits for the refresh or the command that runs."
@@ -139,13 +161,14 @@ def _is_busy(workspace: Workspace) -> bool:
     return False
 
 
-def _nightly_schedule(refresh: dg.JobDefinition) -> dg.ScheduleDefinition:
+def nightly_schedule(workspace: Workspace, refresh: dg.JobDefinition, *, starts: bool = True) -> dg.ScheduleDefinition:
+    """Starts a refresh that looks at everything; unless it `starts` by itself, when somebody has started it."""
     return dg.ScheduleDefinition(
-        name="refresh_at_night",
+        name=prefixed_name(workspace.prefix, "refresh_at_night"),
         job=refresh,
-        run_config=dg.RunConfig(ops={STEP: Extent(everything=True)}),
+        run_config=dg.RunConfig(ops={prefixed_name(workspace.prefix, STEP): Extent(everything=True)}),
         cron_schedule=NIGHTLY,
-        default_status=dg.DefaultScheduleStatus.RUNNING,
+        default_status=dg.DefaultScheduleStatus.RUNNING if starts else dg.DefaultScheduleStatus.STOPPED,
         description="Repairs what the sensors can't see, such as a deleted file of results.",
     )
 

@@ -44,7 +44,7 @@ def expected_seconds(
 
 
 def _as_in_the_demo(step: Step, config: Config) -> float:
-    stage, *middle, name = step.keys[0].path
+    stage, *middle, name = step.path
     if stage in ("heads", "evaluation") and name.endswith((HEAD, METRICS)):
         method = config.methods.get(name.removesuffix(HEAD).removesuffix(METRICS))
         seconds = MEASURED.get(method.method.name if method else "", ANOTHER_METHOD)

@@ -237,6 +237,11 @@ def step_name(key: Sequence[str]) -> str:
     return f"{_OTHER_CHARACTER.sub('_', plain)}__{fingerprint(list(key))[:8]}"
 
 
+def prefixed_name(prefix: Sequence[str], name: str) -> str:
+    """Name of a group, step, job or the like of a workspace: no two workspaces of a Dagster project share one."""
+    return step_name([*prefix, name]) if prefix else name
+
+
 _PLAIN_PART = re.compile(r"[A-Za-z0-9]+(_[A-Za-z0-9]+)*")
 _OTHER_IN_TAGS = re.compile(r"[^A-Za-z0-9_.-]")
 _OTHER_CHARACTER = re.compile(r"[^A-Za-z0-9_]")

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TextIO
+from weakref import WeakKeyDictionary
 
 import dagster as dg
 import yaml
@@ -36,6 +37,8 @@ PROCESS = f"{HIDDEN}_process"
 """Tag of the runs of a worker process."""
 HOME = f"{HIDDEN}_home"
 """Tag of the runs of a process: which folder of results it has opened. Several may share one database of runs."""
+_STATE_OF: WeakKeyDictionary[dg.DagsterInstance, Path] = WeakKeyDictionary()
+"""The folder `dagster` of the results that an instance of another project records."""
 UNFINISHED = [
     dg.DagsterRunStatus.NOT_STARTED,
     dg.DagsterRunStatus.STARTING,
@@ -67,6 +70,17 @@ def open_instance(home: Path) -> Iterator[dg.DagsterInstance]:
             _end_killed_runs(instance, lock)
             fcntl.flock(lock, fcntl.LOCK_SH)  # the system releases it when this process ends, also if it is killed
             yield instance
+
+
+@contextmanager
+def open_again(instance: dg.DagsterInstance, home: Path) -> Iterator[dg.DagsterInstance]:
+    """Open the instance of another project a second time, to record the runs of a refresh in a folder of results."""
+    lock_file = dagster_home(home) / "processes.lock"
+    with dg.DagsterInstance.from_ref(instance.get_ref()) as again, lock_file.open("w") as lock:
+        _STATE_OF[again] = lock_file.parent
+        _end_killed_runs(again, lock)
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        yield again
 
 
 @contextmanager
@@ -137,7 +151,8 @@ def has_own_database(instance: dg.DagsterInstance) -> bool:
 
 def home_tag(instance: dg.DagsterInstance) -> dict[str, str]:
     """Tag of the runs of processes that have opened this folder of results."""
-    return {HOME: Path(instance.root_directory, _NAME).read_text(encoding="utf-8")}
+    folder = _STATE_OF.get(instance) or Path(instance.root_directory)
+    return {HOME: (folder / _NAME).read_text(encoding="utf-8")}
 
 
 def process_tag(process: int) -> dict[str, str]:

@@ -15,8 +15,8 @@ import dagster as dg
 from dagster._core.definitions.asset_selection import DagsterInvalidAssetSelectionError
 from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGraph
 
-from disent_assets.factory import GPU_POOL
 from disent_core.experiment.keys import HEAD, METRICS
+from disent_core.experiment.workspace import Key
 
 STAGES = ("corpora", "negatives", "targets", "embeddings", "heads", "evaluation", "warehouse")
 TEXT_STAGES = STAGES[:3]
@@ -37,23 +37,30 @@ class Step:
         partition: of all of them.
         after: names of the steps of the plan that it waits for; a name that is not in the plan is done.
         uses_device: whether it takes the whole accelerator, if there is one.
+        depth: how many parts of each key are the prefix of the workspace.
     """
 
     keys: tuple[dg.AssetKey, ...]
     partition: str | None
     after: frozenset[str] = frozenset()
     uses_device: bool = False
+    depth: int = 0
+
+    @property
+    def path(self) -> Sequence[str]:
+        """Key of its first asset, without prefix."""
+        return self.keys[0].path[self.depth :]
 
     @property
     def name(self) -> str:
         """Its first asset and partition, which no other step has."""
-        first = "/".join(self.keys[0].path)
+        first = "/".join(self.path)
         return f"{first} [{self.partition}]" if self.partition else first
 
     def __str__(self) -> str:
-        stage, *middle, last = self.keys[0].path
+        stage, *middle, last = self.path
         if not middle:
-            of = ", ".join(dict.fromkeys(key.path[0] for key in self.keys))
+            of = ", ".join(dict.fromkeys(key.path[self.depth] for key in self.keys))
         elif last.endswith((HEAD, METRICS)):
             of = f"{last.removesuffix(HEAD).removesuffix(METRICS)} on {'/'.join(middle)}"
         else:
@@ -61,13 +68,16 @@ class Step:
         return f"{of} [{self.partition}]" if self.partition else of
 
 
-def plan(definitions: dg.Definitions, selections: Sequence[str] = (), partition: str | None = None) -> list[Step]:
+def plan(
+    definitions: dg.Definitions, selections: Sequence[str] = (), partition: str | None = None, *, prefix: Key = ()
+) -> list[Step]:
     """The steps that materialise a selection, upstream first.
 
     Args:
         definitions: with the assets of the configuration.
         selections: in Dagster's syntax, or names of stages; everything if there are none.
         partition: only steps of this partition and of those that it is made from, as a pair is from its languages.
+        prefix: of the workspace.
 
     Raises:
         ValueError: if a selection or the partition matches nothing.
@@ -78,10 +88,10 @@ def plan(definitions: dg.Definitions, selections: Sequence[str] = (), partition:
     selected = keys & set().union(*(_select(graph, one) for one in selections)) if selections else keys
     if not selected:
         raise ValueError(f"nothing to materialise in selection {' '.join(selections)!r}")
-    bundles = _bundles(graph, keys)
+    bundles = _bundles(graph, keys, len(prefix))
     upstream = dict(_upstream(graph, bundles))
     allowed = upstream.keys() if partition is None else _made_for(partition, upstream)
-    steps = _steps(graph, bundles, upstream, selected, allowed)
+    steps = _steps(graph, bundles, upstream, selected, allowed, len(prefix))
     if not steps:
         raise ValueError(f"no asset of the selection has a partition {partition!r}")
     return steps
@@ -123,7 +133,7 @@ def _made_for(partition: str, upstream: Mapping[_Node, set[_Node]]) -> set[_Node
 Bundle = tuple[dg.AssetKey, ...]
 
 
-def _bundles(graph: BaseAssetGraph, keys: set[dg.AssetKey]) -> list[Bundle]:
+def _bundles(graph: BaseAssetGraph, keys: set[dg.AssetKey], depth: int) -> list[Bundle]:
     """Assets that share runs, upstream first.
 
     Those that one step makes; the texts of a partition; and a head with its metrics.
@@ -135,7 +145,8 @@ def _bundles(graph: BaseAssetGraph, keys: set[dg.AssetKey]) -> list[Bundle]:
             continue
         index = next((place[other] for other in graph.get(key).execution_set_asset_keys if other in place), None)
         if index is None:
-            index = next((index for index, bundle in enumerate(bundles) if _joins(graph, key, bundle)), len(bundles))
+            joined = (index for index, bundle in enumerate(bundles) if _joins(graph, key, bundle, depth))
+            index = next(joined, len(bundles))
         if index == len(bundles):
             bundles.append([])
         bundles[index].append(key)
@@ -143,15 +154,16 @@ def _bundles(graph: BaseAssetGraph, keys: set[dg.AssetKey]) -> list[Bundle]:
     return [tuple(bundle) for bundle in bundles]
 
 
-def _joins(graph: BaseAssetGraph, key: dg.AssetKey, bundle: Sequence[dg.AssetKey]) -> bool:
+def _joins(graph: BaseAssetGraph, key: dg.AssetKey, bundle: Sequence[dg.AssetKey], depth: int) -> bool:
     node, first = graph.get(key), bundle[0]
     if node.partitions_def != graph.get(first).partitions_def:
         return False
     outside = node.parent_keys - set(bundle)
     if any(graph.get_ancestor_asset_keys(parent) & set(bundle) for parent in outside):
         return False  # it would wait for a step that waits for the bundle
-    is_text = key.path[0] in TEXT_STAGES and first.path[0] in TEXT_STAGES
-    return is_text or (key.path[0] == "evaluation" and bundle[-1].path[0] == "heads" and bundle[-1] in node.parent_keys)
+    stage, last = key.path[depth], bundle[-1]
+    is_text = stage in TEXT_STAGES and first.path[depth] in TEXT_STAGES
+    return is_text or (stage == "evaluation" and last.path[depth] == "heads" and last in node.parent_keys)
 
 
 # --- steps and their order --------------------------------------------------------------------------------
@@ -163,6 +175,7 @@ def _steps(
     upstream: Mapping[_Node, set[_Node]],
     selected: set[dg.AssetKey],
     allowed: Collection[_Node],
+    depth: int,
 ) -> list[Step]:
     """The chosen steps, upstream first; they wait for each other also by way of steps that are not chosen."""
     chosen: dict[_Node, Step] = {}
@@ -173,8 +186,8 @@ def _steps(
         waits_for[node] = frozenset().union(*above)
         keys = tuple(key for key in bundles[index] if key in selected)
         if keys and node in allowed:
-            uses_device = any(GPU_POOL in (graph.get(key).pools or ()) for key in keys)
-            chosen[node] = Step(keys, partition, waits_for[node], uses_device)
+            uses_device = any(graph.get(key).pools for key in keys)
+            chosen[node] = Step(keys, partition, waits_for[node], uses_device, depth)
     return list(chosen.values())
 
 

@@ -1,7 +1,7 @@
 """Record the versions of the published files as observations of Dagster, without a run."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import dagster as dg
 
@@ -22,19 +22,23 @@ def read_versions(workspace: Workspace, *, seconds: float = math.inf) -> dict[dg
     """
     versions: dict[dg.AssetKey, CorpusVersions] = {}
     if workspace.config.utterance_languages:
-        versions[FILES] = utterance_versions(workspace, seconds=seconds)
+        versions[_in(workspace, FILES.path)] = utterance_versions(workspace, seconds=seconds)
     if workspace.config.pair_names:
-        versions[PAIR_FILES] = pair_versions(workspace, seconds=seconds)
+        versions[_in(workspace, PAIR_FILES.path)] = pair_versions(workspace, seconds=seconds)
     if workspace.config.mteb.results:
-        versions[MTEB_FILES] = mteb_versions(workspace, seconds=seconds)
+        versions[_in(workspace, MTEB_FILES.path)] = mteb_versions(workspace, seconds=seconds)
     return versions
+
+
+def _in(workspace: Workspace, key: Sequence[str]) -> dg.AssetKey:
+    return dg.AssetKey([*workspace.prefix, *key])
 
 
 def unreadable_tables(workspace: Workspace) -> set[tuple[dg.AssetKey, str]]:
     """The tables whose published files can't be read, each with the partition."""
     tables = {FILES: UTTERANCES, PAIR_FILES: SENTENCE_PAIRS, MTEB_FILES: MTEB_RESULTS}
-    unreadable = ((tables[key], name) for key, read in read_versions(workspace).items() for name in read.unreadable)
-    return {(dg.AssetKey(list(table)), name) for table, name in unreadable}
+    by_files = {_in(workspace, files.path): _in(workspace, table) for files, table in tables.items()}
+    return {(by_files[key], name) for key, read in read_versions(workspace).items() for name in read.unreadable}
 
 
 def observations(

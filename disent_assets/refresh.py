@@ -5,10 +5,12 @@ What belongs here: what one refresh does. What does not: when it starts, see `au
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 
 import dagster as dg
 from pydantic import Field
 
+from disent_assets.factory import prefixed_name
 from disent_assets.instance import HIDDEN, open_instance
 from disent_assets.plan import Step, plan
 from disent_assets.published_files import observe
@@ -18,6 +20,8 @@ from disent_assets.status import State, states
 from disent_core.experiment.workspace import Workspace
 
 Load = Callable[[Workspace], dg.Definitions]
+Open = Callable[[dg.OpExecutionContext], AbstractContextManager[dg.DagsterInstance]]
+"""Opens the instance that records the runs of the steps."""
 
 REFRESH = "refresh"
 """Name of the job."""
@@ -39,7 +43,14 @@ class Extent(dg.Config):
     )
 
 
-def refresh_job(load: Load, assets: dg.Definitions, workspace: Workspace, *, workers: int | None) -> dg.JobDefinition:
+def refresh_job(
+    load: Load,
+    assets: dg.Definitions,
+    workspace: Workspace,
+    *,
+    workers: int | None,
+    opened: Open | None = None,
+) -> dg.JobDefinition:
     """The job on a workspace whose assets are loaded.
 
     Args:
@@ -47,13 +58,14 @@ def refresh_job(load: Load, assets: dg.Definitions, workspace: Workspace, *, wor
         assets: of the workspace.
         workspace: its configuration and folder of results.
         workers: how many steps run at once; None as for `run_steps`.
+        opened: gives the instance that records the runs of the steps; by default, that of the folder of results.
     """
 
-    @dg.op(name=STEP)
+    @dg.op(name=prefixed_name(workspace.prefix, STEP))
     def step(context: dg.OpExecutionContext, config: Extent) -> None:
-        with open_instance(workspace.home) as instance:
+        with opened(context) if opened else open_instance(workspace.home) as instance:
             observe(workspace, instance, hash_again=config.everything)
-            steps = plan(assets)
+            steps = plan(assets, prefix=workspace.prefix)
             chosen = steps if config.everything else due(steps, states(workspace, assets, instance))
             report = _Log(context.log)
             result = run_steps(load, workspace, chosen, instance, workers=workers, report=report, tags=OF_STEPS)
@@ -64,7 +76,7 @@ def refresh_job(load: Load, assets: dg.Definitions, workspace: Workspace, *, wor
             raise failure_of(result.failed)
 
     @dg.job(
-        name=REFRESH,
+        name=prefixed_name(workspace.prefix, REFRESH),
         tags=OF_JOB,
         description="Makes what is stale or missing, like `disent materialize`. Every result that it makes has a run.",
     )

@@ -111,7 +111,8 @@ def _run(
     recorded: dict[dg.AssetKey, str | None],
     tags: Mapping[str, str],
 ) -> Outcome:
-    _prepare(instance)
+    if "create_run_for_job" not in vars(instance):
+        prepare(instance, ORIGIN)
     result = definitions.resolve_implicit_global_asset_job_def().execute_in_process(
         asset_selection=list(step.keys),
         partition_key=step.partition,
@@ -134,12 +135,12 @@ def _run(
     )
 
 
-def _prepare(instance: dg.DagsterInstance) -> None:
+def prepare(instance: dg.DagsterInstance, origin: RemoteJobOrigin | None) -> None:
     """Give runs what the public method can't: their origin, and no processes that copy the output of steps.
 
     Steps print nothing, and Dagster would start four processes a run for that.
     """
-    instance.create_run_for_job = partial(type(instance).create_run_for_job, instance, remote_job_origin=ORIGIN)
+    instance.create_run_for_job = partial(type(instance).create_run_for_job, instance, remote_job_origin=origin)
     instance._compute_log_manager = NoOpComputeLogManager()
 
 

@@ -50,7 +50,7 @@ def states(workspace: Workspace, definitions: dg.Definitions, instance: dg.Dagst
         for name in names:
             causes = dict.fromkeys(_text(cause) for cause in resolver.get_stale_root_causes(key, name))
             status, partition = resolver.get_status(key, name).value.lower(), AssetKeyPartitionKey(key, name)
-            if status != "missing" and is_lost(workspace, key.path, name):
+            if status != "missing" and is_lost(workspace, key.path[len(workspace.prefix) :], name):
                 status, causes = "missing", {"its files are gone": None}
             if status == "fresh" and (key, name) in unreadable:
                 status, causes = "stale", {"its published files can't be read": None}

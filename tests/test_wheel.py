@@ -5,6 +5,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,12 @@ def test_a_command_without_its_extra_names_it(run, tmp_path):
     done = run("materialize", extra=tmp_path)
     assert done.returncode == 2
     assert "install it with: pip install 'disent[lineage]'" in done.stderr
+
+
+def test_a_wheel_offers_its_component_to_dagster(site):
+    (installed,) = distributions(path=[str(site)])
+    (offered,) = installed.entry_points.select(group="dagster_dg_cli.registry_modules")
+    assert isinstance(offered.load().DisentLineage, type)
 
 
 def test_a_wheel_of_the_source_distribution_has_the_same_files(wheel, tmp_path):

@@ -8,7 +8,7 @@ import dagster as dg
 from disent_assets import partitions
 from disent_assets.asset_results import user_errors
 from disent_assets.corpus_versions import CorpusVersions, pair_versions, utterance_versions
-from disent_assets.factory import OWNERS, group_name, spec, table_asset, table_files
+from disent_assets.factory import OWNERS, group_name, prefixed_name, spec, table_asset, table_files
 from disent_core.config.model import Config
 from disent_core.experiment import corpora
 from disent_core.experiment.workspace import SENTENCE_PAIRS, UTTERANCES, Workspace
@@ -35,6 +35,7 @@ def definitions(workspace: Workspace) -> list[dg.AssetsDefinition | dg.SourceAss
 def files_asset(workspace: Workspace) -> dg.AssetsDefinition | dg.SourceAsset:
     """The published files of utterances: an observed asset whose data version is the hash of a language's content."""
     return observed(
+        workspace,
         FILES,
         "The corpora as published. A language's data version is the hash of its own content.",
         partitions.utterance_languages(workspace.config),
@@ -45,6 +46,7 @@ def files_asset(workspace: Workspace) -> dg.AssetsDefinition | dg.SourceAsset:
 def pair_files_asset(workspace: Workspace) -> dg.AssetsDefinition | dg.SourceAsset:
     """The published files of sentence pairs and of their word lists: an observed asset."""
     return observed(
+        workspace,
         PAIR_FILES,
         "The corpora of sentence pairs as published. A pair's data version is the hash of its own content.",
         partitions.sentence_pairs(workspace.config),
@@ -53,14 +55,18 @@ def pair_files_asset(workspace: Workspace) -> dg.AssetsDefinition | dg.SourceAss
 
 
 def observed(
-    key: dg.AssetKey, description: str, names: dg.StaticPartitionsDefinition, versions: Callable[[], CorpusVersions]
+    workspace: Workspace,
+    key: dg.AssetKey,
+    description: str,
+    names: dg.StaticPartitionsDefinition,
+    versions: Callable[[], CorpusVersions],
 ) -> dg.AssetsDefinition | dg.SourceAsset:
     """An asset of files that come from elsewhere; `versions` gives the hash of the content of each partition."""
     warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*observable_source_asset.*")
 
     @dg.observable_source_asset(  # pyright: ignore[reportCallIssue, reportArgumentType] - tags is not in its overloads
-        key=key,
-        group_name=group_name(key.path),
+        key=[*workspace.prefix, *key.path],
+        group_name=prefixed_name(workspace.prefix, group_name(key.path)),
         partitions_def=names,
         description=description,
         owners=OWNERS,

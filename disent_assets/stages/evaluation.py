@@ -50,6 +50,7 @@ def definitions(workspace: Workspace) -> list[dg.AssetsDefinition | dg.SourceAss
 def _results_of_mteb(workspace: Workspace) -> list[dg.AssetsDefinition | dg.SourceAsset]:
     sources = partitions.mteb_sources(workspace.config)
     files = observed(
+        workspace,
         MTEB_FILES,
         "Folders of result files of mteb. A folder's data version is the hash of the files that are read.",
         sources,

@@ -29,10 +29,12 @@ class Workspace:
     Attributes:
         config: of the run.
         home: folder of results.
+        prefix: how the keys of its assets begin, in a Dagster project with other assets.
     """
 
     config: Config
     home: Path
+    prefix: Key = ()
 
     def table(self, stage: str, table: str, *partition: str) -> Path:
         """Path of one partition of a table."""

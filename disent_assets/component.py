@@ -1,0 +1,52 @@
+"""A component for `dg`: the lineage in a Dagster project of your own, beside its other assets.
+
+type: disent_assets.component.DisentLineage
+attributes:
+  config: disent.toml
+  home: data
+  prefix: [sentences]
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import dagster as dg
+from pydantic import Field
+
+
+class DisentLineage(dg.Component, dg.Model, dg.Resolvable):
+    """The assets of one configuration of disent.
+
+    A project can have several, each with a configuration, a folder of results and a prefix of its own.
+    """
+
+    config: str = Field(description="The configuration; a relative path begins in the folder of this file.")
+    home: str = Field(description="The folder of its results; a relative path begins in the folder of this file.")
+    prefix: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")]] = Field(
+        default=[], description="How the keys of its assets begin."
+    )
+    pool: str | None = Field(
+        default=None,
+        description="Pool of the steps that take the GPU. Default: one for each prefix; lineages that share a GPU "
+        "should share a pool.",
+    )
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        """The assets, the job that refreshes them, and its sensor and schedule, which do not run until started.
+
+        Raises:
+            ConfigError: if the configuration can't be read, or the folder has the results of another.
+        """
+        from disent_assets.homes import check_owner
+        from disent_assets.hosted import hosted
+        from disent_core.config.load import load_config
+        from disent_core.experiment.workspace import Workspace
+
+        config, home = (_path(context.path, value) for value in (self.config, self.home))
+        workspace = Workspace(load_config(config), home.resolve(), tuple(self.prefix))
+        check_owner(workspace.config, workspace.home)
+        return hosted(workspace, self.pool)
+
+
+def _path(folder: Path, value: str) -> Path:
+    return folder / Path(value).expanduser()

@@ -1,0 +1,125 @@
+"""Place the lineage into a Dagster project with other assets: under a prefix, in the instance of that project.
+
+What belongs here: what differs there. What does not: what the assets are, and how they are refreshed.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import dagster as dg
+from dagster._core.remote_origin import RemoteJobOrigin
+
+from disent_assets.asset_results import is_served, user_errors
+from disent_assets.automation import definitions_signature, look_sensor, nightly_schedule
+from disent_assets.definitions import build
+from disent_assets.factory import prefixed_name
+from disent_assets.homes import claim, prepare
+from disent_assets.instance import open_again
+from disent_assets.refresh import refresh_job
+from disent_assets.run_step import prepare as prepare_runs
+from disent_core.experiment.workspace import Key, Workspace
+from disent_core.storage.tables import fingerprint
+
+
+def hosted(workspace: Workspace, pool: str | None = None) -> dg.Definitions:
+    """The assets of a workspace, a job that refreshes them, and what starts it once somebody has switched it on.
+
+    Names of the job, the sensor, the schedule, steps, groups and the pool begin with the prefix of the workspace.
+
+    Args:
+        workspace: whose prefix is that of its assets in the project.
+        pool: of the steps that take the accelerator; by default `gpu`, after the prefix.
+    """
+    load = partial(hosted_assets, pool=pool)
+    assets = load(workspace)
+    # A worker would open the instance of the folder of results, so one step runs at a time.
+    refresh = refresh_job(load, assets, workspace, workers=1, opened=partial(_opened, workspace))
+    loaded = fingerprint(definitions_signature(assets))
+    own = sorted(assets.resolve_asset_graph().materializable_asset_keys)
+    return dg.Definitions(
+        assets=assets.assets,
+        jobs=[refresh],
+        schedules=[nightly_schedule(workspace, refresh, starts=False)],
+        sensors=[look_sensor(workspace, refresh, loaded, own)],
+    )
+
+
+def hosted_assets(workspace: Workspace, pool: str | None = None) -> dg.Definitions:
+    """The assets of a workspace under its prefix; arguments as `hosted`."""
+    assets = build(workspace).assets or ()
+    return dg.Definitions(
+        assets=[_hosted(one, workspace, pool) if isinstance(one, dg.AssetsDefinition) else one for one in assets]
+    )
+
+
+@contextmanager
+def _opened(workspace: Workspace, context: dg.OpExecutionContext) -> Iterator[dg.DagsterInstance]:
+    """The instance of the project, whose page Timeline shows the runs of the steps in its own code location."""
+    of_job = context.run.remote_job_origin
+    with open_again(context.instance, workspace.home) as instance:
+        prepare_runs(instance, of_job and RemoteJobOrigin(of_job.repository_origin, "__ASSET_JOB"))
+        yield instance
+
+
+# --- assets -----------------------------------------------------------------------------------------------
+
+
+def _hosted(asset: dg.AssetsDefinition, workspace: Workspace, pool: str | None) -> dg.AssetsDefinition:
+    """The same asset under the prefix; its step first claims the folder of results for its configuration."""
+    prefix, function = workspace.prefix, _function(asset)
+
+    @dg.multi_asset(
+        name=prefixed_name(prefix, asset.op.name),
+        specs=[_spec(spec, prefix) for spec in asset.specs],
+        partitions_def=asset.partitions_def,
+        check_specs=[check.replace_key(_check_key(check.key, prefix)) for check in asset.check_specs],
+        pool=asset.op.pool and (pool or prefixed_name(prefix, asset.op.pool)),
+        retry_policy=asset.op.retry_policy,
+    )
+    def step(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
+        with user_errors():
+            prepare(workspace.home)
+            claim(workspace.config, workspace.home)
+        for result in function(context):
+            yield _result(result, result.asset_key or asset.key, prefix)
+
+    return step
+
+
+def _function(asset: dg.AssetsDefinition) -> Callable[[Any], Iterator[dg.MaterializeResult]]:
+    """The function of an asset, of its context."""
+    decorated: Any = asset.op.compute_fn
+
+    def run(context: Any) -> Iterator[dg.MaterializeResult]:
+        made = decorated.decorated_fn(*[context] * decorated.has_context_arg())
+        yield from [made] if isinstance(made, dg.MaterializeResult) else made
+
+    return run
+
+
+def _spec(spec: dg.AssetSpec, prefix: Key) -> dg.AssetSpec:
+    return spec.replace_attributes(
+        key=_under(prefix, spec.key),
+        deps=[dg.AssetDep(_under(prefix, dep.asset_key), partition_mapping=dep.partition_mapping) for dep in spec.deps],
+        group_name=prefixed_name(prefix, spec.group_name or ""),
+        freshness_policy=None,  # it holds if the refresh at night is switched on
+    )
+
+
+def _result(result: dg.MaterializeResult, key: dg.AssetKey, prefix: Key) -> dg.MaterializeResult:
+    own = _under(prefix, key)
+    return result._replace(
+        asset_key=own,
+        metadata={name: value for name, value in (result.metadata or {}).items() if not is_served(value)},
+        check_results=[check._replace(asset_key=own) for check in result.check_results or ()],
+    )
+
+
+def _check_key(key: dg.AssetCheckKey, prefix: Key) -> dg.AssetCheckKey:
+    return dg.AssetCheckKey(_under(prefix, key.asset_key), key.name)
+
+
+def _under(prefix: Key, key: dg.AssetKey) -> dg.AssetKey:
+    return dg.AssetKey([*prefix, *key.path])

@@ -1,0 +1,309 @@
+"""The lineage as a component of a Dagster project with other assets, twice."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from projects import Project, new_project
+from pydantic import ValidationError
+
+from disent_assets import factory, refresh
+from disent_assets.asset_state import recorded_states
+from disent_assets.automation import newest_by_hand
+from disent_assets.component import DisentLineage
+from disent_assets.durations import expected_seconds
+from disent_assets.homes import claim
+from disent_assets.hosted import hosted, hosted_assets
+from disent_assets.instance import FACE, home_tag, open_again
+from disent_assets.plan import plan
+from disent_assets.refresh import OF_STEPS
+from disent_assets.status import states
+from disent_core.config.load import load_config
+from disent_core.errors import ConfigError
+from disent_core.experiment.workspace import Workspace
+
+pytestmark = pytest.mark.end_to_end
+
+TYPE = "disent_assets.component.DisentLineage"
+OTHER = """
+import dagster as dg
+
+@dg.asset(key=["corpora", "utterances"], group_name="corpora", pool="gpu")
+def ours() -> None: ...
+
+@dg.job
+def refresh() -> None: ...
+"""
+DEFS = """
+type: {type}
+attributes:
+  config: ../../../{name}/disent.toml
+  home: ../../../{name}/home
+  prefix: [{name}]
+"""
+PYPROJECT = """
+[tool.dg]
+directory_type = "project"
+
+[tool.dg.project]
+root_module = "{module}"
+"""
+LOADED = """
+from pathlib import Path
+import dagster as dg
+
+@dg.definitions
+def defs() -> dg.Definitions:
+    return dg.load_from_defs_folder(path_within_project=Path(__file__).parent)
+"""
+
+
+@dataclass(frozen=True)
+class Host:
+    """A team's project with an asset of its own and two lineages, `first` and `second`."""
+
+    folder: Path
+    module: str
+    first: Project
+    second: Project
+
+    def load(self) -> dg.Definitions:
+        return __import__(f"{self.module}.definitions", fromlist=["defs"]).defs()
+
+
+def _project(folder: Path) -> Project:
+    folder.mkdir()
+    return new_project(folder)
+
+
+def new_host(folder: Path) -> Host:
+    module, first, second = f"team_{abs(hash(folder))}", *(_project(folder / name) for name in ("first", "second"))
+    second.configure('methods = ["raw", "dream", "fmda", "fmda_softmax"]', 'methods = ["raw"]')
+    second.configure('pairs = ["en-de", "en-ja"]', 'pairs = ["de-en"]')
+    second.configure('name = "tiny"', 'name = "small"')
+    second.configure('"en-US", "de-DE", "ja-JP"', '"en-US", "de-DE"')
+    second.configure("[evaluation]", '[evaluation]\ntasks = ["template_retrieval"]')
+    files = {
+        "pyproject.toml": PYPROJECT.format(module=module),
+        f"{module}/__init__.py": "",
+        f"{module}/definitions.py": LOADED,
+        f"{module}/defs/__init__.py": "",
+        f"{module}/defs/other.py": OTHER,
+        **{f"{module}/defs/{name}/defs.yaml": DEFS.format(type=TYPE, name=name) for name in ("first", "second")},
+    }
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return Host(folder, module, first, second)
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory) -> Iterator[Host]:
+    folder = tmp_path_factory.mktemp("host")
+    made = new_host(folder)
+    sys.path.insert(0, str(folder))
+    yield made
+    sys.path.remove(str(folder))
+
+
+@pytest.fixture(scope="module")
+def definitions(host) -> dg.Definitions:
+    return host.load()
+
+
+@pytest.fixture(scope="module")
+def repository(definitions) -> dg.RepositoryDefinition:
+    return definitions.get_repository_def()
+
+
+def files(project: Project) -> set[str]:
+    """Files of results, by path."""
+    return {path.relative_to(project.home).as_posix() for path in project.home.rglob("*.parquet")}
+
+
+@contextmanager
+def unchanged(project: Project) -> Iterator[None]:
+    before = {path: path.stat().st_mtime_ns for path in project.folder.rglob("*")}
+    yield
+    assert {path: path.stat().st_mtime_ns for path in project.folder.rglob("*")} == before
+
+
+def of_lineages(names: Iterable[str]) -> list[str]:
+    """First part of each name that begins with the prefix of a lineage."""
+    parts = [re.match("(first|second)(__|/|$)", name) for name in names]
+    return [part[1] if part else "" for part in parts]
+
+
+# --- names ------------------------------------------------------------------------------------------------
+
+
+def test_keys_groups_and_steps_of_each_lineage_begin_with_its_prefix(repository):
+    nodes = [node for node in repository.asset_graph.asset_nodes if node.key.path != ["corpora", "utterances"]]
+    of_keys = [node.key.path[0] for node in nodes]
+    assert set(of_keys) == {"first", "second"}
+    assert of_lineages(node.group_name for node in nodes) == of_keys
+    assert of_lineages(node.assets_def.op.name for node in nodes if node.is_executable) == [
+        node.key.path[0] for node in nodes if node.is_executable
+    ]
+    assert {key.asset_key.path[0] for key in repository.asset_graph.asset_check_keys} == {"first", "second"}
+
+
+def test_every_dependency_and_check_stays_in_its_lineage(repository):
+    graph = repository.asset_graph
+    assert all(
+        parent.path[0] == key.path[0] for key in graph.get_all_asset_keys() for parent in graph.get(key).parent_keys
+    )
+
+
+def test_each_lineage_has_a_job_a_sensor_and_a_schedule_of_its_own_that_wait_until_started(repository):
+    started = [*repository.sensor_defs, *repository.schedule_defs]
+    assert {one.name: one.job_name for one in started} == {
+        f"{name}__{starter}": f"{name}__refresh"
+        for name in ("first", "second")
+        for starter in ("start_refresh", "refresh_at_night")
+    }
+    assert {one.default_status.value for one in started} == {"STOPPED"}
+    steps = [repository.get_job(f"{name}__refresh").nodes[0].name for name in ("first", "second")]
+    assert steps == ["first__make_what_is_stale", "second__make_what_is_stale"]
+
+
+def test_steps_on_a_gpu_have_a_pool_of_their_prefix_or_the_one_that_is_named(host, monkeypatch):
+    monkeypatch.setattr(factory, "_has_gpu", lambda: True)
+    text = host.second.config.read_text(encoding="utf-8").replace('device = "cpu"', "")
+    path = host.second.folder / "gpu.toml"
+    path.write_text(text, encoding="utf-8")
+    workspace = Workspace(load_config(path), host.second.home, ("a", "b"))
+    pools = [
+        {one.op.pool for one in hosted(workspace, pool).assets or () if isinstance(one, dg.AssetsDefinition)}
+        for pool in (None, "shared")
+    ]
+    assert pools == [{None, "a__b__gpu"}, {None, "shared"}]
+
+
+def test_prefixes_that_join_to_the_same_words_give_other_names():
+    assert factory.prefixed_name(("a", "b"), "refresh") != factory.prefixed_name(("a_b",), "refresh")
+
+
+def test_the_plan_of_a_lineage_under_a_prefix_is_the_plan_without(host):
+    workspace = Workspace(load_config(host.first.config), host.first.home, ("a", "b"))
+    own, under = plan(host.first.definitions), plan(hosted_assets(workspace), prefix=("a", "b"))
+    assert [(str(step), step.name, step.after) for step in under] == [
+        (str(step), step.name, step.after) for step in own
+    ]
+    assert expected_seconds(under, workspace.config, {}) == expected_seconds(own, workspace.config, {})
+
+
+# --- runs -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("own", "other"), [("first", "second"), ("second", "first")])
+def test_a_run_reads_and_writes_only_what_belongs_to_its_lineage(host, definitions, own, other):
+    key = dg.AssetKey([own, "corpora", "utterances"])
+    with unchanged(getattr(host, other)), dg.DagsterInstance.ephemeral() as instance:
+        job = definitions.resolve_implicit_global_asset_job_def()
+        result = job.execute_in_process(asset_selection=[key], partition_key="de", instance=instance)
+        (made,) = result.get_asset_materialization_events()
+        checks = {check.asset_key for check in result.get_asset_check_evaluations()}
+    assert (made.asset_key, made.partition, checks) == (key, "de", {key})
+    assert "tables/corpora/utterances/sample/de.parquet" in files(getattr(host, own))
+
+
+def test_a_refresh_records_the_runs_of_its_lineage_in_the_instance_of_the_project(
+    host, definitions, tmp_path, monkeypatch
+):
+    utterances = ['key:"second/corpora/utterances"', 'key:"second/targets/masked_utterances"']
+    monkeypatch.setattr(refresh, "plan", partial(plan, selections=utterances))
+    job, project = definitions.get_job_def("second__refresh"), host.second
+    workspace = Workspace(load_config(project.config), project.home, ("second",))
+    with unchanged(host.first), dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
+        assert job.execute_in_process(instance=instance).success
+        runs = instance.get_runs(dg.RunsFilter(tags=OF_STEPS))
+        found = states(workspace, hosted_assets(workspace), instance)
+        fresh = {(state.asset, state.partition) for state in found if state.status == "fresh"}
+        assert job.execute_in_process(instance=instance).success
+        assert len(instance.get_runs(dg.RunsFilter(tags=OF_STEPS))) == len(runs) == 2
+    names = ("corpora/utterances", "targets/masked_utterances")
+    assert fresh == {(f"second/{name}", language) for name in names for language in ("en", "de")}
+    recorded = [(row["asset"], row["stage"]) for row in recorded_states(workspace).to_pylist()]
+    assert set(recorded) >= {(name, name.partition("/")[0]) for name in names}
+    assert not (project.home / "dagster" / "storage").exists()
+
+
+def test_a_refresh_ends_the_runs_of_a_killed_one_of_its_own_lineage_only(host, tmp_path):
+    with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
+        for number, home in enumerate((host.first.home, host.second.home)):
+            with open_again(instance, home) as again:
+                tags = {**FACE, **home_tag(again)}
+            instance.add_run(dg.DagsterRun("job", str(number), status=dg.DagsterRunStatus.STARTED, tags=tags))
+        with open_again(instance, host.first.home) as again:
+            statuses = [again.get_run_by_id(number).status.value for number in "01"]
+    assert statuses == ["FAILURE", "STARTED"]
+
+
+def test_only_results_of_its_own_assets_ask_for_a_refresh():
+    key = dg.AssetKey(["first", "corpora", "utterances"])
+
+    @dg.asset(key=key)
+    def own() -> None: ...
+
+    @dg.asset
+    def foreign() -> None: ...
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        made = dg.materialize([own], instance=instance)
+        dg.materialize([foreign], instance=instance)
+        assert newest_by_hand(instance, [key]) == made.run_id
+        assert newest_by_hand(instance, [dg.AssetKey("other")]) == ""
+
+
+def test_a_prefix_that_dagster_would_read_as_something_else_is_refused():
+    with pytest.raises(ValidationError, match="prefix"):
+        DisentLineage(config="disent.toml", home="data", prefix=["a/b"])
+
+
+def test_a_folder_of_results_of_another_configuration_is_refused(host, definitions):
+    claim(load_config(host.first.config), host.first.home)
+    component = DisentLineage(config=str(host.second.config), home=str(host.first.home))
+    with pytest.raises(ConfigError, match=re.escape(str(host.first.config))):
+        component.build_defs(dg.ComponentTree.for_test().load_context)
+
+
+# --- the command line of Dagster --------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("dg") is None, reason="dg is not installed: pip install dagster-dg-cli")
+def test_dg_checks_lists_and_launches_both_lineages(tmp_path):
+    host = new_host(tmp_path)
+    dagster_home = tmp_path / "instance"
+    dagster_home.mkdir()
+    elsewhere = tmp_path / "elsewhere"
+
+    def dg_(*arguments: str) -> str:
+        environment = {**os.environ, "DAGSTER_HOME": str(dagster_home), "DISENT_HOME": str(elsewhere)}
+        run = subprocess.run(
+            ["dg", *arguments], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert run.returncode == 0, run.stdout + run.stderr
+        return run.stdout
+
+    dg_("check", "defs")
+    listed = dg_("list", "defs", "--json")
+    assert {"first/warehouse/database", "second/warehouse/database", "second__refresh"} <= set(
+        re.findall(r'"([^"]*)"', listed)
+    )
+    dg_("launch", "--assets", "key:first/corpora/utterances", "--partition", "en")
+    dg_("launch", "--job", "second__refresh")
+    assert files(host.first) == {"tables/corpora/utterances/sample/en.parquet"}
+    assert host.second.disent("leaderboard").exit_code == 0
+    assert not elsewhere.exists()
