@@ -30,6 +30,10 @@ def no_pairs(languages: Sequence[str]) -> TrainingError:
     return TrainingError(f"there is no training pair of {'+'.join(languages)}. Check the partitions of the corpus")
 
 
+_SHORT_RUN = 64
+"""Rows of one matrix in a row from which on they are gathered by themselves."""
+
+
 class VectorBank:
     """Matrices stacked row-wise, without a copy unless they move to another device."""
 
@@ -50,15 +54,22 @@ class VectorBank:
 
     def take(self, rows: Int[Tensor, " rows"]) -> Float[Tensor, "rows dim"]:
         """Return these rows as float32."""
+        return self.stored(rows).float()
+
+    def stored(self, rows: Int[Tensor, " rows"]) -> Float[Tensor, "rows dim"]:
+        """Return these rows in the number format in which they are stored."""
         if len(self.parts) == 1:
-            return self.parts[0].index_select(0, rows).float()
-        gathered = torch.empty(len(rows), self.dim)
-        # Gather matrix by matrix: `part_of[i]` is the matrix that holds row i.
+            return self.parts[0].index_select(0, rows)
+        # Gather run by run of rows of one matrix: a batch has one language a side, or a few runs of sorted texts.
         part_of = torch.bucketize(rows, self.starts[1:], right=True)
-        for index, matrix in enumerate(self.parts):
-            positions = (part_of == index).nonzero().squeeze(1)
-            if len(positions):
-                gathered[positions] = matrix.index_select(0, rows[positions] - self.starts[index]).float()
+        matrices, counts = part_of.unique_consecutive(return_counts=True)
+        if len(counts) > max(len(self.parts), len(rows) // _SHORT_RUN):
+            order = part_of.argsort(stable=True)
+            return self.stored(rows[order]).index_select(0, order.argsort())
+        gathered = torch.empty(len(rows), self.dim, dtype=self.parts[0].dtype)
+        runs = zip(matrices.tolist(), rows.split(counts.tolist()), gathered.split(counts.tolist()), strict=True)
+        for matrix, of_run, into in runs:
+            torch.index_select(self.parts[matrix], 0, of_run - self.starts[matrix], out=into)
         return gathered
 
 
@@ -81,13 +92,20 @@ class StateBank:
 
         Padding repeats a text's first state, so it reads no other memory; attention has to mask it.
         """
+        states, mask = self.stored(rows, width)
+        return states.float(), mask
+
+    def stored(
+        self, rows: Int[Tensor, " rows"], width: int | None = None
+    ) -> tuple[Float[Tensor, "rows length dim"], Bool[Tensor, "rows length"]]:
+        """Return the same in the number format in which states are stored."""
         length = self.length[rows]
         if width is None:
             width = int(length.max()) if len(rows) else 0
         steps = torch.arange(width, device=length.device)
         mask = steps < length.unsqueeze(1)
         positions = self.begin[rows].unsqueeze(1) + torch.where(mask, steps, 0)
-        return self.values.take(positions.flatten()).view(*mask.shape, self.values.dim), mask
+        return self.values.stored(positions.flatten()).view(*mask.shape, self.values.dim), mask
 
 
 LENGTH_GROUPS = 4
@@ -99,13 +117,13 @@ def grouped_states(bank: StateBank, rows: Int[Tensor, "seeds texts"]) -> Batch:
 
     Returns:
         `order`: texts from the shortest to the longest; `place`: the position of each text in that order; and for each
-        group g of that order `states_g` [seeds, group, length, dim] with `mask_g`.
+        group g of that order `states_g` [seeds, group, length, dim], as they are stored, with `mask_g`.
     """
     order = bank.length[rows].argsort(dim=1, stable=True)
     # The argsort of a permutation is its inverse.
     batch = {"order": order, "place": order.argsort(dim=1)}
     for group, chosen in enumerate(rows.gather(1, order).chunk(LENGTH_GROUPS, dim=1)):
-        states, mask = bank.take(chosen.flatten())
+        states, mask = bank.stored(chosen.flatten())
         batch[f"states_{group}"] = states.view(*chosen.shape, *states.shape[1:])
         batch[f"mask_{group}"] = mask.view(*chosen.shape, mask.shape[1])
     return batch

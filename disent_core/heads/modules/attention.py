@@ -5,6 +5,7 @@ With linear maps, sum_j a_j V(h_j) = V(sum_j a_j h_j) for weights that sum to 1,
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -45,9 +46,11 @@ class TemplateAttention(nn.Module):
         groups = [group for text in texts for group in state_groups(text)]
         order, place = (_within_all([text[name] for text in texts]) for name in ("order", "place"))
         # Order the queries of all roles like the groups of states, [roles * texts, dim], and undo it at the end.
-        queries = self._queries(vectors).flatten(0, 1)[order].split([len(mask) for _, mask in groups])
+        queries = permuted(self._queries(vectors).flatten(0, 1), order, place).split([len(mask) for _, mask in groups])
         by_group = [self._of_group(group_queries, *group) for group_queries, group in zip(queries, groups, strict=True)]
-        template, residual = (torch.cat(parts)[place].view_as(vectors) for parts in zip(*by_group, strict=True))
+        template, residual = (
+            permuted(torch.cat(parts), place, order).view_as(vectors) for parts in zip(*by_group, strict=True)
+        )
         if self.config.ffn == "linear":
             return self.template_value(template), self.residual_value(residual)
         return template, residual
@@ -68,15 +71,21 @@ class TemplateAttention(nn.Module):
         mask: Bool[Tensor, "group length"],
     ) -> tuple[Float[Tensor, "group dim"], Float[Tensor, "group dim"]]:
         """Attend within a group of texts. Linear value maps are applied later, for all groups at once."""
-        keys = template = residual = states
-        if self.config.ffn != "linear":
-            keys, template, residual = self.key(states), self.template_value(states), self.residual_value(states)
+        wide = widened(states)
         if self.config.attention_special == "drop":
             mask = without_special_tokens(mask)
-        scores = torch.einsum("td,tld->tl", queries, keys) * self.scale
-        attention = scores.masked_fill(~mask, float("-inf")).softmax(dim=-1)
+        if self.config.ffn == "linear":
+            scores = _WithStates.apply(queries, states, wide, _SCORES)
+        else:
+            scores = torch.einsum(_SCORES, queries, self.key(wide))
+        attention = (scores * self.scale).masked_fill(~mask, float("-inf")).softmax(dim=-1)
         complement = residual_weights(attention, mask, self.config.residual_attention)
-        return weighted_sum(attention, template), weighted_sum(complement, residual)
+        if self.config.ffn == "linear":
+            template, residual = (
+                _WithStates.apply(weights, states, wide, _SUMS) for weights in (attention, complement)
+            )
+            return template, residual
+        return weighted_sum(attention, self.template_value(wide)), weighted_sum(complement, self.residual_value(wide))
 
 
 def _within_all(rows: Sequence[Int[Tensor, " texts"]]) -> Int[Tensor, " all"]:
@@ -85,11 +94,66 @@ def _within_all(rows: Sequence[Int[Tensor, " texts"]]) -> Int[Tensor, " all"]:
     return (stacked + stacked.shape[1] * torch.arange(len(rows), device=stacked.device).unsqueeze(1)).flatten()
 
 
+_SCORES, _SUMS = "td,tld->tl", "tl,tld->td"
+
+
+class _WithStates(torch.autograd.Function):
+    """Scores or weighted sums of each text's frozen token states, which get no gradient.
+
+    The `states` are kept for backward as they are stored, often in half precision, and `wide` is not: a batch of those
+    is larger than the cache.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(rows: Tensor, states: Tensor, wide: Tensor, equation: str) -> Tensor:
+        return torch.einsum(equation, rows, wide)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, states, _, ctx.equation = inputs
+        ctx.save_for_backward(states)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        (gradient,), (states,) = gradients, ctx.saved_tensors
+        return torch.einsum(_SUMS if ctx.equation == _SCORES else _SCORES, gradient, widened(states)), None, None, None
+
+
+def widened(states: Float[Tensor, "*texts dim"]) -> Float[Tensor, "*texts dim"]:
+    """Return stored states in at least float32, in which everything is computed."""
+    return states.to(torch.promote_types(states.dtype, torch.float32))
+
+
+def permuted(
+    rows: Float[Tensor, "rows dim"], order: Int[Tensor, " rows"], inverse: Int[Tensor, " rows"]
+) -> Float[Tensor, "rows dim"]:
+    """`rows[order]`, whose gradient is gathered by the `inverse` of that permutation, not scattered."""
+    return _Permuted.apply(rows, order, inverse)
+
+
+class _Permuted(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(rows: Tensor, order: Tensor, inverse: Tensor) -> Tensor:
+        return rows.index_select(0, order)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[2])
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        return gradients[0].index_select(0, ctx.saved_tensors[0]), None, None
+
+
 def weighted_sum(
     weights: Float[Tensor, "texts length"], values: Float[Tensor, "texts length dim"]
 ) -> Float[Tensor, "texts dim"]:
     """Weighted sum of each text's values."""
-    return torch.einsum("tl,tld->td", weights, values)
+    return torch.einsum(_SUMS, weights, values)
 
 
 def residual_weights(
@@ -125,10 +189,10 @@ def state_groups(batch: Batch) -> Iterator[tuple[Tensor, Tensor]]:
 
 def mean_states(batch: Batch) -> Float[Tensor, "texts dim"]:
     """Mean of each text's token states."""
-    means = [
-        weighted_sum(mask.to(states.dtype) / mask.sum(dim=1, keepdim=True), states)
-        for states, mask in state_groups(batch)
-    ]
+    means = []
+    for states, mask in state_groups(batch):
+        wide = widened(states)
+        means.append(weighted_sum(mask.to(wide.dtype) / mask.sum(dim=1, keepdim=True), wide))
     return torch.cat(means)[batch["place"]]
 
 

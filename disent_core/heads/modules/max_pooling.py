@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from disent_core.heads.modules.attention import widened
 from disent_core.matmul import Linear
 from disent_core.settings import Precision
 
@@ -22,20 +23,20 @@ class MaxLinear(Linear):
         self, states: Float[Tensor, "texts length inner"], mask: Bool[Tensor, "texts length"]
     ) -> Float[Tensor, "texts outer"]:
         """Return the maxima of W h + b over each text's real tokens, of which there is at least one."""
-        maxima, *_ = _MaxProduct.apply(states.unsqueeze(0), mask.unsqueeze(0), self.weight.unsqueeze(0), self.precision)
+        tokens = _rounded(widened(states), self.precision)
+        maxima, *_ = _MaxProduct.apply(tokens.unsqueeze(0), mask.unsqueeze(0), self.weight.unsqueeze(0), self.precision)
         return maxima.squeeze(0) + self.bias  # b is the same for every token
 
 
 class _MaxProduct(torch.autograd.Function):
-    """max_j W h_j of each seed of a stack: h is [seeds, texts, length, inner], W [seeds, outer, inner].
+    """max_j W h_j of each seed of a stack: rounded h is [seeds, texts, length, inner], W [seeds, outer, inner].
 
     The products, [seeds, texts, length, outer], are an output only because backward needs them.
     """
 
     @staticmethod
     def forward(states: Tensor, mask: Tensor, weight: Tensor, precision: Precision) -> tuple[Tensor, Tensor]:
-        inner = _rounded(states, precision)
-        seeds = zip(inner.expand(len(weight), *inner.shape[1:]), _rounded(weight, precision), strict=True)
+        seeds = zip(states.expand(len(weight), *states.shape[1:]), _rounded(weight, precision), strict=True)
         products = _stack([F.linear(tokens, matrix) for tokens, matrix in seeds])
         padding = (~mask).expand(len(weight), *mask.shape[1:]).flatten().nonzero().squeeze(1)
         products.view(-1, products.shape[-1]).index_fill_(0, padding, float("-inf"))
@@ -55,10 +56,10 @@ class _MaxProduct(torch.autograd.Function):
         routed = _where_equal(products, maxima, upstream)
         to_states = to_weight = None
         if ctx.needs_input_grad[0]:
-            to_states = (routed @ _rounded(weight, ctx.precision).unsqueeze(1)).to(weight.dtype)
+            to_states = (routed @ _rounded(weight, ctx.precision).unsqueeze(1)).to(states.dtype)
             to_states = to_states if len(states) == len(weight) else to_states.sum(dim=0, keepdim=True)
         if ctx.needs_input_grad[2]:
-            tokens = _rounded(states, ctx.precision).flatten(1, 2).expand(len(weight), -1, -1)
+            tokens = states.flatten(1, 2).expand(len(weight), -1, -1)
             seeds = zip(routed.flatten(1, 2), tokens, strict=True)
             to_weight = _stack([F.linear(gradient.T, rows.T) for gradient, rows in seeds]).to(weight.dtype)
         return to_states, None, to_weight, None

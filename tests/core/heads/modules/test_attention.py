@@ -2,9 +2,17 @@
 
 import pytest
 import torch
-from synthetic import random_rows
+from synthetic import grouped_texts, random_rows
 
-from disent_core.heads.modules.attention import residual_weights, without_special_tokens
+from disent_core.heads.modules.attention import (
+    TemplateAttention,
+    permuted,
+    residual_weights,
+    without_special_tokens,
+)
+from disent_core.methods.fmda import FmdaConfig
+
+DIM, LENGTHS = 4, (3, 1, 5, 2, 4)
 
 
 @pytest.mark.parametrize("form", ["softmax", "renorm"])
@@ -26,3 +34,35 @@ def test_dropping_special_tokens_hides_first_and_last_but_keeps_texts_of_nothing
     lengths = torch.tensor([4, 3, 2, 1])
     mask = torch.arange(4) < lengths.unsqueeze(1)
     assert without_special_tokens(mask).int().tolist() == [[0, 1, 1, 0], [0, 1, 0, 0], [1, 1, 0, 0], [1, 0, 0, 0]]
+
+
+def attention(**switches):
+    torch.manual_seed(0)
+    return TemplateAttention(DIM, FmdaConfig(**switches)).double()
+
+
+@pytest.mark.parametrize("ffn", ["linear", "mlp2"])
+def test_gradients_of_the_attention_equal_finite_differences(ffn):
+    module, texts = attention(ffn=ffn), grouped_texts(LENGTHS, DIM, seed=1)
+    vectors = random_rows(1, len(LENGTHS), DIM, seed=2).requires_grad_()
+    assert torch.autograd.gradcheck(lambda rows: module(rows, [texts]), [vectors])
+
+
+def test_states_in_half_precision_attend_as_their_values_in_float32():
+    module, texts = attention().float(), grouped_texts(LENGTHS, DIM, seed=1)
+    vectors = random_rows(1, len(LENGTHS), DIM, seed=2).float()
+    half = {name: value.half() if value.is_floating_point() else value for name, value in texts.items()}
+    wide = {name: value.float() if value.is_floating_point() else value for name, value in half.items()}
+    found, expected = (
+        [*module(vectors, [states]), *torch.autograd.grad(sum(part.sum() for part in module(vectors, [states])),
+                                                          module.query.parameters())]
+        for states in (half, wide)
+    )  # fmt: skip
+    assert all(torch.equal(*parts) for parts in zip(found, expected, strict=True))
+
+
+def test_a_permutation_gives_each_gradient_back_to_its_row():
+    order = torch.tensor([2, 0, 3, 1])
+    rows = random_rows(4, 3, seed=0).requires_grad_()
+    assert torch.equal(permuted(rows, order, order.argsort()), rows[order])
+    assert torch.autograd.gradcheck(lambda values: permuted(values, order, order.argsort()), [rows])
