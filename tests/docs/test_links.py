@@ -13,7 +13,7 @@ _FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 PARTS = ("disent_core", "disent_assets", "sql", "tests", "docs", "configs", "data/corpora")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _NAMED = re.compile(r"`([\w./-]+\.(?:py|sql|csv|toml|md|yaml)|[\w.-]+/[\w./-]+/)`")
-NOT_OURS = re.compile(r"NAME|^(data/real|heads|encoders|cache|checkpoints|vectors|tables)/")
+NOT_OURS = re.compile(r"NAME|^(data/real|heads|encoders|cache|checkpoints|vectors|tables|DISENT_HOME)/|\bdefs\.yaml$")
 """What runs make, and what users put there."""
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
