@@ -7,37 +7,25 @@ Dagster's own server executes whatever reaches its port, also a mutation in the 
 
 import sys
 from contextlib import nullcontext
-from email.message import Message
 from pathlib import Path
 from typing import Any
 
 import dagster_webserver.app
 import dagster_webserver.cli
 from dagster_webserver.webserver import DagsterWebserver
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Scope
 
+from disent_assets.guard import READS, Guard, refused
 from disent_assets.instance import shown_state
 from disent_assets.resources import home_folder
 
-LOOPBACK = ("127.0.0.1", "::1")
-NAMES = ("127.0.0.1", "localhost", "[::1]")
-"""Names under which a browser of this machine asks for it. Any other is an attempt to read from a foreign page."""
-READS = ("GET", "HEAD", "OPTIONS")
 PICTURES = (".png", ".svg")
-NO_FOREIGN_USE = {
-    "X-Frame-Options": "DENY",
-    "Content-Security-Policy": "frame-ancestors 'none'",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "X-Content-Type-Options": "nosniff",
-}
 NO_SCRIPT = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 
 
@@ -68,61 +56,6 @@ class Pictures(StaticFiles):
         response.headers["Content-Security-Policy"] = NO_SCRIPT
         response.headers["Cache-Control"] = "no-cache"  # the browser asks whether the picture has changed
         return response
-
-
-class Guard:
-    """Refuses what the user's own browser and programs would not ask, and forbids other pages to embed answers."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_guarded(message: Any) -> None:
-            if message["type"].endswith("http.response.start"):
-                headers = MutableHeaders(scope=message)
-                for name, value in NO_FOREIGN_USE.items():
-                    headers.append(name, value) if name == "Content-Security-Policy" else headers.update({name: value})
-            await send(message)
-
-        reason = refusal(scope) if scope["type"] in ("http", "websocket") else None
-        answer = self.app if reason is None else refused(reason)
-        await answer(scope, receive, send_guarded)
-
-
-def refused(reason: str) -> PlainTextResponse:
-    return PlainTextResponse(f"refused: {reason}\n", status_code=403)
-
-
-def refusal(scope: Scope) -> str | None:
-    """Why a request or a websocket is refused, or None."""
-    address, port = scope["server"]
-    headers, method = Headers(scope=scope), scope.get("method", "GET")
-    hosts, origins = headers.getlist("Host"), headers.getlist("Origin")
-    own = [name if port == 80 else f"{name}:{port}" for name in NAMES]
-    if address not in LOOPBACK or len(hosts) != 1 or hosts[0].lower() not in own:
-        return f"this server answers at http://{own[0]} only"
-    if any(origin.lower() != f"http://{hosts[0].lower()}" for origin in origins):
-        return "another web page has sent this"
-    if not _is_from_here(headers, method):
-        return "another web page has asked for this"
-    if method not in READS and not _is_json(headers):
-        return "send application/json"
-    return None
-
-
-def _is_from_here(headers: Headers, method: str) -> bool:
-    """Whether the browser, if it is one, says that no other page is behind a request; a link may open a page."""
-    site = headers.get("Sec-Fetch-Site", "none")
-    opens_page = (headers.get("Sec-Fetch-Mode"), headers.get("Sec-Fetch-Dest")) == ("navigate", "document")
-    return site in ("same-origin", "none") or (opens_page and method in READS)
-
-
-def _is_json(headers: Headers) -> bool:
-    """Whether the content is JSON; `text/plain; application/json`, which Dagster takes as well, needs no preflight."""
-    types = headers.getlist("Content-Type")
-    message = Message()
-    message["Content-Type"] = types[0] if len(types) == 1 else ""
-    return message.get_content_type() == "application/json"
 
 
 def replace_in_dagster_dev() -> None:

@@ -4,31 +4,28 @@ import http.client
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import quote
-from urllib.request import urlopen
 
 import dagster as dg
 import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from disent_assets.guard import refusal
 from disent_assets.instance import dagster_home
 from disent_assets.resources import PROJECT
-from disent_assets.web_server import refusal
+from tests.chromium import browser, debugger_of_page, needs_chromium, until
 
-CHROMIUM = shutil.which("chromium")
 POOL = 'mutation { setConcurrencyLimit(concurrencyKey: "%s", limit: 0) }'
 ATTACK = POOL % "gpu"
 """Stops all encoding and training, if it is executed."""
@@ -96,13 +93,6 @@ def running(
             yield server
         finally:
             process.send_signal(signal.SIGINT)
-
-
-def until(is_so: Callable[[], object]) -> None:
-    end = time.monotonic() + 300
-    while not is_so():
-        assert time.monotonic() < end, "it takes too long"
-        time.sleep(0.1)
 
 
 def wait_for(server: Running, process: subprocess.Popen[bytes]) -> None:
@@ -353,29 +343,10 @@ class Foreign(BaseHTTPRequestHandler):
     def log_message(self, *_: object) -> None: ...
 
 
-QUIET = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
-needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium, the Debian package chromium")
-
-
-@contextmanager
-def browser(address: str, profile: Path) -> Iterator[Path]:
-    """Open a page; yields the file in which Chromium names the port of its debugger."""
-    command = [str(CHROMIUM), *QUIET, f"--user-data-dir={profile}", "--remote-debugging-port=0", address]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-    try:
-        yield profile / "DevToolsActivePort"
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
 def text_with(word: str, debugger: Path) -> str:
     """The text of the open page, as soon as the word is in it."""
-    until(lambda: debugger.is_file() and debugger.read_text())
-    pages = json.load(urlopen(f"http://127.0.0.1:{debugger.read_text().split()[0]}/json", timeout=60))
-    page = next(page for page in pages if page["type"] == "page")["webSocketDebuggerUrl"]
     asked = {"id": 1, "method": "Runtime.evaluate", "params": {"expression": "document.body.innerText"}}
-    with connect(page, max_size=None) as connection:
+    with connect(debugger_of_page(debugger), max_size=None) as connection:
 
         def text() -> str:
             connection.send(json.dumps(asked))

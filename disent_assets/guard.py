@@ -1,0 +1,98 @@
+"""What listens obeys its user alone: no other web page and, unless the user asked for that, no other machine.
+
+A browser sends requests of any page to any port of this machine, and a foreign page whose name is made to lead here
+(DNS rebinding) may read the answers. `Guard` goes before a web server and refuses both.
+"""
+
+from email.message import Message
+from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+LOOPBACK = ("127.0.0.1", "::1")
+NAMES = ("127.0.0.1", "localhost", "[::1]")
+"""Names under which a browser of this machine asks for it. Any other is an attempt to read from a foreign page."""
+READS = ("GET", "HEAD", "OPTIONS")
+NO_FOREIGN_USE = {
+    "X-Frame-Options": "DENY",
+    "Content-Security-Policy": "frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class Guard:
+    """Refuses what the user's own browser and programs would not ask, and forbids other pages to embed answers.
+
+    Args:
+        app: what answers the rest.
+        shared: a name or address under which other machines may ask as well; None: this machine only.
+    """
+
+    def __init__(self, app: ASGIApp, shared: str | None = None) -> None:
+        self.app = app
+        self.shared = shared
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_guarded(message: Any) -> None:
+            if message["type"].endswith("http.response.start"):
+                headers = MutableHeaders(scope=message)
+                for name, value in NO_FOREIGN_USE.items():
+                    headers.append(name, value) if name == "Content-Security-Policy" else headers.update({name: value})
+            await send(message)
+
+        reason = refusal(scope, self.shared) if scope["type"] in ("http", "websocket") else None
+        answer = self.app if reason is None else refused(reason)
+        await answer(scope, receive, send_guarded)
+
+
+def refused(reason: str) -> PlainTextResponse:
+    return PlainTextResponse(f"refused: {reason}\n", status_code=403)
+
+
+def refusal(scope: Scope, shared: str | None = None) -> str | None:
+    """Why a request or a websocket is refused, or None; `shared` as in `Guard`."""
+    address, port = scope["server"]
+    headers, method = Headers(scope=scope), scope.get("method", "GET")
+    hosts, origins = headers.getlist("Host"), headers.getlist("Origin")
+    own = [name if port == 80 else f"{name}:{port}" for name in _names(address, shared)]
+    is_near = shared is not None or address in LOOPBACK
+    if not is_near or len(hosts) != 1 or hosts[0].lower() not in own:
+        return f"this server answers at http://{own[0]} only"
+    if any(origin.lower() != f"http://{hosts[0].lower()}" for origin in origins):
+        return "another web page has sent this"
+    if not _is_from_here(headers, method):
+        return "another web page has asked for this"
+    if method not in READS and not _is_json(headers):
+        return "send application/json"
+    return None
+
+
+def _names(address: str, shared: str | None) -> tuple[str, ...]:
+    """Names that a request may call this server by. An address that it was reached at is none that DNS could rebind."""
+    if shared is None:
+        return NAMES
+    return tuple(dict.fromkeys([*(in_address(name) for name in (shared.lower(), address)), *NAMES]))
+
+
+def in_address(name: str) -> str:
+    """A name or address as it stands in a URL: version 6 in brackets."""
+    return f"[{name}]" if ":" in name else name
+
+
+def _is_from_here(headers: Headers, method: str) -> bool:
+    """Whether the browser, if it is one, says that no other page is behind a request; a link may open a page."""
+    site = headers.get("Sec-Fetch-Site", "none")
+    opens_page = (headers.get("Sec-Fetch-Mode"), headers.get("Sec-Fetch-Dest")) == ("navigate", "document")
+    return site in ("same-origin", "none") or (opens_page and method in READS)
+
+
+def _is_json(headers: Headers) -> bool:
+    """Whether the content is JSON; `text/plain; application/json`, which Dagster takes as well, needs no preflight."""
+    types = headers.getlist("Content-Type")
+    message = Message()
+    message["Content-Type"] = types[0] if len(types) == 1 else ""
+    return message.get_content_type() == "application/json"
