@@ -16,6 +16,7 @@ from tests import audit
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 GROUPS = PROJECT["dependency-groups"]
+LOCKED_EXTRAS = ("serve", "lineage", "export", "test")
 LOCKS = ("test", *GROUPS, "duckdb-1.2.0")
 CUDA = re.compile(r"nvidia-|cuda-|triton")
 """What only some builds of torch need; torch pins it."""
@@ -46,7 +47,8 @@ TORCH = pins("torch")
 def asked(group: str) -> list[str]:
     if group == "test":
         extras = PROJECT["project"]["optional-dependencies"]
-        return [*PROJECT["project"]["dependencies"], *extras["lineage"], *extras["export"], *extras["test"]]
+        lines = [*PROJECT["project"]["dependencies"], *(line for group in LOCKED_EXTRAS for line in extras[group])]
+        return [line for line in lines if not line.startswith("disent[")]
     return GROUPS.get(group, [])
 
 

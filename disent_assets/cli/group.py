@@ -11,9 +11,11 @@ import click
 from disent_core.errors import ConfigError, DisentError
 from disent_core.text import printable
 
-LINEAGE = frozenset({"dagster", "duckdb", "jinja2", "matplotlib", "polars", "rich", "scipy", "sklearn"})
+SERVE = frozenset({"jinja2", "starlette", "uvicorn"})
+"""Modules that the extra `serve` installs."""
+LINEAGE = SERVE | {"dagster", "duckdb", "matplotlib", "polars", "rich", "scipy", "sklearn"}
 """Modules that the extra `lineage` installs: an installation without it loads and exports heads."""
-EXTRAS = {"sentence_transformers": "export"} | dict.fromkeys(LINEAGE, "lineage")
+EXTRAS = {"sentence_transformers": "export"} | dict.fromkeys(LINEAGE, "lineage") | dict.fromkeys(SERVE, "serve")
 """The extra that installs a module."""
 
 START = """\

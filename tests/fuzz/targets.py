@@ -22,6 +22,8 @@ from disent_core.targets.code_switching import read_dictionary
 
 from .enlarge import enlarged, enlarged_content
 from .mutate import Files, mutated
+from .pages import FILES as PAGE
+from .pages import ask
 
 Mutation = Callable[[Files, random.Random], Files]
 
@@ -341,5 +343,6 @@ TARGETS = {
         Target(name="config", files=CONFIG, read=_configuration, mutate=_only("disent.toml", mutated),
                enlarge=_only("disent.toml", enlarged)),
         Target(name="published", files={"figures/dream.csv": PUBLISHED}, read=published_tables),
+        Target(name="search_page", files=PAGE, read=ask),
     )
 }  # fmt: skip

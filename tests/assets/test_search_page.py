@@ -1,0 +1,278 @@
+"""The page of `disent serve`, over an index of six sentences."""
+
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+
+import pytest
+from starlette.testclient import TestClient
+
+from disent_assets.search_page.answers import KINDS, examples, pieces
+from disent_assets.search_page.app import SHOWN_CHARACTERS, application
+from disent_assets.search_page.question import LONGEST, MOST_ANSWERS, Question, question
+from disent_assets.search_page.server import is_shared, run
+from disent_core.errors import DisentError, EncoderError
+from tests.toy_index import SENTENCES, ToyIndex
+
+NINE = "wake me up at nine"
+
+
+def client(index: ToyIndex | None = None, shared: str | None = None, at: str = "127.0.0.1") -> TestClient:
+    app = application(index or ToyIndex(), {"head": "facet on tiny"}, shared)
+    return TestClient(app, base_url=f"http://{at}:8900", raise_server_exceptions=True)
+
+
+@pytest.fixture
+def page() -> Callable[..., str]:
+    return lambda **parameters: client().get("/", params=parameters).text
+
+
+class Reader(HTMLParser):
+    """Texts of the answers, by column."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.columns: dict[str, list[str]] = {}
+        self.links: list[str] = []
+        self.name, self.is_answer = "", False
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        told = dict(attrs)
+        if tag == "section":
+            self.name = str(told["class"])
+            self.columns[self.name] = []
+        if tag == "a":
+            self.links.append(str(told["href"]))
+        if tag == "a" and self.name in KINDS:
+            self.is_answer = True
+            self.columns[self.name].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.name = "" if tag == "section" else self.name
+        self.is_answer = self.is_answer and tag != "a"
+
+    def handle_data(self, data: str) -> None:
+        if self.is_answer:
+            self.columns[self.name][-1] += data
+
+
+# --- answers ----------------------------------------------------------------------------------------------
+
+
+def test_a_sentence_has_three_columns_of_answers_the_nearest_first(page):
+    columns = Reader(page(q=NINE)).columns
+    assert list(columns) == ["template", "residual", "meaning"]
+    assert columns["template"][0] == "wake me up at ten"
+    assert columns["residual"][0] == "call the office at nine"
+    assert columns["meaning"][:2] == ["wake me up at ten", "call the office at nine"]
+
+
+def test_the_sentence_itself_is_no_answer(page):
+    assert all(NINE not in texts for texts in Reader(page(q=NINE)).columns.values())
+
+
+def test_json_has_the_answers_of_the_page(page):
+    answer = client().get("/api/search", params={"q": NINE}).json()
+    texts = {name: [hit["text"] for hit in hits] for name, hits in answer["answers"].items()}
+    assert texts == Reader(page(q=NINE)).columns
+    assert answer["question"] == {"q": NINE, "k": 10, "language": "", "only": ""}
+    assert answer["answers"]["template"][0] == {
+        "text": "wake me up at ten", "language": "en", "score": 1.0, "row": 1,
+        "text_key": "e1ebcc912e9b0be343953e78d3adba3d",
+    }  # fmt: skip
+
+
+def test_an_index_without_templates_has_no_column_of_them():
+    shown = client(ToyIndex(embeddings=("meaning", "language"))).get("/", params={"q": NINE}).text
+    assert list(Reader(shown).columns) == ["meaning"]
+
+
+def test_as_many_answers_are_shown_as_asked_for(page):
+    assert {len(texts) for texts in Reader(page(q=NINE, k="2")).columns.values()} == {2}
+
+
+@pytest.mark.parametrize("filters", [{"only": "de"}, {"language": "en", "only": "-"}])
+def test_answers_are_in_the_chosen_language_or_in_all_but_that_of_the_sentence(filters):
+    answer = client().get("/api/search", params={"q": NINE, **filters}).json()
+    assert {hit["language"] for hits in answer["answers"].values() for hit in hits} == {"de"}
+
+
+def test_a_link_on_an_answer_searches_with_it_and_keeps_the_filters(page):
+    assert "/?q=weck+mich+um+neun&k=7" in Reader(page(q=NINE, k="7")).links
+    assert "/?q=weck+mich+um+neun&k=10&language=de&only=-" in Reader(page(q=NINE, language="en", only="-")).links
+
+
+def test_the_form_has_what_was_asked(page):
+    shown = page(q=NINE, k="7", language="de", only="-")
+    assert f'value="{NINE}"' in shown
+    assert re.findall(r"<option[^>]* selected>([^<]+)", shown) == ["7", "de", "other languages"]
+
+
+def test_a_column_that_found_nothing_says_so():
+    shown = client(ToyIndex([(NINE, "en")])).get("/", params={"q": NINE}).text
+    assert shown.count("Nothing in this index.") == 3
+
+
+def test_words_of_the_sentence_are_marked_with_the_spaces_between_them():
+    assert pieces("Wake me up at ten", NINE) == [("Wake me up at", True), (" ten", False)]
+    assert pieces("play, at nine", NINE) == [("play, ", False), ("at nine", True)]
+
+
+@pytest.mark.parametrize(("score", "width"), [(-0.5, "0.0%"), (0.254, "25.4%"), (1.0000001, "100.0%")])
+def test_a_bar_is_as_long_as_its_cosine(score, width, monkeypatch):
+    monkeypatch.setattr(ToyIndex, "score", staticmethod(lambda left, right: score))
+    assert set(re.findall(r'<rect width="([^"]*)"', client().get("/", params={"q": NINE}).text)) == {width}
+
+
+# --- nothing asked yet ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("q", [None, "", "  "])
+def test_an_empty_question_gets_examples_of_every_language_and_no_search(q):
+    index = ToyIndex()
+    shown = client(index).get("/", params={} if q is None else {"q": q}).text
+    assert "/?q=wake+me+up+at+nine&k=10" in Reader(shown).links
+    assert "/?q=weck+mich+um+neun&k=10" in Reader(shown).links
+    assert index.asked == []
+
+
+def test_examples_are_short_and_few():
+    rows = [(f"{'long ' * 20}{number}", "en") for number in range(30)]
+    assert examples(ToyIndex(rows)) == []
+    assert len(examples(ToyIndex([(f"a sentence number {number}", "en") for number in range(5_000)]))) == 6
+
+
+def test_an_index_without_languages_offers_none_to_choose():
+    index = ToyIndex([(text, None) for text, _ in SENTENCES])
+    shown = client(index).get("/", params={"q": NINE}).text
+    assert 'name="language"' not in shown
+    assert 'lang=""' not in shown
+    assert "None" not in shown
+
+
+def test_an_empty_index_has_a_page():
+    assert client(ToyIndex([])).get("/").status_code == 200
+
+
+# --- what can't be asked ----------------------------------------------------------------------------------
+
+REFUSED = {
+    "k is no number": ({"k": "ten"}, "a whole number from 1 to 100"),
+    "k is of another script": ({"k": "٣"}, "a whole number from 1 to 100"),
+    "no answers": ({"k": "0"}, "a whole number from 1 to 100"),
+    "too many answers": ({"k": str(MOST_ANSWERS + 1)}, "a whole number from 1 to 100"),
+    "an unknown language": ({"language": "xx"}, "choose one of de, en"),
+    "answers of an unknown language": ({"only": "xx"}, "choose one of de, en"),
+    "other languages than none": ({"only": "-"}, "Say which language the sentence is in"),
+    "an unknown parameter": ({"by": "template"}, "There are q, k, language, only"),
+    "a document": ({"q": "a" * (LONGEST + 1)}, "1,001 characters; at most 1,000"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_question_out_of_bounds_is_refused_with_its_remedy(case):
+    parameters, message = REFUSED[case]
+    index = ToyIndex()
+    for path in ("/", "/api/search"):
+        answer = client(index).get(path, params={"q": NINE, **parameters})
+        assert answer.status_code == 400
+        assert message in answer.text
+    assert index.asked == []
+
+
+def test_what_was_typed_stays_beside_an_error(page):
+    assert f'value="{NINE}"' in page(q=NINE, k="ten")
+
+
+def test_a_sentence_that_the_head_refuses_is_an_error_on_the_page(monkeypatch):
+    def refuse(*_: object, **__: object) -> None:
+        raise EncoderError("the text has <b>no</b> tokens")
+
+    monkeypatch.setattr(ToyIndex, "search", refuse)
+    answer = client().get("/", params={"q": NINE})
+    assert answer.status_code == 400
+    assert "the text has &lt;b&gt;no&lt;/b&gt; tokens" in answer.text
+
+
+def test_all_defaults_may_be_left_out():
+    assert question({}, []) == question({"q": " ", "k": "", "language": ""}, []) == Question()
+
+
+# --- hostile texts, other pages ---------------------------------------------------------------------------
+
+HOSTILE = (
+    """</a><script>alert(1)</script><img src=x onerror=alert(1)>" onclick='alert(1)' {{ 7 * 7 }} &amp; \x00\u202e"""
+)
+
+
+def test_a_hostile_text_is_shown_as_text_wherever_it_comes_from():
+    index = ToyIndex([(HOSTILE, HOSTILE), *SENTENCES])
+    shown = client(index).get("/", params={"q": f"{HOSTILE} nine", "k": "1"}).text
+    assert Reader(shown).columns["meaning"] == [HOSTILE]
+    assert "<script" not in shown
+    assert "<img" not in shown
+    assert "49" not in re.sub(r"<style>.*?</style>", "", shown, flags=re.DOTALL)
+
+
+def test_a_long_answer_is_cut_on_the_page_and_whole_in_json():
+    long = "nine " * SHOWN_CHARACTERS
+    index = ToyIndex([(long, "en")])
+    (shown,) = Reader(client(index).get("/", params={"q": "nine"}).text).columns["meaning"]
+    assert len(shown) == SHOWN_CHARACTERS + 1
+    assert client(index).get("/api/search", params={"q": "nine"}).json()["answers"]["meaning"][0]["text"] == long
+
+
+def test_the_link_of_a_long_answer_asks_no_more_than_may_be_asked():
+    index = ToyIndex([("nine " * LONGEST, "en")])
+    link = Reader(client(index).get("/", params={"q": "nine"}).text).links[1]
+    assert client(index).get(link).status_code == 200
+
+
+def test_the_page_may_load_nothing_and_run_no_script():
+    (policy, frames) = client().get("/").headers.get_list("Content-Security-Policy")
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert "unsafe" not in policy
+    assert frames == "frame-ancestors 'none'"
+
+
+FOREIGN = {
+    "a name that leads here": {"Host": "evil.example:8900"},
+    "another page": {"Origin": "https://evil.example"},
+    "another site": {"Sec-Fetch-Site": "cross-site"},
+}
+
+
+@pytest.mark.parametrize("headers", FOREIGN.values(), ids=FOREIGN)
+@pytest.mark.parametrize("path", ["/", "/api/search?q=nine"])
+def test_a_request_that_is_not_the_user_s_is_refused(path, headers):
+    assert client().get(path, headers=headers).status_code == 403
+
+
+def test_nothing_can_be_sent():
+    assert client().post("/", json={}).status_code == 405
+
+
+def test_only_an_address_that_was_named_lets_other_machines_in():
+    assert client(at="192.0.2.1").get("/").status_code == 403
+    assert client(shared="192.0.2.1", at="192.0.2.1").get("/").status_code == 200
+    assert client(shared="0.0.0.0", at="192.0.2.1").get("/").status_code == 200
+    assert client(shared="0.0.0.0", at="192.0.2.1").get("/", headers={"Host": "evil.example:8900"}).status_code == 403
+    assert (
+        client(shared="wall.example", at="192.0.2.1").get("/", headers={"Host": "wall.example:8900"}).status_code == 200
+    )
+
+
+@pytest.mark.parametrize(("host", "shared"), [("127.0.0.1", False), ("::1", False), ("localhost", False),
+                                              ("0.0.0.0", True), ("::", True), ("wall.example", True)])  # fmt: skip
+def test_a_host_beyond_this_machine_is_known(host, shared):
+    assert is_shared(host) is shared
+
+
+def test_a_port_that_is_taken_is_told_in_one_line():
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(DisentError, match=f"can't listen on 127.0.0.1, port {port}"):
+            run(ToyIndex(), {}, "127.0.0.1", port, lambda address: None)

@@ -1,0 +1,68 @@
+"""An index of a few sentences that compares words: what stands last is the value, the rest the shape."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from disent_core.text import text_key
+
+SENTENCES = (
+    ("wake me up at nine", "en"),
+    ("wake me up at ten", "en"),
+    ("call the office at nine", "en"),
+    ("play some jazz", "en"),
+    ("weck mich um neun", "de"),
+    ("spiel jazz", "de"),
+)
+PARTS = {"template": slice(None, -1), "residual": slice(-1, None), "meaning": slice(None)}
+
+
+@dataclass(frozen=True)
+class ToyHit:
+    text: str
+    language: str | None
+    score: float
+    row: int
+    text_key: str
+
+
+@dataclass
+class ToyIndex:
+    """Cosines are shares of common words."""
+
+    rows: Sequence[tuple[str, str | None]] = SENTENCES
+    embeddings: Sequence[str] = ("meaning", "template", "residual", "language")
+    asked: list[str] = field(default_factory=list)
+
+    @property
+    def texts(self) -> Sequence[str]:
+        return [text for text, _ in self.rows]
+
+    @property
+    def languages(self) -> Sequence[str | None]:
+        return [language for _, language in self.rows]
+
+    def search(
+        self,
+        texts: str,
+        by: str,
+        k: int,
+        *,
+        language: str | None = None,
+        other_language: bool = False,
+        only_language: str | None = None,
+        except_same_text: bool = False,
+    ) -> Sequence[ToyHit]:
+        self.asked.append(by)
+        wanted = set(texts.split()[PARTS[by]])
+        hits = [
+            ToyHit(text, its, self.score(wanted, set(text.split()[PARTS[by]])), row, text_key(text))
+            for row, (text, its) in enumerate(self.rows)
+            if not (except_same_text and text == texts)
+            and not (other_language and its == language)
+            and only_language in (None, its)
+        ]
+        return sorted(hits, key=lambda hit: -hit.score)[:k]
+
+    @staticmethod
+    def score(left: set[str], right: set[str]) -> float:
+        return len(left & right) / max(len(left | right), 1)
