@@ -95,14 +95,19 @@ def _by_pair(row: Row) -> tuple[str, bool, str]:
 
 
 def _best_first(rows: Sequence[Row]) -> list[str]:
-    """Methods by how far they are from the best of each column, on average over the columns that they have."""
+    """Methods by how far they are from the best of each column, on average over the columns that all of them have.
+
+    A method that has few columns is then compared on these. If no column is of all, each has the average of its own.
+    """
     best: dict[str, float] = {}
+    lags: dict[str, dict[str, float]] = {row["method"]: {} for row in rows}
     for row in rows:
         best[row["evaluated_on"]] = max(best.get(row["evaluated_on"], -inf), _goodness(row))
-    lags: dict[str, list[float]] = {}
     for row in rows:
-        lags.setdefault(row["method"], []).append(best[row["evaluated_on"]] - _goodness(row))
-    return sorted(lags, key=lambda method: (round(mean(lags[method]), 9), method))
+        lags[row["method"]][row["evaluated_on"]] = best[row["evaluated_on"]] - _goodness(row)
+    shared = set.intersection(*map(set, lags.values()))
+    means = {method: mean(own[column] for column in shared or own) for method, own in lags.items()}
+    return sorted(means, key=lambda method: (round(means[method], 9), method))
 
 
 def _goodness(row: Row) -> float:

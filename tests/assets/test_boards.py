@@ -58,12 +58,23 @@ def test_a_cell_is_a_value_with_its_interval_in_hundredths_or_in_decimals():
     assert [line.split(maxsplit=1)[1] for line in boards(rows, None)[2:]] == ["0.500 [0.450, 0.550]", "0.250"]
 
 
-def test_methods_are_in_the_order_of_their_mean_distance_from_the_best():
-    values = {"a": (0.9, 0.1), "b": (0.8, 0.5), "c": (0.7, 0.7), "d": (0.8,)}
+def test_a_method_with_fewer_directions_is_compared_on_those_that_all_have():
+    values = {"dream": (0.9, 0.1), "few": (0.8,), "best": (0.7, 0.9)}
     rows = [row(method, PAIRS[i], value, 1) for method, numbers in values.items() for i, value in enumerate(numbers)]
-    assert [line.split()[0] for line in boards(rows, None)[2:]] == ["c", "d", "b", "a"]
+    assert [line.split()[0] for line in boards(rows, None)[2:]] == ["dream", "few", "best"]
+
+
+def test_methods_without_a_shared_direction_are_in_the_order_of_their_own():
+    rows = [row("a", "en-de", 0.5, 1), row("b", "en-es", 0.4, 1), row("c", "en-de", 0.6, 1)]
+    assert [line.split()[0] for line in boards(rows, None)[2:]] == ["b", "c", "a"]
+
+
+def test_methods_are_in_the_order_of_their_mean_distance_from_the_best():
+    values = {"a": (0.9, 0.1), "b": (0.8, 0.5), "c": (0.7, 0.7), "d": (0.8, 0.7)}
+    rows = [row(method, PAIRS[i], value, 1) for method, numbers in values.items() for i, value in enumerate(numbers)]
+    assert [line.split()[0] for line in boards(rows, None)[2:]] == ["d", "c", "b", "a"]
     worse = [{**row, "reads_as": "lower is better"} for row in rows]
-    assert [line.split()[0] for line in boards(worse, None)[2:]] == ["a", "d", "b", "c"]
+    assert [line.split()[0] for line in boards(worse, None)[2:]] == ["a", "b", "c", "d"]
 
 
 def test_the_direction_of_training_stands_before_its_reverse():
