@@ -169,27 +169,30 @@ class Model:
             raise ValueError(f"{self._head.method.name} embeds texts and does not tag; call encode()")
         return self._head.trained.label(sentences, self._language(language), self._seed(seed))
 
-    def save(self, folder: str | Path, embeddings: Sequence[str] | None = None) -> "Exported":
+    def save(self, folder: str | Path, embeddings: Sequence[str] | None = None, *, onnx: bool = False) -> "Exported":
         """Write the head with its encoder as a folder that `SentenceTransformer(folder)` loads without disent.
 
         Args:
             folder: a folder that does not exist yet.
             embeddings: which of its embeddings; None: all that modules of sentence-transformers compute exactly.
+            onnx: also write them as one ONNX graph, `disent.onnx`.
 
         Returns:
             What was written; `routes.steps` has the names that `encode(texts, task=...)` takes.
 
         Raises:
-            TrainingError: if the head, or one of the embeddings, can't be exported, or the folder exists.
+            TrainingError: if the head, or one of the embeddings, can't be exported, or not as a graph, or the folder
+                exists.
             ValueError: if the head has no such embedding.
-            ModuleNotFoundError: if sentence-transformers is not installed: `pip install 'disent[export]'`.
+            ModuleNotFoundError: if a library is not installed: `pip install 'disent[export]'`, with `onnx` for `onnx`.
         """
         from disent_core.export.folder import export_head
         from disent_core.export.measured import measured_of
 
         head = self._head
         measured = measured_of(head, self.seed)
-        return export_head(head, Path(folder).expanduser(), seed=self.seed, embeddings=embeddings, measured=measured)
+        where = Path(folder).expanduser()
+        return export_head(head, where, seed=self.seed, embeddings=embeddings, measured=measured, onnx=onnx)
 
     def _encoded(
         self, texts: Sequence[str], language: str | None, seed: int | None, *, progress: bool = False

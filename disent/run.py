@@ -198,14 +198,14 @@ class Head(Model):
         """Earlier name of `encode_all`; `seed` is one of `seeds`, None the first."""
         return self._encoded(texts, language, self._seed(seed))
 
-    def save(self, folder: str | Path, embeddings: Sequence[str] | None = None) -> "Exported":
+    def save(self, folder: str | Path, embeddings: Sequence[str] | None = None, *, onnx: bool = False) -> "Exported":
         """See `Model.save`; an untrained method has nothing to save."""
         from disent_core.errors import TrainingError
 
         if not self._head.method.is_trained:
             raise TrainingError(f"{self.name.method} is untrained: the encoder's own folder has all of it")
         return load(self._head.workspace.head(self.name.encoder, self.name.method, self.name.pair)).save(
-            folder, embeddings
+            folder, embeddings, onnx=onnx
         )
 
     def _language(self, language: str | None) -> str:

@@ -11,11 +11,18 @@ from disent_assets.cli.group import errors, main, short
 @click.argument("head", type=click.Path(path_type=Path))
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--embeddings", metavar="NAMES", help="Only these, separated by commas.")
+@click.option("--onnx", is_flag=True, help="Also write them as one ONNX graph, disent.onnx.")
 @click.option("--seed", type=int, help="Seed of the training; default: the first.")
 @click.option("--encoder", type=click.Path(path_type=Path), help="Folder of the head's encoder, if that has moved.")
 @click.pass_context
 def export(
-    context: click.Context, head: Path, folder: Path, embeddings: str | None, seed: int | None, encoder: Path | None
+    context: click.Context,
+    head: Path,
+    folder: Path,
+    embeddings: str | None,
+    onnx: bool,
+    seed: int | None,
+    encoder: Path | None,
 ) -> None:
     """Write a trained head as a folder that sentence-transformers loads without disent.
 
@@ -25,10 +32,13 @@ def export(
         from disent import load
 
         model = load(head, seed=seed, device="cpu", encoder=encoder)
-        written = model.save(folder, None if embeddings is None else [name.strip() for name in embeddings.split(",")])
+        names = None if embeddings is None else [name.strip() for name in embeddings.split(",")]
+        written = model.save(folder, names, onnx=onnx)
         routes = list(written.routes.steps)
         exact = f"the head's own vectors to {written.difference:.0e} of the largest value"
         click.echo(f"{short(folder.resolve())}: {', '.join(routes)}; {exact}")
+        if written.graph_difference is not None:
+            click.echo(f"disent.onnx: the same, to {written.graph_difference:.0e}")
         if written.routes.left_out:
             absent = ", ".join(written.routes.left_out)
             click.echo(f"Left out, name them with --embeddings to have them too: {absent}")
@@ -45,5 +55,7 @@ def check(context: click.Context, folder: Path) -> None:
     with errors(context):
         from disent_core.export.folder import check_folder
 
-        routes = check_folder(folder)
-        click.echo(f"{short(folder.resolve())}: as it was exported; {', '.join(routes)}")
+        checked = check_folder(folder)
+        click.echo(f"{short(folder.resolve())}: as it was exported; {', '.join(checked.routes)}")
+        if checked.graph is False:
+            click.echo("disent.onnx has its checksum; to run it too: pip install 'disent[onnx]'")

@@ -15,7 +15,12 @@ SERVE = frozenset({"jinja2", "starlette", "uvicorn"})
 """Modules that the extra `serve` installs."""
 LINEAGE = SERVE | {"dagster", "duckdb", "matplotlib", "polars", "rich", "scipy", "sklearn"}
 """Modules that the extra `lineage` installs: an installation without it loads and exports heads."""
-EXTRAS = {"sentence_transformers": "export"} | dict.fromkeys(LINEAGE, "lineage") | dict.fromkeys(SERVE, "serve")
+EXTRAS = {
+    "sentence_transformers": "export",
+    **dict.fromkeys(("onnx", "onnxruntime"), "onnx"),
+    **dict.fromkeys(LINEAGE, "lineage"),
+    **dict.fromkeys(SERVE, "serve"),
+}
 """The extra that installs a module."""
 
 START = """\

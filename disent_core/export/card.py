@@ -53,7 +53,7 @@ model.encode(["wake me up at nine"], task="{first}")
 | --- | --- |
 {routes}
 
-{default} Compare vectors by their cosine.
+{default} Compare vectors by their cosine.{graph}
 The encoder reads {max_length} tokens of a text and ignores the rest.{left_out}
 
 ## Trained on
@@ -67,6 +67,23 @@ When this folder was written it gave the head's own vectors of eight texts, whic
 Licence: that of the encoder and of the training corpora.
 """
 _CODE = "Its head is computed by `modeling_disent.py` in this folder, hence the flag."
+_GRAPH = """
+
+`disent.onnx` is the same as one ONNX graph with an output for each of them:
+
+```python
+import onnxruntime
+from transformers import AutoTokenizer{imports}
+
+session = onnxruntime.InferenceSession("FOLDER/disent.onnx")
+tokeniser = AutoTokenizer.from_pretrained("FOLDER")
+inputs = dict(tokeniser(texts, padding=True, truncation=True, max_length={max_length}, return_tensors="np"))
+{words}names = [one.name for one in session.get_inputs()]
+session.run(["{first}"], {{name: inputs[name] for name in names}})
+```
+"""
+_IMPORT = "\nfrom FOLDER.word_rows import word_rows  # where Python finds FOLDER"
+_WORDS = 'inputs["word_rows"] = word_rows(texts)\n'
 _MEASURED = """
 ## Measured
 
@@ -78,7 +95,7 @@ On test data, with 95 % intervals. What `language` reaches in retrieval is leaka
 """
 
 
-def card(head: SavedHead, seed: int | None, routes: Routes, measured: Sequence[Measured]) -> str:
+def card(head: SavedHead, seed: int | None, routes: Routes, measured: Sequence[Measured], *, onnx: bool = False) -> str:
     """Return the card: Markdown with a YAML head, whose values are JSON, which is YAML too."""
     about: Any = head.description
     names = list(routes.steps)
@@ -97,13 +114,24 @@ def card(head: SavedHead, seed: int | None, routes: Routes, measured: Sequence[M
         default=f"Without `task=`, and in `encode_query` and `encode_document`, it is `{routes.default}`."
         if routes.default
         else "`task=` is the language of the texts, so `encode_query` and `encode_document` have no route.",
-        max_length=head.source.model_config.max_length,  # pyright: ignore[reportAttributeAccessIssue]
+        graph=_graph(routes, head) if onnx else "",
+        max_length=_max_length(head),
         left_out=_left_out(routes),
         languages=", ".join(about["languages"]),
         seed="" if seed is None else f"Seed {seed}. ",
         fingerprint=head.content,
         measured=_MEASURED.format(rows="\n".join(map(_row, rows))) if rows else "",
     )
+
+
+def _max_length(head: SavedHead) -> int:
+    return head.source.model_config.max_length  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _graph(routes: Routes, head: SavedHead) -> str:
+    imports, words = (_IMPORT, _WORDS) if routes.reads_words else ("", "")
+    first = routes.default or next(iter(routes.steps))
+    return _GRAPH.format(imports=imports, words=words, first=first, max_length=_max_length(head))
 
 
 def _head(head: SavedHead, title: str, rows: Sequence[Measured]) -> Iterator[tuple[str, Any]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ from disent_core.errors import DamagedError, TrainingError, located
 from disent_core.experiment.saved_heads import SavedHead
 from disent_core.export.card import Measured, card
 from disent_core.export.encoder import ExportedEncoder, exact_encoder, exported_encoder
+from disent_core.export.onnx_graph import GRAPH, graph_vectors, write_graph
 from disent_core.export.probes import PROBES
 from disent_core.export.record import CARD, checked_record, write_record
 from disent_core.export.routes import Routes, refusal, routes_of
 from disent_core.export.saved_folder import index_weights
-from disent_core.export.transformers_folder import Vectors, folder_vectors, write_folder
+from disent_core.export.transformers_folder import Vectors, folder_vectors, load_folder, write_folder
 from disent_core.heads.identity import ENCODER_CONFIG
 from disent_core.storage.atomic import atomic_path
 from disent_core.training.features import features_of
@@ -36,11 +38,13 @@ class Exported:
         folder: the folder.
         routes: what is in it.
         difference: largest difference to the head's own vectors, as a share of their largest value.
+        graph_difference: the same of its ONNX graph; None if it has none.
     """
 
     folder: Path
     routes: Routes
     difference: float
+    graph_difference: float | None = None
 
 
 def export_head(
@@ -50,6 +54,7 @@ def export_head(
     seed: int | None,
     embeddings: Sequence[str] | None = None,
     measured: Sequence[Measured] = (),
+    onnx: bool = False,
 ) -> Exported:
     """Write a head and its encoder as a folder that `SentenceTransformer(folder)` loads.
 
@@ -63,9 +68,10 @@ def export_head(
         seed: which of the head's seeds; None if its method is deterministic.
         embeddings: which of its routes; None: all that need no module in the folder or, if there are none, all.
         measured: what is known of the head's quality, for its card.
+        onnx: whether the folder gets an ONNX graph too.
 
     Raises:
-        TrainingError: if the head can't be exported, or the folder exists.
+        TrainingError: if the head can't be exported, or has no ONNX graph, or the folder exists.
         ValueError: if it has no such route.
         EncoderError: if its encoder can't be loaded.
     """
@@ -80,17 +86,30 @@ def export_head(
         difference = _difference(own, folder_vectors(temporary, PROBES, list(routes.steps)))
         if not difference <= TOLERANCE:
             raise refusal(head, f"its vectors would differ by {difference:.1e} of their largest value")
+        graph_difference = _write_graph(temporary, head, own, encoder) if onnx else None
         record = _record(head, seed, encoder, routes, own, measured)
         write_record(temporary, {**record, "weights": index_weights(temporary, head, seed)})
-        (temporary / CARD).write_text(card(head, seed, routes, measured), encoding="utf-8")
-    return Exported(folder, routes, difference)
+        (temporary / CARD).write_text(card(head, seed, routes, measured, onnx=onnx), encoding="utf-8")
+    return Exported(folder, routes, difference, graph_difference)
 
 
-def check_folder(folder: Path) -> tuple[str, ...]:
+@dataclass(frozen=True)
+class Checked:
+    """A folder that is as it was written.
+
+    Attributes:
+        routes: names of its routes.
+        graph: whether its ONNX graph was run; None if it has none.
+    """
+
+    routes: tuple[str, ...]
+    graph: bool | None
+
+
+def check_folder(folder: Path) -> Checked:
     """Check an exported folder: its files, and that it gives the vectors that it gave when it was written.
 
-    Returns:
-        The names of its routes.
+    An ONNX graph is run where onnxruntime is installed.
 
     Raises:
         TrainingError: if it is no exported folder.
@@ -98,11 +117,45 @@ def check_folder(folder: Path) -> tuple[str, ...]:
     """
     record = checked_record(folder)
     own = {name: np.asarray(rows, dtype=np.float32) for name, rows in record["probes"]["vectors"].items()}
-    difference = _difference(own, folder_vectors(folder, record["probes"]["texts"], list(own)))
+    texts = record["probes"]["texts"]
+    difference = _difference(own, folder_vectors(folder, texts, list(own)))
+    _require_equal(folder, difference, "torch and sentence-transformers")
+    graph = find_spec("onnxruntime") is not None if (folder / GRAPH).is_file() else None
+    if graph:
+        difference = _graph_difference(folder, own, texts, record["encoder"]["max_length"])
+        _require_equal(folder / GRAPH, difference, "onnxruntime")
+    return Checked(tuple(own), graph)
+
+
+def _require_equal(place: Path, difference: float, library: str) -> None:
     if not difference <= ELSEWHERE:
         problem = f"its vectors differ by {difference:.1e} of their largest value from those at the export"
-        raise DamagedError(located(folder, None, problem, "Check the versions of torch and sentence-transformers"))
-    return tuple(own)
+        raise DamagedError(located(place, None, problem, f"Check the version of {library}"))
+
+
+def _write_graph(folder: Path, head: SavedHead, own: Vectors, encoder: ExportedEncoder) -> float:
+    """Write the graph of a folder, and return its difference to the head's own vectors."""
+    from torch.onnx import OnnxExporterError
+
+    try:
+        write_graph(load_folder(folder), folder / GRAPH)
+        difference = _graph_difference(folder, own, PROBES, encoder.config.max_length)
+    except (OnnxExporterError, ValueError, RuntimeError) as error:
+        raise _without_graph(head, str(error).partition("\n")[0]) from error
+    if not difference <= TOLERANCE:
+        raise _without_graph(head, f"its vectors would differ by {difference:.1e} of their largest value")
+    return difference
+
+
+def _without_graph(head: SavedHead, reason: str) -> TrainingError:
+    problem = f"{head.path}: {head.description['name']} can't be one ONNX graph: {reason}"
+    return TrainingError(f"{problem}. Export it without the graph")
+
+
+def _graph_difference(folder: Path, own: Vectors, texts: Sequence[str], max_length: int) -> float:
+    """Largest difference of an ONNX graph, of inputs of several shapes."""
+    found = graph_vectors(folder, texts, max_length)
+    return max(_difference({name: own[name][some] for name in own}, vectors) for some, vectors in found)
 
 
 def _exact(head: SavedHead) -> SavedHead:

@@ -14,7 +14,7 @@ from sentence_transformers.base.modules.module import Module
 from sentence_transformers.sentence_transformer.modules import Transformer
 from torch import Tensor, nn
 
-from disent_core.heads.modules.word_rows import random_rows, rows_of_word, words_of
+from disent_core.heads.modules.word_rows import random_rows, rows_of_text
 
 Features = MutableMapping[str, Any]
 WORDS = ("word_rows", "word_starts")
@@ -26,7 +26,7 @@ class WordTransformer(Transformer):
     def preprocess(self, inputs: Sequence[str], *args: Any, **kwargs: Any) -> Features:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Add `word_rows`, and `word_starts`: where the rows of each text begin."""
         features = super().preprocess(inputs, *args, **kwargs)
-        rows = [[row for word in dict.fromkeys(words_of(text)) for row in rows_of_word(word)] for text in inputs]
+        rows = [rows_of_text(text) for text in inputs]
         starts = [0, *accumulate(map(len, rows))][:-1]
         found = torch.tensor([row for of_text in rows for row in of_text], dtype=torch.int64), torch.tensor(starts)
         return {**features, **dict(zip(WORDS, found, strict=True))}
@@ -123,7 +123,8 @@ class FacetHead(Head):
             maxima = self.units(features["token_embeddings"]).masked_fill(hidden, float("-inf")).amax(dim=1)
             parts += maxima.split(self.settings["units"], dim=-1)
         if self.settings["words"]:
-            parts += self._words(features).split(self.settings["words"], dim=-1)
+            sums = features["word_sums"] if "word_sums" in features else self._words(features)
+            parts += sums.split(self.settings["words"], dim=-1)
         parts = [self._erased(number, F.normalize(part, dim=-1)) for number, part in enumerate(parts)]
         found = {
             "meaning": torch.cat(parts, dim=-1) * len(parts) ** -0.5,
@@ -144,7 +145,8 @@ class FacetHead(Head):
         table: Tensor = self.table  # pyright: ignore[reportAssignmentType]
         known: Tensor = self.known  # pyright: ignore[reportAssignmentType]
         rows, places = features["word_rows"].unique(return_inverse=True)
-        vectors = random_rows(rows.cpu(), table.shape[1], self.settings["seed"]).to(table.device)
+        vectors = torch.from_numpy(random_rows(rows.cpu().numpy(), table.shape[1], self.settings["seed"]))
+        vectors = vectors.to(table.device)
         is_known = torch.isin(rows, known)
         vectors[is_known] = table[torch.searchsorted(known, rows[is_known])].float()
         return F.embedding_bag(places, vectors, features["word_starts"].to(places.device), mode="sum")
@@ -199,7 +201,7 @@ class AttentionHead(Head):
             return mask
         inner = mask & F.pad(mask[:, 1:], (0, 1), value=False)
         inner = torch.cat([torch.zeros_like(inner[:, :1]), inner[:, 1:]], dim=1)
-        return torch.where(inner.any(dim=1, keepdim=True), inner, mask)
+        return inner | (mask & ~inner.any(dim=1, keepdim=True))
 
     def _complement(self, attention: Tensor, mask: Tensor) -> Tensor:
         if self.settings["residual_attention"] == "softmax":

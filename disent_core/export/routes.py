@@ -86,6 +86,12 @@ class Routes:
         """Whether the folder has the shipped module."""
         return any(map(needs_code, self.steps.values()))
 
+    @property
+    def reads_words(self) -> bool:
+        """Whether a step reads the words of the texts."""
+        steps = (step for route in self.steps.values() for step in route)
+        return any(isinstance(step, Computed) and step.reads_words for step in steps)
+
     def chosen(self, names: Sequence[str] | None) -> "Routes":
         """Return some of the routes; None: those without the shipped module or, if there are none, all.
 

@@ -33,7 +33,7 @@ def write_folder(folder: Path, encoder: ExportedEncoder, routes: Routes) -> None
     dim = int(encoder.model.config.hidden_size)
     with _quiet():
         encoder.save(folder)
-        kind = _shipped().WordTransformer if _reads_words(routes) else Transformer
+        kind = _shipped().WordTransformer if routes.reads_words else Transformer
         transformer = kind(str(folder), max_seq_length=encoder.config.max_length)
         shutil.rmtree(folder)
         transformer.model = encoder.model  # without the random pooler that transformers gives one without
@@ -64,16 +64,25 @@ def folder_vectors(folder: Path, texts: Sequence[str], routes: Sequence[str]) ->
     Raises:
         DamagedError: if the folder can't be loaded.
     """
+    model = load_folder(folder)
+    return {
+        name: np.asarray(model.encode(list(texts), task=name, show_progress_bar=False), dtype=np.float32)
+        for name in routes
+    }
+
+
+def load_folder(folder: Path) -> Any:
+    """Load a folder with sentence-transformers, and the shipped modules from disent.
+
+    Raises:
+        DamagedError: if the folder can't be loaded.
+    """
     with _quiet():
         try:
-            model = _load(folder)
+            return _load(folder)
         except (OSError, ValueError, KeyError, RuntimeError, TypeError) as error:
             remedy = "Export the head again"
             raise DamagedError(located(folder, None, f"this can't be loaded ({error})", remedy)) from error
-        return {
-            name: np.asarray(model.encode(list(texts), task=name, show_progress_bar=False), dtype=np.float32)
-            for name in routes
-        }
 
 
 def _load(folder: Path) -> Any:
@@ -133,11 +142,6 @@ def _beside_each_other(module: ModuleType) -> str:
     for name in COPIED:
         source = source.replace(f"from {name} import", f"from .{_file_of(name).removesuffix('.py')} import")
     return source
-
-
-def _reads_words(routes: Routes) -> bool:
-    steps = (step for route in routes.steps.values() for step in route)
-    return any(isinstance(step, Computed) and step.reads_words for step in steps)
 
 
 @contextmanager

@@ -113,7 +113,7 @@ class HashedWords(nn.Module):
         super().__init__()
         self.dim, self.seed = dim, seed
         self.register_buffer("known", known)
-        self.table = nn.Parameter(random_rows(known, dim, seed))
+        self.table = nn.Parameter(torch.from_numpy(random_rows(known.numpy(), dim, seed)))
 
     @classmethod
     def of_texts(cls, bags: WordBags, dim: int, seed: int, *, at_least: int = 1) -> "HashedWords":
@@ -146,6 +146,6 @@ class HashedWords(nn.Module):
         """Return the vectors of rows, known ones first, and the place of each row among them."""
         is_known = torch.isin(rows, self.known, assume_unique=True)
         trained = F.embedding(torch.searchsorted(self.known, rows[is_known]), self.table, sparse=True)
-        others = random_rows(rows[~is_known].cpu(), self.dim, self.seed).to(trained)
+        others = torch.from_numpy(random_rows(rows[~is_known].cpu().numpy(), self.dim, self.seed)).to(trained)
         order = torch.where(is_known, is_known.cumsum(0) - 1, len(trained) + (~is_known).cumsum(0) - 1)
         return torch.cat([trained, others]), order

@@ -1,7 +1,7 @@
 """Split a text into words, and number the rows of the table of hashed words that a word is the sum of.
 
 `hashed_words` says what for. An exported folder carries a copy of this file, so it imports nothing but what is copied
-with it (`export.transformers_folder`), numpy and torch.
+with it (`export.transformers_folder`) and numpy.
 """
 
 import unicodedata
@@ -11,8 +11,7 @@ from functools import lru_cache
 from itertools import groupby
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from disent_core.normal_form import normalise
 from disent_core.random_bits import GOLDEN, mixed
@@ -91,16 +90,30 @@ def rows_of_word(word: str) -> list[int]:
     return [zlib.crc32(piece.encode()) % TABLE_ROWS for piece in (f"w{word}", *grams)]
 
 
-def random_rows(rows: Tensor, dim: int, seed: int) -> Tensor:
-    """Rows of a table of random signs over the root of `dim`, so of norm 1: the same ones wherever they are made.
+def rows_of_text(text: str) -> list[int]:
+    """Rows of the table whose sum is the vector of a text: those of its distinct words."""
+    return [row for word in dict.fromkeys(words_of(text)) for row in rows_of_word(word)]
 
-    `rows` are their numbers, int64 [rows]; the result is float32 [rows, dim].
+
+def word_rows(texts: Sequence[str]) -> NDArray[np.int64]:
+    """`rows_of_text` of each text, [texts, most rows], filled up with -1: the input of that name of an ONNX graph."""
+    rows = [rows_of_text(text) for text in texts]
+    width = max([1, *map(len, rows)])
+    return np.array([[*of_text, *[-1] * (width - len(of_text))] for of_text in rows], dtype=np.int64)
+
+
+def random_bits(rows: NDArray[np.int64], dim: int, seed: int) -> NDArray[np.uint8]:
+    """Signs of rows of a table, [rows, dim rounded up to 64], a bit 0 or 1 each: the same wherever they are made."""
+    blocks = -(-dim // 64)
+    key = mixed(np.array([seed], dtype=np.uint64) * GOLDEN + GOLDEN)
+    counters = rows.astype(np.uint64)[:, None] * np.uint64(blocks) + np.arange(1, blocks + 1, dtype=np.uint64)
+    return np.unpackbits(mixed(key + counters * GOLDEN).astype("<u8").view(np.uint8), axis=1, bitorder="little")
+
+
+def random_rows(rows: NDArray[np.int64], dim: int, seed: int) -> NDArray[np.float32]:
+    """Rows of a table of random signs over the root of `dim`, so of norm 1, float32 [rows, dim].
 
     Sums of such rows keep cosines as sums of Gaussian ones do (Achlioptas 2003, Theorem 1.1), and 64 values cost one
     number of SplitMix64.
     """
-    blocks = -(-dim // 64)
-    key = mixed(np.array([seed], dtype=np.uint64) * GOLDEN + GOLDEN)
-    counters = rows.numpy().astype(np.uint64)[:, None] * np.uint64(blocks) + np.arange(1, blocks + 1, dtype=np.uint64)
-    bits = np.unpackbits(mixed(key + counters * GOLDEN).astype("<u8").view(np.uint8), axis=1, bitorder="little")
-    return torch.from_numpy(bits[:, :dim].astype(np.float32) * 2 - 1) * dim**-0.5
+    return (random_bits(rows, dim, seed)[:, :dim].astype(np.float32) * 2 - 1) * np.float32(dim**-0.5)

@@ -1,0 +1,163 @@
+"""Write an exported folder's encoder and routes as one ONNX graph, and run it: token ids in, one output a route.
+
+The inputs are `input_ids` and `attention_mask`, int64 [texts, tokens], and for heads that read words `word_rows`, int64
+[texts, rows], which `word_rows` of the file of that name in the folder makes. Needs the extra `onnx`.
+"""
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from disent_core.heads.modules.word_rows import TABLE_ROWS, random_bits, word_rows
+
+GRAPH = "disent.onnx"
+"""File of the graph. No name that a library looks for: its outputs are not those of a plain encoder."""
+MOST_BYTES = 2_000_000_000
+"""Of a graph in one file, which is a message of protobuf."""
+_OPSET = 18
+_TOKENS = ("input_ids", "attention_mask")
+_WORDS = "word_rows"
+
+
+class WordSums(nn.Module):
+    """Sums of rows of the table of words of a `modeling_disent.FacetHead`.
+
+    The random rows are not computed as there, with products of unsigned numbers that graphs lack, but stored, a bit for
+    each value: 8 MB for 512 columns.
+    """
+
+    bits: Tensor
+    signs: Tensor
+    place: Tensor
+    table: Tensor
+
+    def __init__(self, head: Any) -> None:
+        super().__init__()
+        self.dim = head.table.shape[1]
+        bits = random_bits(np.arange(TABLE_ROWS), self.dim, head.settings["seed"])
+        place = torch.full((TABLE_ROWS,), -1, dtype=torch.int32)
+        place[head.known] = torch.arange(len(head.known), dtype=torch.int32)
+        signs = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").astype(np.float32)
+        self.register_buffer("bits", torch.from_numpy(np.packbits(bits, axis=1, bitorder="little")))
+        self.register_buffer("signs", torch.from_numpy((signs * 2 - 1) * np.float32(self.dim**-0.5)))
+        self.register_buffer("place", place)
+        self.register_buffer("table", torch.cat([head.table, torch.zeros(1, self.dim, dtype=head.table.dtype)]))
+
+    def forward(self, rows: Int[Tensor, "texts rows"]) -> Float[Tensor, "texts dim"]:
+        """Sum the rows of each text; -1 is none."""
+        numbers = rows.clamp_min(0)
+        places = self.place[numbers].long().unsqueeze(-1)
+        random = self.signs[self.bits[numbers].long()].flatten(2)[..., : self.dim]
+        trained = self.table[places.squeeze(-1).clamp_min(0)].float()
+        return torch.where(places >= 0, trained, random).masked_fill(rows.unsqueeze(-1) < 0, 0.0).sum(dim=1)
+
+
+class Graph(nn.Module):
+    """A folder's model as a function of tensors, with the routes in order as its outputs."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        transformer, router = model
+        self.names = list(router.sub_modules)
+        self.encoder, self.router = transformer.model, router
+        self._routes: list[list[Any]] = [list(router.sub_modules[name]) for name in self.names]
+        heads = [module for route in self._routes for module in route if hasattr(module, "table")]
+        self.words = WordSums(heads[0]) if heads else None
+        self.reads_tokens = any(len(route) > 1 or not _is_of_words(route[0]) for route in self._routes)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the inputs."""
+        return (*(_TOKENS if self.reads_tokens else ()), *((_WORDS,) if self.words is not None else ()))
+
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        """Return the vectors of each route."""
+        given = dict(zip(self.inputs, inputs, strict=True))
+        features: dict[str, Any] = {}
+        if self.reads_tokens:
+            ids, mask = (given[name] for name in _TOKENS)
+            output = self.encoder(input_ids=ids, attention_mask=mask)
+            features = {"token_embeddings": output.last_hidden_state, "attention_mask": mask}
+            features["all_layer_embeddings"] = output.hidden_states
+        if self.words is not None:
+            features["word_sums"] = self.words(given[_WORDS])
+        return tuple(_applied(name, route, features) for name, route in zip(self.names, self._routes, strict=True))
+
+
+def _applied(name: str, route: Sequence[Any], features: Mapping[str, Any]) -> Tensor:
+    found = dict(features)
+    for module in route:
+        found = module(found, task=name) if "task" in getattr(module, "forward_kwargs", ()) else module(found)
+    return found["sentence_embedding"]
+
+
+def _is_of_words(module: nn.Module) -> bool:
+    """Whether a module reads words only."""
+    settings = getattr(module, "settings", {})
+    return bool(settings.get("words")) and not settings["units"] and not settings["languages"]
+
+
+@torch.no_grad()
+def write_graph(model: Any, path: Path) -> None:
+    """Write the graph of a model of sentence-transformers that is a transformer and a router.
+
+    The exporter is the one that traces: that of torch.export needs two more packages, takes eight times as long and its
+    graphs round twice as much.
+
+    Raises:
+        ValueError: if it is too large for one file.
+        ModuleNotFoundError: if the extra `onnx` is not installed.
+        OnnxExporterError: if an operation of the model has no counterpart.
+    """
+    for name in ("onnx", "onnxruntime"):
+        import_module(name)
+    graph = Graph(model).eval()
+    size = sum(value.nbytes for value in (*graph.parameters(), *graph.buffers()))
+    if size > MOST_BYTES:
+        raise ValueError(f"its graph would have {size / 1e9:.1f} GB, and a file of ONNX has at most 2 GB")
+    example = {name: torch.ones(2, 5, dtype=torch.int64) for name in graph.inputs}
+    if graph.reads_tokens:
+        example["attention_mask"][1, 3:] = 0
+    axes = {name: {0: "texts", 1: "rows" if name == _WORDS else "tokens"} for name in graph.inputs}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about the exporter's age, and shapes of the example: other shapes are checked
+        torch.onnx.export(
+            graph,
+            tuple(example.values()),
+            str(path),
+            dynamo=False,
+            opset_version=_OPSET,
+            input_names=list(graph.inputs),
+            output_names=graph.names,
+            dynamic_axes=axes | {name: {0: "texts"} for name in graph.names},
+        )
+
+
+def graph_vectors(
+    folder: Path, texts: Sequence[str], max_length: int
+) -> Iterator[tuple[slice, Mapping[str, Float[np.ndarray, "texts _"]]]]:
+    """Yield vectors by route that the graph of a folder gives for some of the texts, in batches of three shapes.
+
+    All texts together, as many tokens wide as the longest; the first two; and the third, which is alone.
+    """
+    from transformers import AutoTokenizer
+
+    onnxruntime: Any = import_module("onnxruntime")
+    session = onnxruntime.InferenceSession(str(folder / GRAPH), providers=["CPUExecutionProvider"])
+    tokeniser = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    inputs, outputs = ([one.name for one in several] for several in (session.get_inputs(), session.get_outputs()))
+    for chosen in (slice(0, len(texts)), slice(0, 2), slice(2, 3)):
+        some = list(texts[chosen])
+        given: dict[str, Any] = dict(
+            tokeniser(some, padding=True, truncation=True, max_length=max_length, return_tensors="np")
+        )
+        given[_WORDS] = word_rows(some)
+        found = session.run(outputs, {name: given[name].astype(np.int64) for name in inputs})
+        yield chosen, dict(zip(outputs, found, strict=True))
