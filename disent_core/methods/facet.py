@@ -113,4 +113,5 @@ METHOD = FacetMethod(
     presets={"paper": FacetConfig()},  # the name of every method's default
     embeddings=("meaning", "template", "residual", "language"),
     needs=frozenset({Need.TOKEN_STATES, Need.UTTERANCES, Need.PARALLEL_MATES, Need.MATE_STATES}),
+    code_version="3",
 )

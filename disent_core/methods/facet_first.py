@@ -73,4 +73,5 @@ METHOD = FrozenHeadMethod(
     embeddings=("meaning", "template", "residual", "language"),
     needs=frozenset({Need.TOKEN_STATES, Need.TEMPLATE_PAIRS}),
     draws=draws,
+    code_version="2",
 )

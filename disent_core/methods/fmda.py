@@ -87,5 +87,5 @@ METHOD = FrozenHeadMethod(
     embeddings=("meaning", "template", "residual", "language"),
     needs=frozenset({Need.TOKEN_STATES, Need.MASKED_TARGETS, Need.NEGATIVE_POOL}),
     draws=draws,
-    code_version="2",
+    code_version="3",
 )

@@ -71,4 +71,5 @@ METHOD = TwoStageMethod(
     embeddings=FMDA.embeddings,
     needs=FMDA.needs | {Need.TEMPLATE_PAIRS},
     draws=draws,
+    code_version="2",
 )
