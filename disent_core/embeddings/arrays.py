@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from disent_core.errors import TableError, located
 from disent_core.storage.atomic import atomic_path
@@ -26,13 +26,20 @@ KEY = np.dtype("S32")
 _STALE_SECONDS = 3_600.0
 
 
+def _positions(keys: np.ndarray, sought: np.ndarray) -> tuple[Int[np.ndarray, " sought"], Bool[np.ndarray, " sought"]]:
+    """Position of each key among sorted ones, and whether it is there."""
+    positions = np.searchsorted(keys, sought)
+    is_there = positions < len(keys)
+    is_there[is_there] = keys[positions[is_there]] == sought[is_there]
+    return positions, is_there
+
+
 def _rows(keys: np.ndarray, wanted: Sequence[str] | np.ndarray, name: str) -> Int[np.ndarray, " wanted"]:
     sought = np.asarray(wanted, dtype=KEY)
     if not len(sought):
         return np.zeros(0, dtype=np.int64)
-    positions = np.searchsorted(keys, sought)
-    absent = positions == len(keys)
-    absent[~absent] = keys[positions[~absent]] != sought[~absent]
+    positions, is_there = _positions(keys, sought)
+    absent = ~is_there
     if count := int(absent.sum()):
         example = bytes(sought[np.flatnonzero(absent)[0]]).decode()
         remedy = "Materialise the embeddings of this encoder and language again"
@@ -56,6 +63,10 @@ class VectorTable:
         """
         return _rows(self.keys, keys, self.name)
 
+    def has(self, keys: Sequence[str] | np.ndarray) -> Bool[np.ndarray, " keys"]:
+        """Whether each key is in the table."""
+        return _positions(self.keys, np.asarray(keys, dtype=KEY))[1]
+
 
 @dataclass(frozen=True)
 class StateTable:
@@ -73,6 +84,10 @@ class StateTable:
             TableError: if a key is not in the table.
         """
         return _rows(self.keys, keys, self.name)
+
+    def has(self, keys: Sequence[str] | np.ndarray) -> Bool[np.ndarray, " keys"]:
+        """Whether each key is in the table."""
+        return _positions(self.keys, np.asarray(keys, dtype=KEY))[1]
 
 
 # --- parts ------------------------------------------------------------------------------------------------

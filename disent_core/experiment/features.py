@@ -3,9 +3,6 @@
 from collections.abc import Sequence
 from functools import cache
 
-import numpy as np
-import torch
-
 from disent_core.embeddings.arrays import StateTable, VectorTable
 from disent_core.embeddings.in_memory import encoded_tables
 from disent_core.embeddings.store import STATES, VECTORS, EmbeddingStore
@@ -14,7 +11,7 @@ from disent_core.encoders.contract import Encoder
 from disent_core.experiment.embeddings import lazy_encoder, store
 from disent_core.experiment.workspace import Workspace
 from disent_core.text import text_keys
-from disent_core.training.data import TextFeatures, state_bank, vector_bank
+from disent_core.training.data import TextFeatures, text_features
 from disent_core.training.needs import Need
 
 
@@ -47,23 +44,13 @@ class TextEncoder:
             EncoderError: if a text can't be encoded, or the model can't be loaded.
             TableError: if a stored embedding is damaged.
         """
-        keys = np.asarray(text_keys(texts))
-        stored_keys, stored_tables = self._stored(language)
-        is_stored = np.asarray([key in stored_keys for key in keys])
-        parts = [(stored_tables, is_stored)] if stored_tables is not None and is_stored.any() else []
-        if not is_stored.all():
-            missing = {str(key): text for key, text, stored in zip(keys, texts, is_stored, strict=True) if not stored}
-            parts.append((encoded_tables(self._encoder_of(language), missing, states=self._states), ~is_stored))
-        vectors = [part[0] for part, _ in parts]
-        states = [part[1] for part, _ in parts if part[1] is not None]
-        return TextFeatures(
-            vector_bank(vectors),
-            _rows(vectors, [has for _, has in parts], keys),
-            state_bank(states) if self._states else None,
-            _rows(states, [has for _, has in parts], keys) if self._states else None,
-            language,
-            list(texts),
-        )
+        keys = text_keys(texts)
+        stored_keys, tables = self._stored(language)
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in stored_keys}
+        parts = [tables] if tables is not None and len(missing) < len(set(keys)) else []
+        if missing:
+            parts.append(encoded_tables(self._encoder_of(language), missing, states=self._states))
+        return text_features(keys, *parts, language=language, texts=list(texts))
 
     def _open(self, language: str) -> tuple[frozenset[str], tuple[VectorTable, StateTable | None] | None]:
         """Keys of the texts whose features are all stored, and the tables that have them; None if there are none."""
@@ -87,14 +74,3 @@ class TextEncoder:
 def _keys(embedding_store: EmbeddingStore, *, states: bool) -> frozenset[str]:
     keys = embedding_store.keys(VECTORS)
     return frozenset(keys & embedding_store.keys(STATES) if states else keys)
-
-
-def _rows(
-    tables: Sequence[VectorTable] | Sequence[StateTable], has_key: Sequence[np.ndarray], keys: np.ndarray
-) -> torch.Tensor:
-    """Row of each key in the concatenated tables; `has_key` says, for each table, which keys it has."""
-    rows, start = np.empty(len(keys), dtype=np.int64), 0
-    for table, is_in_table in zip(tables, has_key, strict=True):
-        rows[is_in_table] = start + table.rows(keys[is_in_table].tolist())
-        start += len(table.keys)
-    return torch.from_numpy(rows)

@@ -120,7 +120,7 @@ class Embedder:
         if self.trained.languages is not None and texts.language not in self.trained.languages:
             return {}
         tables = self.tables(texts.language)
-        return self.trained.embed(text_features(texts.keys, *tables, language=texts.language, texts=texts.texts), seed)
+        return self.trained.embed(text_features(texts.keys, tables, language=texts.language, texts=texts.texts), seed)
 
 
 def _labeller(workspace: Workspace, method: MethodConfig, trained: TrainedLabeller) -> Label:

@@ -176,7 +176,7 @@ def dev_embeddings(workspace: Workspace, run: HeadRun, method: MethodConfig) -> 
         keys = _dev_keys(workspace, method, run.trained_on, language, dev)[:SHOWN_TEXTS]
         tables = open_embeddings(workspace, run.encoder, language, method.needs)
         texts = None if text_of is None else [text_of[key] for key in keys]
-        features = text_features(keys, *tables, language=language, texts=texts)
+        features = text_features(keys, tables, language=language, texts=texts)
         embedded = head.embed(features, run.seeds[0] if method.method.is_seeded else None)
         points |= {f"{language} {name}": embedded[name] for name in SHOWN_EMBEDDINGS if name in embedded}
     return points

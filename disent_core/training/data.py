@@ -169,25 +169,42 @@ class TextFeatures:
 
 def text_features(
     keys: Sequence[str],
-    vectors: VectorTable,
-    states: StateTable | None = None,
-    *,
+    *tables: tuple[VectorTable, StateTable | None],
     language: str = "",
     texts: Sequence[str] | None = None,
 ) -> TextFeatures:
     """Return the features of the texts with these keys, in order.
 
+    Args:
+        keys: of the texts, which may repeat.
+        tables: their vectors and, all or none of them, token states; a text has those of the first that has it.
+        language: of all of them; empty if it is not known.
+        texts: themselves, for a method that asks.
+
     Raises:
-        TableError: if a text has not been encoded.
+        TableError: if a text is in no table.
     """
+    vectors, states = [one for one, _ in tables], [one for _, one in tables if one is not None]
     return TextFeatures(
-        vector_bank([vectors]),
-        torch.from_numpy(vectors.rows(keys)),
-        None if states is None else state_bank([states]),
-        None if states is None else torch.from_numpy(states.rows(keys)),
+        vector_bank(vectors),
+        _rows(vectors, keys),
+        state_bank(states) if states else None,
+        _rows(states, keys) if states else None,
         language,
         texts,
     )
+
+
+def _rows(tables: Sequence[VectorTable] | Sequence[StateTable], keys: Sequence[str]) -> Int[Tensor, " texts"]:
+    """Row of each key in the concatenated tables; the last one has to have what no other has."""
+    sought, rows, start = np.asarray(keys), np.empty(len(keys), dtype=np.int64), 0
+    is_open = np.ones(len(keys), dtype=bool)
+    for table in tables:
+        own = is_open & table.has(sought) if table is not tables[-1] else is_open
+        rows[own] = start + table.rows(sought[own])
+        is_open = is_open & ~own
+        start += len(table.keys)
+    return torch.from_numpy(rows)
 
 
 @dataclass(frozen=True)

@@ -21,5 +21,5 @@ def features_of(encoder: Encoder, texts: Sequence[str], language: str, *, states
         EncoderError: if a text can't be encoded.
     """
     keys = text_keys(texts)
-    vectors, token_states = encoded_tables(encoder, dict(zip(keys, texts, strict=True)), states=states)
-    return text_features(keys, vectors, token_states, language=language, texts=list(texts))
+    tables = encoded_tables(encoder, dict(zip(keys, texts, strict=True)), states=states)
+    return text_features(keys, tables, language=language, texts=list(texts))

@@ -258,7 +258,7 @@ def test_the_weights_that_are_saved_are_those_of_stage_2_and_embed(whole, tmp_pa
     trained = trainer(METHOD).load(tmp_path / "w", settings, "cpu")
     assert all(torch.equal(value, expected[name]) for name, value in trained.heads[1].state_dict().items())
     keys = [key.decode() for key in WORLD.vectors["de"].keys[:9]]
-    embedded = trained.embed(text_features(keys, WORLD.vectors["de"], WORLD.states["de"]), 1)
+    embedded = trained.embed(text_features(keys, (WORLD.vectors["de"], WORLD.states["de"])), 1)
     assert {name: rows.shape for name, rows in embedded.items()} == dict.fromkeys(METHOD.embeddings, (9, WORLD_DIM))
     assert all(np.isfinite(rows).all() for rows in embedded.values())
 

@@ -286,7 +286,7 @@ def test_token_states_of_masked_texts_are_not_needed():
 def features(count=7):
     toy_world = world()
     keys = text_keys(sorted(toy_world.texts["en"])[:count])
-    return toy_world, keys, text_features(keys, toy_world.vectors["en"], toy_world.states["en"])
+    return toy_world, keys, text_features(keys, (toy_world.vectors["en"], toy_world.states["en"]))
 
 
 def test_blocks_of_any_size_give_every_text_what_it_gets_alone(monkeypatch):
@@ -307,9 +307,26 @@ def test_blocks_of_any_size_give_every_text_what_it_gets_alone(monkeypatch):
     assert np.array_equal(rows["first"], states.values[begin].astype(np.float32))
 
 
+def test_features_of_texts_in_several_tables_are_those_of_one():
+    toy_world = world()
+    table, states = toy_world.vectors["en"], toy_world.states["en"]
+    half, tokens = len(table.keys) // 2, states.offsets[len(states.keys) // 2]
+    first = replace(table, keys=table.keys[:half], matrix=table.matrix[:half])
+    of_first = replace(
+        states, keys=states.keys[:half], values=states.values[:tokens], offsets=states.offsets[: half + 1]
+    )
+    keys = [bytes(key).decode() for key in [*table.keys[::-1], *table.keys[:3]]]
+    whole, parted = text_features(keys, (table, states)), text_features(keys, (first, of_first), (table, states))
+    assert {*(parted.rows < half).tolist()} == {True, False}
+    assert torch.equal(parted.vectors.stored(parted.rows), whole.vectors.stored(whole.rows))
+    of_parts, expected = (found.states.stored(found.state_rows) for found in (parted, whole))
+    assert all(torch.equal(one, other) for one, other in zip(of_parts, expected, strict=True))
+    assert parted.rows.tolist()[-3:] == [0, 1, 2]
+
+
 def test_features_of_an_unknown_text_are_an_error():
     with pytest.raises(TableError, match="1 of 1 texts are missing"):
-        text_features(text_keys(["never seen"]), world().vectors["en"])
+        text_features(text_keys(["never seen"]), (world().vectors["en"], None))
 
 
 # --- methods ----------------------------------------------------------------------------------------------
