@@ -60,7 +60,7 @@ class Model:
         seed: the one in use.
         description: what was trained, on what, with what settings.
         fingerprint: of the weights.
-        path: where the head lies; None if it is untrained.
+        path: file of the head, or its exported folder; None if it is untrained.
         is_of_one_text: whether the vector of a text depends on it alone.
     """
 
@@ -73,7 +73,8 @@ class Model:
         self.languages: tuple[str, ...] | None = None if languages is None else tuple(sorted(languages))
         self.description: Mapping[str, Any] = head.description
         self.fingerprint: str = head.content
-        self.path: Path | None = head.path
+        path = head.path
+        self.path: Path | None = path.parent if path is not None and path.suffix != ".safetensors" else path
         # A head that subtracts the mean of the very texts has to see all of them at once.
         self.is_of_one_text: bool = not head.method.is_transductive(head.settings)
 

@@ -45,8 +45,14 @@ class Index:
         languages: the language of each row; None where it is not known.
     """
 
-    def __init__(self, stored: "StoredIndex", head: "str | Path | Model | None", device: "Device") -> None:
-        self._stored, self._head = stored, head
+    def __init__(
+        self,
+        stored: "StoredIndex",
+        head: "str | Path | Model | None",
+        encoder: str | Path | None,
+        device: "Device",
+    ) -> None:
+        self._stored, self._head, self._encoder = stored, head, encoder
         self._device: Device = device
         self.folder: Path = stored.folder
         self.embeddings: tuple[str, ...] = tuple(stored.contents.embeddings)
@@ -61,13 +67,19 @@ class Index:
 
     @classmethod
     def open(
-        cls, folder: str | Path, *, head: "str | Path | Model | None" = None, device: "Device" = "auto"
+        cls,
+        folder: str | Path,
+        *,
+        head: "str | Path | Model | None" = None,
+        encoder: str | Path | None = None,
+        device: "Device" = "auto",
     ) -> "Index":
         """Open an index.
 
         Args:
             folder: where it lies.
             head: a model, or the path of its head, if that is no longer where it was when the index was made.
+            encoder: folder of the head's encoder, if that has moved.
             device: where queries are encoded.
 
         Raises:
@@ -76,7 +88,7 @@ class Index:
         """
         from disent_core.search.stored import open_index
 
-        return cls(open_index(Path(folder).expanduser()), head, device)
+        return cls(open_index(Path(folder).expanduser()), head, encoder, device)
 
     @classmethod
     def build(
@@ -86,6 +98,7 @@ class Index:
         texts: Iterable[str],
         *,
         language: str | None = None,
+        embeddings: Sequence[str] | None = None,
     ) -> "Index":
         """Add texts to an index, or make one. Only texts that it lacks are encoded.
 
@@ -94,16 +107,18 @@ class Index:
             model: of `load`.
             texts: of one language.
             language: of the texts.
+            embeddings: what a search may go by; None: what the index has already or, if it is new, all.
 
         Raises:
-            ValueError: if there are no texts, or the model does not embed each text by itself.
-            TableError: if the folder has something else, or an index of another head.
+            ValueError: if the model does not embed each text by itself, or has no such embedding.
+            TableError: if the folder has something else, or an index of another head or with other embeddings.
             CorpusError: if a text is blank, too long or has reserved characters.
         """
         from disent_core.search.texts import checked_texts
 
-        add(Path(folder), model, checked_texts(texts, language, model.languages))
-        return cls.open(folder, head=model)
+        place = Path(folder).expanduser()
+        add(place, model, checked_texts(texts, language, model.languages), embeddings=embeddings)
+        return cls.open(place, head=model)
 
     @property
     def head_title(self) -> str:
@@ -123,7 +138,7 @@ class Index:
         record = self._stored.contents.head
         model = self._head
         if not isinstance(model, Model):
-            model = load(self._place(record), seed=record.seed, device=self._device)
+            model = load(self._place(record), seed=record.seed, device=self._device, encoder=self._encoder)
         if not head_record(model).is_same(record):
             problem = f"its head is not the one that made this index ({record.title})"
             raise TrainingError(located(self.folder, None, problem, "Name the right one as head=, or index again"))
@@ -243,27 +258,45 @@ class Index:
 
 
 def add(
-    folder: Path, model: Model, texts: "Iterable[Text]", *, advance: Callable[[int], object] = lambda count: None
+    folder: Path,
+    model: Model,
+    texts: "Iterable[Text]",
+    *,
+    embeddings: Sequence[str] | None = None,
+    advance: Callable[[int], object] = lambda count: None,
 ) -> "Added":
     """Add texts to an index, or make one; see `disent_core.search.build.add_texts`.
 
     Raises:
-        ValueError: if the model does not embed each text by itself.
+        ValueError: if the model does not embed each text by itself, or has no such embedding.
     """
     from disent_core.search.build import add_texts
 
-    require_vectors(model)
+    require_vectors(model, embeddings or ())
     return add_texts(
         folder,
         head_record(model, folder),
         lambda block, language: model.encode_all(block, language=language),
         texts,
+        embeddings=embeddings,
         advance=advance,
     )
 
 
-def require_vectors(model: Model) -> None:
-    """Check that a model gives a text a vector that does not depend on other texts.
+def chosen_embeddings(model: Model, name: str | None) -> list[str]:
+    """Names of the embeddings that a command was told: one, `all`, or none, which is the meaning or the first.
+
+    Raises:
+        ValueError: as `require_vectors`.
+    """
+    default = "meaning" if "meaning" in model.embeddings else next(iter(model.embeddings), "")
+    names = [*model.embeddings] if name == "all" else [name or default]
+    require_vectors(model, names)
+    return names
+
+
+def require_vectors(model: Model, embeddings: Sequence[str]) -> None:
+    """Check that a model has embeddings, and gives a text a vector that does not depend on other texts.
 
     Raises:
         ValueError: if not.
@@ -273,6 +306,8 @@ def require_vectors(model: Model) -> None:
         raise ValueError(f"{name} tags the slots of sentences and does not embed")
     if not model.is_of_one_text:
         raise ValueError(f"{name} subtracts the mean of all texts that are encoded together; use a head that does not")
+    if unknown := [one for one in embeddings if one not in model.embeddings]:
+        raise ValueError(f"this head has no embedding {unknown[0]!r}; choose one of {', '.join(model.embeddings)}")
 
 
 def head_record(model: Model, index: Path | None = None) -> "HeadRecord":

@@ -33,6 +33,9 @@ disent trains and compares disentangled sentence embeddings.
     disent diff             what the last refresh has changed
     disent sql "from best"  ask the warehouse
     disent export           a trained head as a folder for sentence-transformers
+    disent embed            a file of texts as vectors
+    disent index            texts to search in
+    disent search           the texts of equal template, residual or meaning
     disent report           tables, pictures and case studies as one HTML file
     disent dev              the UI, which also refreshes results
 

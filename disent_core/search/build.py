@@ -1,7 +1,7 @@
 """Add texts to an index. A killed run keeps the parts that it has written; the same command goes on after them."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
 from pathlib import Path
@@ -51,6 +51,7 @@ def add_texts(
     encode: Encode,
     texts: Iterable[Text],
     *,
+    embeddings: Sequence[str] | None = None,
     advance: Callable[[int], object] = lambda count: None,
 ) -> Added:
     """Encode the texts that an index lacks and store them; make the index if there is none.
@@ -62,20 +63,25 @@ def add_texts(
         head: what encodes.
         encode: gives the same vectors whatever other texts there are.
         texts: may repeat.
+        embeddings: names of those that the index has; None: those that it has already or, if it is new, all.
         advance: is called with the number of texts that were read since the last call.
 
     Raises:
-        TableError: if the folder has something else, or the index is of another head.
+        TableError: if the folder has something else, or the index is of another head or has other embeddings.
         EncoderError: if a text can't be encoded.
         StorageError: if the disk is full or fails.
     """
     index.mkdir(parents=True, exist_ok=True)
     with locked(index / "index"):
         contents = _sound(index, _contents_of(index, head))
+        wanted = contents.embeddings or embeddings
+        if embeddings and sorted(embeddings) != sorted(wanted or ()):
+            problem = f"this index has the embeddings {', '.join(wanted or ())}"
+            raise TableError(located(index, None, problem, "Leave --embedding out, or make a new index"))
         known = _known(index, contents)
         counts = {"read": 0, "new": 0}
         for block in _new_blocks(texts, known, counts, advance):
-            contents = _with_block(index, contents, encode, block)
+            contents = _with_block(index, contents, encode, block, wanted)
         contents = joined(index, contents)
         write_contents(index, contents)
         _remove_others(index, contents)
@@ -144,7 +150,13 @@ def _new_blocks(
         yield block
 
 
-def _with_block(index: Path, contents: Contents, encode: Encode, block: list[tuple[str, Text]]) -> Contents:
+def _with_block(
+    index: Path,
+    contents: Contents,
+    encode: Encode,
+    block: list[tuple[str, Text]],
+    embeddings: Collection[str] | None,
+) -> Contents:
     """Store new texts, a part for each language."""
     by_language = sorted(enumerate(block, contents.rows), key=lambda item: item[1][1].language or "")
     for _, group in groupby(by_language, key=lambda item: item[1][1].language):
@@ -152,7 +164,7 @@ def _with_block(index: Path, contents: Contents, encode: Encode, block: list[tup
         language = rows[0][1][1].language
         texts = [one.text for _, (_, one) in rows]
         vectors = encode(texts, language)
-        dims = {name: matrix.shape[1] for name, matrix in vectors.items()}
+        dims = {name: matrix.shape[1] for name, matrix in vectors.items() if embeddings is None or name in embeddings}
         contents = replace(contents, embeddings=contents.embeddings or dims)
         columns = [
             pa.array([row for row, _ in rows], pa.int64()),

@@ -157,7 +157,7 @@ def loaded(monkeypatch):
     """Replaces `load`; the paths that were loaded."""
     paths = []
 
-    def load(path, *, seed, device):
+    def load(path, *, seed, device, encoder):
         paths.append((path.resolve(), seed, device))
         return model(path, content=path.read_text(encoding="utf-8"))
 

@@ -1,0 +1,227 @@
+"""The commands that embed and search one's own texts by a trained head."""
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from disent_assets.cli.answers import FORMATS, Style, print_table
+from disent_assets.cli.group import errors, main, short
+from disent_assets.cli.heads import HEAD_HELP, open_model
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from tqdm import tqdm
+
+    from disent import Hit, Model
+    from disent_core.search.texts import Text, TextFile
+
+_INPUT = click.argument("texts", metavar="INPUT")
+_SEED = click.option("--seed", type=int, help="Seed of the head's training; default: the first.")
+_ENCODER = click.option("--encoder", type=click.Path(path_type=Path), help="Folder of its encoder, if that has moved.")
+_COLUMN = click.option("--column", default="text", show_default=True, help="Column or key with the texts.")
+_LANGUAGE = click.option(
+    "--language", metavar="CODE", help="Language of texts whose row has none in a column language."
+)
+_LOG_SECONDS = 5.0
+"""Between two lines of progress where no terminal overwrites them."""
+
+
+@main.command()
+@_INPUT
+@click.argument("output", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--head", required=True, metavar="HEAD", help=HEAD_HELP)
+@click.option("--embedding", metavar="NAME|all", help="Default: the meaning, or the first that the head has.")
+@_COLUMN
+@_LANGUAGE
+@_SEED
+@_ENCODER
+@click.pass_context
+def embed(
+    context: click.Context,
+    texts: str,
+    output: Path,
+    head: str,
+    embedding: str | None,
+    column: str,
+    language: str | None,
+    seed: int | None,
+    encoder: Path | None,
+) -> None:
+    """Embed a file of texts by a trained head.
+
+    INPUT is a .txt (a text a line), .jsonl, .csv or .parquet file, or - for lines of standard input. OUTPUT is a
+    .parquet file with the texts and a column for each embedding, or a .npy matrix of one embedding.
+    """
+    with errors(context), input_file(texts, column, language) as file:
+        from disent.searching import chosen_embeddings, head_record
+        from disent_core.search.vectors_file import write_vectors
+
+        model = open_model(head, seed, encoder)
+        names = chosen_embeddings(model, embedding)
+        with progress(file, model) as (checked, bar):
+            count = write_vectors(
+                output,
+                checked,
+                lambda block, spoken: model.encode_all(block, language=spoken),
+                names,
+                head_record(model),
+                model.description,
+                advance=bar.update,
+            )
+        click.echo(f"{short(output.resolve())}: {count:,} texts, {', '.join(names)}")
+
+
+@main.command()
+@_INPUT
+@click.argument("index", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--head", metavar="HEAD", help=f"{HEAD_HELP} Only a new index needs it.")
+@click.option("--embedding", metavar="NAME|all", help="Of a new index: only this one. Default: all that the head has.")
+@_COLUMN
+@_LANGUAGE
+@_SEED
+@_ENCODER
+@click.pass_context
+def index(
+    context: click.Context,
+    texts: str,
+    index: Path,
+    head: str | None,
+    embedding: str | None,
+    column: str,
+    language: str | None,
+    seed: int | None,
+    encoder: Path | None,
+) -> None:
+    """Make an index of texts to search in, or add texts to one.
+
+    INPUT is as for disent embed. Only texts that INDEX lacks are encoded; a run that was stopped goes on where it was.
+    """
+    with errors(context), input_file(texts, column, language) as file:
+        from disent.searching import Index, add, chosen_embeddings
+
+        model = open_model(head, seed, encoder) if head else Index.open(index, encoder=encoder).model
+        names = None if embedding is None else chosen_embeddings(model, embedding)
+        with progress(file, model) as (checked, bar):
+            added = add(index, model, checked, embeddings=names, advance=bar.update)
+        known = f", {added.read - added.new:,} known or repeated" if added.read > added.new else ""
+        click.echo(f"{short(index.resolve())}: {added.rows:,} texts; {added.new:,} new{known}")
+
+
+@main.command()
+@click.argument("index", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("text", required=False)
+@click.option("--queries", metavar="FILE", help="Search each text of a file as of disent embed.")
+@click.option("--by", metavar="NAME", help="template, residual or meaning. Default: meaning, or the first there is.")
+@click.option("-k", "hits", type=click.IntRange(1), default=10, show_default=True, help="Hits of each query.")
+@click.option("--language", metavar="CODE", help="Language of the queries.")
+@click.option("--other-language", is_flag=True, help="Leave out texts in the language of the query.")
+@click.option("--only-language", metavar="CODE", help="Only texts in this language.")
+@click.option("--except-same-text", is_flag=True, help="Leave out the query itself.")
+@click.option("--head", metavar="HEAD", help=f"If the head is not where it was: {HEAD_HELP}")
+@_COLUMN
+@_ENCODER
+@click.option("--format", "style", type=FORMATS, default="table", show_default=True)
+@click.pass_context
+def search(
+    context: click.Context,
+    index: Path,
+    text: str | None,
+    queries: str | None,
+    by: str | None,
+    hits: int,
+    language: str | None,
+    other_language: bool,
+    only_language: str | None,
+    except_same_text: bool,
+    head: str | None,
+    column: str,
+    encoder: Path | None,
+    style: Style,
+) -> None:
+    """Find the texts of an index that are nearest to TEXT: of the same template, residual or meaning.
+
+    The same template is the same shape, the same residual the same values. TEXT may be - for lines of standard input.
+    """
+    with errors(context):
+        from disent import Index
+        from disent_core.search.contents import read_contents
+
+        if (text is None) == (queries is None):
+            raise ValueError("name either a TEXT or --queries FILE")
+        contents = read_contents(index)
+        model = open_model(head, contents.head.seed, encoder) if head and contents else None
+        opened = Index.open(index, head=model, encoder=encoder)
+        asked = _queries(text, queries, column, language)
+        found: list[list[Hit]] = [[]] * len(asked)
+        for spoken in dict.fromkeys(one.language for one in asked):
+            places = [place for place, one in enumerate(asked) if one.language == spoken]
+            answers = opened.search(
+                [asked[place].text for place in places],
+                by,
+                hits,
+                language=spoken,
+                other_language=other_language,
+                only_language=only_language,
+                except_same_text=except_same_text,
+            )
+            for place, answer in zip(places, answers, strict=True):
+                found[place] = answer
+        print_table(_table([one.text for one in asked], found, style), style)
+
+
+def _queries(text: str | None, queries: str | None, column: str, language: str | None) -> list["Text"]:
+    from disent_core.search.texts import Text
+
+    if text is not None and text != "-":
+        return [Text(text, language)]
+    with input_file(queries or "-", column, language) as file:
+        file.count()
+        return list(file)
+
+
+def _table(queries: Sequence[str], found: "Sequence[list[Hit]]", style: Style) -> "pa.Table":
+    import pyarrow as pa
+
+    rows = [{"query": query, **hit._asdict()} for query, hits in zip(queries, found, strict=True) for hit in hits]
+    names = ["query", "score", "language", "text", "row", "text_key"]
+    if style in ("table", "markdown"):
+        names = ["score", "language", "text"] if len(queries) == 1 else names[:4]
+    fields = {"score": pa.float32(), "row": pa.int64()}
+    schema = pa.schema([(name, fields.get(name, pa.string())) for name in names])
+    return pa.Table.from_pylist([{name: row[name] for name in names} for row in rows], schema)
+
+
+# --- input ------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def input_file(name: str, column: str, language: str | None) -> Iterator["TextFile"]:
+    """The texts of a file, or of standard input, which is copied to a temporary file to be read twice."""
+    from disent_core.search.texts import TextFile, text_file
+
+    if name != "-":
+        yield text_file(Path(name), column=column, language=language)
+        return
+    with tempfile.NamedTemporaryFile(suffix=".txt") as copy:
+        shutil.copyfileobj(sys.stdin.buffer, copy)
+        copy.flush()
+        yield TextFile(Path(copy.name), ".txt", "standard input", column, language)
+
+
+@contextmanager
+def progress(file: "TextFile", model: "Model") -> Iterator[tuple["TextFile", "tqdm"]]:
+    """Read the texts once, so that no error comes after hours; then show how many are done, and the time left."""
+    from dataclasses import replace
+
+    from tqdm import tqdm
+
+    checked = replace(file, languages=model.languages)
+    seconds = 0.1 if sys.stderr.isatty() else _LOG_SECONDS
+    with tqdm(total=checked.count(), unit=" texts", mininterval=seconds) as bar:
+        yield checked, bar

@@ -1,0 +1,304 @@
+"""`disent embed`, `index` and `search` with the heads of a finished project."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+import disent
+from disent_assets.cli import main
+from disent_assets.cli.group import LINEAGE
+from disent_core.text import text_key
+
+pytestmark = pytest.mark.end_to_end
+NAME = "fmda@tiny:en-de"
+OFFLINE = """
+import sys
+
+sys.modules |= dict.fromkeys({names})  # None: an import of them fails, as where they are not installed
+from disent_assets.cli import main
+
+for arguments in {commands!r}:
+    main(arguments, standalone_mode=False)
+"""
+
+
+@pytest.fixture(scope="module")
+def head(finished):
+    return str(finished.workspace.head("tiny", "fmda", "en-de"))
+
+
+@pytest.fixture(scope="module")
+def rows(finished) -> list[dict[str, str]]:
+    """Utterances of two languages, in turn."""
+    both = zip(finished.utterances("en-US")[:20], finished.utterances("de-DE")[:20], strict=True)
+    return [{"text": row["utt"], "language": row["locale"][:2]} for pair in both for row in pair]
+
+
+@pytest.fixture(scope="module")
+def texts(rows, tmp_path_factory):
+    path = tmp_path_factory.mktemp("texts") / "texts.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def index(finished, texts, head, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("search") / "index"
+    told = finished.disent("index", str(texts), str(folder), "--head", NAME)
+    assert (told.exit_code, told.stdout) == (0, f"{folder}: 40 texts; 40 new\n")
+    assert "40/40" in told.stderr
+    return folder
+
+
+def run(*arguments: object, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(main, [str(one) for one in arguments], input=stdin, catch_exceptions=False)
+
+
+# --- embed ------------------------------------------------------------------------------------------------
+
+
+def test_a_parquet_file_has_the_texts_and_the_vectors_of_the_head(rows, texts, head, tmp_path):
+    told = run("embed", texts, tmp_path / "out.parquet", "--head", head, "--embedding", "all")
+    assert told.stdout == f"{tmp_path / 'out.parquet'}: 40 texts, meaning, template, residual, language\n"
+    assert "40/40" in told.stderr
+    table, model = pq.read_table(tmp_path / "out.parquet"), disent.load(head)
+    assert table.column_names == [
+        "text_key",
+        "text",
+        "language",
+        "meaning",
+        "template",
+        "residual",
+        "language_embedding",
+    ]
+    assert table.select(["text", "language"]).to_pylist() == rows
+    assert table["text_key"].to_pylist() == [text_key(row["text"]) for row in rows]
+    for name, matrix in model.encode_all([row["text"] for row in rows]).items():
+        column = table["language_embedding" if name == "language" else name].combine_chunks()
+        assert column.type.list_size == matrix.shape[1]
+        np.testing.assert_array_equal(column.flatten().to_numpy().reshape(matrix.shape), matrix)
+
+
+def test_a_parquet_file_says_what_made_it(texts, head, tmp_path):
+    run("embed", texts, tmp_path / "out.parquet", "--head", head)
+    told = json.loads(pq.read_schema(tmp_path / "out.parquet").metadata[b"disent"])
+    model = disent.load(head)
+    assert (told["fingerprint"], told["seed"]) == (model.fingerprint, 0)
+    assert told["encoder_fingerprint"] == model.description["encoder_fingerprint"]
+    assert told["description"]["settings"] == model.description["settings"]
+
+
+def test_a_matrix_has_a_row_for_each_line(rows, head, tmp_path):
+    (tmp_path / "in.txt").write_text("".join(f"{row['text']}\n" for row in rows), encoding="utf-8")
+    told = run(
+        "embed", tmp_path / "in.txt", tmp_path / "out.npy", "--head", head, "--embedding", "template", "--seed", 1
+    )
+    assert told.exit_code == 0, told.output
+    expected = disent.load(head, seed=1).encode([row["text"] for row in rows], "template")
+    np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), expected)
+
+
+def test_standard_input_is_lines_of_text(head, tmp_path):
+    told = run("embed", "-", tmp_path / "out.parquet", "--head", head, "--language", "en", stdin="play jazz\nwake me\n")
+    assert told.exit_code == 0, told.output
+    assert pq.read_table(tmp_path / "out.parquet", columns=["text", "language"]).to_pylist() == [
+        {"text": "play jazz", "language": "en"}, {"text": "wake me", "language": "en"}]  # fmt: skip
+
+
+def test_a_method_without_training_embeds_too(finished, texts, rows, tmp_path):
+    told = finished.disent("embed", str(texts), str(tmp_path / "out.npy"), "--head", "raw@tiny")
+    assert told.exit_code == 0, told.output
+    raw = disent.open(finished.config, home=finished.home).head("raw", "tiny")
+    np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), raw.encode([row["text"] for row in rows]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "problem"),
+    [
+        (["no.txt", "out.npy"], 1, "no.txt: there is no such file. Check the path"),
+        (["empty.txt", "out.npy"], 1, "empty.txt: 0 texts were read. Name a file with at least one text"),
+        (["bad.txt", "out.npy"], 1, "bad.txt:2: the sentence is empty. Correct it or leave it out"),
+        (["good.txt", "out.csv"], 2, "out.csv must end in .parquet or .npy"),
+        (["good.txt", "out.npy", "--embedding", "all"], 2, "out.npy: a matrix has one embedding, of meaning, template"),
+        (
+            ["good.txt", "out.npy", "--embedding", "shape"],
+            2,
+            "this head has no embedding 'shape'; choose one of meaning",
+        ),
+        (["good.txt", "out.npy", "--seed", "7"], 2, "fmda was not trained with seed 7; choose one of [0, 1]"),
+        (["good.parquet", "good.parquet"], 2, "good.parquet is both the texts and the output"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_nothing_is_written(head, tmp_path, monkeypatch, arguments, code, problem):
+    monkeypatch.chdir(tmp_path)
+    import pyarrow as pa
+
+    for name, content in {"empty.txt": "", "bad.txt": "a\n\n", "good.txt": "a\n"}.items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    pq.write_table(pa.table({"text": ["a"]}), "good.parquet")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    told = run("embed", *arguments, "--head", head)
+    assert told.exit_code == code
+    assert f"disent: {problem}" in told.stderr
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_killed_command_leaves_the_file_that_was_there(texts, head, tmp_path, monkeypatch):
+    (tmp_path / "out.parquet").write_bytes(b"before")
+
+    def killed(*arguments, **named):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(disent.Model, "encode_all", killed)
+    assert run("embed", texts, tmp_path / "out.parquet", "--head", head).exit_code == 1
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("out.parquet", b"before")]
+
+
+def test_a_block_of_texts_is_encoded_at_a_time(texts, rows, head, tmp_path, monkeypatch):
+    from disent_core.search import vectors_file
+
+    monkeypatch.setattr(vectors_file, "_BLOCK_TEXTS", 7)
+    run("embed", texts, tmp_path / "out.npy", "--head", head)
+    np.testing.assert_array_equal(
+        np.load(tmp_path / "out.npy"), disent.load(head).encode([row["text"] for row in rows])
+    )
+    run("embed", texts, tmp_path / "out.parquet", "--head", head)
+    assert pq.ParquetFile(tmp_path / "out.parquet").num_row_groups == 6
+
+
+# --- index ------------------------------------------------------------------------------------------------
+
+
+def test_an_index_is_extended_without_naming_its_head(index, texts, tmp_path):
+    copy = tmp_path / "index"
+    subprocess.run(["cp", "-r", str(index), str(copy)], check=True)
+    told = run("index", texts, copy)
+    assert told.stdout == f"{copy}: 40 texts; 0 new, 40 known or repeated\n"
+    told = run("index", "-", copy, stdin="a text that no corpus has\n")
+    assert told.stdout == f"{copy}: 41 texts; 1 new\n"
+
+
+def test_texts_that_were_added_later_have_the_same_scores(texts, rows, index, head, tmp_path):
+    for part in (rows[:13], rows[13:]):
+        (tmp_path / "part.jsonl").write_text("".join(json.dumps(row) + "\n" for row in part), encoding="utf-8")
+        run("index", tmp_path / "part.jsonl", tmp_path / "index", "--head", head)
+    ours, theirs = (disent.Index.open(folder) for folder in (tmp_path / "index", index))
+    queries = [row["text"] for row in rows[:5]]
+    assert ours.search(queries, "template", 40) == theirs.search(queries, "template", 40)
+
+
+def test_another_head_is_refused(finished, index, texts):
+    told = finished.disent("index", str(texts), str(index), "--head", "fmda_softmax@tiny:en-de")
+    assert told.exit_code == 1
+    other = "fmda_softmax on tiny, en-de, seed 0"
+    assert f"this index is of another head (fmda on tiny, en-de, seed 0) than {other}." in told.stderr
+    assert finished.disent("index", str(texts), str(index), "--head", NAME, "--seed", "1").exit_code == 1
+
+
+def test_an_index_of_an_exported_folder_is_the_index_of_the_head(head, index, texts, tmp_path):
+    pytest.importorskip("sentence_transformers")
+    disent.load(head).save(tmp_path / "exported")
+    told = run("index", texts, tmp_path / "index", "--head", tmp_path / "exported")
+    assert told.exit_code == 0, told.output
+    found = run("search", tmp_path / "index", "wake me up", "--format", "json")
+    assert found.stdout == run("search", index, "wake me up", "--format", "json").stdout
+
+
+def test_an_index_may_have_one_embedding(head, texts, tmp_path):
+    run("index", texts, tmp_path / "index", "--head", head, "--embedding", "template")
+    assert disent.Index.open(tmp_path / "index").embeddings == ("template",)
+    told = run("search", tmp_path / "index", "x", "--by", "residual")
+    assert told.exit_code == 2
+    assert "this index has no 'residual' (fmda on tiny, en-de, seed 0); choose one of template" in told.stderr
+    assert (
+        "this index has the embeddings template"
+        in run("index", texts, tmp_path / "index", "--embedding", "meaning").stderr
+    )
+
+
+@pytest.mark.parametrize("name", ["projection@tiny:en-de", "fmda@none:en-de", "fmda@tiny:en-xx"])
+def test_a_name_that_the_configuration_has_not_is_told_with_those_it_has(finished, texts, tmp_path, name):
+    told = finished.disent("index", str(texts), str(tmp_path / "index"), "--head", name)
+    assert told.exit_code == 2
+    assert "choose one of" in told.stderr
+    assert told.stderr.count("\n") == 1
+
+
+# --- search -----------------------------------------------------------------------------------------------
+
+
+def test_a_text_of_the_index_finds_itself_first(index, rows):
+    told = run("search", index, rows[0]["text"], "--by", "template", "-k", 3, "--format", "csv")
+    hits = list(csv.DictReader(io.StringIO(told.stdout)))
+    assert [hit["query"] for hit in hits] == [rows[0]["text"]] * 3
+    assert (hits[0]["text"], hits[0]["row"], hits[0]["text_key"]) == (rows[0]["text"], "0", text_key(rows[0]["text"]))
+    assert float(hits[0]["score"]) == pytest.approx(1, abs=1e-6)
+
+
+def test_a_table_has_scores_and_texts(index, rows):
+    told = run("search", index, rows[0]["text"], "-k", 1)
+    assert told.stdout.splitlines()[0].split() == ["score", "language", "text"]
+    assert told.stdout.splitlines()[2] == f"1.000  en        {rows[0]['text']}"
+
+
+def test_queries_of_a_file_are_answered_in_its_order_each_in_its_language(index, texts, rows):
+    arguments = ("--queries", texts, "-k", 2, "--other-language", "--format", "json")
+    hits = json.loads(run("search", index, *arguments).stdout)
+    assert [hit["query"] for hit in hits[::2]] == [row["text"] for row in rows]
+    languages = {row["text"]: row["language"] for row in rows}
+    assert all(hit["language"] != languages[hit["query"]] for hit in hits)
+
+
+def test_queries_may_come_from_standard_input(index):
+    told = run("search", index, "-", "-k", 1, "--only-language", "de", "--format", "json", stdin="play\nwake\n")
+    assert [(hit["query"], hit["language"]) for hit in json.loads(told.stdout)] == [("play", "de"), ("wake", "de")]
+
+
+def test_the_query_itself_is_left_out_where_that_is_asked_for(index, rows):
+    told = run("search", index, rows[0]["text"], "--except-same-text", "--format", "json")
+    assert rows[0]["text"] not in [hit["text"] for hit in json.loads(told.stdout)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "problem"),
+    [
+        ([], 2, "name either a TEXT or --queries FILE"),
+        (["x", "--queries", "y"], 2, "name either a TEXT or --queries FILE"),
+        ([" "], 2, "a query is empty"),
+        (["x", "--other-language"], 2, "other_language needs the language of the query: language="),
+        (["x", "--head", "nowhere"], 1, "nowhere: there is no head here"),
+    ],
+)
+def test_what_is_wrong_with_a_question_is_one_line(index, arguments, code, problem):
+    told = run("search", index, *arguments)
+    assert (told.exit_code, told.stderr.count("\n")) == (code, 1)
+    assert f"disent: {problem}" in told.stderr
+
+
+def test_hostile_texts_reach_neither_the_terminal_nor_the_shape_of_a_table(head, tmp_path):
+    hostile = ["\x1b[31mred\x07", "left\u202eright", "a\tb", "<b>x</b> | y", "'; drop table x; --", "\x00nul"]
+    lines = "".join(f"{text}\n" for text in hostile)
+    assert run("index", "-", tmp_path / "index", "--head", head, stdin=lines).exit_code == 0
+    told = run("search", tmp_path / "index", "x", "-k", 6)
+    assert not set("\x1b\x07\u202e\x00") & set(told.stdout)
+    assert len(told.stdout.splitlines()) == 9
+    found = json.loads(run("search", tmp_path / "index", "x", "-k", 6, "--format", "json").stdout)
+    assert sorted(hit["text"] for hit in found) == sorted(hostile)
+
+
+def test_one_may_index_and_search_without_the_libraries_of_the_lineage(head, texts, index, tmp_path):
+    commands = [
+        ["index", str(texts), str(tmp_path / "index"), "--head", head],
+        ["search", str(tmp_path / "index"), "wake me"],
+    ]
+    code = OFFLINE.format(names=sorted(LINEAGE), commands=commands)
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.endswith(run("search", index, "wake me").stdout)
