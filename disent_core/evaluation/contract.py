@@ -174,7 +174,8 @@ class Inputs:
     """What one corpus offers a task: `tables[table, partition]`, where the partition is a language or a pair.
 
     Of a corpus of sentence pairs `languages` are those of source and target, twice the same where it is one. Of
-    utterances `parallel` tells whether equal ids are translations: of every utterance, of some, or never.
+    utterances `parallel` tells whether equal ids are translations: of every utterance, of some, or never. The training
+    split of sentence pairs of which `trains` is false is not embedded.
     """
 
     corpus: str
@@ -182,6 +183,7 @@ class Inputs:
     tables: Mapping[tuple[str, str], pa.Table]
     kind: Kind = "utterances"
     parallel: Literal["all", "some", "none"] = "all"
+    trains: bool = True
 
     @property
     def pair(self) -> str:

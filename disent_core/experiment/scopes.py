@@ -24,6 +24,7 @@ class Scope:
     parallel: Literal["all", "some", "none"]
     languages: tuple[str, ...]
     is_of_sentence_pairs: bool = False
+    trains: bool = True
 
     def has(self, task: Task) -> bool:
         """Whether the task applies to the scope."""
@@ -38,7 +39,12 @@ class Scope:
     def inputs(self, tables: Mapping[tuple[str, str], pa.Table]) -> Inputs:
         """Inputs of a task on the scope."""
         return Inputs(
-            corpus=self.corpus, languages=self.languages, tables=tables, kind=self.kind, parallel=self.parallel
+            corpus=self.corpus,
+            languages=self.languages,
+            tables=tables,
+            kind=self.kind,
+            parallel=self.parallel,
+            trains=self.trains,
         )
 
 
@@ -115,7 +121,14 @@ class Scopes:
     def _of_sentence_pairs(self) -> dict[Scope, int]:
         """Every corpus and pair of sentences, with its place among them."""
         scopes = (
-            Scope(corpus.name, format_module(corpus.format).KIND, "all", pair, is_of_sentence_pairs=True)
+            Scope(
+                corpus.name,
+                format_module(corpus.format).KIND,
+                "all",
+                pair,
+                is_of_sentence_pairs=True,
+                trains=corpus.trains,
+            )
             for corpus in self.config.corpora
             for pair in self.config.sentence_pairs.get(corpus.name, ())
         )

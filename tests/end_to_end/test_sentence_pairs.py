@@ -14,6 +14,13 @@ path = "bitext"
 splits = [0.6, 0.2, 0.2]
 
 [[corpora]]
+name = "held_out"
+format = "moses"
+path = "held_out"
+splits = [0.6, 0.2, 0.2]
+train = false
+
+[[corpora]]
 name = "tatoeba"
 format = "tatoeba"
 path = "tatoeba"
@@ -37,6 +44,8 @@ def project(fresh):
     things = [f"thing{i}" for i in range(60)]
     fresh.write_lines("bitext/en-fr.en", [f"the {thing} is here" for thing in things])
     fresh.write_lines("bitext/en-fr.fr", [f"le {thing} est ici" for thing in things])
+    fresh.write_lines("held_out/en-fr.en", [f"where is the {thing}" for thing in things])
+    fresh.write_lines("held_out/en-fr.fr", [f"où est le {thing}" for thing in things])
     fresh.write_lines("tatoeba/tatoeba.fra-eng.fra", [f"un {thing}" for thing in things[:20]])
     fresh.write_lines("tatoeba/tatoeba.fra-eng.eng", [f"one {thing}" for thing in things[:20]])
     fresh.write_lines("tatoeba/tatoeba.dan-eng.dan", [f"en {thing}" for thing in things[:20]])
@@ -52,6 +61,7 @@ def project(fresh):
     fresh.configure('["raw", "dream", "fmda", "fmda_softmax"]', '["raw", "centered", "dream"]')
     fresh.configure('pairs = ["en-de", "en-ja"]', 'pairs = ["en-de"]')
     fresh.configure(*DREAM)
+    fresh.configure("[evaluation]", '[evaluation]\nhubness = ["none", "train_bias"]')
     return fresh
 
 
@@ -64,7 +74,7 @@ def measured(project, task: str, method: str = "dream") -> list[tuple[str, str, 
 
 def test_a_method_trains_on_sentence_pairs_and_is_measured_on_what_its_languages_offer(project):
     project.materialize()
-    both = [("en-fr", "bitext", "en-fr"), ("en-fr", "bitext", "fr-en")]
+    both = [("en-fr", name, where) for name in ("bitext", "held_out") for where in ("en-fr", "fr-en")]
     assert measured(project, "heldout_retrieval") == both
     assert measured(project, "tatoeba_retrieval") == [("en-fr", "tatoeba", "en-fr"), ("en-fr", "tatoeba", "fr-en")]
     assert measured(project, "sts") == [("en-de", "sts", "en-en"), ("en-fr", "sts", "en-en")]

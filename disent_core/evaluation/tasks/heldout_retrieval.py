@@ -16,7 +16,7 @@ NAME = "heldout_retrieval"
 def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
     """Return one problem for each direction of the pair; none if it has no test pairs."""
     pairs, held_out = sentence_pairs(inputs, "test"), replace(config, split="test")
-    sides, training = pair_texts(inputs, pairs), partial(_training, inputs)
+    sides, training = pair_texts(inputs, pairs), partial(_training, inputs) if inputs.trains else None
     return both_directions(sides, pairs["pair_id"], held_out, task=NAME, dataset=inputs.corpus, training=training)
 
 

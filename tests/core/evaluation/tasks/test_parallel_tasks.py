@@ -90,6 +90,12 @@ def test_without_training_texts_there_is_no_bias_from_them():
     assert names == [None, "csls", "dual_softmax"] * 2
 
 
+def test_held_out_pairs_of_a_corpus_without_training_have_no_bias_from_them():
+    rows = {"1": ("eins", "one"), "3": ("drei", "three", {"split": "train"})}
+    inputs = replace(pair_inputs(("de", "en"), rows, "bitext"), trains=False)
+    assert "train_bias" not in [one.settings.get("hubness") for one in problems("heldout_retrieval", inputs, HUBNESS)]
+
+
 def test_held_out_pairs_have_a_bias_from_the_training_pairs():
     rows = {"1": ("eins", "one"), "2": ("zwei", "two"), "3": ("drei", "three", {"split": "train"})}
     found = problems("heldout_retrieval", pair_inputs(("de", "en"), rows, "bitext"), HUBNESS)
