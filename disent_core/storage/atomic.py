@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
+from typing import IO
 
 from safetensors import SafetensorError
 
@@ -186,22 +187,21 @@ def locked_folder(folder: Path) -> Iterator[None]:
 @contextmanager
 def _lock_file(path: Path) -> Iterator[None]:
     """Hold an exclusive lock on a file that exists only as long."""
-    descriptor = _new_lock(path)
-    try:
-        yield
-    finally:
-        path.unlink(missing_ok=True)
-        os.close(descriptor)
+    with _new_lock(path):
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
 
 
-def _new_lock(path: Path) -> int:
+def _new_lock(path: Path) -> IO[str]:
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)  # NFS locks only what is open for writing
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        lock = path.open("a")  # NFS locks only what is open for writing
+        fcntl.flock(lock, fcntl.LOCK_EX)
         with suppress(FileNotFoundError):
-            if os.path.samestat(path.stat(), os.fstat(descriptor)):
-                return descriptor
-        os.close(descriptor)  # who held it has removed it
+            if os.path.samestat(path.stat(), os.fstat(lock.fileno())):
+                return lock
+        lock.close()  # who held it has removed it
 
 
 @contextmanager
