@@ -1,5 +1,6 @@
 """`disent export` on a finished project, and its folder in a process that has no disent."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -38,6 +39,16 @@ def exported(finished, tmp_path_factory) -> Path:
 
 def head_file(project, method: str) -> Path:
     return project.workspace.head("tiny", method, "en-de")
+
+
+def test_the_python_of_the_page_on_use_runs(exported, finished, root):
+    page = (root / "docs" / "use.md").read_text(encoding="utf-8")
+    places = {"data/heads/scratch/facet/en-de.safetensors": head_file(finished, "dream"), "FOLDER": exported}
+    names = {"texts": TEXTS, "left": TEXTS[:2], "right": TEXTS[2:]}
+    code = "".join(re.findall(r"(?<! -->\n)^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
+    for place, path in places.items():
+        code = code.replace(f'"{place}"', repr(str(path)))
+    exec(code.replace('"template"', '"meaning"'), names)  # dream has no template
 
 
 def test_an_exported_head_embeds_in_a_process_without_disent(exported, finished, tmp_path):
