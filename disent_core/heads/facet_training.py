@@ -11,6 +11,7 @@ from torch import Tensor
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.heads.facet import FacetHead, TrainedFacet, embeddings, table_seed
 from disent_core.heads.families.mated_pairs import EMBED_BLOCK, MatedBatch, MatedPairsTask, PairBags, pair_bags
+from disent_core.heads.families.neighbours import neighbours_together, word_vectors
 from disent_core.heads.families.seed_by_seed import SeedBySeedTrainer, SeedTraining
 from disent_core.heads.modules.hashed_words import HashedWords
 from disent_core.losses import similarity
@@ -30,7 +31,8 @@ class FacetTask(MatedPairsTask):
 
     def __init__(self, data: PairBags, sampler: PairSampler, config: FacetConfig, seed: int) -> None:
         super().__init__(data, config, seed)
-        self.sampler, self.weights = sampler, {"residual_repulsion": config.repulsion}
+        self.sampler = sampler
+        self.weights = {"residual_repulsion": config.repulsion, "reading_contrast": config.reading_weight}
         self.labels = torch.stack([sampler.data.splits["train"].language[side] for side in SIDES], dim=1)
         words = None
         if config.reads_words:
@@ -43,6 +45,13 @@ class FacetTask(MatedPairsTask):
         of_words = {} if words is None else {"words": RowOptimiser(words.table, config.optimiser_of_words)}
         others = [value for name, value in self.head.named_parameters() if name != "words.table"]
         self.optimisers = {"main": Optimiser(others, config.optimiser), **of_words}
+        self.vectors = word_vectors(data, derived_seed(seed, "neighbours")) if config.neighbours > 1 else None
+
+    def order(self, random: torch.Generator) -> Int[Tensor, " pairs"]:
+        """Return the training pairs in the order of an epoch, with neighbours together."""
+        if self.vectors is None:
+            return super().order(random)
+        return neighbours_together(self.vectors, self.config.neighbours, random)
 
     def embed(self, texts: Int[Tensor, " texts"]) -> dict[str, Float[Tensor, "texts _"]]:
         """Return `meaning`, `template` and `residual`."""
@@ -53,10 +62,10 @@ class FacetTask(MatedPairsTask):
         return self.head.parts(self.sampler.text(self.data.rows[texts]), self.data.bags.take(texts))
 
     def terms(self, embedded: Mapping[str, Float[Tensor, "sides pairs_and_mates _"]], batch: MatedBatch) -> Terms:
-        """Return also `language_identification` of the pairs, in nats, and `residual_repulsion`.
+        """Return also `language_identification` of the pairs, in nats, `reading_contrast` and `residual_repulsion`.
 
-        The last one is the mean over texts with mates of max(0, cosine of both residuals): all that they share is the
-        template.
+        `reading_contrast` is the sum of both contrasts of either reading alone. `residual_repulsion` is the mean over
+        texts with mates of max(0, cosine of both residuals): all that they share is the template.
         """
         count = len(batch.chosen)
         vectors = self.sampler.data.vectors.take(self.data.rows[batch.pairs[:count].flatten()])
@@ -65,12 +74,25 @@ class FacetTask(MatedPairsTask):
             **super().terms(embedded, batch),
             "language_identification": similarity.cross_entropy(self.head.language(vectors), labels).mean(),
         }
+        if self.config.reading_weight and self.config.reads_states and self.config.reads_words:
+            alone = [super(FacetTask, self).terms(reading, batch) for reading in self.readings(embedded)]
+            terms["reading_contrast"] = torch.stack([value for one in alone for value in one.values()]).sum()
         has_mate = batch.mate_of >= count
         if self.config.repulsion and has_mate.any():
             residual = embedded["residual"]
             shared = (residual[:, :count][:, has_mate] * residual[:, batch.mate_of[has_mate]]).sum(dim=-1)
             terms["residual_repulsion"] = shared.clamp_min(0).mean()
         return terms
+
+    def readings(self, embedded: Mapping[str, Float[Tensor, "*texts _"]]) -> list[dict[str, Float[Tensor, "*texts _"]]]:
+        """Return `meaning` and `template` off states alone and off words alone, of unit norm."""
+        config = self.config
+        templates = [config.template_units, config.template_words]
+        meanings = [config.template_units + config.residual_units, config.template_words + config.residual_words]
+        sides = zip(
+            embedded["meaning"].split(meanings, dim=-1), embedded["template"].split(templates, dim=-1), strict=True
+        )
+        return [{"meaning": meaning * 2**0.5, "template": template * 2**0.5} for meaning, template in sides]
 
     def step(self, batch: MatedBatch) -> tuple[Terms, int]:
         """Take a step of both optimisers on one loss."""

@@ -38,6 +38,8 @@ class FacetConfig(Settings):
         temperature: divisor of the cosines between meanings in the contrastive loss.
         template_temperature: divisor of the cosines between templates, larger because many templates are alike.
         repulsion: factor of the loss that pushes the residuals of an utterance and its mate apart; 0 leaves it out.
+        reading_weight: factor of the contrastive losses of either reading alone; 0 leaves them out.
+        neighbours: training pairs of similar words that come together in a batch; 1 for random batches.
         at_least: number of training texts from which on a word or n-gram is trained; rarer ones stay random.
         without: leave out a reading of the text (`states` or `words`), the parallel `mates` as training pairs, the
             contrastive loss of templates (`template_contrast`), or the erasure of the language (`erasure`).
@@ -49,14 +51,16 @@ class FacetConfig(Settings):
     weight_decay: float = 1.0
     words_learning_rate: float = 3e-3
     batch_size: int = 512
-    epochs: int = 7
+    epochs: int = 6
     template_units: int = 512
     residual_units: int = 512
     template_words: int = 256
     residual_words: int = 256
     temperature: float = 0.05
     template_temperature: float = 0.1
-    repulsion: float = 0.15
+    repulsion: float = 0.3
+    reading_weight: float = 0.5
+    neighbours: int = 64
     at_least: int = 2
     without: tuple[LeftOut, ...] = ()
     precision: Precision = "bfloat16"
@@ -65,8 +69,8 @@ class FacetConfig(Settings):
     def __post_init__(self) -> None:
         self.check_positive("learning_rate", "words_learning_rate", "batch_size", "epochs", "template_units",
                             "residual_units", "template_words", "residual_words", "temperature",
-                            "template_temperature", "at_least")  # fmt: skip
-        self.check_not_negative("weight_decay", "repulsion", "checkpoint_seconds")
+                            "template_temperature", "neighbours", "at_least")  # fmt: skip
+        self.check_not_negative("weight_decay", "repulsion", "reading_weight", "checkpoint_seconds")
         if {"states", "words"} <= set(self.without):
             raise ValueError("without names both states and words, so nothing of a text would be read")
 
@@ -113,5 +117,5 @@ METHOD = FacetMethod(
     presets={"paper": FacetConfig()},  # the name of every method's default
     embeddings=("meaning", "template", "residual", "language"),
     needs=frozenset({Need.TOKEN_STATES, Need.UTTERANCES, Need.PARALLEL_MATES, Need.MATE_STATES}),
-    code_version="3",
+    code_version="4",
 )

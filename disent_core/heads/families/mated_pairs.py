@@ -102,14 +102,18 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
         """Return `meaning` and `template` of texts, by their numbers; both have unit norm."""
 
     def batches(self, epoch: int) -> Sequence[MatedBatch]:
-        """All training pairs, shuffled, each with a random one of its mates; a single last pair is left out."""
+        """All training pairs, in random `order`, each with a random one of its mates; a single last one is left out."""
         pairs, mates_of = self.data.pairs["train"], self.data.mates_of
         random = generator(self.seed, "epoch", epoch)
-        order = torch.randperm(len(pairs), generator=random)
+        order = self.order(random)
         count = mates_of.starts.diff()
         offset = (torch.rand(len(pairs), generator=random, dtype=torch.float64) * count).long()
         drawn = torch.where(count > 0, mates_of.starts[:-1] + offset, -1)
         return [self._batch(chosen, drawn[chosen]) for chosen in order.split(self.config.batch_size) if len(chosen) > 1]
+
+    def order(self, random: torch.Generator) -> Int[Tensor, " pairs"]:
+        """Return the training pairs in the order of an epoch."""
+        return torch.randperm(len(self.data.pairs["train"]), generator=random)
 
     def _batch(self, chosen: Int[Tensor, " pairs"], drawn: Int[Tensor, " pairs"]) -> MatedBatch:
         has_mate = drawn >= 0

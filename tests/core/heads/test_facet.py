@@ -12,6 +12,7 @@ from disent_core.heads.contract import trainer
 from disent_core.heads.facet import embeddings
 from disent_core.heads.facet_training import FacetTask
 from disent_core.heads.families.mated_pairs import pair_bags
+from disent_core.heads.families.neighbours import neighbours_together
 from disent_core.methods.facet import METHOD, FacetConfig
 from disent_core.training.data import ParallelMates, TextFeatures
 from disent_core.training.sampling import PairSampler
@@ -38,7 +39,8 @@ def data(*, mates=True):
 
 
 def task(*, mates=True, **changes):
-    config = FacetConfig(**SMALL, **{"precision": "float32", "temperature": 0.3, "template_temperature": 0.7} | changes)
+    few = {"precision": "float32", "temperature": 0.3, "template_temperature": 0.7, "neighbours": 3}
+    config = FacetConfig(**SMALL, **few | changes)
     made = data(mates=mates and "mates" not in config.without)
     torch.manual_seed(0)
     return FacetTask(pair_bags(made), PairSampler(made, states=config.reads_states), config, 0)
@@ -82,14 +84,26 @@ def loops(model, batch):
     template = [[[*one[0], *one[2]] for one in side] for side in found]
     residual = [[[*one[1], *one[3]] for one in side] for side in found]
     mates = batch.mate_of.tolist()
-    vectors = model.sampler.data.vectors.take(model.data.rows).tolist()
-    return {
-        "meaning_contrast": contrast(meaning[0], meaning[1], *sides, model.config.temperature),
-        "template_contrast": mean([
+
+    def meanings(rows):
+        return contrast(rows[0], rows[1], *sides, model.config.temperature)
+
+    def templates(rows):
+        return mean([
             contrast(own[:count], [own[mate] for mate in mates], side[:count], [side[mate] for mate in mates],
                      model.config.template_temperature)
-            for own, side in zip(template, sides, strict=True)
-        ]),
+            for own, side in zip(rows, sides, strict=True)
+        ])  # fmt: skip
+
+    def alone(reading):
+        kept = [[one[2 * reading : 2 * reading + 2] for one in side] for side in found]
+        return meanings([[[*a, *b] for a, b in side] for side in kept]) + templates([[a for a, _ in s] for s in kept])
+
+    vectors = model.sampler.data.vectors.take(model.data.rows).tolist()
+    return {
+        "meaning_contrast": meanings(meaning),
+        "template_contrast": templates(template),
+        "reading_contrast": alone(0) + alone(1),
         "residual_repulsion": mean([
             max(0.0, cosine(own[place], own[mate])) for own in residual for place, mate in enumerate(mates)
             if mate >= count
@@ -109,11 +123,11 @@ def values(terms):
 
 
 def test_every_loss_equals_loops_over_pairs_their_mates_and_candidates():
-    model = task(repulsion=0.4)
+    model = task(repulsion=0.4, reading_weight=0.3)
     batch = model.batches(0)[0]
     terms, count = model.loss(batch)
     expected = loops(model, batch)
-    total = sum(expected.values()) - 0.6 * expected["residual_repulsion"]
+    total = sum(expected.values()) - 0.6 * expected["residual_repulsion"] - 0.7 * expected["reading_contrast"]
     assert 0 < len(batch.pairs) - count < count == 5
     assert values(terms) == pytest.approx(expected | {"total": total}, abs=1e-5)
 
@@ -149,13 +163,29 @@ def test_what_is_left_out_is_not_trained(without, kept):
     assert len(model.head.erasers) == kept
     assert (model.head.units is None) == ("states" in without)
     assert (model.head.words is None) == ("words" in without)
+    assert ("reading_contrast" in terms) == (kept == 4)
     assert ("template_contrast" in terms) == (not {"mates", "template_contrast"} & set(without))
 
 
 def test_without_slots_translations_alone_are_trained():
     model = task(mates=False)
     terms, _ = model.loss(model.batches(0)[0])
-    assert set(terms) == {"meaning_contrast", "language_identification", "total"}
+    assert set(terms) == {"meaning_contrast", "reading_contrast", "language_identification", "total"}
+
+
+def test_neighbours_are_in_one_run_and_no_pair_is_lost():
+    """Two clusters far apart, whose pairs alternate: every run of neighbours is of one cluster."""
+    vectors = torch.tensor([[1.0, 0.0], [0.0, 1.0]]).repeat(16, 1) + 0.01 * torch.randn(32, 2)
+    order = neighbours_together(vectors, 16, torch.Generator().manual_seed(3))
+    assert sorted(order.tolist()) == list(range(32))
+    assert all(len(set((run % 2).tolist())) == 1 for run in order.split(16))
+
+
+def test_neighbours_are_drawn_anew_in_every_epoch_and_alike_at_every_call():
+    model = task()
+    first, again, second = (torch.cat([batch.chosen for batch in model.batches(epoch)]) for epoch in (0, 0, 1))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, second)
 
 
 # --- embeddings -------------------------------------------------------------------------------------------
