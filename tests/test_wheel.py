@@ -9,6 +9,7 @@ from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
+from hatchling.builders.wheel import WheelBuilder
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCKED = "import sys\nsys.modules |= dict.fromkeys({names})  # None: an import of them fails\n"
@@ -92,6 +93,12 @@ def test_a_wheel_offers_its_component_to_dagster(site):
     (installed,) = distributions(path=[str(site)])
     (offered,) = installed.entry_points.select(group="dagster_dg_cli.registry_modules")
     assert isinstance(offered.load().DisentLineage, type)
+
+
+def test_an_editable_install_copies_no_folder(tmp_path):
+    (wheel,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["editable"])
+    own = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    assert own == {"_disent.pth", "disent_assets/project/disent.toml", "disent_assets/project/workspace.yaml"}
 
 
 def test_a_wheel_of_the_source_distribution_has_the_same_files(wheel, tmp_path):
