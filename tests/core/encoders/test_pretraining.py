@@ -1,7 +1,6 @@
 """Pretraining an encoder: it learns, it resumes, and what it leaves is a model like any other."""
 
 from contextlib import nullcontext
-from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -10,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors.torch import load_file
+from made_encoders import are_equal, killed
 
 from disent_core import text
 from disent_core.encoders import huggingface, pretraining
@@ -32,15 +31,6 @@ def config(**changed):
     return ScratchConfig(**(small | rest | changed))
 
 
-def weights(folder):
-    return load_file(folder / "model.safetensors")
-
-
-def assert_equal_weights(first, second):
-    assert first.keys() == second.keys()
-    assert all(torch.equal(first[name], second[name]) for name in first)
-
-
 def test_the_loss_falls(tmp_path):
     epochs = list(pretrain(TEXTS, config(max_steps=60, dropout=0.0), tmp_path / "model", "cpu"))
     losses = [epoch.terms["train"]["total"] for epoch in epochs]
@@ -48,20 +38,9 @@ def test_the_loss_falls(tmp_path):
     assert np.mean(losses[-2:]) < 0.8 * np.mean(losses[:2])
 
 
-def cut_off(monkeypatch, folder, after=4, **changed):
-    """A run with a checkpoint after each step that is killed in the step after so many."""
-    monkeypatch.setattr(steps, "SAVE_SHARE", float("inf"))
-    loss, taken = PretrainingTask.loss, count(1)
-
-    def dies(self, batch):
-        if next(taken) > after:
-            raise KeyboardInterrupt
-        return loss(self, batch)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(PretrainingTask, "loss", dies)
-        with pytest.raises(KeyboardInterrupt):
-            list(pretrain(TEXTS, config(checkpoint_seconds=0.0, **changed), folder, "cpu"))
+def cut_off(folder, after=4, **changed):
+    with killed(PretrainingTask, after):
+        list(pretrain(TEXTS, config(checkpoint_seconds=0.0, **changed), folder, "cpu"))
 
 
 def computed(epochs):
@@ -92,9 +71,8 @@ def test_two_runs_with_one_seed_give_equal_weights_and_another_seed_others(tmp_p
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
         torch.manual_seed(len(name) + seed * 7)  # the state of the global generator plays no part
         list(pretrain(TEXTS, config(seed=seed), tmp_path / name, "cpu"))
-    assert_equal_weights(weights(tmp_path / "a"), weights(tmp_path / "b"))
-    first = weights(tmp_path / "a")
-    assert any(not torch.equal(first[name], other) for name, other in weights(tmp_path / "c").items())
+    assert are_equal(tmp_path / "a", tmp_path / "b")
+    assert not are_equal(tmp_path / "a", tmp_path / "c")
 
 
 def test_the_global_generator_is_left_as_it_was(tmp_path):
@@ -106,7 +84,7 @@ def test_the_global_generator_is_left_as_it_was(tmp_path):
 
 
 def test_a_killed_run_leaves_no_model_and_a_finished_one_nothing_else(tmp_path, monkeypatch):
-    cut_off(monkeypatch, tmp_path / "killed")
+    cut_off(tmp_path / "killed")
     assert not (tmp_path / "killed").exists()
     list(pretrain(TEXTS, config(), tmp_path / "killed", "cpu"))
     assert {path.name for path in tmp_path.iterdir()} == {"killed"}
@@ -135,7 +113,7 @@ def test_a_finished_folder_is_left_alone_until_texts_or_configuration_change(tmp
 
 
 def test_the_checkpoint_of_another_run_is_not_taken_up(tmp_path, monkeypatch):
-    cut_off(monkeypatch, tmp_path / "model")
+    cut_off(tmp_path / "model")
     assert computed(pretrain(TEXTS, config(learning_rate=1e-4), tmp_path / "model", "cpu")) == 6
 
 
@@ -152,13 +130,13 @@ def test_steps_with_dropout_draw_other_numbers_in_every_seed_and_step(monkeypatc
 def test_a_run_whose_checkpoint_or_tokeniser_was_damaged_starts_anew_and_ends_alike(
     tmp_path, monkeypatch, caplog, name
 ):
-    cut_off(monkeypatch, tmp_path / "model")
+    cut_off(tmp_path / "model")
     (file,) = tmp_path.glob(f"*/{name}")
     file.write_bytes(file.read_bytes()[:100])
     list(pretrain(TEXTS, config(), tmp_path / "model", "cpu"))
     assert f"{name}: this file is not as it was written" in caplog.text
     list(pretrain(TEXTS, config(), tmp_path / "undisturbed", "cpu"))
-    assert_equal_weights(weights(tmp_path / "model"), weights(tmp_path / "undisturbed"))
+    assert are_equal(tmp_path / "model", tmp_path / "undisturbed")
 
 
 def test_translation_pairs_count_only_if_the_configuration_says_so(tmp_path):

@@ -1,8 +1,8 @@
 """What a distilled encoder is made from, training texts only, and that it follows them when they grow."""
 
 import pytest
+from corpus_rows import write_pairs, write_utterances
 
-from disent_core.corpora.lines import sentence_pairs_table
 from disent_core.errors import TableError
 from disent_core.experiment.distilling import (
     align,
@@ -12,8 +12,7 @@ from disent_core.experiment.distilling import (
     shared_with,
     student_version,
 )
-from disent_core.experiment.workspace import SENTENCE_PAIRS, UTTERANCES, Workspace
-from disent_core.storage.tables import SCHEMAS, rows_table, write_table
+from disent_core.experiment.workspace import Workspace
 from tests.core.tiny_teacher import save_teacher
 
 TEXT = """\
@@ -96,22 +95,12 @@ TATOEBA = {"de-en": [("test", "Wo ist es", "Where is it")]}
 def workspace(load, tmp_path):
     made = Workspace(load(TEXT), tmp_path)
     for place, language in enumerate(("en", "de"), start=1):
-        row = {"corpus": "massive", "language": language, "domain": None, "intent": None, "tokens": [], "slot_tags": []}
-        rows = [row | {"utterance_id": name, "split": columns[0], "text": columns[place], "text_key": name}
-                for name, columns in UTTERED.items()]  # fmt: skip
-        path = made.table(*UTTERANCES, "massive", language)
-        write_table(path, rows_table(rows, "utterances"), SCHEMAS["utterances"], inputs="")
+        rows = [(name, columns[0], columns[place]) for name, columns in UTTERED.items()]
+        write_utterances(made, "massive", language, rows)
     for corpus, pairs in (("bitext", BITEXT), ("tatoeba", TATOEBA)):
         for pair, rows in pairs.items():
             write_pairs(made, corpus, pair, rows)
     return made
-
-
-def write_pairs(workspace, corpus, pair, rows):
-    splits, sources, targets = map(list, zip(*rows, strict=True))
-    ids = list(map(str, range(len(rows))))
-    table = sentence_pairs_table(corpus, pair, pair_ids=ids, splits=splits, sources=sources, targets=targets)
-    write_table(workspace.table(*SENTENCE_PAIRS, corpus, pair), table, SCHEMAS["sentence_pairs"], inputs="")
 
 
 def pairs(parts):

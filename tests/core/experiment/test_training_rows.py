@@ -2,15 +2,14 @@
 
 import polars as pl
 import pytest
+from corpus_rows import write_pairs, write_utterances
 from hypothesis import given
 from hypothesis import strategies as st
 from table_loops import loop_in_two_splits
 
-from disent_core.corpora.lines import sentence_pairs_table
 from disent_core.experiment.corpora import _in_two_splits
 from disent_core.experiment.embeddings import _training_pairs, _training_texts
-from disent_core.experiment.workspace import SENTENCE_PAIRS, UTTERANCES, Workspace
-from disent_core.storage.tables import SCHEMAS, rows_table, write_table
+from disent_core.experiment.workspace import Workspace
 
 ROWS = st.lists(st.tuples(*map(st.sampled_from, ("ab", "xyz", ("train", "dev", "test")))), max_size=12)
 
@@ -53,27 +52,13 @@ LANGUAGES = {"en": ("4123", ""), "de": ("213", "german ")}
 PAIRS = [("text 1", "eins"), ("zwei", "text 2"), ("held", "out")]
 
 
-def utterances(language):
-    order, prefix = LANGUAGES[language]
-    row = {"corpus": "toy", "language": language, "domain": None, "intent": None, "tokens": [], "slot_tags": []}
-    rows = [{"utterance_id": i, "split": SPLITS[i], "text": f"{prefix}text {i}", "text_key": i} for i in order]
-    return rows_table([row | columns for columns in rows], "utterances")
-
-
 @pytest.fixture
 def workspace(load, tmp_path):
-    pairs = sentence_pairs_table(
-        "bitext", "en-de",
-        pair_ids=["1", "2", "3"],
-        splits=["train", "train", "test"],
-        sources=[source for source, _ in PAIRS],
-        targets=[target for _, target in PAIRS],
-    )  # fmt: skip
     toy_workspace = Workspace(load(TEXT), tmp_path)
-    for language in LANGUAGES:
-        path = toy_workspace.table(*UTTERANCES, "toy", language)
-        write_table(path, utterances(language), SCHEMAS["utterances"], inputs="")
-    write_table(toy_workspace.table(*SENTENCE_PAIRS, "bitext", "en-de"), pairs, SCHEMAS["sentence_pairs"], inputs="")
+    for language, (order, prefix) in LANGUAGES.items():
+        write_utterances(toy_workspace, "toy", language, [(i, SPLITS[i], f"{prefix}text {i}") for i in order])
+    splits = ("train", "train", "test")
+    write_pairs(toy_workspace, "bitext", "en-de", [(split, *pair) for split, pair in zip(splits, PAIRS, strict=True)])
     return toy_workspace
 
 

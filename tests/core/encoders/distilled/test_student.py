@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from safetensors.torch import load_file
+from made_encoders import are_equal, killed
 
 from disent_core.encoders import huggingface
 from disent_core.encoders.checkpoint import load_model, load_tokeniser
@@ -18,7 +18,6 @@ from disent_core.encoders.distilled.student import StudentTask, train_student
 from disent_core.encoders.files import record_of
 from disent_core.encoders.tokens import TextTokeniser
 from disent_core.errors import EncoderError, TrainingError
-from disent_core.optimisation import steps
 from tests.core.tiny_teacher import PIVOTS, config, material, save_teacher, translated, translations
 from tests.core.word_bert import encode
 
@@ -56,10 +55,6 @@ def train(start, taught, folder, of=None, **changed):
 def task_of(start, taught, of=None, **changed):
     lessons, settings = lessons_of(of or material(), taught, tokenise(start)), config(**changed)
     return StudentTask(load_model(start, pooling="mean"), lessons, {}, settings, "cpu")
-
-
-def weights(folder):
-    return load_file(folder / "model.safetensors")
 
 
 # --- lessons ----------------------------------------------------------------------------------------------
@@ -176,27 +171,12 @@ def test_training_stops_when_held_out_pairs_get_no_better(start, taught, tmp_pat
     assert reports[-1].steps < 500
 
 
-def cut_off(start, taught, folder, monkeypatch, after):
-    """A run with a checkpoint after each step that is killed in the step after so many."""
-    monkeypatch.setattr(steps, "SAVE_SHARE", float("inf"))
-    loss, taken = StudentTask.loss, count(1)
-
-    def dies(self, batch):
-        if next(taken) > after:
-            raise KeyboardInterrupt
-        return loss(self, batch)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(StudentTask, "loss", dies)
-        with pytest.raises(KeyboardInterrupt):
-            train(start, taught, folder, checkpoint_seconds=0.0)
-
-
 @pytest.mark.parametrize("after", [3, 7])
 def test_a_run_that_is_stopped_and_resumed_ends_in_the_weights_of_a_run_without_a_stop(
     start, taught, tmp_path, monkeypatch, after
 ):
-    cut_off(start, taught, tmp_path / "stopped", monkeypatch, after)
+    with killed(StudentTask, after):
+        train(start, taught, tmp_path / "stopped", checkpoint_seconds=0.0)
     assert not (tmp_path / "stopped").exists()
     counted = count()
     loss = StudentTask.loss
@@ -204,17 +184,14 @@ def test_a_run_that_is_stopped_and_resumed_ends_in_the_weights_of_a_run_without_
     train(start, taught, tmp_path / "stopped")
     assert next(counted) == 10 - after
     train(start, taught, tmp_path / "whole")
-    first, second = weights(tmp_path / "stopped"), weights(tmp_path / "whole")
-    assert first.keys() == second.keys()
-    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert are_equal(tmp_path / "stopped", tmp_path / "whole")
     assert {path.name for path in tmp_path.iterdir()} == {"stopped", "whole"}
 
 
 def test_another_seed_gives_other_weights(start, taught, tmp_path):
     for seed in (0, 1):
         train(start, taught, tmp_path / str(seed), seed=seed)
-    first, second = (weights(tmp_path / str(seed)) for seed in (0, 1))
-    assert not all(torch.equal(first[name], second[name]) for name in first)
+    assert not are_equal(tmp_path / "0", tmp_path / "1")
 
 
 def test_the_saved_encoder_gives_the_vectors_of_the_trained_one(start, taught, tmp_path, monkeypatch):
@@ -234,8 +211,7 @@ def test_the_saved_encoder_gives_the_vectors_of_the_trained_one(start, taught, t
 
 def test_without_training_the_student_is_the_aligned_encoder(start, taught, tmp_path):
     assert train(start, {}, tmp_path / "multi", train=False) == []
-    first, second = weights(start), weights(tmp_path / "multi")
-    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert are_equal(start, tmp_path / "multi")
 
 
 def test_dropout_stays_off_in_training(start, taught):
