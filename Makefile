@@ -9,7 +9,7 @@ export OMP_WAIT_POLICY ?= PASSIVE
 # Only files with the hashes of requirements/*.txt are installed, and nothing beside them.
 LOCKED := $(BIN)/pip install --quiet --no-deps --no-build-isolation --require-hashes
 
-.PHONY: setup lock demo results tables test faults dev dev-test ui-read-only fuzz audit lint bench docs clean
+.PHONY: setup lock demo results tables test mteb-test faults dev dev-test ui-read-only fuzz audit lint bench docs clean
 
 setup: .venv/.stamp ## make the environment in .venv
 
@@ -28,6 +28,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-head
 lock: setup ## write requirements/*.txt again after a change of pyproject.toml; UPGRADE=--upgrade for newer versions
 	$(LOCKED) --requirement requirements/lint.txt
 	$(COMPILE) pyproject.toml --extra lineage --extra export --extra test --output-file requirements/test.txt
+	$(COMPILE) pyproject.toml --extra mteb --constraint requirements/test.txt --output-file requirements/mteb.txt
 	for group in build lint bench audit docs; do \
 		$(COMPILE) --group $$group --constraint requirements/test.txt --output-file requirements/$$group.txt || exit; done
 	echo duckdb==1.2.0 | $(COMPILE) - --output-file requirements/duckdb-1.2.0.txt
@@ -51,6 +52,10 @@ tables: setup ## write the tables of README and docs from the runs that there ar
 
 test: setup $(OLDEST_DUCKDB) ## run all tests on two cores
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+
+mteb-test: setup ## test heads and tasks in mteb; installs it, which make test does without
+	$(LOCKED) --requirement requirements/mteb.txt
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/core/mteb_bridge tests/assets/test_mteb_command.py
 
 faults: setup ## test kills, full disks, damaged files, wrong clocks, random edits, readers during rebuilds; takes an hour or more
 	$(BIN)/python tests/end_to_end/faults.py --kills 1000 --writes 60 --disks 10 --damages 60 --clocks 6

@@ -30,7 +30,7 @@ STAGES = ("corpora", "negatives", "targets", "embeddings", "heads", "evaluation"
 LAYERS = (
     "errors", "normal_form", "text", "random_bits", "progress", "settings", "matmul", "registry", "storage", "losses",
     "corpora", "negatives", "optimisation", "encoders", "targets", "embeddings", "training", "methods", "evaluation",
-    "heads", "report", "config", "experiment", "export", "search",
+    "heads", "report", "config", "experiment", "export", "search", "mteb_bridge",
 )  # fmt: skip
 """Folders and modules of `disent_core`, the lowest first."""
 FACE = ("dagster", "duckdb")

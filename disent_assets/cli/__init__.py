@@ -3,10 +3,22 @@
 The exit code is 0 on success, 1 on a failed run, 2 on a usage error.
 """
 
-from disent_assets.cli import completion, dev, diff, export, init, leaderboard, materialize, queries, reports, search
+from disent_assets.cli import (
+    completion,
+    dev,
+    diff,
+    export,
+    init,
+    leaderboard,
+    materialize,
+    mteb,
+    queries,
+    reports,
+    search,
+)
 from disent_assets.cli.group import main
 
 __all__ = [
-    "completion", "dev", "diff", "export", "init", "leaderboard", "main", "materialize", "queries", "reports",
+    "completion", "dev", "diff", "export", "init", "leaderboard", "main", "materialize", "mteb", "queries", "reports",
     "search",
 ]  # fmt: skip

@@ -17,6 +17,7 @@ LINEAGE = SERVE | {"dagster", "duckdb", "matplotlib", "polars", "rich", "scipy",
 """Modules that the extra `lineage` installs: an installation without it loads and exports heads."""
 EXTRAS = {
     "sentence_transformers": "export",
+    "mteb": "mteb",
     **dict.fromkeys(("onnx", "onnxruntime"), "onnx"),
     **dict.fromkeys(LINEAGE, "lineage"),
     **dict.fromkeys(SERVE, "serve"),

@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,10 @@ class Twin:
 
 _RETRIEVAL = {"hit_rate_at_1": "accuracy_at_1"}
 _CORRELATION = {"cosine_pearson": "pearson", "cosine_spearman": "spearman"}
+_OF_OURS = {"pearson": "pearson", "spearman": "spearman"}
+"""By the model's own similarity, which of a head of disent is our cosine: of two equal cosines one may differ in its
+last bit, and a rank with it."""
+_PROBE = {"accuracy": "accuracy"}
 TWINS: Mapping[str, Twin] = {
     "Tatoeba": Twin("tatoeba_retrieval", "tatoeba", {"accuracy": "accuracy_at_1"}),
     "STS17": Twin("sts", "sts2017", _CORRELATION),
@@ -94,7 +98,7 @@ def read_results(path: Path, source: str) -> list[dict[str, Any]]:
         convert = 'mteb.results.TaskResult.from_disk(Path("FILE")).to_disk(Path("FILE"))'
         raise TableError(located(path, None, "mteb wrote this before version 1.11", f"Convert it: {convert}"))
     name = _text(path, result, "task_name")
-    twin = TWINS.get(name) or _own_twin(name)
+    twin = twin_of(name, is_ours=model["model"].startswith(OURS))
     common = {
         "source": source,
         "task": twin.task,
@@ -160,12 +164,23 @@ def _model(path: Path) -> dict[str, Any]:
     }
 
 
+def twin_of(name: str, *, is_ours: bool) -> Twin:
+    """What a task of mteb is called here; one without a twin keeps its name, for task and data.
+
+    Args:
+        name: of the task.
+        is_ours: whether the model is a head of disent.
+    """
+    twin = TWINS.get(name) or (_own_twin(name) if name.startswith(PREFIX) else Twin(name, name))
+    has_cosines = is_ours and _CORRELATION.items() <= twin.metrics.items()
+    others = {theirs: ours for theirs, ours in twin.metrics.items() if theirs not in _CORRELATION}
+    return replace(twin, metrics={**others, **_OF_OURS}) if has_cosines else twin
+
+
 def _own_twin(name: str) -> Twin:
-    """The task here of `DisentTemplateRetrieval`; a task of mteb without a twin keeps its name, for task and data."""
-    if not name.startswith(PREFIX):
-        return Twin(name, name)
     words = re.sub("(?<!^)(?=[A-Z])", "_", name.removeprefix(PREFIX)).lower()
-    return Twin(words, "", {**_RETRIEVAL, **_CORRELATION})
+    probes = "retrieval" not in words  # what mteb calls accuracy of a retrieval is a recall
+    return Twin(words, "", {**_RETRIEVAL, **_CORRELATION, **(_PROBE if probes else {})})
 
 
 def _place(twin: Twin, subset: str) -> dict[str, str]:

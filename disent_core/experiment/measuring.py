@@ -3,7 +3,7 @@
 Metric rows, rankings and outcomes have one file for each method, encoder and training set.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -29,7 +29,7 @@ from disent_core.experiment.evaluation import (
 )
 from disent_core.experiment.headline import headline, table
 from disent_core.experiment.result import CheckResult, StepResult, result_of
-from disent_core.experiment.scopes import scopes
+from disent_core.experiment.scopes import Scope, scopes
 from disent_core.experiment.training import load_head
 from disent_core.experiment.workspace import Workspace
 from disent_core.heads.contract import TrainedLabeller, TrainedMethod
@@ -140,8 +140,17 @@ def problems(
     workspace: Workspace, tasks: Sequence[Task], training_set: str, method: MethodConfig
 ) -> list[Problem | LabelProblem]:
     """Return all problems of the tasks for a method with a training set (see `scopes`)."""
+    return problems_of(workspace, tasks, scopes(workspace.config, method, training_set))
+
+
+def problems_of(workspace: Workspace, tasks: Sequence[Task], of: Iterable[Scope]) -> list[Problem | LabelProblem]:
+    """Return all problems of the tasks in these scopes.
+
+    Raises:
+        TableError: if a table that a task reads does not exist.
+    """
     config, all_problems = workspace.config, []
-    for scope in scopes(config, method, training_set):
+    for scope in of:
         for configured in tasks:
             if scope.has(configured):
                 tables = {

@@ -86,6 +86,15 @@ def test_a_head_of_disent_has_its_method_encoder_and_embedding(tmp_path):
     assert [row[name] for name in names] == [*expected, "embedding_template", 1]
 
 
+@pytest.mark.parametrize(("meta", "same"), [(OURS, {"spearman"}), ({"name": "org/model"}, {"cosine_spearman"})])
+def test_correlations_are_by_the_similarity_of_a_head_and_by_the_cosine_of_another_model(tmp_path, meta, same):
+    scores = {"spearman": 0.5, "cosine_spearman": 0.4, "euclidean_spearman": 0.3, "hf_subset": "en-de"}
+    result = {**TATOEBA, "task_name": "STS17", "scores": {"test": [scores]}}
+    rows = read_results(write(tmp_path / "m" / "1", result, meta, "STS17"), "x")
+    assert {row["mteb_metric"] for row in rows if row["is_same"]} == same
+    assert {row["metric"] for row in rows if row["is_same"]} == {"spearman"}
+
+
 def test_a_task_made_from_one_of_ours_has_its_name_and_data(tmp_path):
     scores = {"hit_rate_at_1": 0.75, "ndcg_at_10": 0.8, "hf_subset": "massive:de", "languages": ["deu-Latn"]}
     own = {**TATOEBA, "task_name": "DisentMultiTargetTemplateRetrieval", "scores": {"test": [scores]}}

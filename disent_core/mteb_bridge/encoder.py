@@ -1,0 +1,133 @@
+"""A head as a model of mteb."""
+
+# pyright: reportMissingImports=false
+# mteb is an extra.
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from disent_core.evaluation.metrics.ranking import unit_rows
+from disent_core.evaluation.tasks.sts import paired_similarity
+from disent_core.mteb_bridge.languages import Spoken, language_of
+
+if TYPE_CHECKING:
+    from mteb.models import ModelMeta
+
+REVISION_DIGITS = 12
+"""Of the fingerprint of a head's weights."""
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """What a head offers: `disent.Model` is one."""
+
+    embeddings: tuple[str, ...]
+    languages: tuple[str, ...] | None
+    seeds: tuple[int, ...]
+    seed: int | None
+    description: Mapping[str, Any]
+    fingerprint: str
+
+    def encode(self, texts: Sequence[str], embedding: str | None = None, *, language: str | None = None) -> np.ndarray:
+        """Embed texts, float32 [texts, dim]."""
+        ...
+
+
+class DisentEncoder:
+    """One embedding of a head, as mteb asks for it: `mteb.evaluate(DisentEncoder(model, "template"), tasks)`.
+
+    Each embedding of a head is an experiment of its own under one name, `disent/METHOD-ENCODER-PAIR`, and the revision
+    is the fingerprint of the weights: results are never those of another training. The class has the methods of mteb's
+    `EncoderProtocol` and inherits nothing, so that it can be defined where mteb is absent.
+
+    Args:
+        model: the head.
+        embedding: one of its embeddings; None: the meaning, or the only one that there is.
+
+    Raises:
+        ValueError: if the head has no such embedding.
+    """
+
+    def __init__(self, model: Embedder, embedding: str | None = None) -> None:
+        known = model.embeddings
+        chosen = embedding or ("meaning" if "meaning" in known else next(iter(known), None))
+        if chosen is None or chosen not in known:
+            listed = ", ".join(known) or "none: it tags slots"
+            raise ValueError(f"this head has no embedding {chosen!r}; it has {listed}")
+        self.model, self.embedding = model, chosen
+
+    @cached_property
+    def mteb_model_meta(self) -> "ModelMeta":
+        """Name, revision and experiment, by which mteb files the results."""
+        from mteb.models.model_meta import ModelMeta, ScoringFunction
+
+        told = self.model.description
+        names = {"method": told["name"], "encoder": told["encoder"], "trained_on": told["trained_on"]}
+        is_first = self.model.seed is None or self.model.seed == self.model.seeds[0]
+        experiment = {"embedding": self.embedding, **({} if is_first else {"seed": self.model.seed})}
+        return ModelMeta.create_empty(
+            {
+                "name": "disent/" + "-".join(filter(None, names.values())),
+                "revision": self.model.fingerprint[:REVISION_DIGITS],
+                "embed_dim": self._dim,
+                "framework": ["PyTorch"],
+                "similarity_fn_name": ScoringFunction.COSINE,
+                "experiment_kwargs": experiment,
+                "loader_kwargs": names,
+            }
+        )
+
+    @cached_property
+    def _dim(self) -> int:
+        languages = self.model.languages
+        return self.model.encode(["a"], self.embedding, language=languages[0] if languages else None).shape[1]
+
+    def encode(
+        self,
+        inputs: Iterable[Mapping[str, Sequence[str]]],
+        *,
+        task_metadata: Any,
+        hf_split: str = "",
+        hf_subset: str = "",
+        prompt_type: Any = None,
+        **options: Any,
+    ) -> np.ndarray:
+        """Embed the texts of batches, float32 [texts, dim].
+
+        Args:
+            inputs: batches, each with a list `text`.
+            task_metadata: of the task; those of `tasks` say what language a text has.
+            hf_split: not used.
+            hf_subset: of the task.
+            prompt_type: whether they are queries or documents.
+            options: not used.
+
+        Raises:
+            ValueError: if the head needs the language of a text and the task does not say it.
+        """
+        texts = [text for batch in inputs for text in batch["text"]]
+        by_subset: Mapping[str, Spoken] = getattr(task_metadata, "spoken", {})
+        spoken = language_of(
+            texts, by_subset.get(hf_subset), task_metadata, hf_subset, getattr(prompt_type, "value", None)
+        )
+        rows: dict[str | None, list[int]] = defaultdict(list)
+        for row, language in enumerate(spoken):
+            rows[language if language in (self.model.languages or ()) else None].append(row)
+        matrix = np.empty((len(texts), self._dim), dtype=np.float32)
+        for language, chosen in rows.items():
+            matrix[chosen] = self.model.encode([texts[row] for row in chosen], self.embedding, language=language)
+        return matrix
+
+    def similarity(self, embeddings1: Any, embeddings2: Any) -> np.ndarray:
+        """Cosines of all rows with all rows, float32 [n, m], as disent computes them."""
+        left, right = (unit_rows(np.atleast_2d(np.asarray(side)), "mteb") for side in (embeddings1, embeddings2))
+        return left @ right.T
+
+    def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> np.ndarray:
+        """Cosine of each row with the row of the other side, float64 [n], as disent computes it."""
+        left, right = (np.atleast_2d(np.asarray(side)) for side in (embeddings1, embeddings2))
+        return paired_similarity(left, right)
