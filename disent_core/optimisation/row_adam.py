@@ -11,6 +11,10 @@ from disent_core.optimisation.config import OptimiserConfig
 from disent_core.optimisation.optimiser import Optimiser
 
 
+_BLOCK = 512
+"""Rows that are updated at once."""
+
+
 class RowAdam(torch.optim.Optimizer):
     """Adam whose moments and values change in the rows of a sparse gradient only.
 
@@ -39,12 +43,15 @@ class RowAdam(torch.optim.Optimizer):
             state |= {"step": torch.zeros(()), "mean": torch.zeros_like(table), "square": torch.zeros_like(table)}
         state["step"] += 1
         first, second = group["betas"]
-        mean = state["mean"][rows].lerp_(gradient, 1 - first)
-        square = state["square"][rows].mul_(second).addcmul_(gradient, gradient, value=1 - second)
-        state["mean"][rows], state["square"][rows] = mean, square
         step = int(state["step"])
         rate = group["lr"] * math.sqrt(1 - second**step) / (1 - first**step)
-        table.index_add_(0, rows, mean.div_(square.sqrt_().add_(group["eps"])), alpha=-rate)
+        # A block at a time stays in the cache.
+        for chosen, of_rows in zip(rows.split(_BLOCK), gradient.split(_BLOCK), strict=True):
+            mean = state["mean"].index_select(0, chosen).lerp_(of_rows, 1 - first)
+            square = state["square"].index_select(0, chosen).mul_(second).addcmul_(of_rows, of_rows, value=1 - second)
+            state["mean"].index_copy_(0, chosen, mean)
+            state["square"].index_copy_(0, chosen, square)
+            table.index_add_(0, chosen, mean.div_(square.sqrt_().add_(group["eps"])), alpha=-rate)
 
 
 def _by_row(gradient: Tensor | None) -> tuple[Tensor, Tensor]:
