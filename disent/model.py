@@ -168,7 +168,8 @@ class Model:
         """
         if self.embeddings:
             raise ValueError(f"{self._head.method.name} embeds texts and does not tag; call encode()")
-        return self._head.trained.label(sentences, self._language(language), self._seed(seed))
+        chosen = self.seed if seed is None else self._seed(seed)
+        return self._head.trained.label(sentences, self._language(language), chosen)
 
     def save(self, folder: str | Path, embeddings: Sequence[str] | None = None, *, onnx: bool = False) -> "Exported":
         """Write the head with its encoder as a folder that `SentenceTransformer(folder)` loads without disent.

@@ -34,6 +34,10 @@ def export(
         model = load(head, seed=seed, device="cpu", encoder=encoder)
         names = None if embeddings is None else [name.strip() for name in embeddings.split(",")]
         written = model.save(folder, names, onnx=onnx)
+        if written.tags:
+            click.echo(f"{short(folder.resolve())}: {', '.join(written.tags)}; the head's own tags")
+            click.echo(f'\n    AutoModelForTokenClassification.from_pretrained("{short(folder.resolve())}")')
+            return
         routes = list(written.routes.steps)
         exact = f"the head's own vectors to {written.difference:.0e} of the largest value"
         click.echo(f"{short(folder.resolve())}: {', '.join(routes)}; {exact}")
@@ -56,6 +60,6 @@ def check(context: click.Context, folder: Path) -> None:
         from disent_core.export.folder import check_folder
 
         checked = check_folder(folder)
-        click.echo(f"{short(folder.resolve())}: as it was exported; {', '.join(checked.routes)}")
+        click.echo(f"{short(folder.resolve())}: as it was exported; {', '.join(checked.routes or checked.tags)}")
         if checked.graph is False:
             click.echo("disent.onnx has its checksum; to run it too: pip install 'disent[onnx]'")

@@ -84,6 +84,49 @@ session.run(["{first}"], {{name: inputs[name] for name in names}})
 """
 _IMPORT = "\nfrom FOLDER.word_rows import word_rows  # where Python finds FOLDER"
 _WORDS = 'inputs["word_rows"] = word_rows(texts)\n'
+_TAGGER = """\
+---
+{head}
+---
+
+# {title}
+
+A tagger of the method `{method}`: the encoder `{encoder}`, fine-tuned on the slots of {trained_on} with disent.
+Loading it runs no code from this folder.
+
+```python
+from transformers import AutoModelForTokenClassification, AutoTokenizer
+
+tokeniser = AutoTokenizer.from_pretrained("FOLDER")
+model = AutoModelForTokenClassification.from_pretrained("FOLDER")
+
+
+def tags(words):
+    inputs = tokeniser(words, is_split_into_words=True, truncation=True, max_length={max_length}, return_tensors="pt")
+    best, found = model(**inputs).logits[0].argmax(-1).tolist(), ["O"] * len(words)
+    for position, word in reversed(list(enumerate(inputs.word_ids()))):
+        if word is not None:  # the last one that is written is the word's first sub-word
+            found[word] = model.config.id2label[best[position]]
+    return found
+
+
+tags("wake me up at nine".split())
+```
+{graph}
+## Trained on
+
+Languages: {languages}. Seed {seed}. Fingerprint of the weights: `{fingerprint}`. All settings are in
+`disent_head.json`.
+{measured}
+## Exact
+
+When this folder was written it gave the tagger's own tags of eight sentences, and logits up to rounding (2e-6 of the
+largest). `disent check FOLDER` compares again, and tells a file that has changed.
+Licence: that of the encoder and of the training corpora.
+"""
+_TAGGER_GRAPH = """
+`disent.onnx` is the same as an ONNX graph, from `input_ids` and `attention_mask` to `logits`.
+"""
 _MEASURED = """
 ## Measured
 
@@ -124,6 +167,28 @@ def card(head: SavedHead, seed: int | None, routes: Routes, measured: Sequence[M
     )
 
 
+def tagger_card(head: SavedHead, seed: int | None, measured: Sequence[Measured], *, onnx: bool) -> str:
+    """Return the card of a tagger."""
+    about: Any = head.description
+    title = f"{about['name']} on {about['encoder']}, {about['trained_on']}"
+    return _TAGGER.format(
+        head="\n".join(
+            f"{key}: {json.dumps(value, ensure_ascii=False)}"
+            for key, value in _head(head, title, measured, "transformers", "token-classification")
+        ),
+        title=title,
+        method=about["name"],
+        encoder=about["encoder"],
+        trained_on=about["trained_on"],
+        max_length=_max_length(head),
+        graph=_TAGGER_GRAPH if onnx else "",
+        languages=", ".join(about["languages"]),
+        seed=seed,
+        fingerprint=head.content,
+        measured=_MEASURED.format(rows="\n".join(map(_row, measured))) if measured else "",
+    )
+
+
 def _max_length(head: SavedHead) -> int:
     return head.source.model_config.max_length  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -134,20 +199,26 @@ def _graph(routes: Routes, head: SavedHead) -> str:
     return _GRAPH.format(imports=imports, words=words, first=first, max_length=_max_length(head))
 
 
-def _head(head: SavedHead, title: str, rows: Sequence[Measured]) -> Iterator[tuple[str, Any]]:
-    yield "library_name", "sentence-transformers"
-    yield "pipeline_tag", "sentence-similarity"
+def _head(
+    head: SavedHead,
+    title: str,
+    rows: Sequence[Measured],
+    library: str = "sentence-transformers",
+    pipeline: str = "sentence-similarity",
+) -> Iterator[tuple[str, Any]]:
+    yield "library_name", library
+    yield "pipeline_tag", pipeline
     yield "language", list(dict.fromkeys(name.split("-")[0] for name in head.description["languages"]))
     if base := head.description[ENCODER_CONFIG].get("id"):
         yield "base_model", base
-    yield "tags", ["sentence-transformers", "disent", head.method.name]
+    yield "tags", [library, "disent", head.method.name]
     if rows:
         yield "model-index", [{"name": title, "results": [_result(row) for row in rows]}]
 
 
 def _result(row: Measured) -> dict[str, Any]:
     where = f"{row.dataset} {row.evaluated_on}"
-    metric = {"type": row.metric, "value": row.value, "name": f"{row.metric} of {row.embedding}"}
+    metric = {"type": row.metric, "value": row.value, "name": f"{row.metric} of {row.embedding or 'tags'}"}
     return {
         "task": {"type": row.task},
         "dataset": {"type": row.dataset, "name": where},

@@ -73,6 +73,20 @@ def exported_encoder(head: SavedHead, seed: int | None) -> ExportedEncoder:
     steps = pooling_steps(config.pooling, model)
     if steps is None:
         raise refusal(head, f"sentence-transformers has no module for the pooler of a {type(model).__name__}")
+    return _cut_encoder(head, model, steps)
+
+
+def exported_tagger_encoder(head: SavedHead, model: Any) -> ExportedEncoder:
+    """Return the encoder that a tagger has fine-tuned; no sentence vector is read of it.
+
+    Raises:
+        TrainingError: if transformers would compute other states.
+    """
+    return _cut_encoder(head, model, ())
+
+
+def _cut_encoder(head: SavedHead, model: Any, steps: Route) -> ExportedEncoder:
+    config = _model_config(head)
     count = model.config.num_hidden_layers + 1
     layers = tuple(layer % count for layer in np.atleast_1d(config.layer).tolist())
     if not _cut(model, layers):
@@ -82,7 +96,8 @@ def exported_encoder(head: SavedHead, seed: int | None) -> ExportedEncoder:
         raise refusal(head, reason)
     if len(layers) > 1:
         steps = (States(layers, model.config.hidden_size * len(layers)), *steps)
-    return ExportedEncoder(model, load_tokeniser(folder), config, steps, layers)
+    tokeniser = load_tokeniser(model_folder(config.path, config.id, config.revision))
+    return ExportedEncoder(model, tokeniser, config, steps, layers)
 
 
 def _model_config(head: SavedHead) -> HuggingFaceConfig:

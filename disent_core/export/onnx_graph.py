@@ -60,7 +60,10 @@ class WordSums(nn.Module):
 
 
 class Graph(nn.Module):
-    """A folder's model as a function of tensors, with the routes in order as its outputs."""
+    """A model of sentence-transformers, a transformer and a router, as a function of tensors.
+
+    Its outputs are the routes, whose `names` it tells.
+    """
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -104,9 +107,23 @@ def _is_of_words(module: nn.Module) -> bool:
     return bool(settings.get("words")) and not settings["units"] and not settings["languages"]
 
 
+class TaggerGraph(nn.Module):
+    """A model for token classification as a function of tensors; its only output is `logits`, [texts, tokens, tags]."""
+
+    names, inputs = ("logits",), _TOKENS
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: Int[Tensor, "texts tokens"], mask: Int[Tensor, "texts tokens"]) -> Tensor:
+        """Return the logits of the tags of each token."""
+        return self.model(input_ids=ids, attention_mask=mask).logits
+
+
 @torch.no_grad()
-def write_graph(model: Any, path: Path) -> None:
-    """Write the graph of a model of sentence-transformers that is a transformer and a router.
+def write_graph(graph: Graph | TaggerGraph, path: Path) -> None:
+    """Write the graph of a model.
 
     The exporter is the one that traces: that of torch.export needs two more packages, takes eight times as long and its
     graphs round twice as much.
@@ -118,14 +135,15 @@ def write_graph(model: Any, path: Path) -> None:
     """
     for name in ("onnx", "onnxruntime"):
         import_module(name)
-    graph = Graph(model).eval()
+    graph.eval()
     size = sum(value.nbytes for value in (*graph.parameters(), *graph.buffers()))
     if size > MOST_BYTES:
         raise ValueError(f"its graph would have {size / 1e9:.1f} GB, and a file of ONNX has at most 2 GB")
     example = {name: torch.ones(2, 5, dtype=torch.int64) for name in graph.inputs}
-    if graph.reads_tokens:
+    if "attention_mask" in example:
         example["attention_mask"][1, 3:] = 0
     axes = {name: {0: "texts", 1: "rows" if name == _WORDS else "tokens"} for name in graph.inputs}
+    outer = {0: "texts", 1: "tokens"} if isinstance(graph, TaggerGraph) else {0: "texts"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about the exporter's age, and shapes of the example: other shapes are checked
         torch.onnx.export(
@@ -135,9 +153,15 @@ def write_graph(model: Any, path: Path) -> None:
             dynamo=False,
             opset_version=_OPSET,
             input_names=list(graph.inputs),
-            output_names=graph.names,
-            dynamic_axes=axes | {name: {0: "texts"} for name in graph.names},
+            output_names=list(graph.names),
+            dynamic_axes=axes | dict.fromkeys(graph.names, outer),
         )
+
+
+def open_graph(folder: Path) -> Any:
+    """Open the graph of a folder with onnxruntime, on the CPU."""
+    onnxruntime: Any = import_module("onnxruntime")
+    return onnxruntime.InferenceSession(str(folder / GRAPH), providers=["CPUExecutionProvider"])
 
 
 def graph_vectors(
@@ -149,8 +173,7 @@ def graph_vectors(
     """
     from transformers import AutoTokenizer
 
-    onnxruntime: Any = import_module("onnxruntime")
-    session = onnxruntime.InferenceSession(str(folder / GRAPH), providers=["CPUExecutionProvider"])
+    session = open_graph(folder)
     tokeniser = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     inputs, outputs = ([one.name for one in several] for several in (session.get_inputs(), session.get_outputs()))
     for chosen in (slice(0, len(texts)), slice(0, 2), slice(2, 3)):

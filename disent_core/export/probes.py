@@ -1,4 +1,4 @@
-"""Texts whose vectors an exported folder has to reproduce."""
+"""Texts whose vectors, or sentences whose tags, an exported folder has to reproduce."""
 
 PROBES = (
     "",
@@ -11,3 +11,5 @@ PROBES = (
     " ".join(["what is the weather in rome"] * 40),
 )
 """Eight: empty, short, in several scripts, with punctuation, longer than an encoder reads."""
+SENTENCES = (*(tuple(text.split()) for text in PROBES if text), tuple("金曜日の九時"))
+"""The same as words; and characters of one that has no spaces."""

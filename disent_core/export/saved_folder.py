@@ -18,6 +18,7 @@ from disent_core.encoders.fine_tunable import TunableEncoder
 from disent_core.experiment.saved_heads import SavedHead, saved_head
 from disent_core.export.record import RECORD, checked_record
 from disent_core.heads.families.fine_tuned import FineTuned
+from disent_core.heads.families.tagger import TrainedTaggers
 from disent_core.storage.weights import read_weights
 
 REST = "disent_head.safetensors"
@@ -73,7 +74,10 @@ def index_weights(folder: Path, head: SavedHead, seed: int | None) -> dict[str, 
 def _weights(head: SavedHead, seed: int | None) -> Mapping[str, Tensor]:
     """Weights of a seed, without those of the blocks of a tuned encoder that the export has cut off."""
     weights, trained = read_weights(head.path, seed)[0], head.trained
-    if not (isinstance(trained, FineTuned) and isinstance(trained.source, TunableEncoder)):
+    if isinstance(trained, TrainedTaggers):
+        read = trained.tagger(seed).state_dict()
+    elif isinstance(trained, FineTuned) and isinstance(trained.source, TunableEncoder):
+        read = dict(trained.source.named_parameters())
+    else:
         return weights
-    read = dict(trained.source.named_parameters())
     return {name: value for name, value in weights.items() if name in read}

@@ -4,7 +4,7 @@ import inspect
 import json
 import logging
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -12,17 +12,14 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from disent_core.encoders.checkpoint import DensePooler, quiet_transformers, save_dense
 from disent_core.errors import DamagedError, located
+from disent_core.export.comparing import Vectors
 from disent_core.export.computed import Computed
 from disent_core.export.encoder import ExportedEncoder
 from disent_core.export.record import write_json
 from disent_core.export.routes import Affine, Pool, Route, Routes, States, UnitNorm
-
-Vectors = Mapping[str, Float[np.ndarray, "texts _"]]
-"""Vectors of texts by route."""
 
 
 def write_folder(folder: Path, encoder: ExportedEncoder, routes: Routes) -> None:
@@ -31,7 +28,7 @@ def write_folder(folder: Path, encoder: ExportedEncoder, routes: Routes) -> None
     from sentence_transformers.sentence_transformer.modules import Router, Transformer
 
     dim = int(encoder.model.config.hidden_size)
-    with _quiet():
+    with quiet():
         encoder.save(folder)
         kind = _shipped().WordTransformer if routes.reads_words else Transformer
         transformer = kind(str(folder), max_seq_length=encoder.config.max_length)
@@ -51,7 +48,7 @@ def write_folder(folder: Path, encoder: ExportedEncoder, routes: Routes) -> None
         model.save(str(folder), create_model_card=False)
     if isinstance(pooler := getattr(encoder.model, "pooler", None), DensePooler):
         save_dense(pooler, folder)  # for disent; the routes have it as well
-    _forget_origin(folder / "config.json", folder / "tokenizer_config.json")
+    forget_origin(folder / "config.json", folder / "tokenizer_config.json")
     if routes.needs_code:
         _ship(folder)
 
@@ -77,7 +74,7 @@ def load_folder(folder: Path) -> Any:
     Raises:
         DamagedError: if the folder can't be loaded.
     """
-    with _quiet():
+    with quiet():
         try:
             return _load(folder)
         except (OSError, ValueError, KeyError, RuntimeError, TypeError) as error:
@@ -145,7 +142,7 @@ def _beside_each_other(module: ModuleType) -> str:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Silence reports about a model whose vectors are compared afterwards."""
     logger = logging.getLogger("sentence_transformers")
     level = logger.level
@@ -193,7 +190,7 @@ def _computed(step: Computed, default: str) -> Any:
     return module
 
 
-def _forget_origin(*files: Path) -> None:
+def forget_origin(*files: Path) -> None:
     """Remove the path of the folder that the model was read from."""
     for file in files:
         settings = json.loads(file.read_text(encoding="utf-8"))

@@ -12,18 +12,21 @@ from disent_core import methods
 from disent_core.encoders.checkpoint import DensePooler, save_dense
 from disent_core.encoders.config import HuggingFaceConfig
 from disent_core.encoders.configured import LazyEncoder, describe_config
+from disent_core.encoders.contract import EncoderFiles
 from disent_core.encoders.fine_tunable import VectorMap
 from disent_core.heads.contract import trainer
 from disent_core.heads.facet import FacetHead
 from disent_core.heads.modules.hashed_words import HashedWords
 from disent_core.heads.modules.word_rows import TABLE_ROWS
+from disent_core.heads.token_classification import TokenTagger
+from disent_core.heads.twosl.labeller import SpanTagger
 from disent_core.storage.weights import save_weights
 
 TEXTS = ["toy 1 2 3", "de 4", "", "en 5 6 7 8 9 10 11 12", "toy " * 60, "unknown words"]
 LANGUAGES, DIM = ("en", "de"), 16
 
 
-def stored(folder: Path, method_name: str, settings=None, tensors=None, **encoder) -> Path:
+def stored(folder: Path, method_name: str, settings=None, tensors=None, of_seed=None, **encoder) -> Path:
     """A head with random weights on a tiny encoder."""
     model = folder / "model"
     if not model.exists():
@@ -36,7 +39,7 @@ def stored(folder: Path, method_name: str, settings=None, tensors=None, **encode
         "name": method_name, "encoder": "tiny", "encoder_fingerprint": LazyEncoder(config, path).fingerprint,
         "encoder_config": describe_config(config, path.parent), "reference": method_name, "trained_on": "en-de",
         "languages": LANGUAGES, "dim": DIM * len(np.atleast_1d(config.layer)), "seeds": [3, 4],
-        "settings": asdict(settings),
+        "settings": asdict(settings), **({"of_seed": of_seed} if of_seed else {}),
     }  # fmt: skip
     torch.manual_seed(1)
     if tensors is None:
@@ -125,6 +128,31 @@ def dense(folder):
     torch.manual_seed(2)
     save_dense(DensePooler(DIM, bias=True), folder / "model")
     return stored(folder, "dream", pooling="cls_dense_norm")
+
+
+TAGS = ("B-place", "I-place", "O")
+
+
+def tagger(folder, **encoder):
+    """A head of `token_classification`."""
+    return _tagger(folder, "token_classification", TAGS, TokenTagger, **encoder)
+
+
+def span_tagger(folder):
+    """A head of `twosl`."""
+    return _tagger(folder, "twosl", ("place", "time"), SpanTagger)
+
+
+def _tagger(folder, name, classes, kind, layer=-1, **encoder):
+    tiny_encoder(folder / "model")
+    settings = methods.method(name).presets["paper"]
+    files = EncoderFiles(folder / "model", "cls", layer, 32, "")
+    tensors = {}
+    for seed in (3, 4):
+        state = kind(classes, settings, files, seed=seed, device="cpu").state_dict()
+        tensors |= {f"{seed}.{name}": torch.randn_like(value) / 4 for name, value in state.items()}
+    of_seed = {seed: {"classes": classes, "languages": ["de"]} for seed in (3, 4)}
+    return stored(folder, name, settings, tensors, of_seed=of_seed, layer=layer, **encoder)
 
 
 CASES: Mapping[str, Callable[[Path], Path]] = {

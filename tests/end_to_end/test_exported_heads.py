@@ -1,5 +1,6 @@
 """`disent export` on a finished project, and its folder in a process that has no disent."""
 
+import json
 import re
 import subprocess
 import sys
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from random_heads import CASES, tagger
 
 import disent
 
@@ -15,6 +17,8 @@ pytest.importorskip("sentence_transformers")
 
 TEXTS = ["wake me up at nine", "an utterance that no corpus has", "", "spiel etwas jazz"]
 ELSEWHERE = """
+import json
+import pathlib
 import sys
 import numpy as np
 
@@ -24,6 +28,12 @@ from sentence_transformers import SentenceTransformer
 model = SentenceTransformer({folder!r}, device="cpu", local_files_only=True)
 found = {{name: model.encode({texts!r}, task=name) for name in ("meaning", "language")}}
 np.savez({output!r}, **found, query=model.encode_query({texts!r}), document=model.encode_document({texts!r}))
+with_code = SentenceTransformer({code!r}, device="cpu", local_files_only=True, trust_remote_code=True)
+np.save({output!r} + ".code.npy", with_code.encode({texts!r}, task="meaning"))
+names = {{}}
+exec({lines!r}, names)
+tags = [names["tags"](text.split()) for text in {texts!r} if text]
+pathlib.Path({output!r} + ".json").write_text(json.dumps(tags))
 """
 
 
@@ -51,10 +61,22 @@ def test_the_python_of_the_page_on_use_runs(exported, finished, root):
     exec(code.replace('"template"', '"meaning"'), names)  # dream has no template
 
 
-def test_an_exported_head_embeds_in_a_process_without_disent(exported, finished, tmp_path):
+def test_exported_heads_embed_and_tag_in_a_process_without_disent(exported, finished, tmp_path):
+    facet = disent.load(CASES["facet"](tmp_path / "facet"), device="cpu")
+    tags = disent.load(tagger(tmp_path / "tagger"), device="cpu")
+    for model, name in ((facet, "with_code"), (tags, "tags")):
+        model.save(tmp_path / name)
+    card = (tmp_path / "tags" / "README.md").read_text(encoding="utf-8").replace("FOLDER", str(tmp_path / "tags"))
     output = tmp_path / "vectors.npz"
-    code = ELSEWHERE.format(folder=str(exported), texts=TEXTS, output=str(output))
+    code = ELSEWHERE.format(
+        folder=str(exported), texts=TEXTS, output=str(output), code=str(tmp_path / "with_code"),
+        lines=card.partition("```python\n")[2].partition("```")[0],
+    )  # fmt: skip
     subprocess.run([sys.executable, "-c", code], check=True)
+    own = facet.encode(TEXTS)
+    assert np.abs(np.load(f"{output}.code.npy") - own).max() <= 2e-6 * np.abs(own).max()
+    words = [text.split() for text in TEXTS if text]
+    assert json.loads(Path(f"{output}.json").read_text(encoding="utf-8")) == tags.label(words, language="de")
     found, own = np.load(output), disent.load(head_file(finished, "dream")).encode_all(TEXTS)
     for name, matrix in {**own, "query": own["meaning"], "document": own["meaning"]}.items():
         assert np.abs(found[name] - matrix).max() <= 2e-6 * np.abs(matrix).max(), name

@@ -177,11 +177,19 @@ class TrainedTaggers(TrainedLabeller):
         Raises:
             ValueError: if no seed is named.
         """
+        return self.tagger(seed).label(sentences, language)
+
+    def tagger(self, seed: int | None) -> Tagger:
+        """Return the tagger of a seed.
+
+        Raises:
+            ValueError: if no seed is named.
+        """
         if seed is None:
             raise ValueError("a trained labeller labels with one of its seeds, not None")
         if self._loaded is None or self._loaded[0] != seed:
             self._loaded = (seed, self._load(seed))
-        return self._loaded[1].label(sentences, language)
+        return self._loaded[1]
 
 
 def tagged_sentences(data: TrainingData, split: str = "train") -> tuple[list[Tagged], list[Tagged]]:
