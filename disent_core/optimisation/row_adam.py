@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from disent_core.optimisation.config import OptimiserConfig
 from disent_core.optimisation.optimiser import Optimiser
 
-
 _BLOCK = 512
 """Rows that are updated at once."""
 

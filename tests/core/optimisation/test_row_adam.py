@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from disent_core.optimisation import row_adam
 from disent_core.optimisation.config import OptimiserConfig
 from disent_core.optimisation.row_adam import RowAdam, RowOptimiser
 
@@ -24,7 +25,9 @@ def trained(make):
     return table.detach()
 
 
-def test_steps_equal_those_of_sparse_adam_also_where_a_row_is_read_twice():
+@pytest.mark.parametrize("block", [2, 512])
+def test_steps_equal_those_of_sparse_adam_also_where_a_row_is_read_twice(monkeypatch, block):
+    monkeypatch.setattr(row_adam, "_BLOCK", block)
     expected = trained(lambda table: torch.optim.SparseAdam([table], lr=0.1))
     torch.testing.assert_close(trained(lambda table: RowAdam(table, lr=0.1)), expected)
 
