@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from disent_core.heads.contract import TrainedMethod
-from disent_core.heads.modules.attention import state_groups
+from disent_core.heads.modules.attention import permuted, state_groups
 from disent_core.heads.modules.hashed_words import HashedWords, WordBags, word_bags
 from disent_core.heads.modules.language_eraser import LanguageEraser
 from disent_core.heads.modules.max_pooling import MaxLinear
@@ -58,7 +58,8 @@ class FacetHead(nn.Module):
         """
         config, readings = self.config, []
         if self.units is not None:
-            maxima = torch.cat([self.units(states, mask) for states, mask in state_groups(text)])[text["place"]]
+            maxima = torch.cat([self.units(states, mask) for states, mask in state_groups(text)])
+            maxima = permuted(maxima, text["place"], text["order"])
             readings += maxima.split([config.template_units, config.residual_units], dim=-1)
         if self.words is not None and bags is not None:
             readings += self.words(bags).split([config.template_words, config.residual_words], dim=-1)

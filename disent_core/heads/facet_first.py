@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from disent_core.heads.modules.attention import of_role, state_groups
+from disent_core.heads.modules.attention import of_role, permuted, state_groups
 from disent_core.heads.modules.max_pooling import MaxLinear
 from disent_core.losses import similarity
 from disent_core.losses.contrastive import in_batch_softmax
@@ -46,7 +46,8 @@ class FacetFirstHead(Head):
         return batch | {name: torch.stack([embeddings[name] for embeddings in by_role]) for name in by_role[0]}
 
     def _facets(self, text: Batch) -> Batch:
-        maxima = torch.cat([self.units(states, mask) for states, mask in state_groups(text)])[text["place"]]
+        maxima = torch.cat([self.units(states, mask) for states, mask in state_groups(text)])
+        maxima = permuted(maxima, text["place"], text["order"])
         template, residual = (
             F.normalize(units, dim=-1)
             for units in maxima.split([self.config.template_units, self.config.residual_units], dim=-1)

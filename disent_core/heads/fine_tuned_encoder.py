@@ -100,7 +100,8 @@ class TranslationTask(FineTuningTask):
 
 def shares_a_text(texts: Int[Tensor, "pairs 2"]) -> Bool[Tensor, "pairs pairs"]:
     """Which pairs have the source or the target in common."""
-    return (texts.unsqueeze(1) == texts.unsqueeze(0)).any(dim=2)
+    source, target = texts.unbind(1)
+    return (source.unsqueeze(1) == source) | (target.unsqueeze(1) == target)
 
 
 def translation_accuracy(left: Float[Tensor, "pairs dim"], right: Float[Tensor, "pairs dim"]) -> float:

@@ -125,7 +125,11 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
     def loss(self, batch: MatedBatch) -> tuple[Terms, int]:
         """Return the `terms` and their weighted sum."""
         texts, place = batch.pairs.mT.unique(return_inverse=True)
-        terms = self.terms({name: rows[place] for name, rows in self.embed(texts).items()}, batch)
+        embedded = {
+            name: rows.index_select(0, place.flatten()).view(*place.shape, -1)
+            for name, rows in self.embed(texts).items()
+        }
+        terms = self.terms(embedded, batch)
         total = torch.stack([value * self.weights.get(name, 1.0) for name, value in terms.items()]).sum()
         return {**terms, "total": total}, len(batch.chosen)
 
