@@ -9,7 +9,7 @@ export OMP_WAIT_POLICY ?= PASSIVE
 # Only files with the hashes of requirements/*.txt are installed, and nothing beside them.
 LOCKED := $(BIN)/pip install --quiet --no-deps --no-build-isolation --require-hashes
 
-.PHONY: setup lock demo results tables test mteb-test faults dev dev-test ui-read-only fuzz audit lint bench docs clean
+.PHONY: setup lock demo results tables test mteb-test install-test faults dev dev-test ui-read-only fuzz audit lint bench docs clean
 
 setup: .venv/.stamp ## make the environment in .venv
 
@@ -56,6 +56,9 @@ test: setup $(OLDEST_DUCKDB) ## run all tests on two cores
 mteb-test: setup ## test heads and tasks in mteb; installs it, which make test does without
 	$(LOCKED) --requirement requirements/mteb.txt
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/core/mteb_bridge tests/assets/test_mteb_command.py
+
+install-test: setup ## do what a new user does, from an empty environment to a search, and time each step; needs the network
+	$(BIN)/python tests/end_to_end/fresh_install.py --python $(PYTHON)
 
 faults: setup ## test kills, full disks, damaged files, wrong clocks, random edits, readers during rebuilds; takes an hour or more
 	$(BIN)/python tests/end_to_end/faults.py --kills 1000 --writes 60 --disks 10 --damages 60 --clocks 6

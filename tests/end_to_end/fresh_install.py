@@ -1,0 +1,184 @@
+"""Do what a new user does, step by step, and tell how long each step takes; a step that goes wrong ends it.
+
+    python tests/end_to_end/fresh_install.py [--python python3.11] [--folder FOLDER] [--output FILE.json]
+
+A new environment with the wheel and what the locks pin (from the package index, so this needs the network), a
+site-packages that nobody may write, an empty folder; then init, materialise, load, encode, export, the exported folder
+in a process that can't import disent, an index, and a search. `make install-test` runs it.
+"""
+
+import argparse
+import json
+import os
+import platform
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PAIR = "en-de"
+SELECTIONS = (['+key:"embeddings/scratch/scratch_states"'], ['+key:"heads/scratch/facet_head"', "--partition", PAIR])
+HEAD = f"data/heads/scratch/facet/{PAIR}.safetensors"
+TEXTS = ["wake me up at nine am on friday", "play some jazz on the kitchen speaker", "wake me up at ten", "call mum"]
+QUERY, NEAREST = "wake me up at noon", "wake me up at ten"
+ENCODE = """
+import json, sys
+import disent, numpy as np
+head, texts, vectors = sys.argv[1:]
+model = disent.load(head)
+together = model.encode(json.loads(texts), "template")
+alone = np.stack([model.encode(text, "template") for text in json.loads(texts)])
+assert np.array_equal(alone, together), "a text has another vector alone"
+np.save(vectors, together)
+"""
+ELSEWHERE = """
+import json, sys
+sys.modules |= dict.fromkeys(["disent", "disent_core", "disent_assets"])  # None: an import of them fails
+import numpy as np
+from sentence_transformers import SentenceTransformer
+folder, texts, vectors = sys.argv[1:]
+expected = np.load(vectors)
+found = SentenceTransformer(folder, trust_remote_code=True, device="cpu").encode(json.loads(texts), task="template")
+off = float(np.abs(found - expected).max() / np.abs(expected).max())
+assert off < 1e-3, f"off by {off} of the largest value"  # disent reads token states as float16, as they are stored
+"""
+_PIN = re.compile(r"^[\w.-]+==[^\\\n]+", re.MULTILINE)
+
+
+class Steps:
+    """Runs commands and prints the seconds of each step, of the clock and of the processor."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, dict[str, float]] = {}
+        print(f"{'step':<46}{'seconds':>9}{'processor':>11}", flush=True)
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        began, used = time.monotonic(), _used()
+        yield
+        self.seconds[name] = {"seconds": time.monotonic() - began, "processor": _used() - used}
+        print(f"{name:<46}{self.seconds[name]['seconds']:>9.1f}{self.seconds[name]['processor']:>11.1f}", flush=True)
+
+    def total(self) -> None:
+        whole = [sum(of_step[kind] for of_step in self.seconds.values()) for kind in ("seconds", "processor")]
+        print(f"{'all':<46}{whole[0]:>9.1f}{whole[1]:>11.1f}")
+
+
+def _used() -> float:
+    """Processor time of the commands that have ended."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return children.ru_utime + children.ru_stime
+
+
+def run(command: Sequence[str | Path], folder: Path) -> str:
+    """Run a command as a user without any setting of this project; returns what it prints.
+
+    Raises:
+        SystemExit: if it fails, with what it printed.
+    """
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("DISENT_", "DAGSTER_"))}
+    environment.pop("PYTHONPATH", None)
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=folder, env=environment | {"HF_HUB_OFFLINE": "1"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise SystemExit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def pins() -> str:
+    """The versions of the locks; the hashes are those of files, and the wheel has none."""
+    locks = [(ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8") for name in ("test", "torch")]
+    return "".join(f"{pin.strip()}\n" for lock in locks for pin in _PIN.findall(lock))
+
+
+def install(folder: Path, python: str, steps: Steps) -> Path:
+    """A new environment with the wheel; returns its folder of programs."""
+    with steps.step("wheel"):
+        run([sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder / "dist"], ROOT)
+    (wheel,) = (folder / "dist").glob("*.whl")
+    with steps.step("python -m venv"):
+        run([python, "-m", "venv", folder / "venv"], folder)
+    programs, constraints = folder / "venv" / "bin", folder / "constraints.txt"
+    constraints.write_text(pins(), encoding="utf-8")
+    with steps.step("pip install 'disent[lineage,export]'"):
+        run(
+            [programs / "pip", "install", "--constraint", constraints, f"disent[lineage,export] @ {wheel.as_uri()}"],
+            folder,
+        )
+    return programs
+
+
+@contextmanager
+def read_only(packages: Path) -> Iterator[None]:
+    """Take away the right to write, and see that nothing was written: an administrator may all the same."""
+    own = [path for name in ("disent", "disent_core", "disent_assets") for path in (packages / name).rglob("*")]
+    before = {path: path.stat().st_mtime_ns for path in own}
+    run(["chmod", "-R", "a-w", packages], packages)
+    try:
+        yield
+    finally:
+        run(["chmod", "-R", "u+w", packages], packages)
+    after = [path for name in ("disent", "disent_core", "disent_assets") for path in (packages / name).rglob("*")]
+    if {path: path.stat().st_mtime_ns for path in after} != before:
+        raise SystemExit("something was written into site-packages")
+
+
+def use(programs: Path, folder: Path, steps: Steps) -> None:
+    """From an empty folder to a search."""
+    disent, python, project = programs / "disent", programs / "python", folder / "mine"
+    vectors, texts = folder / "vectors.npy", json.dumps(TEXTS)
+    with steps.step("disent init"):
+        run([disent, "init", project], folder)
+    with steps.step("disent materialize, one head and what it needs"):
+        for selection in SELECTIONS:
+            run([disent, "materialize", *selection], project)
+    with steps.step("disent.load(HEAD).encode(TEXTS)"):
+        run([python, "-c", ENCODE, HEAD, texts, vectors], project)
+    with steps.step("disent export"):
+        run([disent, "export", HEAD, "exported"], project)
+    with steps.step("SentenceTransformer(FOLDER), without disent"):
+        run([python, "-c", ELSEWHERE, project / "exported", texts, vectors], folder)
+    (project / "texts.txt").write_text("".join(f"{text}\n" for text in TEXTS), encoding="utf-8")
+    with steps.step("disent index"):
+        run([disent, "index", "texts.txt", "index", "--head", HEAD], project)
+    with steps.step("disent search"):
+        found = run([disent, "search", "index", QUERY, "--by", "template", "-k", "1", "--format", "json"], project)
+    if NEAREST not in found:
+        raise SystemExit(f"{QUERY!r} found {found}")
+
+
+def main() -> None:
+    """Run all steps in a temporary folder, or in one that is kept."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--python", default=sys.executable, help="makes the environment")
+    parser.add_argument("--folder", type=Path, help="where; it is kept")
+    parser.add_argument("--output", type=Path, help="seconds of each step as JSON")
+    options = parser.parse_args()
+    folder = (options.folder or Path(tempfile.mkdtemp(prefix="disent-install-"))).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    steps = Steps()
+    try:
+        programs = install(folder, options.python, steps)
+        (packages,) = (folder / "venv" / "lib").glob("python*/site-packages")
+        with read_only(packages):
+            use(programs, folder, steps)
+    finally:
+        if options.folder is None:
+            shutil.rmtree(folder)
+    steps.total()
+    if options.output is not None:
+        told = {"machine": platform.machine(), "cores": len(os.sched_getaffinity(0)), "steps": steps.seconds}
+        options.output.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
