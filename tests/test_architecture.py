@@ -157,7 +157,8 @@ def test_core_does_not_read_the_environment():
 
 def test_only_resources_and_instance_touch_the_environment_of_the_face():
     readers = {name for name in SOURCES for node in found(name, ast.Attribute) if node.attr in ("environ", "getenv")}
-    assert readers == {"disent_assets", "disent_assets.resources", "disent_assets.instance", "disent_assets.dev"}
+    faces = {"disent", "disent_assets"}  # how OpenMP waits
+    assert readers == faces | {f"disent_assets.{name}" for name in ("resources", "instance", "dev")}
 
 
 def test_nothing_swallows_every_exception():

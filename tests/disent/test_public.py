@@ -1,6 +1,7 @@
 """Tests the public package: what it imports, and its messages before anything has run."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -62,6 +63,13 @@ def test_the_import_alone_loads_nothing_heavy():
     code = f"import disent, sys; print(sorted(set({heavy}) & set(sys.modules)))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert loaded.strip() == "[]"
+
+
+def test_threads_that_wait_for_each_other_take_no_processor_time():
+    code = "import disent, os; print(os.environ['OMP_WAIT_POLICY'])"
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert ran.stdout == "PASSIVE\n"
 
 
 def test_asking_heads_and_tables_loads_neither_dagster_nor_duckdb(run):
