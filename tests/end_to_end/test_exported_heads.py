@@ -51,14 +51,16 @@ def head_file(project, method: str) -> Path:
     return project.workspace.head("tiny", method, "en-de")
 
 
-def test_the_python_of_the_page_on_use_runs(exported, finished, root):
+def test_the_python_of_the_page_on_use_runs(exported, finished, root, tmp_path):
     page = (root / "docs" / "use.md").read_text(encoding="utf-8")
-    places = {"data/heads/scratch/facet/en-de.safetensors": head_file(finished, "dream"), "FOLDER": exported}
-    names = {"texts": TEXTS, "left": TEXTS[:2], "right": TEXTS[2:]}
+    texts = [text for text in TEXTS if text]
+    head, index = head_file(finished, "fmda"), tmp_path / "index"
+    disent.Index.build(index, disent.load(head), texts, language="en")
     code = "".join(re.findall(r"(?<! -->\n)^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
+    places = {"data/heads/scratch/facet/en-de.safetensors": head, "FOLDER": exported, "INDEX": index}
     for place, path in places.items():
         code = code.replace(f'"{place}"', repr(str(path)))
-    exec(code.replace('"template"', '"meaning"'), names)  # dream has no template
+    exec(code, {"texts": texts, "left": texts[:2], "right": texts[2:]})
 
 
 def test_exported_heads_embed_and_tag_in_a_process_without_disent(exported, finished, tmp_path):
