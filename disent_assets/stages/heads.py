@@ -24,6 +24,8 @@ from disent_core.training.needs import Need
 if TYPE_CHECKING:
     from disent_core.experiment.training import TrainedHead
 
+_SEARCH = "disent index TEXTS.txt INDEX --head {head} && disent serve INDEX"
+
 
 def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
     """The assets of the stage: for each encoder a gate, and a head for each trained method."""
@@ -96,10 +98,12 @@ def _train(workspace: Workspace, encoder: str, method: MethodConfig, training_se
 def _shown(
     workspace: Workspace, method: MethodConfig, training_set: str, trained: "TrainedHead"
 ) -> dict[str, dg.MetadataValue]:
-    """The path of the weights, the training curve, and t-SNE and PCA of the embeddings if the method has any."""
+    """The path of the weights and the training curve; if the method embeds, t-SNE, PCA, and how to search with it."""
     from disent_core.experiment.training import dev_embeddings
 
     run = trained.run
+    is_searched = method.method.embeddings and not method.method.is_transductive(method.settings)
+    head = f"{run.name}@{run.encoder}:{training_set}"
     place = partial(workspace.plot, run.encoder, run.name, training_set)
     title = f"{run.name} on {run.encoder}\n{training_set}: dev utterances, seed {run.seeds[0]}"
     clouds = cache(lambda: dev_embeddings(workspace, run, method))  # computed once, if a picture is drawn
@@ -112,4 +116,5 @@ def _shown(
     return {
         **pictures(workspace.plots, fingerprint(PICTURES_VERSION, run.inputs, trained.fingerprint), selected),
         "weights": dg.MetadataValue.path(str(heads.head_files(workspace, run).weights)),
+        **({"search": dg.MetadataValue.text(_SEARCH.format(head=head))} if is_searched else {}),
     }

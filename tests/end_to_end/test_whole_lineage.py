@@ -188,6 +188,12 @@ def test_every_head_shows_its_curve_and_its_clouds(events):
     assert len(heads) == 6
 
 
+def test_every_head_tells_how_to_search_with_it(events):
+    told = {found["search"].split(" --head ")[1] for asset, _, found in events.metadata() if asset.endswith("_head")}
+    names = [f"{method}@tiny:{pair}" for method in ("dream", "fmda", "fmda_softmax") for pair in ("en-de", "en-ja")]
+    assert told == {f"{name} && disent serve INDEX" for name in names}
+
+
 def test_figures_that_are_plotted_have_the_same_name_for_every_pair(events):
     plotted = {
         frozenset(name for name, value in found.items() if isinstance(value, float))
