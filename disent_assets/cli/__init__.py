@@ -15,10 +15,11 @@ from disent_assets.cli import (
     queries,
     reports,
     search,
+    serve,
 )
 from disent_assets.cli.group import main
 
 __all__ = [
     "completion", "dev", "diff", "export", "init", "leaderboard", "main", "materialize", "mteb", "queries", "reports",
-    "search",
+    "search", "serve",
 ]  # fmt: skip

@@ -1,12 +1,16 @@
-"""The head that a command is given: a file, an exported folder, or its name in the configuration."""
+"""The head that a command is given (a file, an exported folder, or its name in the configuration), and its index."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 if TYPE_CHECKING:
-    from disent import Model
+    from disent import Index, Model
 
 HEAD_HELP = "A head's .safetensors file, an exported folder, or METHOD@ENCODER:PAIR of the configuration."
+MOVED_HEAD = click.option("--head", metavar="HEAD", help=f"If the head is not where it was: {HEAD_HELP}")
+ENCODER = click.option("--encoder", type=click.Path(path_type=Path), help="Folder of its encoder, if that has moved.")
 
 
 def open_model(head: str, seed: int | None, encoder: Path | None = None) -> "Model":
@@ -31,3 +35,23 @@ def open_model(head: str, seed: int | None, encoder: Path | None = None) -> "Mod
     if seed is not None or encoder is not None:
         raise ValueError(f"{head} is untrained: it has no seed, and its encoder is that of the configuration")
     return found
+
+
+def open_index(folder: Path, head: str | None, encoder: Path | None) -> "Index":
+    """Open the index that a command was given.
+
+    Args:
+        folder: where it lies.
+        head: its head, if that is not where it was.
+        encoder: folder of the head's encoder, if that has moved.
+
+    Raises:
+        ValueError: as `open_model`.
+        DisentError: if there is no index, or its head can't be loaded.
+    """
+    from disent import Index
+    from disent_core.search.contents import read_contents
+
+    contents = read_contents(folder) if head else None
+    model = open_model(head, contents.head.seed, encoder) if head and contents else None
+    return Index.open(folder, head=model, encoder=encoder)

@@ -12,7 +12,7 @@ import click
 
 from disent_assets.cli.answers import FORMATS, Style, print_table
 from disent_assets.cli.group import errors, main, short
-from disent_assets.cli.heads import HEAD_HELP, open_model
+from disent_assets.cli.heads import ENCODER, HEAD_HELP, MOVED_HEAD, open_index, open_model
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _INPUT = click.argument("texts", metavar="INPUT")
 _SEED = click.option("--seed", type=int, help="Seed of the head's training; default: the first.")
-_ENCODER = click.option("--encoder", type=click.Path(path_type=Path), help="Folder of its encoder, if that has moved.")
 _COLUMN = click.option("--column", default="text", show_default=True, help="Column or key with the texts.")
 _LANGUAGE = click.option(
     "--language", metavar="CODE", help="Language of texts whose row has none in a column language."
@@ -40,7 +39,7 @@ _LOG_SECONDS = 5.0
 @_COLUMN
 @_LANGUAGE
 @_SEED
-@_ENCODER
+@ENCODER
 @click.pass_context
 def embed(
     context: click.Context,
@@ -85,7 +84,7 @@ def embed(
 @_COLUMN
 @_LANGUAGE
 @_SEED
-@_ENCODER
+@ENCODER
 @click.pass_context
 def index(
     context: click.Context,
@@ -123,9 +122,9 @@ def index(
 @click.option("--other-language", is_flag=True, help="Leave out texts in the language of the query.")
 @click.option("--only-language", metavar="CODE", help="Only texts in this language.")
 @click.option("--except-same-text", is_flag=True, help="Leave out the query itself.")
-@click.option("--head", metavar="HEAD", help=f"If the head is not where it was: {HEAD_HELP}")
+@MOVED_HEAD
 @_COLUMN
-@_ENCODER
+@ENCODER
 @click.option("--format", "style", type=FORMATS, default="table", show_default=True)
 @click.pass_context
 def search(
@@ -149,14 +148,9 @@ def search(
     The same template is the same shape, the same residual the same values. TEXT may be - for lines of standard input.
     """
     with errors(context):
-        from disent import Index
-        from disent_core.search.contents import read_contents
-
         if (text is None) == (queries is None):
             raise ValueError("name either a TEXT or --queries FILE")
-        contents = read_contents(index)
-        model = open_model(head, contents.head.seed, encoder) if head and contents else None
-        opened = Index.open(index, head=model, encoder=encoder)
+        opened = open_index(index, head, encoder)
         asked = _queries(text, queries, column, language)
         found: list[list[Hit]] = [[]] * len(asked)
         for spoken in dict.fromkeys(one.language for one in asked):

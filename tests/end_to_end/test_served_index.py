@@ -1,0 +1,105 @@
+"""`disent serve` with a head of a finished project."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+from click.testing import CliRunner, Result
+
+import disent
+from disent_assets.cli import main
+from disent_assets.cli.group import LINEAGE, SERVE
+from disent_assets.search_page import server
+
+pytestmark = pytest.mark.end_to_end
+WITHOUT_LINEAGE = """
+import sys
+
+sys.modules |= dict.fromkeys({names})  # None: an import of them fails, as where they are not installed
+from disent_assets.cli import main
+
+main(["serve", {index!r}, "--port", "0"])
+"""
+
+
+@pytest.fixture(scope="module")
+def index(finished, tmp_path_factory) -> Path:
+    head = disent.load(finished.workspace.head("tiny", "fmda", "en-de"), device="cpu")
+    folder = tmp_path_factory.mktemp("served") / "index"
+    for language in ("en-US", "de-DE"):
+        texts = [row["utt"] for row in finished.utterances(language)[:20]]
+        disent.Index.build(folder, head, texts, language=language[:2])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def served(index) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """The address of the page and its process, which has only what the extra `serve` installs."""
+    code = WITHOUT_LINEAGE.format(names=sorted(LINEAGE - SERVE), index=str(index))
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().split()[0], process
+        finally:
+            process.kill()
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["serve", *map(str, arguments)], catch_exceptions=False)
+
+
+def test_the_page_has_the_answers_of_the_index(served, index):
+    with urlopen(f"{served[0]}/api/search?q=wake+me+up&k=3&only=de") as answer:
+        told = json.load(answer)["answers"]
+    opened = disent.Index.open(index, device="cpu")
+    assert list(told) == ["template", "residual", "meaning"]
+    for name, hits in told.items():
+        expected = opened.search("wake me up", name, 3, only_language="de", except_same_text=True)
+        assert hits == [hit._asdict() for hit in expected]
+
+
+def test_the_page_says_what_it_searches_in(served):
+    with urlopen(served[0]) as answer:
+        shown = answer.read().decode()
+    assert "fmda on tiny, en-de, seed 0" in shown
+    assert "<dd>40</dd>" in shown
+
+
+def test_a_text_that_the_encoder_refuses_is_an_error_of_the_question(served):
+    with pytest.raises(HTTPError) as refused:
+        urlopen(f"{served[0]}/api/search?q=%EE%80%80")
+    assert refused.value.code == 400
+    assert json.load(refused.value)["error"]
+
+
+def test_an_interrupt_ends_it_without_an_error(served):
+    _, process = served
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 0
+
+
+def test_a_folder_without_an_index_is_told_in_one_line(tmp_path):
+    told = run(tmp_path)
+    assert told.exit_code == 1
+    assert "there is no index here" in told.stderr
+    assert told.stderr.count("\n") == 1
+
+
+def test_a_head_that_is_gone_is_told_before_anything_listens(index, tmp_path, monkeypatch):
+    monkeypatch.setattr(server, "run", lambda *_: pytest.fail("it listens"))
+    assert run(index, "--head", tmp_path / "no.safetensors").exit_code == 1
+
+
+@pytest.mark.parametrize(("host", "warned"), [("127.0.0.1", False), ("0.0.0.0", True)])
+def test_a_host_for_others_is_warned_of(index, monkeypatch, host, warned):
+    asked = []
+    monkeypatch.setattr(server, "run", lambda _, about, *where: asked.append(where[:2]))
+    told = run(index, "--host", host)
+    assert asked == [(host, 8900)]
+    assert ("there is no login" in told.stderr) is warned
