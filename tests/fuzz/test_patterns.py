@@ -39,7 +39,7 @@ OUR_OWN = {
     "disent_core.storage.atomic": "names of files and errors of the system",
 }
 OF_OTHERS = {
-    "disent_assets.search_page.answers",
+    "disent_assets.search_page.answers", "disent_core.evaluation.mteb_results",
     "disent_assets.table_text", "disent_core.corpora.annotation", "disent_core.corpora.column_languages",
     "disent_core.corpora.download", "disent_core.corpora.formats.conll", "disent_core.corpora.formats.xsid",
     "disent_core.corpora.languages", "disent_core.corpora.lines", "disent_core.config.sections",
