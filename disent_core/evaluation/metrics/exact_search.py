@@ -126,14 +126,19 @@ def _chunk_maxima(
     """Highest float32 score of each chunk (`_members` says which candidates it holds), padded with chunks of -inf."""
     chunks = -(-len(pool) // width)
     maxima = torch.full((chunks + -chunks % _FOLD, len(queries)), -torch.inf)
-    for block in blocks(len(pool), width * _chunks_of_group(width)):
-        scores = product(pool[block], queries, "float32")  # candidates x queries
-        if missing := -len(scores) % width:
-            scores = F.pad(scores, (0, 0, 0, missing), value=-torch.inf)
-        # Members of a chunk lie apart (every n-th candidate), so that one sweep over contiguous rows gives all maxima.
-        highest = scores.view(width, -1, len(queries)).amax(dim=0)
-        first = block.start // width
-        maxima[first : first + len(highest)] = highest
+    group = width * _chunks_of_group(width)
+    # Few queries are multiplied with many groups at once: threads that start and wait for each group take longer than
+    # the product.
+    for span in blocks(len(pool), group * max(1, _QUERIES // len(queries))):
+        of_span = product(pool[span], queries, "float32")  # candidates x queries
+        for block in blocks(len(of_span), group):
+            scores = of_span[block]
+            if missing := -len(scores) % width:
+                scores = F.pad(scores, (0, 0, 0, missing), value=-torch.inf)
+            # Members of a chunk lie apart (every n-th one), so that one sweep over contiguous rows gives all maxima.
+            highest = scores.view(width, -1, len(queries)).amax(dim=0)
+            first = (span.start + block.start) // width
+            maxima[first : first + len(highest)] = highest
     return maxima
 
 

@@ -1,0 +1,77 @@
+"""Measure searches in an index of a million texts: one query at a time, the index mapped into memory and warm.
+
+python -m tests.benchmarks.search FOLDER [--rows 1000000] [--threads 2] [--languages 1]
+
+FOLDER keeps the index (3 GB for a million rows), so that a second call only searches.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from disent_core.search.build import add_texts
+from disent_core.search.contents import HeadRecord, read_contents
+from disent_core.search.stored import open_index
+from disent_core.search.texts import Text
+
+DIM, K, QUERIES, NAME = 384, 10, 50, "template"
+HEAD = HeadRecord(fingerprint="", encoder_fingerprint="", seed=None, name="made up", encoder="none", trained_on="")
+
+
+def vectors(texts: Sequence[str], language: str | None = None) -> dict[str, np.ndarray]:
+    """A vector of each text: one of 50,000 centres and noise, as texts of equal template have."""
+    numbers = np.array([int(text.split()[1]) for text in texts])
+    rng = np.random.default_rng(int(numbers[0]))
+    centres = np.stack(
+        [np.random.default_rng(int(one)).standard_normal(DIM, dtype=np.float32) for one in numbers % 50_000]
+    )
+    return {NAME: centres + 0.5 * rng.standard_normal(centres.shape, dtype=np.float32)}
+
+
+def build(folder: Path, rows: int, languages: int) -> None:
+    """Make the index, or what it lacks."""
+    texts = (Text(f"text {number}", f"l{number % languages}") for number in range(rows))
+    add_texts(folder, HEAD, vectors, texts)
+
+
+def seconds(search: Callable[[np.ndarray], object], queries: np.ndarray) -> tuple[float, float]:
+    """Median seconds of the clock and mean seconds of the processor of a query."""
+    clock: list[float] = []
+    cpu = time.process_time()
+    for query in queries:
+        started = time.perf_counter()
+        search(query[None])
+        clock.append(time.perf_counter() - started)
+    return statistics.median(clock), (time.process_time() - cpu) / len(queries)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--languages", type=int, default=1)
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    if (contents := read_contents(given.folder)) is None or contents.rows < given.rows:
+        started = time.process_time()
+        build(given.folder, given.rows, given.languages)
+        print(f"built in {time.process_time() - started:.0f} s of the processor, made-up vectors included")
+    started = time.perf_counter()
+    index = open_index(given.folder)
+    print(f"opened in {time.perf_counter() - started:.2f} s: {index.contents.rows:,} texts")
+    queries = vectors([f"text {number}" for number in range(10**9, 10**9 + QUERIES)])[NAME]
+    started = time.perf_counter()
+    index.nearest(queries[:1], NAME, K)
+    print(f"first query, which compares the vectors with their checksum: {time.perf_counter() - started:.2f} s")
+    clock, cpu = seconds(lambda query: index.nearest(query, NAME, K), queries)
+    print(f"{given.threads} threads: {clock:.3f} s a query, {cpu:.3f} s of the processor")
+
+
+if __name__ == "__main__":
+    main()
