@@ -1,6 +1,6 @@
 """Search texts by the embeddings of a head: by template, residual or meaning."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, overload
@@ -10,7 +10,7 @@ from disent.model import Model, load
 if TYPE_CHECKING:
     from disent_core.encoders.contract import Device
     from disent_core.search.build import Added
-    from disent_core.search.contents import HeadRecord
+    from disent_core.search.contents import EngineChoice, HeadRecord
     from disent_core.search.stored import StoredIndex
     from disent_core.search.texts import Text
 
@@ -41,6 +41,9 @@ class Index:
     Attributes:
         folder: where it lies.
         embeddings: what a search may go by, such as `meaning`, `template` and `residual`.
+        engine: what searches: `exact`, or `hnsw` or `ivf` of faiss.
+        recall: share of the ten nearest texts of exact search that the engine found when the index was made, by
+            embedding; empty for exact search.
         texts: the text of each row.
         languages: the language of each row; None where it is not known.
     """
@@ -56,6 +59,9 @@ class Index:
         self._device: Device = device
         self.folder: Path = stored.folder
         self.embeddings: tuple[str, ...] = tuple(stored.contents.embeddings)
+        approximate = stored.contents.approximate
+        self.engine: str = "exact" if approximate is None else approximate.engine
+        self.recall: Mapping[str, float] = {} if approximate is None else approximate.recall_at_10
         self.texts: Sequence[str] = stored.texts
         self.languages: Sequence[str | None] = stored.languages
 
@@ -99,6 +105,7 @@ class Index:
         *,
         language: str | None = None,
         embeddings: Sequence[str] | None = None,
+        engine: "EngineChoice | None" = None,
     ) -> "Index":
         """Add texts to an index, or make one. Only texts that it lacks are encoded.
 
@@ -108,16 +115,19 @@ class Index:
             texts: of one language.
             language: of the texts.
             embeddings: what a search may go by; None: what the index has already or, if it is new, all.
+            engine: `exact`, `hnsw` or `ivf` (faiss), or `auto`: exact below a million texts, then `ivf` if faiss is
+                installed. None: what was chosen before or, if the index is new, `auto`.
 
         Raises:
             ValueError: if the model does not embed each text by itself, or has no such embedding.
             TableError: if the folder has something else, or an index of another head or with other embeddings.
+            ModuleNotFoundError: if the engine needs faiss, which is not installed: `pip install 'disent[faiss]'`.
             CorpusError: if a text is blank, too long or has reserved characters.
         """
         from disent_core.search.texts import checked_texts
 
         place = Path(folder).expanduser()
-        add(place, model, checked_texts(texts, language, model.languages), embeddings=embeddings)
+        add(place, model, checked_texts(texts, language, model.languages), embeddings=embeddings, engine=engine)
         return cls.open(place, head=model)
 
     @property
@@ -155,6 +165,7 @@ class Index:
         other_language: bool = False,
         only_language: str | None = None,
         except_same_text: bool = False,
+        exact: bool = False,
     ) -> list[Hit]: ...
     @overload
     def search(
@@ -167,6 +178,7 @@ class Index:
         other_language: bool = False,
         only_language: str | None = None,
         except_same_text: bool = False,
+        exact: bool = False,
     ) -> list[list[Hit]]: ...
     def search(
         self,
@@ -178,6 +190,7 @@ class Index:
         other_language: bool = False,
         only_language: str | None = None,
         except_same_text: bool = False,
+        exact: bool = False,
     ) -> list[Hit] | list[list[Hit]]:
         """Find the texts that are nearest to a query.
 
@@ -190,6 +203,7 @@ class Index:
             other_language: leave out texts in the language of the queries.
             only_language: find only texts in this language.
             except_same_text: leave out the query itself, in any language.
+            exact: search exactly, whatever the engine; a search in some languages always does.
 
         Returns:
             The hits of a query, the highest score first, equal ones by row; for a list of queries a list of these.
@@ -212,13 +226,18 @@ class Index:
         if only_language is not None and only_language not in self._languages:
             known = ", ".join(one for one in self._languages if one)
             raise ValueError(f"the index has no text in {only_language!r}; it has {known or 'none with a language'}")
+
+        def keep(one: str | None) -> bool:
+            return not (other_language and one == language) and only_language in (None, one)
+
         keys = text_keys(queries)
         found = self._stored.nearest(
             self.model.encode(queries, name, language=language),
             name,
             min(k, max(1, len(self))),
-            keep=lambda one: not (other_language and one == language) and only_language in (None, one),
+            keep=keep if other_language or only_language is not None else None,
             without=keys if except_same_text else None,
+            is_exact=exact,
         )
         hits = [
             [self._hit(*pair) for pair in zip(*rows, strict=True) if pair[1] >= 0] for rows in zip(*found, strict=True)
@@ -263,6 +282,7 @@ def add(
     texts: "Iterable[Text]",
     *,
     embeddings: Sequence[str] | None = None,
+    engine: "EngineChoice | None" = None,
     advance: Callable[[int], object] = lambda count: None,
 ) -> "Added":
     """Add texts to an index, or make one; see `disent_core.search.build.add_texts`.
@@ -279,6 +299,7 @@ def add(
         lambda block, language: model.encode_all(block, language=language),
         texts,
         embeddings=embeddings,
+        engine=engine,
         advance=advance,
     )
 

@@ -69,10 +69,10 @@ def test_core_loads_neither_dagster_nor_duckdb():
     assert loaded_by(CORE, FACE) == "[]"
 
 
-def test_encoding_and_training_load_neither_pydantic_nor_dagster_nor_duckdb_nor_polars():
+def test_encoding_and_training_load_neither_pydantic_nor_dagster_nor_duckdb_nor_polars_nor_faiss():
     modules = [name for name in CORE if name.split(".")[1:2] and name.split(".")[1] in TRAINING]
     assert len(modules) > 15
-    assert loaded_by(modules, (*FACE, "pydantic", "polars")) == "[]"
+    assert loaded_by(modules, (*FACE, "pydantic", "polars", "faiss")) == "[]"
 
 
 def test_what_a_method_is_can_be_read_without_the_libraries_that_compute_it():

@@ -18,6 +18,7 @@ LINEAGE = SERVE | {"dagster", "duckdb", "matplotlib", "polars", "rich", "scipy",
 EXTRAS = {
     "sentence_transformers": "export",
     "mteb": "mteb",
+    "faiss": "faiss",
     **dict.fromkeys(("onnx", "onnxruntime"), "onnx"),
     **dict.fromkeys(LINEAGE, "lineage"),
     **dict.fromkeys(SERVE, "serve"),

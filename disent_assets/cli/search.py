@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
     from disent import Hit, Model
+    from disent_core.search.contents import EngineChoice
     from disent_core.search.texts import Text, TextFile
 
 _INPUT = click.argument("texts", metavar="INPUT")
@@ -26,6 +27,10 @@ _SEED = click.option("--seed", type=int, help="Seed of the head's training; defa
 _COLUMN = click.option("--column", default="text", show_default=True, help="Column or key with the texts.")
 _LANGUAGE = click.option(
     "--language", metavar="CODE", help="Language of texts whose row has none in a column language."
+)
+_ENGINE = (
+    "What searches. auto: exact below 1,000,000 texts, then ivf of faiss if it is installed. "
+    "Default: what was chosen before, or auto."
 )
 _LOG_SECONDS = 5.0
 """Between two lines of progress where no terminal overwrites them."""
@@ -81,6 +86,7 @@ def embed(
 @click.argument("index", type=click.Path(path_type=Path, file_okay=False))
 @click.option("--head", metavar="HEAD", help=f"{HEAD_HELP} Only a new index needs it.")
 @click.option("--embedding", metavar="NAME|all", help="Of a new index: only this one. Default: all that the head has.")
+@click.option("--engine", type=click.Choice(["auto", "exact", "hnsw", "ivf"]), help=_ENGINE)
 @_COLUMN
 @_LANGUAGE
 @_SEED
@@ -92,6 +98,7 @@ def index(
     index: Path,
     head: str | None,
     embedding: str | None,
+    engine: "EngineChoice | None",
     column: str,
     language: str | None,
     seed: int | None,
@@ -107,9 +114,13 @@ def index(
         model = open_model(head, seed, encoder) if head else Index.open(index, encoder=encoder).model
         names = None if embedding is None else chosen_embeddings(model, embedding)
         with progress(file, model) as (checked, bar):
-            added = add(index, model, checked, embeddings=names, advance=bar.update)
+            added = add(index, model, checked, embeddings=names, engine=engine, advance=bar.update)
         known = f", {added.read - added.new:,} known or repeated" if added.read > added.new else ""
         click.echo(f"{short(index.resolve())}: {added.rows:,} texts; {added.new:,} new{known}")
+        if (approximate := added.approximate) is not None:
+            told = ", ".join(f"{name} {share:.3f}" for name, share in approximate.recall_at_10.items())
+            of = f"of the 10 nearest texts of exact search, on {approximate.queries} texts of the index"
+            click.echo(f"{approximate.engine} finds this share {of}: {told}")
 
 
 @main.command()
@@ -122,6 +133,7 @@ def index(
 @click.option("--other-language", is_flag=True, help="Leave out texts in the language of the query.")
 @click.option("--only-language", metavar="CODE", help="Only texts in this language.")
 @click.option("--except-same-text", is_flag=True, help="Leave out the query itself.")
+@click.option("--exact", is_flag=True, help="Search exactly, whatever the engine of the index.")
 @MOVED_HEAD
 @_COLUMN
 @ENCODER
@@ -138,6 +150,7 @@ def search(
     other_language: bool,
     only_language: str | None,
     except_same_text: bool,
+    exact: bool,
     head: str | None,
     column: str,
     encoder: Path | None,
@@ -163,6 +176,7 @@ def search(
                 other_language=other_language,
                 only_language=only_language,
                 except_same_text=except_same_text,
+                exact=exact,
             )
             for place, answer in zip(places, answers, strict=True):
                 found[place] = answer

@@ -10,9 +10,19 @@ import numpy as np
 import pyarrow as pa
 
 from disent_core.errors import DamagedError, TableError, located
-from disent_core.search.contents import Contents, HeadRecord, Part, read_contents, write_contents
+from disent_core.search.approximate import require_engine, wanted_engine, write_approximate
+from disent_core.search.contents import (
+    Approximate,
+    Contents,
+    EngineChoice,
+    HeadRecord,
+    Part,
+    read_contents,
+    write_contents,
+)
 from disent_core.search.parts import (
     EMBEDDINGS,
+    checked_file,
     part_folder,
     part_schema,
     read_batches,
@@ -38,11 +48,12 @@ Encode = Callable[[Sequence[str], str | None], Mapping[str, np.ndarray]]
 
 @dataclass(frozen=True)
 class Added:
-    """What `add_texts` did: texts that it read, of these new ones, and all that the index has now."""
+    """What `add_texts` did: texts that it read, of these new ones, all that the index has now, and its faiss index."""
 
     read: int
     new: int
     rows: int
+    approximate: Approximate | None
 
 
 def add_texts(
@@ -52,6 +63,7 @@ def add_texts(
     texts: Iterable[Text],
     *,
     embeddings: Sequence[str] | None = None,
+    engine: EngineChoice | None = None,
     advance: Callable[[int], object] = lambda count: None,
 ) -> Added:
     """Encode the texts that an index lacks and store them; make the index if there is none.
@@ -64,13 +76,17 @@ def add_texts(
         encode: gives the same vectors whatever other texts there are.
         texts: may repeat.
         embeddings: names of those that the index has; None: those that it has already or, if it is new, all.
+        engine: what searches; None: what was chosen before or, if the index is new, `auto`.
         advance: is called with the number of texts that were read since the last call.
 
     Raises:
         TableError: if the folder has something else, or the index is of another head or has other embeddings.
         EncoderError: if a text can't be encoded.
         StorageError: if the disk is full or fails.
+        ModuleNotFoundError: if the engine needs faiss, which is not installed.
     """
+    if engine is not None:
+        require_engine(engine)
     index.mkdir(parents=True, exist_ok=True)
     with locked(index / "index"):
         contents = _sound(index, _contents_of(index, head))
@@ -84,8 +100,10 @@ def add_texts(
             contents = _with_block(index, contents, encode, block, wanted)
         contents = joined(index, contents)
         write_contents(index, contents)
+        contents = _with_engine(index, replace(contents, engine=engine or contents.engine))
+        write_contents(index, contents)
         _remove_others(index, contents)
-    return Added(counts["read"], counts["new"], contents.rows)
+    return Added(counts["read"], counts["new"], contents.rows, contents.approximate)
 
 
 def _contents_of(index: Path, head: HeadRecord) -> Contents:
@@ -104,7 +122,14 @@ def _contents_of(index: Path, head: HeadRecord) -> Contents:
 
 
 def _sound(index: Path, contents: Contents) -> Contents:
-    """Leave out parts with damaged files: their texts count as new."""
+    """Leave out what has damaged files: texts of such a part count as new, and an index of faiss is made again."""
+    if (approximate := contents.approximate) is not None:
+        try:
+            for name in approximate.files:
+                checked_file(Approximate.folder(index, approximate.number) / name, approximate.files)
+        except DamagedError as error:
+            _LOG.warning("%s", error)
+            contents = replace(contents, approximate=None)
     kept: list[Part] = []
     for part in contents.parts:
         try:
@@ -192,7 +217,18 @@ def joined(index: Path, contents: Contents) -> Contents:
     for language in dict.fromkeys(part.language for part in contents.parts):
         same = [part for part in contents.parts if part.language == language]
         parts.append(replace(same[0], is_loose=False) if len(same) == 1 else _join(index, contents, same))
-    return replace(contents, parts=tuple(parts))
+    return replace(contents, parts=tuple(parts), approximate=None)
+
+
+def _with_engine(index: Path, contents: Contents) -> Contents:
+    """Make the index of faiss that is wanted, if it is missing; it has all texts but those of loose parts."""
+    engine = wanted_engine(contents.engine, contents.rows)
+    made = None if contents.approximate is None else contents.approximate.engine
+    if engine == "exact" or not contents.rows:
+        return replace(contents, approximate=None)
+    if made == engine:
+        return contents
+    return replace(contents, approximate=write_approximate(index, contents, engine, _next(index)))
 
 
 def _join(index: Path, contents: Contents, parts: Sequence[Part]) -> Part:
@@ -211,21 +247,25 @@ def _renumbered(index: Path, contents: Contents) -> Contents:
             for batch in read_batches(part_folder(index, part.number))
         )
         parts.append(write_part(index, _next(index), part.language, contents.embeddings, batches, is_loose=True))
-    return replace(contents, parts=tuple(parts))
+    return replace(contents, parts=tuple(parts), approximate=None)
 
 
 def _next(index: Path) -> int:
-    """A number that no part has, not even one that is left of a killed run."""
-    return 1 + max((int(path.name.removeprefix("part-")) for path in _parts_in(index)), default=0)
+    """A number that no folder has, not even one that is left of a killed run."""
+    return 1 + max((int(path.name[-5:]) for path in _parts_in(index)), default=0)
 
 
 def _remove_others(index: Path, contents: Contents) -> None:
     """Remove parts that belong to the index no longer, and what killed runs left."""
     kept = {part_folder(index, part.number) for part in contents.parts}
+    if contents.approximate is not None:
+        kept.add(Approximate.folder(index, contents.approximate.number))
     for path in _parts_in(index) - kept:
         remove_path(path)
 
 
 def _parts_in(index: Path) -> set[Path]:
-    """Folders of parts, whether they belong to the index or not."""
-    return {path for path in index.glob("part-" + "[0-9]" * 5) if (path / EMBEDDINGS).is_file()}
+    """Folders of parts and of faiss, whether they belong to the index or not."""
+    digits = "[0-9]" * 5
+    parts = {path for path in index.glob(f"part-{digits}") if (path / EMBEDDINGS).is_file()}
+    return parts | {path for path in index.glob(f"faiss-{digits}") if any(path.glob("*.faiss"))}

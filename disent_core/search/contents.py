@@ -13,6 +13,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from disent_core.errors import TableError, located
+from disent_core.evaluation.metrics.approximate_search import Engine
 from disent_core.storage.atomic import storage_errors, write_text
 from disent_core.storage.tables import safe_part
 
@@ -73,6 +74,38 @@ class Part:
     files: dict[str, str]
 
 
+EngineChoice = Engine | Literal["auto"]
+"""`auto`: exact search, and an engine of faiss from so many texts on that it takes long."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Approximate:
+    """An index of faiss for each embedding, `NAME.faiss` in a folder of its own; it answers with rows.
+
+    Attributes:
+        number: names its folder.
+        engine: how it searches.
+        parts: numbers of the parts whose texts it has; texts of other parts are searched exactly.
+        recall_at_10: share of the ten nearest texts of exact search that it finds, by embedding.
+        queries: texts of the index on which that was measured.
+        effort: lists or candidates that a query visits, by embedding.
+        files: SHA-256 of its files by their names.
+    """
+
+    number: int
+    engine: Engine
+    parts: tuple[int, ...]
+    recall_at_10: dict[str, float]
+    queries: int
+    effort: dict[str, int]
+    files: dict[str, str]
+
+    @staticmethod
+    def folder(index: Path, number: int) -> Path:
+        """Its folder."""
+        return index / f"faiss-{number:05d}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Contents:
     """All of an index.
@@ -82,12 +115,16 @@ class Contents:
         head: what made the vectors.
         embeddings: width of each embedding by its name.
         parts: in the order in which they were made.
+        engine: what was chosen to search with.
+        approximate: an index of faiss, if there is one.
     """
 
     format: Literal[1] = 1
     head: HeadRecord
     embeddings: dict[str, int]
     parts: tuple[Part, ...] = ()
+    engine: EngineChoice = "auto"
+    approximate: Approximate | None = None
 
     def __post_init__(self) -> None:
         for name in self.embeddings:

@@ -110,7 +110,7 @@ def write_part(
                 rows += batch.num_rows
         for name, dim in dims.items():
             _write_arrays(temporary, name, dim)
-        files = {file.name: _sha256(file) for file in sorted(temporary.iterdir())}
+        files = {file.name: file_sha256(file) for file in sorted(temporary.iterdir())}
     return Part(number=number, language=language, rows=rows, is_loose=is_loose, files=files)
 
 
@@ -181,9 +181,17 @@ def verified_file(index: Path, part: Part, name: str) -> Path:
     Raises:
         DamagedError: if it is missing or not as it was written.
     """
-    path = part_folder(index, part.number) / name
+    return checked_file(part_folder(index, part.number) / name, part.files)
+
+
+def checked_file(path: Path, files: Mapping[str, str]) -> Path:
+    """The path of a file, all of which was compared with its checksum among those of `files`.
+
+    Raises:
+        DamagedError: if it is missing or not as it was written.
+    """
     try:
-        if _sha256(path) == part.files.get(name):
+        if file_sha256(path) == files.get(path.name):
             return path
         problem = "this file is not as it was written"
     except OSError as error:
@@ -196,6 +204,7 @@ def part_folder(index: Path, number: int) -> Path:
     return index / f"part-{number:05d}"
 
 
-def _sha256(path: Path) -> str:
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,8 +1,9 @@
 """Search an index exactly: a score depends on the text and the query alone, not on parts, blocks or threads."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +12,8 @@ from jaxtyping import Float, Float32, Int64
 from disent_core.embeddings.arrays import KEY, keys_array
 from disent_core.errors import DamagedError, TableError, located
 from disent_core.evaluation.metrics.ranking import Groups, expanded, grouped, unit_rows
-from disent_core.search.contents import REMEDY, Contents, Part, read_contents
-from disent_core.search.parts import arrays_of, read_texts, text_schema
+from disent_core.search.contents import REMEDY, Approximate, Contents, Part, read_contents
+from disent_core.search.parts import arrays_of, checked_file, read_texts, text_schema
 
 Found = tuple[Float32[np.ndarray, "queries k"], Int64[np.ndarray, "queries k"]]
 """Scores and rows, the highest first, equal ones by row; fewer than k end in rows of -1."""
@@ -37,6 +38,21 @@ class Column(Sequence[Any]):
         return self._values[int(self._places[row])].as_py()
 
 
+class Proposals(NamedTuple):
+    """An index of faiss, and the numbers of the parts whose texts it has."""
+
+    index: Any
+    parts: frozenset[int]
+
+
+class _Arrays(NamedTuple):
+    """Distinct rows of an embedding, the number of each text's row among them, and the texts of each."""
+
+    values: Float32[np.ndarray, "distinct dim"]
+    group: Int64[np.ndarray, " texts"]
+    groups: Groups
+
+
 class StoredIndex:
     """An index on disk, as it was when it was opened. Arrays are mapped into memory when they are first searched."""
 
@@ -49,12 +65,14 @@ class StoredIndex:
         if not np.array_equal(np.sort(stored), np.arange(contents.rows)):
             problem = f"its parts have {len(stored)} texts, and not those that it says it has"
             raise TableError(located(folder, None, problem, f"{REMEDY}, in a new folder"))
-        places = np.argsort(stored)
+        self._places = places = np.argsort(stored)
+        self._starts = np.cumsum([0, *map(len, rows)])
         table = pa.concat_tables([*tables, text_schema().empty_table()])
         self.texts = Column(table["text"].cast(pa.large_string()).combine_chunks(), places)
         self.languages = Column(table["language"].cast(pa.large_string()).combine_chunks(), places)
         self.keys: np.ndarray = keys_array(table["text_key"])[places]
-        self._arrays: dict[tuple[int, str], tuple[np.ndarray, Groups]] = {}
+        self._arrays: dict[tuple[int, str], _Arrays] = {}
+        self._proposals: dict[str, Proposals] = {}
 
     def nearest(
         self,
@@ -62,26 +80,38 @@ class StoredIndex:
         embedding: str,
         k: int,
         *,
-        keep: Callable[[str | None], bool] = lambda language: True,
+        keep: Callable[[str | None], bool] | None = None,
         without: Sequence[str] | None = None,
+        is_exact: bool = False,
+        proposals: Proposals | None = None,
     ) -> Found:
         """Find the k texts with the highest cosines.
+
+        If the index has one of faiss, its texts are those that this proposes; their scores are the exact ones.
 
         Args:
             queries: vectors of any norm.
             embedding: name of one of the index.
             k: texts per query.
-            keep: whether texts of a language are searched.
+            keep: whether texts of a language are searched; these are searched exactly.
             without: for each query the key of a text that it must not find.
+            is_exact: search all texts exactly.
+            proposals: an index of faiss that the index does not have yet.
 
         Raises:
             EncoderError: if a query is not finite.
             DamagedError: if a file of the index is missing or damaged.
         """
         units = unit_rows(queries, "queries")
-        fetched = k + (without is not None)  # a language has each text once
-        parts = [part for part in self.contents.parts if keep(part.language)]
-        found = [self._nearest_of_part(units, part, embedding, fetched) for part in parts]
+        if proposals is None and keep is None and not is_exact:
+            proposals = self._stored_proposals(embedding)
+        parts = [part for part in self.contents.parts if keep is None or keep(part.language)]
+        covered = frozenset() if proposals is None else proposals.parts
+        languages = len({part.language for part in parts})  # each has a text once
+        fetched = k if without is None else k + languages
+        found = [self._nearest_of_part(units, part, embedding, fetched) for part in parts if part.number not in covered]
+        if proposals is not None:
+            found.append(self._nearest_of_proposals(units, proposals, embedding, fetched))
         nothing = np.full((len(units), k), -np.inf, dtype=np.float32), np.full((len(units), k), _NONE)
         scores, rows = (np.concatenate(columns, axis=1) for columns in zip(*found, nothing, strict=True))
         if without is not None:
@@ -93,17 +123,89 @@ class StoredIndex:
     def _nearest_of_part(self, units: Float32[np.ndarray, "queries dim"], part: Part, embedding: str, k: int) -> Found:
         from disent_core.evaluation.metrics.exact_search import nearest_rows
 
-        values, groups = self._arrays_of(part, embedding)
+        values, _, groups = self._arrays_of(part, embedding)
         scores, best = nearest_rows(units, values, min(k, len(values)))
         if len(values) < part.rows:
             scores, best = expanded(scores, best, groups, min(k, part.rows))
         return scores, self._rows[part.number][best]
 
-    def _arrays_of(self, part: Part, embedding: str) -> tuple[np.ndarray, Groups]:
+    def _nearest_of_proposals(
+        self, units: Float32[np.ndarray, "queries dim"], proposals: Proposals, embedding: str, k: int
+    ) -> Found:
+        """The texts that faiss proposes, and those of equal vectors, with their exact scores."""
+        _, proposed = proposals.index.search(units, k)
+        found = [self._scored(unit, rows[rows >= 0], embedding, k) for unit, rows in zip(units, proposed, strict=True)]
+        width = max(len(scores) for scores, _ in found)
+        scores = np.full((len(units), width), -np.inf, dtype=np.float32)
+        rows = np.full((len(units), width), _NONE)
+        for place, (own_scores, own_rows) in enumerate(found):
+            scores[place, : len(own_scores)], rows[place, : len(own_rows)] = own_scores, own_rows
+        return scores, rows
+
+    def _scored(
+        self, unit: Float32[np.ndarray, " dim"], rows: Int64[np.ndarray, " proposed"], embedding: str, k: int
+    ) -> tuple[Float32[np.ndarray, " found"], Int64[np.ndarray, " found"]]:
+        """Exact scores of some rows and of the texts with equal vectors, at most k of each."""
+        scores, members = [np.empty(0, np.float32)], [np.empty(0, np.int64)]
+        for part, places in self._by_part(self._places[rows]):
+            values, group, groups = self._arrays_of(part, embedding)
+            for number in np.unique(group[places]):
+                score = np.float32(values[number].astype(np.float64) @ unit.astype(np.float64))
+                start = groups.starts[number]
+                same = groups.members[start : start + min(groups.sizes[number], k)]
+                scores.append(np.full(len(same), score))
+                members.append(self._rows[part.number][same])
+        return np.concatenate(scores), np.concatenate(members)
+
+    def _by_part(self, stored: Int64[np.ndarray, " places"]) -> Iterator[tuple[Part, Int64[np.ndarray, " places"]]]:
+        """Yield the parts that places in the order of storage lie in, with the places in each."""
+        which = np.searchsorted(self._starts, stored, side="right") - 1
+        for number in np.unique(which):
+            yield self.contents.parts[number], stored[which == number] - self._starts[number]
+
+    def _stored_proposals(self, embedding: str) -> Proposals | None:
+        """The index of faiss, read when it is first asked; None if there is none, or faiss is not installed."""
+        approximate = self.contents.approximate
+        if approximate is None or find_spec("faiss") is None:
+            return None
+        if embedding not in self._proposals:
+            import faiss
+
+            folder = Approximate.folder(self.folder, approximate.number)
+            path = checked_file(folder / f"{embedding}.faiss", approximate.files)
+            self._proposals[embedding] = Proposals(faiss.read_index(str(path)), frozenset(approximate.parts))
+        return self._proposals[embedding]
+
+    def _arrays_of(self, part: Part, embedding: str) -> _Arrays:
         if (part.number, embedding) not in self._arrays:
             values, group = arrays_of(self.folder, part, embedding)
-            self._arrays[part.number, embedding] = values, grouped(group)
+            self._arrays[part.number, embedding] = _Arrays(values, group, grouped(group))
         return self._arrays[part.number, embedding]
+
+    # --- vectors ---
+
+    def units(self, embedding: str, rows: Int64[np.ndarray, " rows"]) -> Float32[np.ndarray, "rows dim"]:
+        """Vectors of norm 1 of some rows."""
+        order = np.argsort(self._places[rows], kind="stable")
+        parts = [
+            arrays.values[arrays.group[places]]
+            for part, places in self._by_part(self._places[rows][order])
+            for arrays in (self._arrays_of(part, embedding),)
+        ]
+        return np.concatenate(parts)[np.argsort(order)]
+
+    def distinct(
+        self, embedding: str
+    ) -> tuple[Int64[np.ndarray, " distinct"], Callable[[np.ndarray], Float32[np.ndarray, "some dim"]]]:
+        """The first row of each distinct vector of a part, and what gives the vectors of places among them."""
+        rows = np.concatenate(
+            [
+                self._rows[part.number][groups.members[groups.starts]]
+                for part in self.contents.parts
+                for _, _, groups in (self._arrays_of(part, embedding),)
+            ]
+        )
+        return rows, lambda places: self.units(embedding, rows[places])
 
 
 def open_index(folder: Path) -> StoredIndex:

@@ -223,6 +223,26 @@ def test_an_index_may_have_one_embedding(head, texts, tmp_path):
     )
 
 
+def test_an_engine_of_faiss_says_what_it_finds(head, texts, tmp_path):
+    pytest.importorskip("faiss")
+    told = run("index", texts, tmp_path / "index", "--head", head, "--embedding", "template", "--engine", "hnsw")
+    assert (
+        "hnsw finds this share of the 10 nearest texts of exact search, on 20 texts of the index: template 1.000"
+        in (told.stdout.splitlines()[1])
+    )
+    index = disent.Index.open(tmp_path / "index")
+    assert (index.engine, index.recall) == ("hnsw", {"template": 1.0})
+    found, exact = (run("search", tmp_path / "index", "wake me", *one).stdout for one in ([], ["--exact"]))
+    assert found == exact
+
+
+def test_without_faiss_the_command_says_how_to_install_it(head, texts, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    told = run("index", texts, tmp_path / "index", "--head", head, "--engine", "ivf")
+    assert told.exit_code == 2
+    assert "pip install 'disent[faiss]'" in told.stderr
+
+
 @pytest.mark.parametrize("name", ["projection@tiny:en-de", "fmda@none:en-de", "fmda@tiny:en-xx"])
 def test_a_name_that_the_configuration_has_not_is_told_with_those_it_has(finished, texts, tmp_path, name):
     told = finished.disent("index", str(texts), str(tmp_path / "index"), "--head", name)

@@ -1,0 +1,105 @@
+"""Search with faiss among rows of norm 1, which may miss a neighbour: for pools that take too long exactly.
+
+Johnson et al. 2019, Billion-scale similarity search with GPUs, https://arxiv.org/abs/1702.08734 (IVF); Malkov and
+Yashunin 2018, https://arxiv.org/abs/1603.09320 (HNSW). faiss only proposes candidates: whoever asks scores them exactly
+(`exact_search`), so that a score does not depend on the engine. An index is searched with the least effort that finds
+enough of the exact neighbours of a sample of its own rows.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Literal, get_args
+
+import numpy as np
+from jaxtyping import Float32, Int64
+
+from disent_core.evaluation.metrics.grid import blocks
+
+Engine = Literal["exact", "hnsw", "ivf"]
+ENGINES: tuple[Engine, ...] = get_args(Engine)
+FROM_ROWS = 1_000_000
+"""Rows from which on an engine of faiss is worth what it may miss."""
+RECALL = 0.95
+"""Share of the exact neighbours that the least effort has to find."""
+
+_LINKS, _BUILD_EFFORT = 32, 80
+"""Of HNSW: neighbours of a node, and candidates when it is linked."""
+_LIST_ROWS, _TRAINING_ROWS, _PASSES = 39, 64, 10
+"""Of IVF: least rows of a list, rows a list on which the centres are trained, and passes of k-means."""
+_BLOCK = 16_384
+_LEAST_EFFORT, _MOST_EFFORT = 8, 4_096
+_SEED = 0
+
+
+def build(
+    rows: Int64[np.ndarray, " rows"],
+    vectors: Callable[[np.ndarray], Float32[np.ndarray, "some dim"]],
+    dim: int,
+    engine: Engine,
+) -> Any:
+    """Make a faiss index that answers with the numbers of rows.
+
+    Args:
+        rows: number of each row.
+        vectors: gives the vectors of places in `rows`, of norm 1.
+        dim: their width.
+        engine: `hnsw` or `ivf`.
+
+    Raises:
+        ModuleNotFoundError: if faiss is not installed: `pip install 'disent[faiss]'`.
+    """
+    import faiss
+
+    if engine == "hnsw":
+        base: Any = faiss.IndexHNSWFlat(dim, _LINKS, faiss.METRIC_INNER_PRODUCT)
+        base.hnsw.efConstruction = _BUILD_EFFORT
+    else:
+        lists = max(1, min(round(4 * len(rows) ** 0.5), len(rows) // _LIST_ROWS))
+        base = faiss.IndexIVFFlat(faiss.IndexFlatIP(dim), dim, lists, faiss.METRIC_INNER_PRODUCT)
+        base.cp.niter, base.cp.max_points_per_centroid, base.cp.seed = _PASSES, _TRAINING_ROWS, _SEED
+        base.cp.min_points_per_centroid = 1  # no warning about few rows: their lists are as good as one
+        wanted = min(len(rows), _TRAINING_ROWS * lists)
+        base.train(vectors(np.sort(np.random.default_rng(_SEED).choice(len(rows), wanted, replace=False))))
+    index = faiss.IndexIDMap(base)
+    for block in blocks(len(rows), _BLOCK):
+        index.add_with_ids(vectors(np.arange(block.start, block.stop)), rows[block])
+    return index
+
+
+def set_effort(index: Any, effort: int) -> None:
+    """Set how many lists (IVF) or candidates (HNSW) a query visits; the index keeps it when it is written."""
+    import faiss
+
+    base = faiss.downcast_index(index.index)
+    if isinstance(base, faiss.IndexHNSW):
+        base.hnsw.efSearch = effort
+    else:
+        base.nprobe = effort
+
+
+def efforts(index: Any) -> Iterator[int]:
+    """Yield efforts to try, the least first; the last one visits all lists."""
+    import faiss
+
+    base = faiss.downcast_index(index.index)
+    most = _MOST_EFFORT if isinstance(base, faiss.IndexHNSW) else base.nlist
+    effort = min(_LEAST_EFFORT, most)
+    while effort < most:
+        yield effort
+        effort *= 2
+    yield most
+
+
+def tune(index: Any, recall: Callable[[], float]) -> int:
+    """Set the least effort of which `recall` is enough, and return it."""
+    effort = 0
+    for effort in efforts(index):
+        set_effort(index, effort)
+        if recall() >= RECALL:
+            break
+    return effort
+
+
+def recall_of(found: Iterable[np.ndarray], exact: Iterable[np.ndarray]) -> float:
+    """Mean share of the exact scores of each query that were found; of equal scores any counts."""
+    shares = [np.count_nonzero(ours >= theirs[-1]) / len(theirs) for ours, theirs in zip(found, exact, strict=True)]
+    return float(np.mean(np.minimum(shares, 1)))

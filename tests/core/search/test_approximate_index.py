@@ -1,0 +1,181 @@
+"""An index of faiss beside an index: what it finds is told, its scores are those of exact search."""
+
+import sys
+
+import numpy as np
+import pytest
+from search_inputs import DIMS, added, vectors, words
+
+from disent_core.errors import DamagedError
+from disent_core.search import approximate, build
+from disent_core.search.contents import read_contents
+from disent_core.search.parts import part_folder
+from disent_core.search.stored import open_index
+from disent_core.text import text_key
+
+faiss = pytest.importorskip("faiss")
+TEXTS = [*words(300), *words(200, "de", 200)]
+
+
+def built(folder, engine, texts=TEXTS):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build, "_PART_TEXTS", 100)
+        build.add_texts(folder, added.__defaults__[0], vectors, texts, engine=engine)
+    return folder
+
+
+@pytest.fixture(scope="module", params=["hnsw", "ivf"])
+def folder(request, tmp_path_factory):
+    """An index of each engine. Tests only read it."""
+    return built(tmp_path_factory.mktemp("built") / "index", request.param)
+
+
+@pytest.mark.parametrize("name", DIMS)
+def test_scores_are_those_of_exact_search(folder, name):
+    index, queries = open_index(folder), vectors(["query", "a text 3", "b"])[name]
+    found, exact = index.nearest(queries, name, 8), index.nearest(queries, name, 500, is_exact=True)
+    for row in range(len(queries)):
+        score_of = dict(zip(exact[1][row], exact[0][row], strict=True))
+        assert [score_of[one] for one in found[1][row]] == list(found[0][row])
+        assert list(found[0][row]) == sorted(found[0][row], reverse=True)
+
+
+def test_what_is_told_is_what_is_found(folder):
+    index = open_index(folder)
+    told = index.contents.approximate
+    assert told.engine in ("hnsw", "ivf")
+    assert set(told.recall_at_10) == set(told.effort) == set(DIMS)
+    assert told.queries == 200
+    rows = np.random.default_rng(0).permutation(500)[100:300]
+    keys = [text_key(index.texts[int(row)]) for row in rows]
+    for name, share in told.recall_at_10.items():
+        queries = vectors([index.texts[int(row)] for row in rows])[name]
+        found, exact = (index.nearest(queries, name, 10, without=keys, is_exact=one)[0] for one in (False, True))
+        assert share == pytest.approx(np.mean(np.minimum((found >= exact[:, -1:]).mean(axis=1), 1)))
+        assert share > 0.9
+
+
+def test_faiss_itself_reads_the_file_and_answers_with_rows(folder):
+    index = open_index(folder)
+    path = next(folder.glob("faiss-*/template.faiss"))
+    query = vectors(["a text 3"])["template"]
+    scores, rows = faiss.read_index(str(path)).search(query / np.linalg.norm(query), 1)
+    assert index.texts[int(rows[0, 0])] == "a text 3"
+    assert scores[0, 0] == pytest.approx(1, abs=1e-5)
+
+
+def test_texts_of_equal_vectors_are_all_found(folder):
+    index = open_index(folder)
+    _, rows = index.nearest(vectors(["a"])["residual"], "residual", 160)
+    assert {index.texts[int(row)][0] for row in rows[0]} == {"a"}
+    assert len(set(rows[0].tolist())) == 160
+
+
+def test_the_query_itself_may_be_left_out(folder):
+    index = open_index(folder)
+    _, rows = index.nearest(vectors(["a text 201"])["template"], "template", 5, without=[text_key("a text 201")])
+    assert len(rows[0]) == 5
+    assert "a text 201" not in [index.texts[int(row)] for row in rows[0]]
+
+
+def test_a_search_in_some_languages_is_exact(folder):
+    index, queries = open_index(folder), vectors(["query"])["template"]
+    found = index.nearest(queries, "template", 200, keep=lambda language: language == "de")
+    assert {index.languages[int(row)] for row in found[1][0]} == {"de"}
+    exact = index.nearest(queries, "template", 200, keep=lambda language: language == "de", is_exact=True)
+    np.testing.assert_array_equal(found[1], exact[1])
+
+
+def test_without_faiss_an_index_is_searched_exactly(folder, monkeypatch):
+    from disent_core.search import stored
+
+    queries = vectors(["query"])["template"]
+    exact = open_index(folder).nearest(queries, "template", 20, is_exact=True)
+    monkeypatch.setattr(stored, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    np.testing.assert_array_equal(open_index(folder).nearest(queries, "template", 20)[1], exact[1])
+
+
+def test_without_faiss_an_engine_is_refused_before_anything_is_encoded(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.raises(ModuleNotFoundError):
+        built(tmp_path / "index", "hnsw")
+    assert not (tmp_path / "index").exists()
+
+
+def test_few_new_texts_are_searched_exactly_beside_it_and_many_make_it_anew(tmp_path):
+    folder = built(tmp_path / "index", "ivf")
+    before = read_contents(folder).approximate
+    added(folder, words(10, first=900))
+    assert read_contents(folder).approximate == before
+    index = open_index(folder)
+    _, rows = index.nearest(vectors(["a text 903"])["template"], "template", 1)
+    assert index.texts[int(rows[0, 0])] == "a text 903"
+    added(folder, words(90, first=1000))
+    contents = read_contents(folder)
+    assert set(contents.approximate.parts) == {part.number for part in contents.parts}
+    assert [path.name for path in folder.glob("faiss-*")] == [f"faiss-{contents.approximate.number:05d}"]
+
+
+def test_an_engine_may_be_changed_and_is_kept(tmp_path):
+    folder = built(tmp_path / "index", "hnsw", words(50))
+    assert read_contents(built(folder, None, words(51))).approximate.engine == "hnsw"
+    assert read_contents(built(folder, "ivf", [])).approximate.engine == "ivf"
+    assert read_contents(built(folder, "exact", [])).approximate is None
+    assert list(folder.glob("faiss-*")) == []
+    added(folder, words(90))
+    assert read_contents(folder).approximate is None
+
+
+@pytest.mark.parametrize(("rows", "engine"), [(499, "exact"), (500, "ivf")])
+def test_by_default_faiss_searches_from_so_many_texts_on(tmp_path, monkeypatch, rows, engine):
+    monkeypatch.setattr(approximate, "FROM_ROWS", 500)
+    folder = built(tmp_path / "index", None, words(rows))
+    told = read_contents(folder).approximate
+    assert ("exact" if told is None else told.engine) == engine
+
+
+def test_by_default_search_stays_exact_without_faiss(tmp_path, monkeypatch):
+    monkeypatch.setattr(approximate, "FROM_ROWS", 10)
+    monkeypatch.setattr(approximate, "find_spec", lambda name: None)
+    assert read_contents(built(tmp_path / "index", None, words(20))).approximate is None
+
+
+def test_a_kill_before_it_is_made_leaves_an_index_that_is_searched_exactly(tmp_path, monkeypatch):
+    def killed(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(build, "write_approximate", killed)
+        with pytest.raises(KeyboardInterrupt):
+            built(tmp_path / "index", "ivf")
+    index = open_index(tmp_path / "index")
+    assert (index.contents.rows, index.contents.approximate) == (500, None)
+    built(tmp_path / "index", "ivf", [])
+    assert read_contents(tmp_path / "index").approximate is not None
+
+
+def test_a_changed_file_is_refused_and_made_anew(tmp_path):
+    folder = built(tmp_path / "index", "ivf", words(60))
+    path = next(folder.glob("faiss-*/template.faiss"))
+    path.write_bytes(b"x" * 100)
+    with pytest.raises(DamagedError, match=r"template.faiss: this file is not as it was written"):
+        open_index(folder).nearest(vectors(["query"])["template"], "template", 1)
+    added(folder, [])
+    assert open_index(folder).nearest(vectors(["query"])["template"], "template", 1)[1].shape == (1, 1)
+
+
+def test_lost_parts_take_it_along(tmp_path):
+    folder = built(tmp_path / "index", "ivf")
+    part = read_contents(folder).parts[0]
+    (part_folder(folder, part.number) / "template.npy").write_bytes(b"x")
+    added(folder, [])
+    contents = read_contents(folder)
+    assert contents.rows == 200
+    assert set(contents.approximate.parts) == {one.number for one in contents.parts}
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_an_index_may_be_tiny(tmp_path, count):
+    index = open_index(built(tmp_path / "index", "ivf", words(count)))
+    assert index.nearest(vectors(["query"])["template"], "template", count)[1].min() >= 0
