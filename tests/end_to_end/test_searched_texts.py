@@ -86,6 +86,18 @@ def test_a_parquet_file_has_the_texts_and_the_vectors_of_the_head(rows, texts, h
         np.testing.assert_array_equal(column.flatten().to_numpy().reshape(matrix.shape), matrix)
 
 
+def test_polars_and_duckdb_read_the_vectors(texts, head, tmp_path):
+    import duckdb
+    import polars as pl
+
+    path = tmp_path / "out.parquet"
+    run("embed", texts, path, "--head", head, "--embedding", "template")
+    frame = pl.read_parquet(path)
+    assert isinstance(frame.schema["template"], pl.Array)
+    ours = duckdb.connect().execute("select template from read_parquet(?)", [str(path)]).fetchall()
+    assert [list(vector) for (vector,) in ours] == frame["template"].to_list()
+
+
 def test_a_parquet_file_says_what_made_it(texts, head, tmp_path):
     run("embed", texts, tmp_path / "out.parquet", "--head", head)
     told = json.loads(pq.read_schema(tmp_path / "out.parquet").metadata[b"disent"])
