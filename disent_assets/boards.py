@@ -95,9 +95,9 @@ def _by_pair(row: Row) -> tuple[str, bool, str]:
 
 
 def _best_first(rows: Sequence[Row]) -> list[str]:
-    """Methods by how far they are from the best of each column, on average over the columns that all of them have.
+    """Methods by how far they are from the best of each column, on average over the columns that they have.
 
-    A method that has few columns is then compared on these. If no column is of all, each has the average of its own.
+    A method is below those that have all of its columns, and more, and are better in these, as in the view `headline`.
     """
     best: dict[str, float] = {}
     lags: dict[str, dict[str, float]] = {row["method"]: {} for row in rows}
@@ -105,9 +105,18 @@ def _best_first(rows: Sequence[Row]) -> list[str]:
         best[row["evaluated_on"]] = max(best.get(row["evaluated_on"], -inf), _goodness(row))
     for row in rows:
         lags[row["method"]][row["evaluated_on"]] = best[row["evaluated_on"]] - _goodness(row)
-    shared = set.intersection(*map(set, lags.values()))
-    means = {method: mean(own[column] for column in shared or own) for method, own in lags.items()}
-    return sorted(means, key=lambda method: (round(means[method], 9), method))
+    means = {method: mean(own.values()) for method, own in lags.items()}
+
+    def place(method: str) -> tuple[float, int, str]:
+        own = lags[method]
+        betters = [
+            other
+            for other, theirs in lags.items()
+            if own.keys() < theirs.keys() and round(sum(own[column] - theirs[column] for column in own), 9) > 0
+        ]
+        return round(max(means[one] for one in (method, *betters)), 9), -len(own), method
+
+    return sorted(lags, key=place)
 
 
 def _goodness(row: Row) -> float:

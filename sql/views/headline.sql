@@ -76,21 +76,62 @@ averaged as (
 
     select
         *,
-        round(avg(lag) over (partition by task, dataset, encoder, method), 9) as mean_lag
+        round(avg(lag) over (partition by task, dataset, encoder, method), 9) as mean_lag,
+        count(*) over (partition by task, dataset, encoder, method) as directions
     from placed
+
+),
+
+-- The methods that have all directions of a method, and more, and are better in these.
+betters as (
+
+    select
+        mine.task,
+        mine.dataset,
+        mine.encoder,
+        mine.method,
+        any_value(theirs.mean_lag) as mean_lag
+    from averaged as mine
+    inner join averaged as theirs
+        on
+            mine.task = theirs.task
+            and mine.dataset = theirs.dataset
+            and mine.encoder = theirs.encoder
+            and mine.evaluated_on = theirs.evaluated_on
+            and mine.directions < theirs.directions
+    group by mine.task, mine.dataset, mine.encoder, mine.method, theirs.method
+    having count(*) = any_value(mine.directions) and round(sum(theirs.lag - mine.lag), 9) > 0
+
+),
+
+-- A method with few directions is placed below them, also if its own directions are the easy ones.
+limits as (
+
+    select
+        task,
+        dataset,
+        encoder,
+        method,
+        min(mean_lag) as mean_lag
+    from betters
+    group by task, dataset, encoder, method
 
 ),
 
 ordered as (
 
     select
-        * exclude (rank),
-        place as rank,
+        averaged.* exclude (rank),
+        averaged.place as rank,
         dense_rank() over (
-            partition by task, dataset, encoder
-            order by mean_lag desc, method asc
+            partition by averaged.task, averaged.dataset, averaged.encoder
+            order by
+                least(averaged.mean_lag, coalesce(limits.mean_lag, averaged.mean_lag)) desc,
+                averaged.directions desc,
+                averaged.method asc
         ) as overall
     from averaged
+    left join limits using (task, dataset, encoder, method)
 
 )
 

@@ -58,10 +58,10 @@ def test_a_cell_is_a_value_with_its_interval_in_hundredths_or_in_decimals():
     assert [line.split(maxsplit=1)[1] for line in boards(rows, None)[2:]] == ["0.500 [0.450, 0.550]", "0.250"]
 
 
-def test_a_method_with_fewer_directions_is_compared_on_those_that_all_have():
+def test_a_method_is_below_those_that_have_more_directions_and_are_better_in_its_own():
     values = {"dream": (0.9, 0.1), "few": (0.8,), "best": (0.7, 0.9)}
     rows = [row(method, PAIRS[i], value, 1) for method, numbers in values.items() for i, value in enumerate(numbers)]
-    assert [line.split()[0] for line in boards(rows, None)[2:]] == ["dream", "few", "best"]
+    assert [line.split()[0] for line in boards(rows, None)[2:]] == ["best", "dream", "few"]
 
 
 def test_methods_without_a_shared_direction_are_in_the_order_of_their_own():

@@ -76,6 +76,18 @@ def test_methods_are_ordered_by_how_far_they_are_from_the_best_of_each_direction
     }
 
 
+def test_a_method_is_below_those_that_have_more_directions_and_are_better_in_its_own(warehouse):
+    values = {"dream": (0.9, 0.1), "few": (0.8,), "best": (0.7, 0.9)}
+    warehouse.build(
+        metrics=[
+            {"method": method, "evaluated_on": direction, "value": value, "ci_low": None, "ci_high": None}
+            for method, both in values.items()
+            for direction, value in zip(("en-de", "de-en"), both, strict=False)
+        ]
+    )
+    assert ask(warehouse, "distinct overall, method") == [(1, "best"), (2, "dream"), (3, "few")]
+
+
 def test_equals_have_a_fixed_order(warehouse):
     for names in (["meat", "dream"], ["dream", "meat"]):
         warehouse.build(metrics=[{"method": name} for name in names])
