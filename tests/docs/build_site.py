@@ -45,7 +45,7 @@ def keep_local(site: Path) -> None:
     for page in site.rglob("*.html"):
         to_root = "../" * (len(page.relative_to(site).parts) - 1)
         text = page.read_text(encoding="utf-8")
-        page.write_text(_SHIM.sub(f'src="{to_root}docs/theme/search.js"', text), encoding="utf-8")
+        page.write_text(_SHIM.sub(f'src="{to_root}docs/theme/site.js"', text), encoding="utf-8")
 
 
 class Page(HTMLParser):

@@ -74,7 +74,7 @@ def test_a_style_that_is_fetched_elsewhere_is_found(tmp_path):
 
 def test_the_search_without_a_server_uses_our_script(tmp_path):
     (tmp_path / "docs" / "theme").mkdir(parents=True)
-    (tmp_path / "docs" / "theme" / "search.js").touch()
+    (tmp_path / "docs" / "theme" / "site.js").touch()
     theirs = '<script src="https://unpkg.com/iframe-worker/shim"></script>'
     site(tmp_path, index=theirs)
     site(tmp_path / "docs", use=theirs)

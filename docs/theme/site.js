@@ -23,3 +23,10 @@ if (location.protocol === "file:") {
     }
   };
 }
+
+// The theme puts wide tables into frames that scroll; the arrow keys scroll one that has the focus.
+new MutationObserver(() => {
+  for (const frame of document.querySelectorAll(".md-typeset__scrollwrap:not([tabindex])")) {
+    frame.tabIndex = 0;
+  }
+}).observe(document.documentElement, { childList: true, subtree: true });
