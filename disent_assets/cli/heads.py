@@ -13,8 +13,14 @@ MOVED_HEAD = click.option("--head", metavar="HEAD", help=f"If the head is not wh
 ENCODER = click.option("--encoder", type=click.Path(path_type=Path), help="Folder of its encoder, if that has moved.")
 
 
-def open_model(head: str, seed: int | None, encoder: Path | None = None) -> "Model":
+def open_model(head: str, seed: int | None, encoder: Path | None = None, *, stored: bool = False) -> "Model":
     """Load the head that a command was given.
+
+    Args:
+        head: as in `HEAD_HELP`.
+        seed: of the training; None: the first.
+        encoder: folder of its encoder, if that has moved.
+        stored: look up the texts that the run has encoded, so that vectors are those that it measures, to the bit.
 
     Raises:
         ValueError: if the configuration has no such head, or it no such seed.
@@ -30,6 +36,9 @@ def open_model(head: str, seed: int | None, encoder: Path | None = None) -> "Mod
 
     name, _, pair = place.partition(":")
     found = open_run(configuration(), home=home_folder()).head(method, name, pair or None)
+    if stored and found.path is not None and encoder is None:
+        found.seed = found._seed(seed)
+        return found
     if found.path is not None:
         return load(found.path, seed=seed, encoder=encoder)
     if seed is not None or encoder is not None:

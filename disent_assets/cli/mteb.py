@@ -3,15 +3,12 @@
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from disent_assets.cli.group import errors, main, short
-
-if TYPE_CHECKING:
-    from disent.model import Model
-    from disent.run import Run
+from disent_assets.cli.heads import open_model
 
 
 @main.command()
@@ -35,17 +32,19 @@ def mteb(
 ) -> None:
     """Measure a head with mteb on the corpora of the configuration, and write mteb's result files.
 
-    HEAD is a file, data/heads/ENCODER/METHOD/PAIR.safetensors, or METHOD@ENCODER:PAIR of the configuration, such as
-    raw@minilm. What has been measured before is not measured again.
+    HEAD is its file, data/heads/ENCODER/METHOD/PAIR.safetensors, an exported folder, or METHOD@ENCODER:PAIR of the
+    configuration, such as raw@minilm; then texts that the run has encoded are looked up. What has been measured
+    before is not measured again.
     """
     with errors(context):
         import_module("mteb")  # before anything is read: without it, the message says how to install it
         import disent
         from disent.mteb import DisentEncoder
+        from disent_assets.resources import configuration, home_folder
         from disent_core.mteb_bridge.run import evaluate, local_tasks, trained_languages
 
-        run = disent.open(_configuration())
-        model = _model(run, head, seed, encoder)
+        run = disent.open(configuration(), home=home_folder())
+        model = open_model(head, seed, encoder, stored=True)
         chosen = _names(languages) or trained_languages(run._workspace, str(model.description["trained_on"]))
         local = local_tasks(run._workspace, chosen, _names(tasks))
         place = run.home / "mteb" if folder is None else folder.expanduser()
@@ -55,27 +54,6 @@ def mteb(
                 for line in _lines(result):
                     click.echo(f"{name}  {line}")
         click.echo(f"Result files of mteb: {short(place.resolve())}")
-
-
-def _configuration() -> Path:
-    from disent_assets.resources import configuration
-
-    return configuration()
-
-
-def _model(run: "Run", head: str, seed: int | None, encoder: Path | None) -> "Model":
-    """A head from its file, or one of the configuration, trained or not."""
-    import disent
-
-    method, at, place = head.partition("@")
-    if not at or Path(head).exists():
-        return disent.load(head, seed=seed, encoder=encoder)
-    if encoder is not None:
-        raise ValueError("--encoder is for a file of a head; METHOD@ENCODER:PAIR names its encoder")
-    name, _, pair = place.partition(":")
-    model = run.head(method, name or None, pair or None)
-    model.seed = model._seed(seed)
-    return model
 
 
 def _names(text: str | None) -> list[str]:

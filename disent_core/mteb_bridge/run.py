@@ -79,7 +79,12 @@ def trained_languages(workspace: Workspace, trained_on: str) -> tuple[str, ...]:
         ValueError: if the configuration lacks one of them.
     """
     known = workspace.config.languages
-    pairs = (split_pair(pair, known) for pair in trained_on.split("+") if pair)
+    try:
+        pairs = [split_pair(pair, known) for pair in trained_on.split("+") if pair]
+    except ValueError as error:
+        raise ValueError(
+            f"the head was trained on {trained_on}: {error}. Name languages of the configuration"
+        ) from error
     return tuple(dict.fromkeys(language for pair in pairs for language in pair)) or known
 
 

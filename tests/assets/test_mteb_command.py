@@ -83,8 +83,7 @@ def test_a_head_of_the_configuration_is_measured(disent, tmp_path):
         (["raw@tiny:en-de", "--languages", "fr"], "no task has data in fr"),
         (["raw@tiny:en-de", "--embeddings", "template"], "no embedding 'template'; it has sentence"),
         (["rawer@tiny:en-de"], "unknown method 'rawer'"),
-        (["raw@tiny:en-de", "--encoder", "x"], "--encoder is for a file of a head"),
-        (["raw@tiny:en-de", "--seed", "3"], "raw was not trained with seed 3"),
+        (["raw@tiny:en-de", "--seed", "3"], "raw@tiny:en-de is untrained"),
     ],
 )
 def test_a_mistake_is_one_line(disent, arguments, message):

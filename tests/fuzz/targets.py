@@ -18,6 +18,8 @@ from disent_core.config.load import load_config
 from disent_core.corpora import is_of_pairs, pair_reader, reader
 from disent_core.encoders.config import VectorsConfig
 from disent_core.encoders.imported import encoder_fingerprint, known_keys, load
+from disent_core.evaluation.mteb_results import read_results, result_files
+from disent_core.storage.tables import rows_table
 from disent_core.targets.code_switching import read_dictionary
 
 from .enlarge import enlarged, enlarged_content
@@ -127,6 +129,23 @@ MLQE: Files = {
     )
     for split in ("train", "dev", "test20")
 }
+
+
+MTEB_SCORES = {"accuracy": 0.5, "main_score": 0.4, "hf_subset": "deu-eng", "languages": ["deu-Latn", "eng-Latn"]}
+MTEB: Files = {
+    "disent__x/1/experiments/embedding_meaning/Tatoeba.json": json.dumps(
+        {"task_name": "Tatoeba", "mteb_version": "2.26.24", "dataset_revision": "1", "date": 1.7e9,
+         "scores": {"test": [MTEB_SCORES]}}
+    ).encode(),
+    "disent__x/1/experiments/embedding_meaning/model_meta.json": json.dumps(
+        {"name": "disent/x", "revision": "1", "experiment_kwargs": {"embedding": "meaning", "seed": 1},
+         "loader_kwargs": {"method": "x", "encoder": "y", "trained_on": "en-de"}}
+    ).encode(),
+}  # fmt: skip
+
+
+def _results_of_mteb(folder: Path) -> None:
+    rows_table((row for path in result_files(folder) for row in read_results(path, "mteb")), "mteb_results")
 
 
 # --- tables of columns of any type ------------------------------------------------------------------------
@@ -343,6 +362,7 @@ TARGETS = {
         Target(name="config", files=CONFIG, read=_configuration, mutate=_only("disent.toml", mutated),
                enlarge=_only("disent.toml", enlarged)),
         Target(name="published", files={"figures/dream.csv": PUBLISHED}, read=published_tables),
+        Target(name="mteb", files=MTEB, read=_results_of_mteb),
         Target(name="search_page", files=PAGE, read=ask),
     )
 }  # fmt: skip

@@ -182,12 +182,14 @@ def test_a_task_is_left_out_for_an_embedding_that_it_is_not_for(tmp_path):
     assert set(scores) == {("DisentLanguageIdentification", "toy:en-de")}
 
 
-def test_corrections_for_hubs_and_skipped_candidates_are_no_tasks():
+def test_corrections_for_hubs_and_skipped_candidates_are_no_tasks(official_data):
     from dataclasses import replace
 
     corrected = tatoeba(config=replace(CONFIG, hubness=("none", "csls")))
     assert len(corrected) == 4
     assert [task.hf_subsets for task in own_tasks(corrected)] == [["toy:de-en", "toy:en-de"]]
+    _, others = official.pair_tasks(corrected)
+    assert [task.hf_subsets for task in own_tasks(others)] == [["toy:en-de"]]  # Tatoeba has the other direction
     assert own_tasks([replace(problem, skip=np.zeros(40, int)) for problem in tatoeba()]) == []
 
 
