@@ -75,7 +75,8 @@ def _names(address: str, shared: str | None) -> tuple[str, ...]:
     """Names that a request may call this server by. An address that it was reached at is none that DNS could rebind."""
     if shared is None:
         return NAMES
-    return tuple(dict.fromkeys([*(in_address(name) for name in (shared.lower(), address)), *NAMES]))
+    reached = address.removeprefix("::ffff:")  # version 4 at a socket of version 6
+    return tuple(dict.fromkeys([*(in_address(name) for name in (shared.lower(), reached)), *NAMES]))
 
 
 def in_address(name: str) -> str:

@@ -25,10 +25,10 @@ def serve(context: click.Context, index: Path, port: int, host: str, head: str |
     INDEX is a folder that disent index has made. Ctrl-C ends it.
     """
     with errors(context):
-        from disent_assets.search_page.server import is_shared, run
+        from disent_assets.search_page.server import is_shared, run, warm
 
         opened = open_index(index, head, encoder)
-        _ = opened.model  # loaded before the first question, which would tell too late that it is not there
+        warm(opened)
         if is_shared(host):
             click.echo(_SHARED.format(host=host, index=short(index.resolve())), err=True)
         about = {"head": opened.head_title, "sentences": f"{len(opened):,}", "index": str(short(index.resolve()))}

@@ -5,13 +5,26 @@ import socket
 from collections.abc import Callable, Mapping
 
 from disent_assets.guard import LOOPBACK, in_address
-from disent_assets.search_page.answers import Index
+from disent_assets.search_page.answers import Index, columns
+from disent_assets.search_page.question import LONGEST, Question
 from disent_core.errors import DisentError
 
 
 def is_shared(host: str) -> bool:
     """Whether other machines may reach what listens there."""
     return host not in (*LOOPBACK, "localhost")
+
+
+def warm(index: Index) -> None:
+    """Search once by everything: what is missing is told before anything listens, and the first question waits less.
+
+    From then on the vectors are mapped into memory, so that the index may be extended meanwhile.
+
+    Raises:
+        DisentError: if the head can't be loaded, or a file of the index is damaged.
+    """
+    if len(index.texts):
+        columns(index, Question(index.texts[0][:LONGEST], 1, index.languages[0] or ""))
 
 
 def run(index: Index, about: Mapping[str, str], host: str, port: int, ready: Callable[[str], None]) -> None:

@@ -192,7 +192,7 @@ def test_a_sentence_that_the_head_refuses_is_an_error_on_the_page(monkeypatch):
     monkeypatch.setattr(ToyIndex, "search", refuse)
     answer = client().get("/", params={"q": NINE})
     assert answer.status_code == 400
-    assert "the text has &lt;b&gt;no&lt;/b&gt; tokens" in answer.text
+    assert "The text has &lt;b&gt;no&lt;/b&gt; tokens." in answer.text
 
 
 def test_all_defaults_may_be_left_out():

@@ -1,6 +1,7 @@
 """`disent serve` with a head of a finished project."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -94,6 +95,16 @@ def test_a_folder_without_an_index_is_told_in_one_line(tmp_path):
 def test_a_head_that_is_gone_is_told_before_anything_listens(index, tmp_path, monkeypatch):
     monkeypatch.setattr(server, "run", lambda *_: pytest.fail("it listens"))
     assert run(index, "--head", tmp_path / "no.safetensors").exit_code == 1
+
+
+def test_a_damaged_file_is_told_before_anything_listens(index, tmp_path, monkeypatch):
+    copied = shutil.copytree(index, tmp_path / "index")
+    vectors = next(copied.rglob("residual*.npy"))
+    vectors.write_bytes(vectors.read_bytes()[:-1])
+    monkeypatch.setattr(server, "run", lambda *_: pytest.fail("it listens"))
+    told = run(copied, "--head", disent.Index.open(index, device="cpu").model.path)
+    assert told.exit_code == 1
+    assert vectors.name in told.stderr
 
 
 @pytest.mark.parametrize(("host", "warned"), [("127.0.0.1", False), ("0.0.0.0", True)])
