@@ -1,0 +1,169 @@
+"""Compare epochs of heads with the matrix products alone that they compute, of the same shapes and number formats.
+
+python -m tests.benchmarks.products [--quick]
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from disent_core.heads.contract import trainer
+from disent_core.methods import dream, facet, fmda, lexicon
+from disent_core.methods.contract import Method
+from disent_core.training.data import PairRows, ParallelMates, StateBank, TrainingData, Utterances, VectorBank
+from disent_core.training.needs import SIDES
+from tests.benchmarks import training
+
+LANGUAGES, WORDS, EPOCHS = ("en", "de"), 8_000, 3
+PRODUCTS = ("mm", "bmm", "addmm", "_linear_pointwise")
+RUNS: dict[str, tuple[Method[Any], dict[str, Any]]] = {
+    "DREAM, fast": (dream.METHOD, {"partner": "next_in_batch"}),
+    "DREAM, converged": (dream.METHOD, {}),
+    "FMDA, hinge": (fmda.METHOD, {"contrast": "hinge", "monitor": "dev_retrieval"}),
+    "FMDA, softmax": (fmda.METHOD, {"contrast": "softmax", "monitor": "dev_retrieval"}),
+    "facet": (facet.METHOD, {}),
+    "lexicon": (lexicon.METHOD, {}),
+}
+"""Methods by name with the settings that matter for time; all train in bfloat16 for `EPOCHS` epochs."""
+
+
+def data(dim: int, pairs: int = training.PAIRS, dev: int = training.DEV) -> TrainingData:
+    """Random pairs of two languages with token states of MASSIVE's lengths, masked texts, negatives and mates."""
+    random = torch.Generator().manual_seed(0)
+    each = (
+        2 * pairs
+    )  # half of a language's texts are those of the pairs, half their mates, which stand in for masks too
+    length = 4 + torch.distributions.Gamma(4.0, 0.45).sample((2 * each,)).long().clamp_max(40)
+    states = torch.randn(int(length.sum()), dim, generator=random).half()
+    bank = StateBank(VectorBank([states]), length.cumsum(0) - length, length)
+    own = {side: torch.arange(pairs) + each * place for place, side in enumerate(SIDES)}
+    mates = {side: rows + pairs for side, rows in own.items()}
+    language = {side: torch.full((pairs,), place) for place, side in enumerate(SIDES)}
+    rows = PairRows(own, language, mates, mates)
+    splits = {"train": rows.select(torch.arange(dev, pairs)), "dev": rows.select(torch.arange(dev))}
+    texts = [" ".join(f"w{word}" for word in line) for line in _words(2 * each, random).tolist()]
+    utterances = {
+        split: {
+            name: Utterances([], [texts[row] for row in part.text[side].tolist()], [], [], [], part.text[side])
+            for name, side in zip(LANGUAGES, SIDES, strict=True)
+        }
+        for split, part in splits.items()
+    }
+    mated = {side: mates[side][dev:] for side in SIDES}
+    return TrainingData(
+        LANGUAGES,
+        VectorBank([torch.randn(2 * each, dim, generator=random)]),
+        bank,
+        torch.arange(2 * each),
+        splits,
+        [own[side][dev:] for side in SIDES],
+        [own[side][dev:] for side in SIDES],
+        mates={
+            "train": ParallelMates(
+                torch.arange(pairs - dev), {side: [texts[row] for row in mated[side].tolist()] for side in SIDES}, mated
+            )
+        },
+        utterances=utterances,
+    )
+
+
+def _words(count: int, random: torch.Generator) -> Tensor:
+    """Numbers of seven words a text, some of them frequent."""
+    return (WORDS * torch.rand(count, 7, generator=random) ** 3).long()
+
+
+class Recorded(TorchDispatchMode):
+    """Counts the matrix products that run inside of it, and keeps one call of each operation, shape and number format."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: Counter[str] = Counter()
+        self.calls: dict[str, tuple[Any, list[Any]]] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run an operation, and count it if it is a product."""
+        if func._schema.name.split("::")[1] in PRODUCTS:
+            described = [(one.shape, one.stride(), one.dtype) if isinstance(one, Tensor) else one for one in args]
+            key = f"{func} {described}"
+            self.counts[key] += 1
+            self.calls.setdefault(key, (func, described))
+        return func(*args, **(kwargs or {}))
+
+    def seconds_alone(self) -> float:
+        """Seconds of the processor that the counted products take, each repeated on its own matrices."""
+        return sum(count * _seconds_of(*self.calls[key]) for key, count in self.counts.items())
+
+
+def _seconds_of(func: Any, described: list[Any]) -> float:
+    """Seconds of one product of random matrices."""
+    args = [_matrix(*one) if isinstance(one, tuple) else one for one in described]
+    return _least(lambda: func(*args))
+
+
+def _matrix(shape: torch.Size, stride: tuple[int, ...], kind: torch.dtype) -> Tensor:
+    return torch.empty_strided(shape, stride, dtype=kind).copy_(torch.randn(shape))
+
+
+def _least(run: Callable[[], object], times: int = 5) -> float:
+    run()
+    found = []
+    for _ in range(times):
+        started = time.process_time()
+        run()
+        found.append(time.process_time() - started)
+    return min(found)
+
+
+def epochs(texts: TrainingData, method: Method[Any], settings: dict[str, Any], recorded: Recorded | None) -> float:
+    """Least seconds of the processor of an epoch, without the first one; or run one epoch with its products counted."""
+    count = {"epochs": 1 if recorded else EPOCHS} if hasattr(method.presets["paper"], "epochs") else {}
+    count = count or {"max_epochs": 1 if recorded else EPOCHS, "patience": EPOCHS}
+    precise = {"precision": "bfloat16"} if hasattr(method.presets["paper"], "precision") else {}
+    config = replace(method.presets["paper"], checkpoint_seconds=1e6, **count, **precise, **settings)
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        fit = trainer(method).fit(texts, config, [0], checkpoint=Path(folder) / "c.safetensors", device="cpu", run="x")
+        while True:
+            started = time.process_time()
+            if recorded:
+                with recorded:
+                    epoch = next(fit, None)
+                return 0.0
+            epoch = next(fit, None)
+            if epoch is None:
+                return min(found[1:])
+            found.append(time.process_time() - started)
+
+
+def run(*, quick: bool = False) -> Iterator[dict[str, Any]]:
+    """Every method, one thread; with `quick`, DREAM on a tenth of the pairs."""
+    torch.set_num_threads(1)
+    texts = data(384, *((training.PAIRS // 10, training.DEV // 10) if quick else ()))
+    for name, (method, settings) in [*RUNS.items()][: 1 if quick else None]:
+        ours, recorded = epochs(texts, method, settings, None), Recorded()
+        epochs(texts, method, settings, recorded)
+        alone = recorded.seconds_alone()
+        yield {
+            "name": f"epoch of {name}, 384 dimensions, bfloat16, beside its products alone",
+            "ours_seconds": round(ours, 3),
+            "peer_seconds": round(alone, 3),
+            "ratio": round(alone / ours, 2),
+            "note": f"seconds of the processor, 1 thread; {recorded.counts.total():,} products",
+        }
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    for line in run(quick=parser.parse_args().quick):
+        print(json.dumps(line), flush=True)
