@@ -1,7 +1,12 @@
-"""Heads of every kind with random weights on a tiny encoder, as files that `open_head` opens."""
+"""Heads of every kind with random weights, as files that `open_head` opens.
 
+The encoder is the folder `model` beside them: a tiny one, if there is none.
+"""
+
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,161 +28,177 @@ from disent_core.heads.twosl.labeller import SpanTagger
 from disent_core.storage.weights import save_weights
 
 TEXTS = ["toy 1 2 3", "de 4", "", "en 5 6 7 8 9 10 11 12", "toy " * 60, "unknown words"]
-LANGUAGES, DIM = ("en", "de"), 16
+LANGUAGES, TAGS, SEEDS = ("en", "de"), ("B-place", "I-place", "O"), (3, 4)
+DIM = 16
+
+
+def dim_of(folder: Path) -> int:
+    """Width of the encoder."""
+    if not (folder / "model").exists():
+        tiny_encoder(folder / "model")
+    return json.loads((folder / "model" / "config.json").read_text(encoding="utf-8"))["hidden_size"]
+
+
+def random(value: torch.Tensor, dim: int) -> torch.Tensor:
+    """Weights of this shape that keep the length of what they are multiplied with."""
+    return torch.randn_like(value) * dim**-0.5
+
+
+def of_seeds(state: Callable[[int], Mapping[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    return {f"{seed}.{name}": value for seed in SEEDS for name, value in state(seed).items()}
 
 
 def stored(folder: Path, method_name: str, settings=None, tensors=None, of_seed=None, **encoder) -> Path:
-    """A head with random weights on a tiny encoder."""
-    model = folder / "model"
-    if not model.exists():
-        tiny_encoder(model)
-    config = HuggingFaceConfig(name="tiny", path=str(model), max_length=32, states_dtype="float32", **encoder)
+    """A head; without `tensors`, a module over frozen vectors as it is before training."""
+    config = HuggingFaceConfig(
+        name="tiny", path=str(folder / "model"), max_length=32, states_dtype="float32", **encoder
+    )
+    dim = dim_of(folder) * len(np.atleast_1d(config.layer))
     method = methods.method(method_name)
     settings = settings or method.presets["paper"]
     path = folder / "heads" / "tiny" / method_name / "en-de.safetensors"
     description = {
         "name": method_name, "encoder": "tiny", "encoder_fingerprint": LazyEncoder(config, path).fingerprint,
         "encoder_config": describe_config(config, path.parent), "reference": method_name, "trained_on": "en-de",
-        "languages": LANGUAGES, "dim": DIM * len(np.atleast_1d(config.layer)), "seeds": [3, 4],
-        "settings": asdict(settings), **({"of_seed": of_seed} if of_seed else {}),
+        "languages": LANGUAGES, "dim": dim, "seeds": SEEDS, "settings": asdict(settings),
+        **({"of_seed": of_seed} if of_seed else {}),
     }  # fmt: skip
     torch.manual_seed(1)
     if tensors is None:
-        head = trainer(method).head(description["dim"], len(LANGUAGES), settings)
-        tensors = {
-            f"{seed}.{name}": torch.randn_like(value) / 4
-            for seed in (3, 4)
-            for name, value in head.state_dict().items()
-        }
+        tensors = of_seeds(lambda seed: trainer(method).head(dim, len(LANGUAGES), settings).state_dict())
     path.parent.mkdir(parents=True)
     save_weights(path, tensors, description)
     return path
 
 
-def facet_settings():
-    return replace(methods.method("facet_first").presets["paper"], template_units=6, residual_units=5)
+def frozen(folder: Path, name: str, **encoder) -> Path:
+    return stored(folder, name, **encoder)
 
 
-def vector_map(kind="linear"):
-    source = VectorMap(DIM, kind)
-    return {f"{seed}.{name}": torch.randn_like(value) for seed in (3, 4) for name, value in source.named_parameters()}
+def facet_first(folder: Path) -> Path:
+    settings = methods.method("facet_first").presets["paper"]
+    if dim_of(folder) == DIM:
+        settings = replace(settings, template_units=6, residual_units=5)
+    return stored(folder, "facet_first", settings, layer=1)
 
 
-def projection():
-    return {f"{what}.{of}": torch.randn(*shape, dtype=torch.float64)
-            for what, shape in (("weight", (DIM, DIM)), ("bias", (DIM,))) for of in LANGUAGES}  # fmt: skip
+def mapped(folder: Path, name: str = "emu", kind: str = "linear") -> Path:
+    """A map over frozen vectors."""
+    dim = dim_of(folder)
+    state = dict(VectorMap(dim, kind).named_parameters())
+    tensors = of_seeds(lambda seed: {name: random(value, dim) for name, value in state.items()})
+    return stored(folder, name, replace(methods.method(name).presets["head"], map=kind), tensors)
 
 
-def centered():
-    return {f"mean.{of}": torch.randn(DIM, dtype=torch.float64) for of in LANGUAGES}
+def projection(folder: Path) -> Path:
+    dim = dim_of(folder)
+    shapes = {"weight": (dim, dim), "bias": (dim,)}
+    tensors = {f"{what}.{of}": random(torch.zeros(shape, dtype=torch.float64), dim)
+               for what, shape in shapes.items() for of in LANGUAGES}  # fmt: skip
+    return stored(folder, "projection", tensors=tensors)
 
 
-def emu_head():
-    return methods.method("emu").presets["head"]
+def centered(folder: Path, preset: str = "paper") -> Path:
+    dim = dim_of(folder)
+    tensors = {f"mean.{of}": random(torch.zeros(dim, dtype=torch.float64), dim) for of in LANGUAGES}
+    return stored(folder, "centered", methods.method("centered").presets[preset], tensors)
 
 
-def tuned_encoder(folder: Path):
+def tuned(folder: Path, name: str = "fine_tuned", preset: str = "paper") -> Path:
+    """An encoder with other weights than those on disk."""
     from transformers import AutoModel
 
-    tiny_encoder(folder / "model")
+    dim_of(folder)
     names = dict(AutoModel.from_pretrained(folder / "model").named_parameters())
-    return {f"{seed}.model.{name}": torch.randn_like(value) / 5 for seed in (3, 4) for name, value in names.items()
-            if not name.startswith("pooler")}  # fmt: skip
+    tensors = of_seeds(lambda seed: {f"model.{name}": value.detach() + torch.randn_like(value) / 50
+                                     for name, value in names.items() if not name.startswith("pooler")})  # fmt: skip
+    return stored(folder, name, methods.method(name).presets[preset], tensors, pooling="mean")
 
 
-def facet_tensors(config, layers=2):
-    """Two seeds of Facet with fitted erasers, and a table that knows every third row."""
-    tensors = {}
-    for seed in (3, 4):
-        words = None
-        if config.reads_words:
-            words = HashedWords(torch.arange(0, TABLE_ROWS, 3), config.template_words + config.residual_words, seed)
-            words.table.data = torch.randn_like(words.table).half().float()
-        head = FacetHead(DIM * layers, len(LANGUAGES), config, words)
-        for eraser in head.erasers:
-            eraser.fit(torch.randn(20, len(eraser.centre)), torch.arange(20) % 2)
-        tensors |= {f"{seed}.{name}": value for name, value in head.state_dict().items()}
-    return tensors
+def facet(folder: Path, layer: int | tuple[int, ...] = 1, **changes) -> Path:
+    """Facet with fitted erasers, and a table that knows every third row."""
+    config = replace(methods.method("facet").presets["paper"], **changes)
+    if dim_of(folder) == DIM:
+        config = replace(config, template_units=6, residual_units=5, template_words=7, residual_words=4)
+    return stored(
+        folder, "facet", config, of_seeds(lambda seed: _facet(folder, config, layer, seed)), layer=layer, pooling="mean"
+    )
 
 
-def facet_config(**changes):
-    widths = {"template_units": 6, "residual_units": 5, "template_words": 7, "residual_words": 4}
-    return replace(methods.method("facet").presets["paper"], **widths, **changes)
+def _facet(folder, config, layer, seed):
+    words = None
+    if config.reads_words:
+        words = HashedWords(torch.arange(0, TABLE_ROWS, 3), config.template_words + config.residual_words, seed)
+        words.table.data = random(words.table, words.dim).half().float()
+    head = FacetHead(dim_of(folder) * len(np.atleast_1d(layer)), len(LANGUAGES), config, words)
+    for eraser in head.erasers:
+        eraser.fit(torch.randn(20, len(eraser.centre)), torch.arange(20) % 2)
+    return head.state_dict()
 
 
-def second_facet(folder, layer, **changes):
-    config = facet_config(**changes)
-    tensors = facet_tensors(config, len(np.atleast_1d(layer)))
-    return stored(folder, "facet", config, tensors, layer=layer, pooling="mean")
+def lexicon(folder: Path) -> Path:
+    config, known = methods.method("lexicon").presets["paper"], torch.arange(0, TABLE_ROWS, 3, dtype=torch.int32)
+    if dim_of(folder) == DIM:
+        config = replace(config, template_units=7, residual_units=4)
+    width = config.template_units + config.residual_units
+    return stored(folder, "lexicon", config, of_seeds(
+        lambda seed: {"known": known + 0, "table": (torch.randn(len(known), width) * width**-0.5).half()}))  # fmt: skip
 
 
-def lexicon(folder):
-    config = replace(methods.method("lexicon").presets["paper"], template_units=7, residual_units=4)
-    known = torch.arange(0, TABLE_ROWS, 3, dtype=torch.int32)
-    tensors = {f"{seed}.{name}": value for seed in (3, 4)
-               for name, value in (("known", known + 0), ("table", torch.randn(len(known), 11).half()))}  # fmt: skip
-    return stored(folder, "lexicon", config, tensors)
-
-
-def fmda(folder, name="fmda", **changes):
+def fmda(folder: Path, name: str = "fmda", **changes) -> Path:
     return stored(folder, name, replace(methods.method(name).presets["softmax"], **changes))
 
 
-def dense(folder):
-    tiny_encoder(folder / "model")
-    torch.manual_seed(2)
-    save_dense(DensePooler(DIM, bias=True), folder / "model")
-    return stored(folder, "dream", pooling="cls_dense_norm")
-
-
-TAGS = ("B-place", "I-place", "O")
-
-
-def tagger(folder, **encoder):
+def tagger(folder: Path, **encoder) -> Path:
     """A head of `token_classification`."""
     return _tagger(folder, "token_classification", TAGS, TokenTagger, **encoder)
 
 
-def span_tagger(folder):
-    """A head of `twosl`."""
-    return _tagger(folder, "twosl", ("place", "time"), SpanTagger)
+def span_tagger(folder: Path, name: str = "twosl") -> Path:
+    return _tagger(folder, name, ("place", "time"), SpanTagger)
 
 
 def _tagger(folder, name, classes, kind, layer=-1, **encoder):
-    tiny_encoder(folder / "model")
-    settings = methods.method(name).presets["paper"]
+    dim, settings = dim_of(folder), methods.method(name).presets["paper"]
     files = EncoderFiles(folder / "model", "cls", layer, 32, "")
-    tensors = {}
-    for seed in (3, 4):
-        state = kind(classes, settings, files, seed=seed, device="cpu").state_dict()
-        tensors |= {f"{seed}.{name}": torch.randn_like(value) / 4 for name, value in state.items()}
-    of_seed = {seed: {"classes": classes, "languages": ["de"]} for seed in (3, 4)}
-    return stored(folder, name, settings, tensors, of_seed=of_seed, layer=layer, **encoder)
+
+    def state(seed):
+        tagger = kind(classes, settings, files, seed=seed, device="cpu")
+        return {name: value + random(value, dim) / 10 if value.dtype == torch.float32 else value
+                for name, value in tagger.state_dict().items()}  # fmt: skip
+
+    of_seed = {seed: {"classes": classes, "languages": ["de"]} for seed in SEEDS}
+    return stored(folder, name, settings, of_seeds(state), of_seed=of_seed, layer=layer, **encoder)
+
+
+def dense(folder: Path) -> Path:
+    save_dense(DensePooler(dim_of(folder), bias=True), folder / "model")
+    return stored(folder, "dream", pooling="cls_dense_norm")
 
 
 CASES: Mapping[str, Callable[[Path], Path]] = {
-    "dream": lambda folder: stored(folder, "dream"),
-    "mean pooling": lambda folder: stored(folder, "dream", pooling="mean"),
-    "the model's own pooler": lambda folder: stored(folder, "dream", pooling="pooler"),
+    "dream": partial(frozen, name="dream"),
+    "mean pooling": partial(frozen, name="dream", pooling="mean"),
+    "the model's own pooler": partial(frozen, name="dream", pooling="pooler"),
     "the dense layer of sentence-transformers": dense,
-    "a layer below the last": lambda folder: stored(folder, "dream", layer=1),
-    "the embedding layer": lambda folder: stored(folder, "dream", layer=0, pooling="mean"),
-    "meat_oracle": lambda folder: stored(folder, "meat_oracle"),
-    "facet_first": lambda folder: stored(folder, "facet_first", facet_settings(), layer=1),
-    "emu over frozen vectors": lambda folder: stored(folder, "emu", emu_head(), vector_map()),
-    "fine_tuned": lambda folder: stored(folder, "fine_tuned", tensors=tuned_encoder(folder), pooling="mean"),
-    "several layers": lambda folder: stored(folder, "dream", layer=(1, -1), pooling="mean"),
-    "a map of two layers": lambda folder: stored(folder, "emu", replace(emu_head(), map="mlp"), vector_map("mlp")),
-    "facet": lambda folder: second_facet(folder, (1, 2)),
-    "facet without words": lambda folder: second_facet(folder, 1, without=("words",)),
-    "facet without states": lambda folder: second_facet(folder, 1, without=("states",)),
+    "a layer below the last": partial(frozen, name="dream", layer=1),
+    "the embedding layer": partial(frozen, name="dream", layer=0, pooling="mean"),
+    "several layers": partial(frozen, name="dream", layer=(1, -1), pooling="mean"),
+    "meat_oracle": partial(frozen, name="meat_oracle"),
+    "facet_first": facet_first,
+    "emu, head": mapped,
+    "emu, head, map = mlp": partial(mapped, kind="mlp"),
+    "fine_tuned": tuned,
+    "facet": partial(facet, layer=(1, 2)),
+    "facet without words": partial(facet, without=("words",)),
+    "facet without states": partial(facet, without=("states",)),
     "lexicon": lexicon,
     "fmda": fmda,
-    "fmda with every switch": lambda folder: fmda(
-        folder, ffn="mlp2", attention_scale="sqrt_d", attention_special="drop", residual_attention="renorm"
+    "fmda with every switch": partial(
+        fmda, ffn="mlp2", attention_scale="sqrt_d", attention_special="drop", residual_attention="renorm"
     ),
-    "fmda_two_stage": lambda folder: fmda(folder, "fmda_two_stage"),
-    "projection": lambda folder: stored(folder, "projection", tensors=projection()),
-    "centered": lambda folder: stored(folder, "centered", tensors=centered()),
+    "fmda_two_stage": partial(fmda, name="fmda_two_stage"),
+    "projection": projection,
+    "centered": centered,
 }
-"""Heads that are exported, by the name of the case."""
+"""Heads that are exported to folders of sentence-transformers, by the name of the case."""

