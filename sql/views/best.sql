@@ -1,44 +1,7 @@
 -- grain: one problem (task, data set, encoder, direction) with its best method and the runner-up
--- reads: main.headline, main.comparisons
+-- reads: main.headline, parts.paired_tests
 -- units: as main.headline; difference is value - runner_up_value; stands: p_holm < 0.05, null if not tested
 with
-
--- Each test from both sides, so that the best method is `method` and the runner-up `other`.
-tests as (
-
-    select
-        task,
-        dataset,
-        encoder,
-        evaluated_on,
-        metric,
-        settings,
-        method_a as method,
-        trained_on_a as trained_on,
-        method_b as other,
-        trained_on_b as other_trained_on,
-        ci_low,
-        ci_high,
-        p_holm
-    from main.comparisons
-    union all
-    select
-        task,
-        dataset,
-        encoder,
-        evaluated_on,
-        metric,
-        settings,
-        method_b as method,
-        trained_on_b as trained_on,
-        method_a as other,
-        trained_on_a as other_trained_on,
-        -ci_high as ci_low,
-        -ci_low as ci_high,
-        p_holm
-    from main.comparisons
-
-),
 
 counted as (
 
@@ -85,7 +48,7 @@ judged as (
             and winner.encoder = follower.encoder
             and winner.evaluated_on = follower.evaluated_on
             and follower.rank = 2
-    left join tests
+    left join parts.paired_tests as tests
         on
             winner.task = tests.task
             and winner.dataset = tests.dataset

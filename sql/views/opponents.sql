@@ -1,5 +1,5 @@
 -- grain: two of the sides ours, published, lexicon and states on one task, data set, encoder and direction
--- reads: main.headline, main.comparisons, parts.measured_figures, parts.methods, main.published_metrics
+-- reads: main.headline, parts.paired_tests, parts.measured_figures, parts.methods, main.published_metrics
 -- units: as main.headline; difference is value minus other_value; stands: p_holm < 0.05, null if not tested
 --
 -- side and other_side are what a side stands for:
@@ -49,28 +49,6 @@ best as (
     from sides
     qualify row_number() over (partition by task, dataset, encoder, evaluated_on, side order by rank) = 1
 
-),
-
-tests as (
-
-    select
-        p_holm,
-        ci_low,
-        ci_high,
-        [task, dataset, encoder, evaluated_on, metric, settings] as problem,
-        [method_a, trained_on_a, embedding_a] as tested,
-        [method_b, trained_on_b, embedding_b] as against
-    from main.comparisons
-    union all
-    select
-        p_holm,
-        -ci_high as ci_low,
-        -ci_low as ci_high,
-        [task, dataset, encoder, evaluated_on, metric, settings] as problem,
-        [method_b, trained_on_b, embedding_b] as tested,
-        [method_a, trained_on_a, embedding_a] as against
-    from main.comparisons
-
 )
 
 select
@@ -102,10 +80,18 @@ inner join best as theirs
         and (mine.side, theirs.side) in (
             ('ours', 'published'), ('ours', 'lexicon'), ('ours', 'states'), ('published', 'lexicon')
         )
-left join tests
+left join parts.paired_tests as tests
     on
-        tests.problem
-        = [mine.task, mine.dataset, mine.encoder, mine.evaluated_on, mine.metric, mine.settings]
-        and tests.tested = [mine.method, mine.trained_on, mine.embedding]
-        and tests.against = [theirs.method, theirs.trained_on, theirs.embedding]
+        mine.task = tests.task
+        and mine.dataset = tests.dataset
+        and mine.encoder = tests.encoder
+        and mine.evaluated_on = tests.evaluated_on
+        and mine.metric = tests.metric
+        and mine.settings = tests.settings
+        and mine.method = tests.method
+        and mine.trained_on = tests.trained_on
+        and mine.embedding = tests.embedding
+        and theirs.method = tests.other
+        and theirs.trained_on = tests.other_trained_on
+        and theirs.embedding = tests.other_embedding
 order by mine.task, mine.dataset, mine.encoder, mine.evaluated_on, mine.side, theirs.side
