@@ -37,9 +37,13 @@ def version(config: Config) -> str:
 
 
 def _measure_version(config: Config) -> tuple[object, ...]:
-    # The text of the settings is hashed. It lacks hubness, so that numbers of before are up to date where it is `none`.
-    hubness = [] if config.evaluation.hubness == ("none",) else [config.evaluation.hubness]
-    return CODE_VERSION, config.evaluation, [configured.code_version for configured in tasks_of(config)], *hubness
+    # The text of the settings is hashed. It lacks what came later, so that numbers of before are up to date where that
+    # has its default.
+    evaluation = config.evaluation
+    later: list[object] = [] if evaluation.hubness == ("none",) else [evaluation.hubness]
+    if evaluation.heldout_search != "exact" and any(task.name == "heldout_retrieval" for task in tasks_of(config)):
+        later.append({"heldout_search": evaluation.heldout_search})
+    return CODE_VERSION, evaluation, [configured.code_version for configured in tasks_of(config)], *later
 
 
 # --- what metrics are made from ------------------------------------------------------------------------------

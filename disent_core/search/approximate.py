@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int64
 
+from disent_core.evaluation.contract import Engine
 from disent_core.evaluation.metrics import approximate_search
-from disent_core.evaluation.metrics.approximate_search import FROM_ROWS, Engine
+from disent_core.evaluation.metrics.approximate_search import FROM_ROWS, NEIGHBOURS, TUNED_ON
 from disent_core.search.contents import Approximate, Contents, EngineChoice
 from disent_core.search.parts import file_sha256
 from disent_core.search.stored import Proposals, StoredIndex
 from disent_core.storage.atomic import atomic_path
 
-K = 10
-_TUNED_ON, _TOLD_ON = 100, 200
-"""Texts of the index that are queries when the effort is chosen, and others for the recall that is told."""
+_TOLD_ON = 200
+"""Texts of the index that are queries for the recall that is told; the effort is chosen on others."""
 _SEED = 0
 
 
@@ -79,18 +79,18 @@ def write_approximate(index: Path, contents: Contents, engine: Engine, number: i
 def _samples(rows: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows that are queries: those that the effort is chosen on, and those that the recall is told of."""
     drawn = np.random.default_rng(_SEED).permutation(rows)
-    few = min(_TUNED_ON, rows // 2)
+    few = min(TUNED_ON, rows // 2)
     return drawn[:few] if few else drawn, drawn[few : few + _TOLD_ON]
 
 
 def _recall(stored: StoredIndex, name: str, made: Any, rows: Int64[np.ndarray, " queries"]) -> Callable[[], float]:
     """Share of the ten nearest other texts that are found, with the effort that is set when it is asked."""
     queries, keys = stored.units(name, rows), [key.decode() for key in stored.keys[rows]]
-    exact, _ = stored.nearest(queries, name, K, without=keys, is_exact=True)
+    exact, _ = stored.nearest(queries, name, NEIGHBOURS, without=keys, is_exact=True)
     proposals = Proposals(made, frozenset(part.number for part in stored.contents.parts))
 
     def recall() -> float:
-        found, _ = stored.nearest(queries, name, K, without=keys, proposals=proposals)
+        found, _ = stored.nearest(queries, name, NEIGHBOURS, without=keys, proposals=proposals)
         kept = [theirs[np.isfinite(theirs)] for theirs in exact]
         pairs = [(ours, theirs) for ours, theirs in zip(found, kept, strict=True) if len(theirs)]
         return approximate_search.recall_of(*zip(*pairs, strict=True)) if pairs else 1.0

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from disent_core.errors import TableError, located
-from disent_core.evaluation.metrics.approximate_search import Engine
+from disent_core.evaluation.contract import Engine
 from disent_core.storage.atomic import storage_errors, write_text
 from disent_core.storage.tables import safe_part
 

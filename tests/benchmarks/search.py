@@ -10,11 +10,12 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import torch
 
-from disent_core.evaluation.metrics.approximate_search import ENGINES, Engine
+from disent_core.evaluation.contract import Engine
 from disent_core.search.build import add_texts
 from disent_core.search.contents import HeadRecord, read_contents
 from disent_core.search.stored import open_index
@@ -59,7 +60,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--languages", type=int, default=1)
-    parser.add_argument("--engine", choices=ENGINES, default="exact")
+    parser.add_argument("--engine", choices=get_args(Engine), default="exact")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     started = time.process_time()

@@ -3,31 +3,32 @@
 Johnson et al. 2019, Billion-scale similarity search with GPUs, https://arxiv.org/abs/1702.08734 (IVF); Malkov and
 Yashunin 2018, https://arxiv.org/abs/1603.09320 (HNSW). faiss only proposes candidates: whoever asks scores them exactly
 (`exact_search`), so that a score does not depend on the engine. An index is searched with the least effort that finds
-enough of the exact neighbours of a sample of its own rows.
+enough of the exact neighbours of a sample.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float32, Int64
 
+from disent_core.evaluation.contract import Engine
 from disent_core.evaluation.metrics.grid import blocks
 
-Engine = Literal["exact", "hnsw", "ivf"]
-ENGINES: tuple[Engine, ...] = get_args(Engine)
 FROM_ROWS = 1_000_000
 """Rows from which on an engine of faiss is worth what it may miss."""
-RECALL = 0.95
-"""Share of the exact neighbours that the least effort has to find."""
+RECALL, NEIGHBOURS, TUNED_ON = 0.95, 10, 100
+"""Share of so many exact neighbours that the least effort has to find, on so many rows."""
 
 _LINKS, _BUILD_EFFORT = 32, 80
 """Of HNSW: neighbours of a node, and candidates when it is linked."""
 _LIST_ROWS, _TRAINING_ROWS, _PASSES = 39, 64, 10
 """Of IVF: least rows of a list, rows a list on which the centres are trained, and passes of k-means."""
-_BLOCK = 16_384
+_BLOCK, _SCORED = 16_384, 8_192
 _LEAST_EFFORT, _MOST_EFFORT = 8, 4_096
 _SEED = 0
+_BOUND = 1.5
+"""Of the sum of absolute products of two rows, one of which may have a bias (`ranking`)."""
 
 
 def build(
@@ -97,6 +98,48 @@ def tune(index: Any, recall: Callable[[], float]) -> int:
         if recall() >= RECALL:
             break
     return effort
+
+
+def nearest_proposed(
+    queries: Float32[np.ndarray, "queries dim"], pool: Float32[np.ndarray, "pool dim"], k: int, engine: Engine
+) -> tuple[Float32[np.ndarray, "queries k"], Int64[np.ndarray, "queries k"]]:
+    """Scores and indices of the best k candidates of each query that faiss proposes: as `exact_search.nearest_rows`.
+
+    Args:
+        queries: rows on the grid.
+        pool: candidates, distinct rows of the same kind.
+        k: candidates per query, from 1 to the size of the pool.
+        engine: `hnsw` or `ivf`.
+
+    Raises:
+        ModuleNotFoundError: if faiss is not installed.
+    """
+    from disent_core.evaluation.metrics.exact_search import nearest_rows
+
+    index = build(np.arange(len(pool)), lambda places: pool[places], pool.shape[1], engine)
+    sample = queries[np.random.default_rng(_SEED).permutation(len(queries))[:TUNED_ON]]
+    exact, _ = nearest_rows(sample, pool, min(NEIGHBOURS, len(pool)), _BOUND)
+    tune(index, lambda: recall_of(_scored(sample, pool, index.search(sample, exact.shape[1])[1]), exact))
+    proposed = index.search(queries, k)[1]
+    lacking = (proposed < 0).any(axis=1)  # the lists that were visited have fewer than k candidates
+    proposed[lacking] = nearest_rows(queries[lacking], pool, k, _BOUND)[1]
+    scores = _scored(queries, pool, proposed)
+    order = np.lexsort((proposed, -scores))
+    return np.take_along_axis(scores, order, 1), np.take_along_axis(proposed, order, 1)
+
+
+def _scored(
+    queries: Float32[np.ndarray, "queries dim"],
+    pool: Float32[np.ndarray, "pool dim"],
+    proposed: Int64[np.ndarray, "queries k"],
+) -> Float32[np.ndarray, "queries k"]:
+    """Exact scores of the proposed candidates; -inf where there is none."""
+    scores = np.empty(proposed.shape, dtype=np.float32)
+    for block in blocks(len(queries), max(1, _SCORED // proposed.shape[1])):
+        rows = pool[np.maximum(proposed[block], 0)].astype(np.float64)
+        scores[block] = np.einsum("qkd,qd->qk", rows, queries[block].astype(np.float64))
+    scores[proposed < 0] = -np.inf
+    return scores
 
 
 def recall_of(found: Iterable[np.ndarray], exact: Iterable[np.ndarray]) -> float:

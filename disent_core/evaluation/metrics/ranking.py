@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float, Float32, Int
 
 from disent_core.errors import EncoderError
-from disent_core.evaluation.contract import Embedded, LateInteraction, Ties
+from disent_core.evaluation.contract import Embedded, Engine, LateInteraction, Ties
 from disent_core.evaluation.metrics.grid import blocks, on_grid
 
 _BLOCK_SCORES = 1 << 23  # scores held at once: 32 MB
@@ -99,6 +99,7 @@ def nearest(
     *,
     skip: Int[np.ndarray, " queries"] | None = None,
     bias: Float[np.ndarray, " pool"] | None = None,
+    engine: Engine = "exact",
 ) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
     """Scores and indices of the best k candidates of each query: highest first, equal ones by index.
 
@@ -108,16 +109,18 @@ def nearest(
         k: candidates per query; the whole pool if it has fewer.
         skip: for each query the index of a candidate that it must not retrieve, for instance itself.
         bias: of each candidate, from -1 to 1; half of it is subtracted from the similarity (`hubness`).
+        engine: of faiss, if candidates may be missed (`approximate_search`); a late interaction is searched exactly.
 
     Raises:
         EncoderError: if a row is not finite.
         ValueError: if there is nothing to search.
+        ModuleNotFoundError: if the engine is faiss, and that is not installed.
     """
     if k < 1:
         raise ValueError(f"k is {k}; it must be at least 1")
     queries, pool = _checked(queries, pool)
     wanted = min(k + (skip is not None), len(pool))
-    scores, indices = _search(queries, pool, wanted, bias)
+    scores, indices = _search(queries, pool, wanted, bias, engine)
     if skip is None:
         return scores, indices
     # One more candidate was retrieved: a stable sort moves the skipped one to the end.
@@ -126,7 +129,7 @@ def nearest(
 
 
 def _search(
-    queries: Embedded, pool: Embedded, wanted: int, bias: Float[np.ndarray, " pool"] | None
+    queries: Embedded, pool: Embedded, wanted: int, bias: Float[np.ndarray, " pool"] | None, engine: Engine
 ) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
     bound = 1.0  # of a sum of absolute products, by Cauchy and Schwarz
     if bias is not None and isinstance(queries, np.ndarray) and isinstance(pool, np.ndarray):
@@ -137,9 +140,14 @@ def _search(
     distinct, group = _distinct(pool)
     if not (isinstance(queries, np.ndarray) and isinstance(distinct, np.ndarray)):
         return _search_all(queries, distinct, group, wanted, bias)
+    from disent_core.evaluation.metrics.approximate_search import nearest_proposed
     from disent_core.evaluation.metrics.exact_search import nearest_rows
 
-    best_groups = nearest_rows(queries, distinct, min(wanted, len(distinct)), bound)
+    fetched = min(wanted, len(distinct))
+    if engine == "exact":
+        best_groups = nearest_rows(queries, distinct, fetched, bound)
+    else:
+        best_groups = nearest_proposed(queries, distinct, fetched, engine)
     return best_groups if len(distinct) == len(group) else expanded(*best_groups, grouped(group), wanted)
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from disent_core.errors import AlignmentError
-from disent_core.evaluation.contract import EvaluationConfig, Inputs, Problem, Texts
+from disent_core.evaluation.contract import Engine, EvaluationConfig, Inputs, Problem, Texts
 from disent_core.evaluation.tasks.retrieval_problem import Pool, retrieval_problem
 from disent_core.storage.schemas import SCHEMAS
 
@@ -88,6 +88,7 @@ def both_directions(
     task: str,
     dataset: str,
     training: Callable[[], tuple[Texts, Texts]] | None = None,
+    search: Engine = "exact",
 ) -> list[Problem]:
     """Return retrieval problems for each direction, where row i of both sides is a translation; none without rows.
 
@@ -109,6 +110,7 @@ def both_directions(
             evaluated_on=f"{queries.language}-{candidates.language}",
             hubness=hubness,
             bank=bank if hubness == "train_bias" else None,
+            search=search,
         )
         for (queries, bank), (candidates, _) in permutations(zip(sides, banks, strict=True))
         for hubness in config.hubness

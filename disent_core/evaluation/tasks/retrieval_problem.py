@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 
 from disent_core.evaluation.contract import (
     Embedded,
+    Engine,
     EvaluationConfig,
     Hubness,
     Problem,
@@ -18,6 +19,7 @@ from disent_core.evaluation.contract import (
     Ties,
 )
 from disent_core.evaluation.measurement import Measurement, Ranking, measured
+from disent_core.evaluation.metrics.approximate_search import RECALL
 from disent_core.evaluation.metrics.hubness import NEIGHBOURS, TEMPERATURE, bias
 from disent_core.evaluation.metrics.ranking import average_precision, first_is_gold, gold_ranks, nearest
 
@@ -43,6 +45,7 @@ class RetrievalProblem(Problem):
         ties: see `EvaluationConfig`.
         top_k: candidates per query in the ranking.
         hubness: see `EvaluationConfig`; of the metric `accuracy_at_1`. A corrected problem keeps no ranking.
+        search: what finds the nearest candidates.
     """
 
     takes_late_interaction: ClassVar[bool] = True
@@ -55,12 +58,13 @@ class RetrievalProblem(Problem):
     ties: Ties
     top_k: int
     hubness: Hubness = "none"
+    search: Engine = "exact"
 
     def score(self, matrices: Mapping[str, Embedded]) -> list[Measurement]:
         """Return the metric over all queries, with the top of their rankings."""
         queries, pool = matrices["query"], matrices["pool"]
         of_hubs = bias(self.hubness, pool, matrices.get("bank", queries))
-        scores, indices = nearest(queries, pool, max(self.top_k, 2), skip=self.skip, bias=of_hubs)
+        scores, indices = nearest(queries, pool, max(self.top_k, 2), skip=self.skip, bias=of_hubs, engine=self.search)
         if self.metric == "map":
             ranks = gold_ranks(queries, pool, self.gold, ties=self.ties, skip=self.skip)
             items = average_precision(ranks)
@@ -116,10 +120,12 @@ def retrieval_problem(
     settings: Mapping[str, Setting] | None = None,
     hubness: Hubness = "none",
     bank: Texts | None = None,
+    search: Engine = "exact",
 ) -> RetrievalProblem:
     """Return the problem with the rules for ties and equal texts of the configuration.
 
-    `hubness` corrects for hubs, from the texts of the `bank` or, without one, from the queries.
+    `hubness` corrects for hubs, from the texts of the `bank` or, without one, from the queries; `search` is what finds
+    the nearest candidates.
 
     Raises:
         ValueError: if the numbers of queries, ids and gold rows, or of candidates and their ids, differ.
@@ -142,6 +148,7 @@ def retrieval_problem(
             "pool_size": len(pool.texts),
             "pool_duplicates": duplicates,
             **HUBNESS[hubness],
+            **({} if search == "exact" else {"search": search, "search_recall_at_10": f"at least {RECALL}"}),
             **(settings or {}),
         },
         metric=metric,
@@ -152,4 +159,5 @@ def retrieval_problem(
         ties=config.ties,
         top_k=config.top_k,
         hubness=hubness,
+        search=search,
     )

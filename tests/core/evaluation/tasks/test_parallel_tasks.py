@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 from task_inputs import CONFIG, pair_inputs, pair_table, problems, scored, utterance_inputs, utterances
 
-from disent_core.errors import AlignmentError
+from disent_core.errors import AlignmentError, ConfigError
 from disent_core.evaluation.contract import hubness_of
+from disent_core.evaluation.tasks import heldout_retrieval
 from disent_core.text import text_key
 
 ENGLISH = {"1": ("a", "one"), "2": ("b", "two"), "3": ("a", "three"), "4": ("b", "four")}
@@ -183,6 +184,22 @@ def test_held_out_retrieval_is_of_the_test_split_whatever_the_split_of_other_tas
     assert (forth.texts["query"].texts, forth.settings["split"]) == (["eins", "zwei"], "test")
     (forth, _) = problems("tatoeba_retrieval", inputs, config)
     assert (forth.texts["query"].texts, forth.settings["split"]) == (["drei"], "dev")
+
+
+def test_faiss_may_search_held_out_pairs_and_the_settings_say_so(monkeypatch):
+    pytest.importorskip("faiss")
+    inputs, config = pair_inputs(("de", "en"), PAIRS, "bitext"), replace(CONFIG, heldout_search="ivf")
+    (forth, _), (exact, _) = (problems("heldout_retrieval", inputs, one) for one in (config, CONFIG))
+    assert forth.settings.items() - exact.settings.items() == {
+        ("search", "ivf"), ("search_recall_at_10", "at least 0.95")}  # fmt: skip
+    assert scored(forth, query=np.eye(2), pool=np.array([[1.0, 0], [2, 1]]))["accuracy_at_1"].items.tolist() == [
+        1.0,
+        1.0,
+    ]
+    assert "search" not in problems("tatoeba_retrieval", inputs, config)[0].settings
+    monkeypatch.setattr(heldout_retrieval, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"heldout_search = 'ivf' needs faiss: pip install 'disent\[faiss\]'"):
+        problems("heldout_retrieval", inputs, config)
 
 
 @pytest.mark.parametrize("name", ["tatoeba_retrieval", "heldout_retrieval"])
