@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks import encoding, negatives, retrieval, slots, tables, training
+from tests.benchmarks import encoding, negatives, products, retrieval, slots, tables, training
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -27,6 +27,7 @@ def main() -> None:
         retrieval.run(),
         slots.run(massive),
         training.run(),
+        products.run(),
     )
     rows = [row for rows in everything for row in rows]
     (DOCS / "benchmarks.json").write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")

@@ -83,7 +83,7 @@ def _words(count: int, random: torch.Generator) -> Tensor:
 
 
 class Recorded(TorchDispatchMode):
-    """Counts the matrix products that run inside of it, and keeps one call of each operation, shape and number format."""
+    """Counts the matrix products that run inside of it; keeps one call of each operation, shape and number format."""
 
     def __init__(self) -> None:
         super().__init__()
