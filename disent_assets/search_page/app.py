@@ -136,7 +136,7 @@ def _address(asked: Question, path: str = "/", hit: Hit | None = None) -> str:
     """The address at which a question is answered; with the text of a hit, if there is one, for its sentence."""
     if hit is not None:
         asked = replace(asked, q=hit.text[:LONGEST], language=hit.language or "" if asked.language else "")
-    return f"{path}?{urlencode({name: value for name, value in asdict(asked).items() if value or name == 'q'})}"
+    return f"{path}?{urlencode({name: value for name, value in asdict(asked).items() if value})}"
 
 
 def cut(text: str) -> str:

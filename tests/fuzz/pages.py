@@ -40,7 +40,7 @@ class Form(HTMLParser):
         told = dict(attrs)
         assert not any(name.startswith("on") or name == "src" for name in told), f"a foreign attribute: {told}"
         if tag == "a":
-            assert str(told["href"]).startswith(("/?q=", "/api/search?q=")) or told["href"] == "/", told
+            assert str(told["href"]).startswith(("/?", "/api/search?")) or told["href"] == "/", told
             self.is_answer = "ol" in self.ahead
             self.answers += [""] * self.is_answer
         if tag not in ALONE:
