@@ -18,7 +18,14 @@ from tests.docs import generated
 ROOT = Path(__file__).resolve().parents[2]
 PAGES, SITE = ROOT / "build" / "pages", ROOT / "build" / "site"
 START = "index.md"
-COPIED = ("CONTRIBUTING.md", "CHANGELOG.md", "AGENTS.md", "data/corpora/README.md", "sql/published/README.md")
+COPIED = (
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "AGENTS.md",
+    "CITATION.bib",
+    "data/corpora/README.md",
+    "sql/published/README.md",
+)
 MADE = {"docs/python.md": generated.python, "docs/warehouse.md": generated.warehouse}
 _SHIM = re.compile(r'src="https://unpkg\.com/iframe-worker/shim"')
 _FETCHED = re.compile(r"""(?:url\(|@import)\s*["']?https?:""")
