@@ -46,7 +46,7 @@ def embedding_keys(workspace: Workspace, encoder: str) -> list[Key]:
 
 
 def _distilled(workspace: Workspace, name: str) -> Iterator[dg.AssetsDefinition]:
-    """The aligned encoder, unless that of another encoder is the same, and the student."""
+    """The aligned encoder, unless that of another encoder is the same, and the student, or a copy of another one's."""
     config, shared = workspace.config, distilling.shared_with(workspace.config, name)
     corpora = [UTTERANCES] if config.utterance_languages else []
     corpora += [SENTENCE_PAIRS] if config.pair_names else []
@@ -64,13 +64,15 @@ def _distilled(workspace: Workspace, name: str) -> Iterator[dg.AssetsDefinition]
             lambda _: distilling.align(workspace, name),
             pool=device_pool(config),
         )
+    first = distilling.shared_with(config, name, distilling.student_version)
+    of_first = [] if first == name else [encoder_key(first)]
     yield table_asset(
         spec(
             encoder_key(name),
             "The encoder: the aligned one, trained to place a translation where the teacher has its source. New "
             "translations make a new encoder.",
             code_version=distilling.student_version(config, name)[:12],
-            deps=[dep(key) for key in (aligned_key(shared), *corpora)],
+            deps=[dep(key) for key in (aligned_key(shared), *of_first, *corpora)],
             kinds={"pytorch", "huggingface"},
             stored=Stored(workspace.pretrained(name), "safetensors"),
         ),

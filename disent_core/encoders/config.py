@@ -149,7 +149,7 @@ class DistilledConfig(EncoderConfig):
         languages: languages beside `pivot`. Left out: all that the corpora pair with it.
         pivot: the teacher's language.
         layer: as in `HuggingFaceConfig`; so are `max_length`, `vector_dtype` and `states_dtype`. Its pooling is the
-            mean.
+            mean. Encoders that differ in these alone have the same student, which is trained once.
         max_length: tokens that are read of a text.
         vector_dtype: number format in which sentence vectors are stored.
         states_dtype: number format in which token states are stored.

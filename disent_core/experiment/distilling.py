@@ -1,6 +1,6 @@
 """Stage `embeddings`: distil a multilingual encoder from a teacher and the training splits of corpora."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from disent_core.encoders.distilled.pairs import Material, Translations, exclusi
 from disent_core.encoders.files import files_fingerprint, record_of
 from disent_core.errors import TableError, located
 from disent_core.experiment.embeddings import lazy_encoder, store
-from disent_core.experiment.keys import aligned_key
+from disent_core.experiment.keys import aligned_key, encoder_key
 from disent_core.experiment.result import StepResult
 from disent_core.experiment.workspace import SENTENCE_PAIRS, UTTERANCES, Key, Workspace
 from disent_core.storage.atomic import locked
@@ -46,11 +46,14 @@ def student_version(config: Config, encoder: str) -> str:
     return fingerprint(STUDENT_VERSION, alignment_version(config, encoder), settings)
 
 
-def shared_with(config: Config, encoder: str) -> str:
-    """The first encoder that is aligned as this one is: both begin with the aligned encoder of the first."""
-    version = alignment_version(config, encoder)
+def shared_with(config: Config, encoder: str, version: Callable[[Config, str], str] = alignment_version) -> str:
+    """The first encoder of the same version: aligned as this one is, or with the same student.
+
+    Both begin with the aligned encoder of the first, or have its student.
+    """
+    own = version(config, encoder)
     distilled = (name for name, settings in config.encoders.items() if isinstance(settings, DistilledConfig))
-    return next(name for name in distilled if alignment_version(config, name) == version)
+    return next(name for name in distilled if version(config, name) == own)
 
 
 # --- the two steps ----------------------------------------------------------------------------------------
@@ -88,12 +91,14 @@ def align(workspace: Workspace, name: str) -> StepResult:
 def distil(workspace: Workspace, name: str) -> StepResult:
     """Train the student of an encoder, unless it is there. The teacher encodes only sentences that are new to it.
 
+    The student of another encoder that differs in what is read of it alone is copied.
+
     Raises:
-        TableError: if a table of the corpora, or the aligned encoder, does not exist.
+        TableError: if a table of the corpora, the aligned encoder, or the student to copy, does not exist.
         EncoderError: if no pairs are held out.
         TrainingError: if the loss is not finite.
     """
-    from disent_core.encoders.distilled.folders import is_made
+    from disent_core.encoders.distilled.folders import copy_encoder, is_made
     from disent_core.encoders.distilled.student import train_student
 
     lazy, settings = lazy_encoder(workspace, name), settings_of(workspace.config, name)
@@ -111,8 +116,15 @@ def distil(workspace: Workspace, name: str) -> StepResult:
         material.fingerprint,
     )
     figures: dict[str, Any] = _counts(material)
+    first = shared_with(workspace.config, name, student_version)
     with locked(folder):
-        if not (is_reused := is_made(folder, made_from)):
+        is_reused = is_made(folder, made_from)
+        if not is_reused and first != name:
+            if not is_made(workspace.pretrained(first), made_from):
+                remedy = f"Materialise the asset {'/'.join(encoder_key(first))} first"
+                raise TableError(located(workspace.pretrained(first), None, "this student does not exist", remedy))
+            copy_encoder(workspace.pretrained(first), folder)
+        elif not is_reused:
             encoded, vectors = _teacher_vectors(workspace, settings, material) if settings.train else (0, {})
             figures["sentences_encoded_by_teacher"] = encoded
             record = {"made_from": made_from, **_told(workspace, name, material)}

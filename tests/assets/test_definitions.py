@@ -86,6 +86,13 @@ teacher = "published"
 corpora = ["bitext"]
 train = false
 
+[[encoders]]
+name = "low"
+kind = "distilled"
+teacher = "published"
+corpora = ["bitext"]
+layer = [0, 1]
+
 [experiment]""",
 )
 
@@ -100,6 +107,8 @@ def test_a_distilled_encoder_is_two_assets_that_stand_on_all_corpora_and_one_ali
         encoder = f"embeddings/{name}/{name}_encoder"
         assert parents(graph, encoder) == {"embeddings/multi/multi_aligned", *corpora}
         assert encoder in parents(graph, f"embeddings/{name}/{name}_vectors")
+    student = "embeddings/multi/multi_encoder"
+    assert parents(graph, "embeddings/low/low_encoder") == {"embeddings/multi/multi_aligned", student, *corpora}
 
 
 def test_one_step_at_a_time_uses_an_accelerator(workspace, monkeypatch):

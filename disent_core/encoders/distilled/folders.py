@@ -1,6 +1,7 @@
 """Write and find the folders of encoders that are distilled here: plain Hugging Face folders with a record."""
 
 import json
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,16 +23,30 @@ def publish(model: Any, tokeniser: Any, folder: Path, record: Mapping[str, Any])
         record: what it is made from: `made_from`, a fingerprint of all of that, and whatever else is to be told.
     """
 
+    with quiet_transformers(), _in_place_of(folder) as beside:
+        model.save_pretrained(beside)
+        tokeniser.save_pretrained(beside)
+        (beside / RECORD).write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        write_folder_checksums(beside)
+
+
+def copy_encoder(source: Path, folder: Path) -> None:
+    """Copy an encoder, completely or not at all, in place of one that is there."""
+    with _in_place_of(folder) as beside:
+        shutil.copytree(source, beside)
+
+
+@contextmanager
+def _in_place_of(folder: Path) -> Iterator[Path]:
+    """A folder beside, to be filled."""
+
     @contextmanager
     def clearing(_: Path) -> Iterator[None]:
         remove_path(folder)  # not before the new one is complete
         yield
 
-    with quiet_transformers(), replacing(folder, clearing) as beside:
-        model.save_pretrained(beside)
-        tokeniser.save_pretrained(beside)
-        (beside / RECORD).write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-        write_folder_checksums(beside)
+    with replacing(folder, clearing) as beside:
+        yield beside
 
 
 def is_made(folder: Path, made_from: str) -> bool:

@@ -59,6 +59,17 @@ validate_steps = 1
 precision = "float32"
 
 [[encoders]]
+name = "multi_low"
+kind = "distilled"
+teacher = "english"
+corpora = ["bitext"]
+layer = [0, 1]
+max_length = 16
+max_steps = 2
+validate_steps = 1
+precision = "float32"
+
+[[encoders]]
 name = "specialist"
 kind = "distilled"
 teacher = "english"
@@ -157,6 +168,17 @@ def test_both_steps_are_made_once_and_tell_what_they_saw(taught):
     told = (taught.pretrained("multi") / "distillation.json").read_text()
     assert all(f'"{corpus.name}"' in told for corpus in taught.config.corpora)
     assert '"encoder_saw": "bitext"' in told
+
+
+def test_an_encoder_of_other_layers_has_a_copy_of_the_student(taught):
+    align(taught, "aligned")
+    with pytest.raises(TableError, match="Materialise the asset embeddings/multi/multi_encoder first"):
+        distil(taught, "multi_low")
+    student, copied = distil(taught, "multi"), distil(taught, "multi_low")
+    assert (copied.is_reused, distil(taught, "multi_low").is_reused) == (False, True)
+    assert copied.content != student.content  # other layers are other vectors
+    files, others = (sorted(taught.pretrained(name).iterdir()) for name in ("multi", "multi_low"))
+    assert [(file.name, file.read_bytes()) for file in files] == [(file.name, file.read_bytes()) for file in others]
 
 
 def test_more_translations_cost_the_teacher_the_new_sentences_and_make_another_encoder(taught):
