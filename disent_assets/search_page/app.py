@@ -110,7 +110,9 @@ class Page:
 
     def _answered(self, request: Request) -> tuple[Question, list[Column], str]:
         """The question of an address, its answers, and what is wrong with it, if anything."""
-        asked = Question(request.query_params.get("q", "").strip()[:LONGEST])  # what was typed stays
+        told = request.query_params
+        # What was typed and chosen stays on the page beside an error.
+        asked = Question(told.get("q", "").strip()[:LONGEST], 10, told.get("language", ""), told.get("only", ""))
         try:
             asked = self.question(request)
             return asked, self.columns(asked), ""

@@ -58,5 +58,7 @@ def question(parameters: Mapping[str, str], languages: Sequence[str]) -> Questio
 
 def _count(written: str) -> int:
     if not (written.isascii() and written.isdigit() and len(written) < 10 and 1 <= int(written) <= MOST_ANSWERS):
-        raise ValueError(f"k has to be a whole number from 1 to {MOST_ANSWERS}, and is {written[:40]!r}")
+        raise ValueError(
+            f"The number of answers, k, is a whole number from 1 to {MOST_ANSWERS} and not {written[:40]!r}"
+        )
     return int(written)

@@ -183,8 +183,10 @@ def test_a_question_out_of_bounds_is_refused_with_its_remedy(case):
     assert index.asked == []
 
 
-def test_what_was_typed_stays_beside_an_error(page):
-    assert f'value="{NINE}"' in page(q=NINE, k="ten")
+def test_what_was_typed_and_chosen_stays_beside_an_error(page):
+    shown = page(q=NINE, only="-")
+    assert f'value="{NINE}"' in shown
+    assert re.findall(r"<option[^>]* selected>([^<]+)", shown) == ["10", "other languages"]
 
 
 def test_a_sentence_that_the_head_refuses_is_an_error_on_the_page(monkeypatch):
