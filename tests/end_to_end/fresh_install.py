@@ -4,7 +4,8 @@
 
 A new environment with the wheel and what the locks pin (from the package index, so this needs the network), a
 site-packages that nobody may write, an empty folder; then init, materialise, load, encode, export, the exported folder
-in a process that can't import disent, an index, and a search. `make install-test` runs it.
+in a process that can't import disent, an index, and a search. `make install-test` runs it. The processor time of the
+workers of `disent materialize` is not counted.
 """
 
 import argparse

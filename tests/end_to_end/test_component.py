@@ -13,16 +13,18 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from matplotlib.figure import Figure
 from projects import Project, new_project
 from pydantic import ValidationError
 
 from disent_assets import factory, refresh
+from disent_assets.asset_results import pictures
 from disent_assets.asset_state import recorded_states
 from disent_assets.automation import newest_by_hand
 from disent_assets.component import DisentLineage
 from disent_assets.durations import expected_seconds
 from disent_assets.homes import claim
-from disent_assets.hosted import hosted, hosted_assets
+from disent_assets.hosted import _result, hosted, hosted_assets
 from disent_assets.instance import FACE, home_tag, open_again
 from disent_assets.plan import plan
 from disent_assets.refresh import OF_STEPS
@@ -216,6 +218,14 @@ def test_a_run_reads_and_writes_only_what_belongs_to_its_lineage(host, definitio
         checks = {check.asset_key for check in result.get_asset_check_evaluations()}
     assert (made.asset_key, made.partition, checks) == (key, "de", {key})
     assert "tables/corpora/utterances/sample/de.parquet" in files(getattr(host, own))
+    assert (getattr(host, own).home / "configuration.json").is_file()  # claimed
+
+
+def test_a_picture_that_only_our_web_server_gives_is_not_shown(tmp_path):
+    shown = pictures(tmp_path, "made of", {tmp_path / "bar.png": Figure})
+    result = _result(dg.MaterializeResult(metadata=shown), dg.AssetKey("bars"), ("first",))
+    assert set(result.metadata) == {"pictures"}
+    assert result.asset_key == dg.AssetKey(["first", "bars"])
 
 
 def test_a_refresh_records_the_runs_of_its_lineage_in_the_instance_of_the_project(
