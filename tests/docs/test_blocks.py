@@ -13,16 +13,17 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
     [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("data/corpora/*.md"), *ROOT.glob("sql/**/*.md")]
 )
+PYTHON, SQL, TUTORIAL = ({"python"}, {"sql"}, {"python", "sh"})
 RUN = {
-    "README.md": "tests/end_to_end/test_readme.py",
-    "docs/extending.md": "tests/end_to_end/test_parts_from_outside.py",
-    "docs/sql.md": "tests/end_to_end/test_questions_in_sql.py",
-    "docs/tutorials/corpus.md": "tests/end_to_end/test_tutorials.py",
-    "docs/tutorials/method.md": "tests/end_to_end/tutorials.py",
-    "docs/tutorials/search.md": "tests/end_to_end/tutorials.py",
-    "docs/use.md": "tests/end_to_end/test_exported_heads.py",
+    "README.md": (PYTHON, "tests/end_to_end/test_readme.py"),
+    "docs/extending.md": (PYTHON, "tests/end_to_end/test_parts_from_outside.py"),
+    "docs/sql.md": (SQL, "tests/end_to_end/test_questions_in_sql.py"),
+    "docs/tutorials/corpus.md": (TUTORIAL, "tests/end_to_end/test_tutorials.py"),
+    "docs/tutorials/method.md": (TUTORIAL, "tests/end_to_end/tutorials.py"),
+    "docs/tutorials/search.md": (TUTORIAL, "tests/end_to_end/tutorials.py"),
+    "docs/use.md": (PYTHON, "tests/end_to_end/test_exported_heads.py"),
 }
-"""The test that runs the Python, SQL and commands of a page."""
+"""What is run of a page, and the test that runs it."""
 SHOWN = {"text", "bibtex", "csv", "json", "yaml"}
 """What nobody runs."""
 REST = {
@@ -51,15 +52,17 @@ CONFIGURATIONS = [code for code in BLOCKS if code.kind == "toml" and not code.is
 
 
 def test_every_block_is_run_or_marked():
-    known = {*SHOWN, "toml"}
-    loose = [(page, kind, text.splitlines()[:1]) for page, kind, text, is_marked in BLOCKS
-             if not is_marked and kind not in known and not (kind and page in RUN)]  # fmt: skip
+    loose = [
+        (page, kind, text.splitlines()[:1])
+        for page, kind, text, is_marked in BLOCKS
+        if not is_marked and kind not in {*SHOWN, "toml"} | RUN.get(page, (set(), ""))[0]
+    ]
     assert loose == [], "name the test that runs it in RUN, or put <!-- not run: why --> before the block"
 
 
 @pytest.mark.parametrize("page", RUN)
 def test_the_test_that_runs_a_page_is_there_and_names_it(page):
-    text = (ROOT / RUN[page]).read_text(encoding="utf-8")
+    text = (ROOT / RUN[page][1]).read_text(encoding="utf-8")
     assert f'"{Path(page).name}"' in text or Path(page).parent.name in text.split('"')
 
 

@@ -15,6 +15,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*(ROOT / name for name in ("README.md", "AGENTS.md", "CONTRIBUTING.md")), *ROOT.glob("docs/**/*.md")])
 _SHOWN = re.compile(r"^(?:    |\$ ?)(?:[A-Z_]+=\S+ )*(?:\.venv/bin/)?disent((?: [^#\n]*)?)", re.MULTILINE)
 _INLINE = re.compile(r"`disent((?: [^`]*)?)`")
+_MAKE = re.compile(r"(?:^    |`)make ([a-z][a-z-]*)", re.MULTILINE)
+_TARGET = re.compile(r"^([a-z][a-z-]*):", re.MULTILINE)
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _OPTIONAL = re.compile(r"[\[\]]|\.\.\.")
 _SHELL = re.compile(r"[|>;&].*")
@@ -57,6 +59,12 @@ def test_the_page_of_commands_has_every_command_and_option():
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_of_a_page_exist_with_their_options(page):
     assert [(command, why) for command in shown(page) if (why := fault(command))] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_targets_of_make_on_a_page_exist(page):
+    targets = set(_TARGET.findall((ROOT / "Makefile").read_text(encoding="utf-8")))
+    assert set(_MAKE.findall(page.read_text(encoding="utf-8"))) - targets == set()
 
 
 def test_commands_that_do_not_exist_are_seen(tmp_path):
