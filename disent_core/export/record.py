@@ -22,7 +22,7 @@ def write_record(folder: Path, record: Mapping[str, Any]) -> None:
     """Write the record with the checksums of all files that are there, and of itself."""
     files = sorted(file for file in folder.rglob("*") if file.is_file())
     full = {**record, "files": {file.relative_to(folder).as_posix(): sha256_of(file) for file in files}}
-    write_json(folder / RECORD, full | {_CHECKSUM: _checksum(full)})
+    write_json(folder / RECORD, full | {_CHECKSUM: checksum(full)})
 
 
 def read_record(folder: Path) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def read_record(folder: Path) -> dict[str, Any]:
     """
     try:
         record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
-        is_intact = record.get(_CHECKSUM) == _checksum(record)
+        is_intact = record.get(_CHECKSUM) == checksum(record)
     except (OSError, ValueError, AttributeError) as error:
         problem = f"this is no folder of an exported head: it has no readable {RECORD}"
         raise TrainingError(located(folder, None, problem, "Make one with disent export HEAD FOLDER")) from error
@@ -72,7 +72,8 @@ def write_json(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _checksum(record: Mapping[str, Any]) -> str:
+def checksum(record: Mapping[str, Any]) -> str:
+    """Checksum of a record, which it has as its last value."""
     return fingerprint({name: value for name, value in record.items() if name != _CHECKSUM})
 
 

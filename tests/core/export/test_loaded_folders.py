@@ -11,7 +11,8 @@ from random_heads import CASES, TEXTS
 
 import disent
 from disent_core.errors import DamagedError, TrainingError
-from disent_core.export.record import RECORD, read_record
+from disent_core.export.record import RECORD, checksum, read_record
+from disent_core.export.saved_folder import REST
 
 pytest.importorskip("sentence_transformers")
 
@@ -50,6 +51,13 @@ def test_a_loaded_folder_is_saved_as_the_same_folder(case, tmp_path):
     disent.load(tmp_path / "out", device="cpu").save(tmp_path / "again")
     assert read_record(tmp_path / "again") == read_record(tmp_path / "out")
     assert (tmp_path / "again" / "README.md").read_text() == (tmp_path / "out" / "README.md").read_text()
+
+
+@pytest.mark.parametrize("case", ["facet", "lexicon", "fine_tuned", "emu, head"])
+def test_no_weight_lies_in_a_folder_twice(case, tmp_path):
+    saved(case, tmp_path)
+    assert not (tmp_path / "out" / REST).exists()
+    assert read_record(tmp_path / "out")["weights"]
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +99,33 @@ def test_a_card_may_be_edited_and_a_folder_may_have_files_of_git_and_the_hub(cop
     (copy / "README.md").write_text("# Mine")
     (copy / ".gitattributes").write_text("*.safetensors filter=lfs")
     assert disent.load(copy, device="cpu").embeddings == ("meaning", "template", "residual")
+
+
+@pytest.mark.parametrize("name", ["../model.safetensors", "/etc/hostname"])
+def test_a_record_never_leads_out_of_its_folder(copy, name):
+    record = read_record(copy)
+    record["files"][name] = "0" * 64
+    (copy / RECORD).write_text(json.dumps({**record, "checksum": checksum(record)}))
+    with pytest.raises(DamagedError, match="it names a file outside the folder"):
+        disent.load(copy)
+
+
+def test_weights_are_read_from_files_with_a_checksum_only(copy):
+    record = read_record(copy)
+    record["weights"]["4.table"]["file"] = "../model.safetensors"
+    (copy / RECORD).write_text(json.dumps({**record, "checksum": checksum(record)}))
+    with pytest.raises(DamagedError, match="it names weights in files that it does not list"):
+        disent.load(copy)
+
+
+def test_a_folder_may_be_links_into_a_store_as_those_of_the_hub(folder, tmp_path):
+    for file in folder.rglob("*"):
+        if file.is_file():
+            link = tmp_path / "snapshot" / file.relative_to(folder)
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(file)
+    found = disent.load(tmp_path / "snapshot", device="cpu").encode(TEXTS)
+    np.testing.assert_array_equal(found, disent.load(folder, device="cpu").encode(TEXTS))
 
 
 def test_a_folder_of_something_else_is_told(tmp_path):

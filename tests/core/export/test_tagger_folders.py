@@ -13,7 +13,7 @@ from disent_core.errors import DamagedError, TrainingError
 from disent_core.export.comparing import TOLERANCE
 from disent_core.export.folder import check_folder
 from disent_core.export.onnx_graph import GRAPH
-from disent_core.export.record import read_record
+from disent_core.export.record import RECORD, read_record, write_record
 
 pytest.importorskip("onnxruntime")
 
@@ -58,12 +58,20 @@ def test_a_tagger_of_a_layer_below_the_last_is_cut(tmp_path):
 
 def test_a_check_runs_model_and_graph_of_a_tagger(saved, tmp_path):
     _, folder = saved
+    other = disent.load(tagger(tmp_path), seed=3, device="cpu").save(tmp_path / "other", onnx=True).folder
     checked = check_folder(folder)
     assert (checked.tags, checked.graph) == (("B-place", "I-place", "O"), True)
-    copy = Path(shutil.copytree(folder, tmp_path / "copy"))
-    (copy / GRAPH).write_bytes((copy / GRAPH).read_bytes() + b"0")
-    with pytest.raises(DamagedError, match="it has changed since the export"):
-        check_folder(copy)
+    for name in ("model.safetensors", GRAPH):
+        copy = Path(shutil.copytree(folder, tmp_path / name))
+        shutil.copyfile(other / name, copy / name)
+        with pytest.raises(DamagedError, match=f"{name}: it has changed since the export"):
+            check_folder(copy)
+        record = read_record(copy)
+        for file in (RECORD, "README.md"):
+            (copy / file).unlink()
+        write_record(copy, record)
+        with pytest.raises(DamagedError, match="its vectors differ by"):
+            check_folder(copy)
 
 
 def test_a_card_of_a_tagger_is_read_by_the_hub_s_own_reader(saved):
