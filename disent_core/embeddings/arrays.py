@@ -104,9 +104,18 @@ def read_part(part: Path, columns: list[str] | None = None) -> pa.Table:
 
 def keys_array(column: pa.ChunkedArray) -> np.ndarray:
     """Convert keys to 32 bytes each, without a Python object per key."""
-    array = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-    joined = array.cast(pa.binary()).cast(pa.binary(KEY.itemsize))
+    joined = binary_keys(column.combine_chunks() if column.num_chunks != 1 else column.chunk(0))
     return np.frombuffer(joined.buffers()[1], dtype=KEY, count=len(joined), offset=joined.offset * KEY.itemsize)
+
+
+def arrow_keys(keys: np.ndarray) -> pa.FixedSizeBinaryArray:
+    """Return what `keys_array` made as an Arrow array of `binary_keys`, without a copy."""
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(KEY.itemsize), len(keys), [None, pa.py_buffer(keys)])
+
+
+def binary_keys(keys: pa.StringArray) -> pa.FixedSizeBinaryArray:
+    """Return keys as 32 bytes each."""
+    return keys.cast(pa.binary()).cast(pa.binary(KEY.itemsize))
 
 
 # --- arrays -----------------------------------------------------------------------------------------------

@@ -10,16 +10,25 @@ deleted at any time.
 
 import logging
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from jaxtyping import Float, Int
 
-from disent_core.embeddings.arrays import KEY, StateTable, VectorTable, keys_array, open_arrays, read_part
+from disent_core.embeddings.arrays import (
+    StateTable,
+    VectorTable,
+    arrow_keys,
+    binary_keys,
+    keys_array,
+    open_arrays,
+    read_part,
+)
 from disent_core.encoders.contract import EncodedBatch, Encoder, FloatName
 from disent_core.errors import EncoderError
 from disent_core.progress import Progress
@@ -86,8 +95,13 @@ class EmbeddingStore:
 
     def missing(self, keys: Iterable[str], *, states: bool) -> list[str]:
         """Distinct keys, in order, that have no vector yet (or no states, if `states`)."""
-        present = self.keys(STATES if states else VECTORS)
-        return [key for key in dict.fromkeys(keys) if key not in present]
+        wanted = pa.array(dict.fromkeys(keys), pa.string())
+        sought = binary_keys(wanted)
+        parts = [arrow_keys(self._part_keys(part)) for part in self.parts(STATES if states else VECTORS)]
+        # Only the sought keys go into hash tables, so that few of them take little time whatever is stored.
+        stored = pa.chunked_array(parts, sought.type)
+        present = stored.filter(pc.is_in(stored, value_set=sought))
+        return wanted.filter(pc.invert(pc.is_in(sought, value_set=present))).to_pylist()
 
     def encode_missing(
         self, encoder: Encoder, texts: Mapping[str, str], *, state_keys: Collection[str] = ()
@@ -114,12 +128,13 @@ class EmbeddingStore:
             raise ValueError(f"{len(textless)} state keys have no text, e.g. {min(textless)!r}")
         with locked(self.folder(VECTORS)):
             with_states = self.missing((key for key in texts if key in wanted), states=True)
-            both = set(with_states)
-            vectors_only = [key for key in self.missing(texts, states=False) if key not in both]
+            both, without_vector = set(with_states), self.missing(texts, states=False)
+            vectors_only = [key for key in without_vector if key not in both]
             total, what = len(with_states) + len(vectors_only), f"{encoder.name}, {self._place.name}"
             counts = _Counts(Progress(logger, total, "texts", what=what))
             for keys, states in ((with_states, True), (vectors_only, False)):
-                self._encode(encoder, keys, [texts[key] for key in keys], counts, states=states)
+                batches = encoder.encode([texts[key] for key in keys], states=states)
+                self._store(encoder, keys, batches, counts, both.difference(without_vector))
         seconds = time.monotonic() - started
         return EncodeReport(total, len(texts) - total, seconds, counts.tokens, counts.truncated)
 
@@ -146,41 +161,47 @@ class EmbeddingStore:
 
     # --- writing ---
 
-    def _encode(
-        self, encoder: Encoder, keys: Sequence[str], texts: Sequence[str], counts: "_Counts", *, states: bool
+    def _store(
+        self,
+        encoder: Encoder,
+        keys: Sequence[str],
+        batches: Iterable[EncodedBatch],
+        counts: "_Counts",
+        with_vector: Set[str],
     ) -> None:
+        """Write what comes out of the encoder part by part, but no vector of the texts that have one."""
         chunk = _Chunk()
-        for batch in encoder.encode(texts, states=states):
+        for batch in batches:
             chunk.add(batch)
             counts.add(batch)
             if chunk.is_full():
-                self._write(encoder, keys, chunk)
+                self._write(encoder, keys, chunk, with_vector)
                 chunk = _Chunk()
         if chunk.batches:
-            self._write(encoder, keys, chunk)
+            self._write(encoder, keys, chunk, with_vector)
 
-    def _write(self, encoder: Encoder, keys: Sequence[str], chunk: "_Chunk") -> None:
+    def _write(self, encoder: Encoder, keys: Sequence[str], chunk: "_Chunk", with_vector: Set[str]) -> None:
         """Write states before vectors: after a kill in between, the texts still lack vectors and are encoded again."""
         batches = chunk.batches
-        batch_keys = np.asarray([keys[index] for batch in batches for index in batch.indices], dtype=KEY)
+        batch_keys = [keys[int(index)] for batch in batches for index in batch.indices]
         if batches[0].states is not None:
             values = np.concatenate([batch.states for batch in batches if batch.states is not None])
             offsets = np.concatenate([[0], np.cumsum(np.concatenate([batch.lengths for batch in batches]))])
             column = _states_column(_cast(values, encoder.states_dtype), offsets)
-            self._add(STATES, batch_keys, column, states_schema(encoder.dim, encoder.states_dtype))
+            self._write_part(STATES, batch_keys, column, states_schema(encoder.dim, encoder.states_dtype))
         vectors = np.concatenate([batch.vectors for batch in batches])
-        column = _vectors_column(_cast(vectors, encoder.vector_dtype))
-        self._add(VECTORS, batch_keys, column, vectors_schema(encoder.dim, encoder.vector_dtype))
+        is_new = [key not in with_vector for key in batch_keys]
+        if any(is_new):
+            column = _vectors_column(_cast(vectors[is_new], encoder.vector_dtype))
+            new_keys = [key for key, new in zip(batch_keys, is_new, strict=True) if new]
+            self._write_part(VECTORS, new_keys, column, vectors_schema(encoder.dim, encoder.vector_dtype))
 
-    def _add(self, table: str, keys: np.ndarray, column: pa.Array, schema: pa.Schema) -> None:
-        """Write a part with the rows that the table does not have yet."""
-        stored = [self._part_keys(part) for part in self.parts(table)]
-        is_new = ~np.isin(keys, np.concatenate(stored)) if stored else np.ones(len(keys), dtype=bool)
-        if is_new.any():
-            columns = [pa.array(keys.astype(str), pa.string()), column.cast(schema.field(1).type)]
-            rows = pa.table(columns, schema=schema)
-            rows = rows if is_new.all() else rows.filter(pa.array(is_new))
-            _write_part(self.folder(table), rows)
+    def _write_part(self, table: str, keys: Sequence[str], column: pa.Array, schema: pa.Schema) -> None:
+        """Write one part with the fastest compression and no dictionary, because floats hardly compress."""
+        rows = pa.table([pa.array(keys, pa.string()), column.cast(schema.field(1).type)], schema=schema)
+        name = fingerprint(sorted(keys))[:16]
+        with checksummed_path(self.folder(table) / f"part-{name}.parquet", rows=len(rows)) as temporary:
+            pq.write_table(rows, temporary, compression="zstd", compression_level=1, use_dictionary=False)
 
     # --- reading ---
 
@@ -258,10 +279,3 @@ def _finite(values: np.ndarray) -> pa.Array:
             "holds. Set vector_dtype and states_dtype to 'float32'"
         )
     return pa.array(flat)
-
-
-def _write_part(folder: Path, rows: pa.Table) -> None:
-    """Write one part with the fastest compression and no dictionary, because floats hardly compress."""
-    name = fingerprint(sorted(rows["text_key"].to_pylist()))[:16]
-    with checksummed_path(folder / f"part-{name}.parquet", rows=len(rows)) as temporary:
-        pq.write_table(rows, temporary, compression="zstd", compression_level=1, use_dictionary=False)

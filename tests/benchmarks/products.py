@@ -40,9 +40,7 @@ RUNS: dict[str, tuple[Method[Any], dict[str, Any]]] = {
 def data(dim: int, pairs: int = training.PAIRS, dev: int = training.DEV) -> TrainingData:
     """Random pairs of two languages with token states of MASSIVE's lengths, masked texts, negatives and mates."""
     random = torch.Generator().manual_seed(0)
-    each = (
-        2 * pairs
-    )  # half of a language's texts are those of the pairs, half their mates, which stand in for masks too
+    each = 2 * pairs  # a language's texts are those of the pairs, and their mates, which stand in for masked texts too
     length = 4 + torch.distributions.Gamma(4.0, 0.45).sample((2 * each,)).long().clamp_max(40)
     states = torch.randn(int(length.sum()), dim, generator=random).half()
     bank = StateBank(VectorBank([states]), length.cumsum(0) - length, length)

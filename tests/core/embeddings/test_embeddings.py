@@ -104,6 +104,18 @@ def test_states_that_are_asked_for_later_leave_the_vector_as_it_is(store, encode
     assert (report.encoded, store.parts(VECTORS)) == (1, before)
 
 
+def test_new_parts_are_compared_with_no_stored_ones_but_those_of_before(store, encoder, monkeypatch):
+    store.encode_missing(encoder, by_key("play", "stop"))
+    read: list[Path] = []
+    read_part = embeddings.read_part
+    monkeypatch.setattr(embeddings, "read_part", lambda part, columns: read.append(part) or read_part(part, columns))
+    monkeypatch.setattr(embeddings, "CHUNK_TEXTS", 2)
+    (stored,) = store.parts(VECTORS)
+    again = EmbeddingStore(store._home, encoder="counting", fingerprint="f" * 32, language="en")
+    again.encode_missing(encoder, by_key(*(f"text {number}" for number in range(8))))
+    assert (read, len(again.parts(VECTORS))) == ([stored], 5)
+
+
 def test_missing_keeps_the_order_and_names_a_key_once(store, encoder):
     store.encode_missing(encoder, by_key("b"))
     keys = [text_key(text) for text in ("c", "b", "a", "c")]
