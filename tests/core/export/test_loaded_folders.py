@@ -1,8 +1,7 @@
-"""`disent.load` of an exported folder: the head that it was made from, to the bit, and no code of the folder."""
+"""`disent.load` of an exported folder: what is refused, and what is not. `test_every_method` has the vectors."""
 
 import json
 import shutil
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -23,26 +22,6 @@ def saved(case: str, folder: Path) -> disent.Model:
     model = disent.load(path, device="cpu", seed=None if case in ("projection", "centered") else 4)
     model.save(folder / "out")
     return model
-
-
-def embedded(model: disent.Model) -> dict[str, np.ndarray]:
-    names = model.languages or (None,)
-    return {f"{name} {language}": matrix for language in names
-            for name, matrix in model.encode_all(TEXTS, language=language).items()}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_a_loaded_folder_is_its_head_to_the_bit_and_needs_nothing_beside_itself(case, tmp_path, monkeypatch):
-    model = saved(case, tmp_path)
-    own = embedded(model)
-    shutil.rmtree(tmp_path / "heads")
-    shutil.rmtree(tmp_path / "model")
-    monkeypatch.setitem(sys.modules, "sentence_transformers", None)  # an import of it fails
-    loaded = disent.load((tmp_path / "out").rename(tmp_path / "moved"), device="cpu")
-    assert (loaded.embeddings, loaded.fingerprint, loaded.seed) == (model.embeddings, model.fingerprint, model.seed)
-    found = embedded(loaded)
-    for name, matrix in own.items():
-        np.testing.assert_array_equal(found[name], matrix, name)
 
 
 @pytest.mark.parametrize("case", ["dream", "facet", "fine_tuned", "the dense layer of sentence-transformers"])
