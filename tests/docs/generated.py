@@ -74,7 +74,7 @@ def _cell(text: str) -> str:
 
 def python() -> str:
     """The names of the package, for each of which mkdocstrings puts in the docstring."""
-    return "\n".join([PYTHON_HEAD, *(f"::: disent.{name}\n" for name in disent.__all__)])
+    return "\n".join([PYTHON_HEAD, *(f"::: disent.{name}\n" for name in (*disent.__all__, "mteb"))])
 
 
 def warehouse() -> str:
