@@ -211,6 +211,7 @@ class Index:
         Raises:
             ValueError: if the index has no such embedding, a query is blank, or a language is missing.
             TrainingError, EncoderError: as `model`.
+            TableError: if texts were added since the index was opened, and a file that is needed is gone.
             DamagedError: if a file of the index is missing or damaged.
         """
         from disent_core.text import normalise, text_keys

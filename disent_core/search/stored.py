@@ -1,6 +1,7 @@
 """Search an index exactly: a score depends on the text and the query alone, not on parts, blocks or threads."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -100,6 +101,7 @@ class StoredIndex:
 
         Raises:
             EncoderError: if a query is not finite.
+            TableError: if texts were added since the index was opened, and a file that is needed is gone.
             DamagedError: if a file of the index is missing or damaged.
         """
         units = unit_rows(queries, "queries")
@@ -172,15 +174,28 @@ class StoredIndex:
             import faiss
 
             folder = Approximate.folder(self.folder, approximate.number)
-            path = checked_file(folder / f"{embedding}.faiss", approximate.files)
+            with self._replaced():
+                path = checked_file(folder / f"{embedding}.faiss", approximate.files)
             self._proposals[embedding] = Proposals(faiss.read_index(str(path)), frozenset(approximate.parts))
         return self._proposals[embedding]
 
     def _arrays_of(self, part: Part, embedding: str) -> _Arrays:
         if (part.number, embedding) not in self._arrays:
-            values, group = arrays_of(self.folder, part, embedding)
+            with self._replaced():
+                values, group = arrays_of(self.folder, part, embedding)
             self._arrays[part.number, embedding] = _Arrays(values, group, grouped(group))
         return self._arrays[part.number, embedding]
+
+    @contextmanager
+    def _replaced(self) -> Iterator[None]:
+        """Tell a file that is gone because texts were added from one that is damaged."""
+        try:
+            yield
+        except DamagedError as error:
+            if read_contents(self.folder) == self.contents:
+                raise
+            problem = "texts were added to this index since it was opened"
+            raise TableError(located(self.folder, None, problem, "Open it again")) from error
 
     # --- vectors ---
 

@@ -143,3 +143,12 @@ def test_an_index_that_is_replaced_while_it_is_opened_is_opened_anew(folder, mon
 
     monkeypatch.setattr(stored, "read_contents", lambda path: next(answers, None) or read_contents(path))
     assert open_index(folder).contents.rows == len(TEXTS) + 60
+
+
+def test_an_index_that_is_replaced_after_it_was_opened_has_to_be_opened_again(folder):
+    index, queries = open_index(folder), vectors(["query"])
+    index.nearest(queries["template"], "template", 1)
+    added(folder, words(60, "en", 200))
+    assert index.nearest(queries["template"], "template", 1)[1].min() >= 0  # its arrays are mapped
+    with pytest.raises(TableError, match=r"texts were added to this index since it was opened. Open it again"):
+        index.nearest(queries["residual"], "residual", 1)
