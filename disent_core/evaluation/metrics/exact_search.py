@@ -24,7 +24,7 @@ _UNIT = 2.0**-24  # unit roundoff of float32: the largest relative error of one 
 _QUERIES = 256  # queries per float32 product: its scores (_QUERIES x _CANDIDATES) stay in the cache
 _CANDIDATES = 2048  # candidates per float32 product
 _SCORES = 1 << 24  # exact scores held at once: 64 MB
-_FOLD = 16  # chunks in a group when the highest chunk maxima are searched
+_FOLD = 16  # chunks that are one when the highest chunk maxima are searched
 _RESCORED = 1 << 17  # float64 numbers gathered at once for exact scores: 1 MB
 _SPARE = 3  # chunks scored exactly beyond the k that must be
 
@@ -95,7 +95,7 @@ def _nearest_of_block(
     width = _chunk_width(len(pool), fetched)
     if 8 * fetched * width > len(pool):  # the chunks would hold much of the pool: score all of it
         return _nearest_of_all(queries, pool, k)
-    maxima, chunks = _highest(_chunk_maxima(queries, pool, width), fetched)
+    maxima, chunks = _highest(*_chunk_maxima(queries, pool, width), fetched)
     scores, indices = _nearest_of_chunks(queries, pool, chunks, width, k)
     # Where even the last fetched chunk is within the margin, a chunk that was not fetched may hold a winner.
     crowded = maxima[:, -1] >= maxima[:, k - 1] - bound * _margin(pool.shape[1])
@@ -122,10 +122,14 @@ def _chunk_width(pool: int, fetched: int) -> int:
 
 def _chunk_maxima(
     queries: Float32[Tensor, "queries dim"], pool: Float32[Tensor, "pool dim"], width: int
-) -> Float32[Tensor, "chunks queries"]:
-    """Highest float32 score of each chunk (`_members` says which candidates it holds), padded with chunks of -inf."""
-    chunks = -(-len(pool) // width)
-    maxima = torch.full((chunks + -chunks % _FOLD, len(queries)), -torch.inf)
+) -> tuple[Float32[Tensor, "chunks queries"], Float32[Tensor, "folds queries"]]:
+    """Highest float32 score of each chunk (`_members` says which candidates it holds), padded with chunks of -inf.
+
+    The second result is that of each `_FOLD` chunks: taken here, where they still are in the cache.
+    """
+    folds = -(-len(pool) // (width * _FOLD))
+    maxima = torch.full((folds * _FOLD, len(queries)), -torch.inf)
+    by_fold, highest_of_fold = maxima.view(folds, _FOLD, -1), torch.empty(folds, len(queries))
     group = width * _chunks_of_group(width)
     # Few queries are multiplied with many groups at once: threads that start and wait for each group take longer than
     # the product.
@@ -139,15 +143,18 @@ def _chunk_maxima(
             highest = scores.view(width, -1, len(queries)).amax(dim=0)
             first = (span.start + block.start) // width
             maxima[first : first + len(highest)] = highest
-    return maxima
+            folded = slice(first // _FOLD, -(-(first + len(highest)) // _FOLD))
+            highest_of_fold[folded] = by_fold[folded].amax(dim=1)
+    return maxima, highest_of_fold
 
 
-def _highest(values: Float32[Tensor, "chunks queries"], k: int) -> Nearest:
-    """The k highest values of each column and their rows: they lie in the k groups of rows with the highest maxima."""
-    groups = len(values) // _FOLD
-    best_groups = values.view(_FOLD, groups, -1).amax(dim=0).T.topk(min(k, groups), dim=1).indices
-    # Group g holds rows g, g + groups, g + 2 * groups, ...: queries x (k * _FOLD) rows are left to sort.
-    rows = (best_groups.unsqueeze(2) + groups * torch.arange(_FOLD)).flatten(1)
+def _highest(
+    values: Float32[Tensor, "chunks queries"], of_folds: Float32[Tensor, "folds queries"], k: int
+) -> Nearest:
+    """The k highest values of each column and their rows: they lie in the k folds with the highest maxima."""
+    best_folds = of_folds.T.topk(min(k, len(of_folds)), dim=1).indices
+    # Each fold has `_FOLD` rows in turn: queries x (k * _FOLD) rows are left to sort.
+    rows = (best_folds.unsqueeze(2) * _FOLD + torch.arange(_FOLD)).flatten(1)
     highest, places = values.T.gather(1, rows).topk(k, dim=1)
     return highest, rows.gather(1, places)
 
@@ -167,8 +174,8 @@ def _members(chunks: Int64[Tensor, "queries fetched"], width: int, pool: int) ->
 
 
 def _chunks_of_group(width: int) -> int:
-    """Chunks in a full group, rounded up."""
-    return -(-_CANDIDATES // width)
+    """Chunks in a full group: whole folds, rounded up."""
+    return -(-_CANDIDATES // (width * _FOLD)) * _FOLD
 
 
 def _nearest_of_chunks(
@@ -184,7 +191,7 @@ def _nearest_of_chunks(
     for block in blocks(len(queries), max(1, _RESCORED // (columns.shape[1] * pool.shape[1]))):
         places = columns[block].clamp(max=len(pool) - 1)
         gathered = pool.index_select(0, places.flatten()).double().view(*places.shape, -1)  # queries x members x dim
-        scores[block] = (gathered @ queries[block].double().unsqueeze(2)).squeeze(2)
+        scores[block] = gathered.mul_(queries[block].double().unsqueeze(1)).sum(dim=2)
     scores[columns >= len(pool)] = -torch.inf
     return best(scores, columns, k)
 
