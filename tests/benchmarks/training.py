@@ -36,16 +36,16 @@ METHODS = {
 }
 
 
-def data(dim: int, device: str) -> TrainingData:
+def data(dim: int, device: str, count: int = PAIRS, dev: int = DEV) -> TrainingData:
     """As many pairs as MASSIVE has, of one source and three target languages, with random vectors."""
     generator = torch.Generator().manual_seed(0)
-    vectors = torch.randn(2 * PAIRS, dim, generator=generator).to(device)
-    labels = {"source": torch.zeros(PAIRS, dtype=torch.long), "target": 1 + torch.arange(PAIRS) % TARGETS}
-    text = {"source": torch.arange(PAIRS), "target": torch.arange(PAIRS) + PAIRS}
-    none = dict.fromkeys(SIDES, torch.full((PAIRS,), -1))
+    vectors = torch.randn(2 * count, dim, generator=generator).to(device)
+    labels = {"source": torch.zeros(count, dtype=torch.long), "target": 1 + torch.arange(count) % TARGETS}
+    text = {"source": torch.arange(count), "target": torch.arange(count) + count}
+    none = dict.fromkeys(SIDES, torch.full((count,), -1))
     pairs = PairRows(text, labels, none, none)
     sentences = [text["source"], *(text["target"][labels["target"] == label] for label in range(1, 1 + TARGETS))]
-    splits = {"train": pairs.select(torch.arange(DEV, PAIRS)), "dev": pairs.select(torch.arange(DEV))}
+    splits = {"train": pairs.select(torch.arange(dev, count)), "dev": pairs.select(torch.arange(dev))}
     names = ("en", *(f"x{label}" for label in range(TARGETS)))
     return TrainingData(names, VectorBank([vectors]), None, None, splits, sentences, sentences)
 

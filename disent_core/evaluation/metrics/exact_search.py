@@ -7,6 +7,7 @@ once to float32: it depends on the two rows alone, not on blocks, threads, the l
 """
 
 import logging
+from contextlib import nullcontext
 
 import numpy as np
 import torch
@@ -27,12 +28,18 @@ _SCORES = 1 << 24  # exact scores held at once: 64 MB
 _FOLD = 16  # chunks that are one when the highest chunk maxima are searched
 _RESCORED = 1 << 17  # float64 numbers gathered at once for exact scores: 1 MB
 _SPARE = 3  # chunks scored exactly beyond the k that must be
+_QUERIES_ON_GPU, _RESCORED_ON_GPU = 1 << 12, 1 << 26  # a GPU has no such cache and starts every block anew
 
 Nearest = tuple[Float32[Tensor, "queries k"], Int64[Tensor, "queries k"]]
 
 
 def nearest_rows(
-    queries: Float32[np.ndarray, "queries dim"], pool: Float32[np.ndarray, "pool dim"], k: int, bound: float = 1.0
+    queries: Float32[np.ndarray, "queries dim"],
+    pool: Float32[np.ndarray, "pool dim"],
+    k: int,
+    bound: float = 1.0,
+    *,
+    device: str = "cpu",
 ) -> tuple[Float32[np.ndarray, "queries k"], Int64[np.ndarray, "queries k"]]:
     """Scores and indices of the best k candidates of each query: highest first, equal ones by index.
 
@@ -41,13 +48,15 @@ def nearest_rows(
         pool: candidates, rows of the same kind; many equal rows make the search slow.
         k: candidates per query, from 1 to the size of the pool.
         bound: of the sum of absolute products of two rows, below 2; rows of norm 1 have 1.
+        device: `cpu` or `cuda`, which give equal results: float32 products may round in any order, float64 ones do not.
     """
-    rows, candidates = torch.from_numpy(queries), torch.from_numpy(pool)
+    rows, candidates = (torch.from_numpy(values).to(device) for values in (queries, pool))
     scores, indices = torch.empty(len(rows), k), torch.empty(len(rows), k, dtype=torch.int64)
     progress = Progress(logger, len(rows), "queries", what=f"nearest of {len(candidates)} candidates")
-    for block in blocks(len(rows), _QUERIES):
-        scores[block], indices[block] = _nearest_of_block(rows[block], candidates, k, bound)
-        progress.advance(block.stop)
+    with nullcontext() if device == "cpu" else torch.device(device):  # where new tensors are made
+        for block in blocks(len(rows), _QUERIES if device == "cpu" else _QUERIES_ON_GPU):
+            scores[block], indices[block] = _nearest_of_block(rows[block], candidates, k, bound)
+            progress.advance(block.stop)
     return scores.numpy(), indices.numpy()
 
 
@@ -188,7 +197,8 @@ def _nearest_of_chunks(
     """The k nearest among the candidates of some chunks, by exact scores."""
     columns = _members(chunks, width, len(pool))
     scores = torch.empty(columns.shape)
-    for block in blocks(len(queries), max(1, _RESCORED // (columns.shape[1] * pool.shape[1]))):
+    at_once = _RESCORED_ON_GPU if pool.is_cuda else _RESCORED
+    for block in blocks(len(queries), max(1, at_once // (columns.shape[1] * pool.shape[1]))):
         places = columns[block].clamp(max=len(pool) - 1)
         gathered = pool.index_select(0, places.flatten()).double().view(*places.shape, -1)  # queries x members x dim
         scores[block] = gathered.mul_(queries[block].double().unsqueeze(1)).sum(dim=2)
