@@ -116,8 +116,13 @@ four equal groups 0.5.
 """
 
 
-def grouped_states(bank: StateBank, rows: Int[Tensor, "seeds texts"]) -> Batch:
+def grouped_states(bank: StateBank, rows: Int[Tensor, "seeds texts"], widths: Sequence[int] | None = None) -> Batch:
     """Gather the token states of a batch, padded in groups of similar length.
+
+    Args:
+        bank: the states.
+        rows: of the texts.
+        widths: `group_widths` of the texts; without them the lengths are read, for which a CPU waits for a GPU.
 
     Returns:
         `order`: texts from the shortest to the longest; `place`: the position of each text in that order; and for each
@@ -126,13 +131,22 @@ def grouped_states(bank: StateBank, rows: Int[Tensor, "seeds texts"]) -> Batch:
     order = bank.length[rows].argsort(dim=1, stable=True)
     # The argsort of a permutation is its inverse.
     batch = {"order": order, "place": order.argsort(dim=1)}
-    count = rows.shape[1]
-    ends = sorted({round(share * count) for share in GROUP_ENDS} - {0, count})
+    ends = _group_ends(rows.shape[1])[:-1]
     for group, chosen in enumerate(rows.gather(1, order).tensor_split(ends, dim=1)):
-        states, mask = bank.stored(chosen.flatten())
+        states, mask = bank.stored(chosen.flatten(), None if widths is None else widths[group])
         batch[f"states_{group}"] = states.view(*chosen.shape, *states.shape[1:])
         batch[f"mask_{group}"] = mask.view(*chosen.shape, mask.shape[1])
     return batch
+
+
+def group_widths(lengths: Int[Tensor, "seeds texts"]) -> list[int]:
+    """Return the length of the longest text of each group in `grouped_states`."""
+    last = torch.tensor(_group_ends(lengths.shape[1])) - 1
+    return lengths.sort(dim=1).values[:, last].amax(dim=0).tolist()
+
+
+def _group_ends(count: int) -> list[int]:
+    return [*sorted({round(share * count) for share in GROUP_ENDS} - {0, count}), count]
 
 
 def vector_bank(tables: Sequence[VectorTable]) -> VectorBank:

@@ -3,7 +3,7 @@
 Every draw depends on a seed and an epoch alone. The rows of a whole epoch are drawn at once; a step only gathers.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -13,11 +13,14 @@ from torch import Tensor
 
 from disent_core.errors import TrainingError
 from disent_core.storage.tables import fingerprint
-from disent_core.training.data import Batch, PairRows, TrainingData, grouped_states
+from disent_core.training.data import Batch, PairRows, TrainingData, group_widths, grouped_states
 from disent_core.training.needs import SIDES, Draw
 
 Rows = dict[str, Tensor]
 """Bank rows of the texts of pairs, by role (`source`, `target_partner`, ...), and the languages of both sides."""
+
+Widths = Mapping[str, Sequence[int]]
+"""`group_widths` by role; empty where the states' own lengths are read."""
 
 _REDRAWS = 64
 """Attempts to draw a text other than the anchor, before the language counts as having no other text."""
@@ -77,7 +80,15 @@ class PairSampler:
                 f"{len(train)} training and {len(dev)} validation pairs: both are needed. "
                 "Give the corpus a dev split, or set validation = 'train_fraction'"
             )
-        return BatchPlan(_on_device(self, device), train, dev, split_seed, device)
+        return BatchPlan(
+            _on_device(self, device), train, dev, split_seed, device, self.lengths if device != "cpu" else None
+        )
+
+    @property
+    def lengths(self) -> Int[Tensor, " texts"] | None:
+        """Number of token states of each text of the bank, on demand; of one without states it has no meaning."""
+        states, rows = self.data.states, self.data.state_rows
+        return states.length[rows] if self.states and states is not None and rows is not None else None
 
     def rows(self, pairs: PairRows, generator: torch.Generator) -> Rows:
         """Return the rows to gather for some pairs, in order, with those that are drawn for them."""
@@ -100,7 +111,7 @@ class PairSampler:
                     )
         return rows
 
-    def gather(self, rows: Rows) -> Batch:
+    def gather(self, rows: Rows, widths: Widths) -> Batch:
         """Gather the tensors of some rows, which are [seeds, pairs]."""
         # One gather for all roles: [seeds, roles, pairs], then [seeds, roles, pairs, dim].
         roles = torch.stack([rows[role] for role in self.roles], dim=1)
@@ -111,21 +122,21 @@ class PairSampler:
         batch |= {"role_vectors": vectors, "role_texts": roles}
         for index, role in enumerate(self.roles):
             batch[f"{role}_vectors"] = vectors[:, index]
-            batch |= self._states(f"{role}_", rows[role])
+            batch |= self._states(f"{role}_", rows[role], widths.get(role))
         if self.masked:
             for side in SIDES:
                 batch |= self._targets(side, rows)
         return batch
 
-    def text(self, rows: Int[Tensor, " texts"]) -> Batch:
+    def text(self, rows: Int[Tensor, " texts"], widths: Sequence[int] | None = None) -> Batch:
         """Gather the `vectors` of some texts and, on demand, their `grouped_states`."""
-        states = {name: value.squeeze(0) for name, value in self._states("", rows.unsqueeze(0)).items()}
+        states = {name: value.squeeze(0) for name, value in self._states("", rows.unsqueeze(0), widths).items()}
         return {"vectors": self.data.vectors.take(rows)} | states
 
-    def _states(self, prefix: str, rows: Int[Tensor, "seeds texts"]) -> Batch:
+    def _states(self, prefix: str, rows: Int[Tensor, "seeds texts"], widths: Sequence[int] | None) -> Batch:
         if not self.states or self.data.states is None or self.data.state_rows is None:
             return {}
-        grouped = grouped_states(self.data.states, self.data.state_rows[rows])
+        grouped = grouped_states(self.data.states, self.data.state_rows[rows], widths)
         return {f"{prefix}{name}": value for name, value in grouped.items()}
 
     def _targets(self, side: str, rows: Rows) -> Batch:
@@ -140,13 +151,18 @@ class PairSampler:
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """Training and validation pairs of one run, on its device."""
+    """Training and validation pairs of one run, on its device.
+
+    `lengths` are those of the texts' token states, on the CPU, if states are read and the device is another: there the
+    length of the longest text is known without waiting for the device.
+    """
 
     sampler: PairSampler
     train: PairRows
     dev: PairRows
     split_seed: int
     device: str
+    lengths: Int[Tensor, " texts"] | None = None
 
     def training_batches(
         self, seeds: Sequence[int], epoch: int, batch_size: int, *, drop_last: bool = False
@@ -175,18 +191,27 @@ class BatchPlan:
     def validation_texts(self, side: str, batch_size: int = 1024) -> Iterator[Batch]:
         """Yield `vectors` (and `grouped_states`) of one side of the validation pairs, in order."""
         for rows in self.dev.text[side].split(batch_size):
-            yield self.sampler.text(rows.to(self.device))
+            yield self.sampler.text(rows.to(self.device), self._widths({"": rows.unsqueeze(0)}).get(""))
 
     def _batches(self, rows: Rows, batch_size: int, *, drop_last: bool) -> Iterator[tuple[int, Batch]]:
-        rows = {name: value.to(self.device) for name, value in rows.items()}
+        on_cpu, rows = rows, {name: value.to(self.device) for name, value in rows.items()}
         total = rows["source"].shape[1]
         end = total - total % batch_size if drop_last and total > batch_size else total
         for start in range(0, end, batch_size):
-            step_rows = {name: value[:, start : start + batch_size] for name, value in rows.items()}
-            if "second_half" in self.sampler.draws:
-                step_rows = _halved(step_rows)
+            step_rows = self._step(rows, start, batch_size)
             if count := step_rows["source"].shape[1]:
-                yield count, self.sampler.gather(step_rows)
+                widths = self._widths(self._step(on_cpu, start, batch_size)) if self.lengths is not None else {}
+                yield count, self.sampler.gather(step_rows, widths)
+
+    def _step(self, rows: Rows, start: int, batch_size: int) -> Rows:
+        step_rows = {name: value[:, start : start + batch_size] for name, value in rows.items()}
+        return _halved(step_rows) if "second_half" in self.sampler.draws else step_rows
+
+    def _widths(self, rows: Rows) -> Widths:
+        """Return the `group_widths` of the texts of each role."""
+        if self.lengths is None:
+            return {}
+        return {role: group_widths(self.lengths[rows[role]]) for role in rows if role in ("", *self.sampler.roles)}
 
 
 def _halved(rows: Rows) -> Rows:

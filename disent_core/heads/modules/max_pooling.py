@@ -38,8 +38,13 @@ class _MaxProduct(torch.autograd.Function):
     def forward(states: Tensor, mask: Tensor, weight: Tensor, precision: Precision) -> tuple[Tensor, Tensor]:
         seeds = zip(states.expand(len(weight), *states.shape[1:]), _rounded(weight, precision), strict=True)
         products = _stack([F.linear(tokens, matrix) for tokens, matrix in seeds])
-        padding = (~mask).expand(len(weight), *mask.shape[1:]).flatten().nonzero().squeeze(1)
-        products.view(-1, products.shape[-1]).index_fill_(0, padding, float("-inf"))
+        padding = (~mask).expand(len(weight), *mask.shape[1:])
+        if (
+            products.is_cpu
+        ):  # few rows are padding: numbers of rows, for which a CPU would wait for a GPU, touch no other
+            products.view(-1, products.shape[-1]).index_fill_(0, padding.flatten().nonzero().squeeze(1), float("-inf"))
+        else:
+            products.masked_fill_(padding.unsqueeze(3), float("-inf"))
         return products.amax(dim=2).to(weight.dtype), products
 
     @staticmethod
