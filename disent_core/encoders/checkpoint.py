@@ -73,6 +73,18 @@ def load_model(folder: Path, *, pooling: Pooling) -> Any:
     return model.eval().requires_grad_(False)
 
 
+def round_weights(model: nn.Module, device: str) -> None:
+    """Round the weights to bfloat16, in place.
+
+    Buffers, such as the frequencies of rotary positions, stay as they are. So do layer norms on a CPU, which computes
+    them as fast that way: the angle to vectors in float32 is a fifth smaller.
+    """
+    for part in model.modules():
+        if type(part) is not nn.LayerNorm or device != "cpu":
+            for weight in part.parameters(recurse=False):
+                weight.data = weight.data.bfloat16()
+
+
 class DensePooler(nn.Module):
     """[CLS], dense layer, tanh, unit norm: the pooling of LaBSE in sentence-transformers."""
 

@@ -27,8 +27,8 @@ class HuggingFaceConfig(EncoderConfig):
         max_length: tokens that are read of a text, special tokens included.
         batch_tokens: tokens of a batch, padding and filling included; none chooses a size for the device.
             Vectors depend on it in their last bits, so it is part of the fingerprint.
-        precision: number format of matrix products; `auto` is bfloat16 on a GPU, which changes vectors by about
-            1e-2 of their size, and float32 on a CPU.
+        precision: number format of weights and of what the model computes; `auto` is bfloat16 on a GPU, which changes
+            vectors by about 1e-2 of their size, and float32 on a CPU. Stored vectors have their own formats, below.
         vector_dtype: number format in which sentence vectors are stored.
         states_dtype: number format in which token states are stored.
         saw: what it was trained on, for the column `encoder_saw` beside its numbers: "English", "bitext". A folder that

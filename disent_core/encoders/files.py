@@ -12,8 +12,8 @@ from disent_core.errors import EncoderError, located
 from disent_core.storage.checksums import sha256_of
 from disent_core.storage.tables import fingerprint
 
-CODE_VERSION = "2"
-"""Changes with every change of `huggingface` that changes vectors."""
+CODE_VERSIONS = {"auto": "2", "float32": "2", "bfloat16": "3"}
+"""Precision -> version of the code of `huggingface`, which changes with every change that changes vectors."""
 DENSE = "2_Dense"
 """Folder in which sentence-transformers saves the dense layer after the pooling, the third module of a model."""
 PACKAGE_PREFIX = "package:"
@@ -93,4 +93,4 @@ def encoder_fingerprint(config: HuggingFaceConfig, files: Mapping[str, str]) -> 
     """Fingerprint of everything that vectors depend on: the hashes of the model's files, and how they are used."""
     settings = (config.layer, config.pooling, config.max_length, config.precision, config.batch_tokens)
     stored = (config.vector_dtype, config.states_dtype)
-    return fingerprint("huggingface", CODE_VERSION, files, settings, stored)
+    return fingerprint("huggingface", CODE_VERSIONS[config.precision], files, settings, stored)

@@ -11,14 +11,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from disent_core.encoders.checkpoint import load_model, load_tokeniser, longest_input
+from disent_core.encoders.checkpoint import load_model, load_tokeniser, longest_input, round_weights
 from disent_core.encoders.config import HuggingFaceConfig
 from disent_core.encoders.contract import Device, EncodedBatch, FloatName, Pooling
 from disent_core.encoders.files import encoder_fingerprint, files_fingerprint, model_folder
 from disent_core.encoders.layers import missing_layers, run_model, states_width
 from disent_core.encoders.tokens import TextTokeniser, TokenisedTexts, padded_widths
 from disent_core.errors import EncoderError, located
-from disent_core.matmul import arithmetic
 from disent_core.text import text_key
 
 logger = logging.getLogger(__name__)
@@ -73,6 +72,8 @@ class HuggingFaceEncoder:
         model = load_model(folder, pooling=config.pooling)
         _check_limits(config, model, tokeniser, folder)
         self._model = model.to(device)
+        if config.precision == "bfloat16" or (config.precision == "auto" and device == "cuda"):
+            round_weights(self._model, device)
         self._tokenise = TextTokeniser(tokeniser.backend_tokenizer, tokeniser.mask_token, config.max_length)
         self._pad = tokeniser.pad_token_id or 0
         self._budget = config.batch_tokens or BATCH_TOKENS[device]
@@ -127,8 +128,7 @@ class HuggingFaceEncoder:
     ) -> _Launched:
         filled = np.resize(rows, self._rows(width))  # repeats rows, so that every batch of a width has the same shape
         ids, visible = (self._to_device(array) for array in padded(tokens, filled, self._pad, width))
-        with self._autocast():
-            hidden, pooled = run_model(self._model, ids, visible, layer=self._config.layer)
+        hidden, pooled = run_model(self._model, ids, visible, layer=self._config.layer)
         vectors = pool_states(hidden.float(), pooled, visible, pooling=self._config.pooling)
         hidden, visible = hidden[: len(rows)], visible[: len(rows)]
         kept = hidden[visible].to(getattr(torch, self.states_dtype)) if states else None
@@ -137,11 +137,6 @@ class HuggingFaceEncoder:
     def _to_device(self, array: np.ndarray) -> Tensor:
         tensor = torch.from_numpy(array)
         return tensor.pin_memory().to("cuda", non_blocking=True) if self._device == "cuda" else tensor
-
-    def _autocast(self) -> Any:
-        chosen = self._config.precision
-        automatic = "bfloat16" if self._device == "cuda" else "float32"
-        return arithmetic(self._device, automatic if chosen == "auto" else chosen)
 
     def _fetch(
         self, rows: Int[np.ndarray, " rows"], launched: _Launched, truncated: int, texts: Sequence[str]

@@ -1,0 +1,82 @@
+"""Encoders in bfloat16 keep their weights so, and what it would harm stays in float32."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.overrides import TorchFunctionMode
+from word_bert import TEXTS, config, save_model
+
+from disent_core.encoders.checkpoint import round_weights
+from disent_core.encoders.files import encoder_fingerprint
+from disent_core.encoders.huggingface import load
+from disent_core.storage.tables import fingerprint
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return save_model(tmp_path_factory.mktemp("bert"))
+
+
+class Watched(TorchFunctionMode):
+    """Notes the types of what torch's attention reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.types = set()
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func is F.scaled_dot_product_attention:
+            self.types |= {one.dtype for one in args[:3]}
+        return func(*args, **(kwargs or {}))
+
+
+def vectors(encoder):
+    found = np.zeros((len(TEXTS), encoder.dim), np.float32)
+    for batch in encoder.encode(TEXTS, states=False):
+        found[batch.indices] = batch.vectors
+    return found
+
+
+def test_all_weights_but_those_of_layer_norms_are_bfloat16(folder):
+    model = load(config(folder, precision="bfloat16"), "cpu")._model
+    found = {type(part) is torch.nn.LayerNorm: {weight.dtype for weight in part.parameters(recurse=False)}
+             for part in model.modules() if any(True for _ in part.parameters(recurse=False))}  # fmt: skip
+    assert found == {True: {torch.float32}, False: {torch.bfloat16}}
+
+
+def test_a_gpu_reads_layer_norms_in_bfloat16_too():
+    norm = torch.nn.LayerNorm(4)
+    round_weights(norm, "cuda")
+    assert norm.weight.dtype == torch.bfloat16
+
+
+def test_buffers_are_not_rounded():
+    module = torch.nn.Linear(2, 2)
+    module.register_buffer("frequencies", torch.tensor([1 / 3]))
+    round_weights(module, "cpu")
+    assert module.frequencies.dtype == torch.float32
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_attention_is_computed_in_float32(folder, precision):
+    encoder = load(config(folder, precision=precision), "cpu")
+    with Watched() as watched:
+        vectors(encoder)
+    assert watched.types == {torch.float32}
+
+
+def test_vectors_are_those_of_float32_up_to_its_rounding(folder):
+    exact, rounded = (vectors(load(config(folder, precision=one), "cpu")) for one in ("float32", "bfloat16"))
+    difference = np.linalg.norm(exact - rounded, axis=1) / np.linalg.norm(exact, axis=1)
+    assert 0 < difference.max() < 0.02
+
+
+def test_an_encoder_in_float32_has_the_fingerprint_that_it_had_before_weights_were_rounded(folder):
+    one = config(folder, precision="float32")
+    settings, stored = (one.layer, one.pooling, one.max_length, "float32", None), (one.vector_dtype, one.states_dtype)
+    assert encoder_fingerprint(one, {}) == fingerprint("huggingface", "2", {}, settings, stored)
+    autocast = fingerprint("huggingface", "2", {}, (*settings[:3], "bfloat16", None), stored)
+    assert encoder_fingerprint(replace(one, precision="bfloat16"), {}) != autocast
