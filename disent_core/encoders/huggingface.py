@@ -3,8 +3,9 @@
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from disent_core.encoders.config import HuggingFaceConfig
 from disent_core.encoders.contract import Device, EncodedBatch, FloatName, Pooling
 from disent_core.encoders.files import encoder_fingerprint, files_fingerprint, model_folder
 from disent_core.encoders.layers import missing_layers, run_model, states_width
-from disent_core.encoders.tokens import TextTokeniser, TokenisedTexts, padded_widths
+from disent_core.encoders.tokens import TextTokeniser, TokenisedTexts, one_ahead, padded_widths
 from disent_core.errors import EncoderError, located
 from disent_core.text import text_key
 
@@ -27,8 +28,17 @@ _WINDOW_TEXTS = 65_536
 BATCH_TOKENS = {"cpu": 256, "cuda": 16_384}
 
 
-_Launched = tuple[Float[Tensor, "rows dim"], Float[Tensor, "tokens dim"] | None, Int[Tensor, " rows"]]
-"""Vectors, token states and visible lengths of a batch, still on the device."""
+_Computed = tuple[Float[Tensor, "rows dim"], Float[Tensor, "tokens dim"] | None, Int[np.ndarray, " rows"]]
+"""Vectors, token states and visible lengths of a batch."""
+
+
+class _Launched(NamedTuple):
+    """A batch that is on its way to the CPU; from a GPU it has arrived once `event` has happened."""
+
+    rows: Int[np.ndarray, " rows"]
+    truncated: int
+    computed: _Computed
+    event: torch.cuda.Event | None
 
 
 def load(config: HuggingFaceConfig, device: Device = "auto") -> "HuggingFaceEncoder":
@@ -84,13 +94,16 @@ class HuggingFaceEncoder:
 
     def encode(self, texts: Sequence[str], *, states: bool) -> Iterator[EncodedBatch]:
         """See `Encoder.encode`. Longest texts come first, so that a batch too large for the device fails at once."""
-        for start in range(0, len(texts), _WINDOW_TEXTS):
-            window = texts[start : start + _WINDOW_TEXTS]
-            for batch in self._encode_window(window, states=states):
+        starts = range(0, len(texts), _WINDOW_TEXTS)
+        windows = [texts[start : start + _WINDOW_TEXTS] for start in starts]
+        calls = (partial(self._tokenise, window) for window in windows)
+        # A GPU computes a window while the CPU, which has nothing else to do, tokenises the next one.
+        tokenised = (call() for call in calls) if self._device == "cpu" else one_ahead(calls)
+        for start, window, tokens in zip(starts, windows, tokenised, strict=True):
+            for batch in self._encode_window(window, tokens, states=states):
                 yield replace(batch, indices=batch.indices + start)
 
-    def _encode_window(self, texts: Sequence[str], *, states: bool) -> Iterator[EncodedBatch]:
-        tokens = self._tokenise(texts)
+    def _encode_window(self, texts: Sequence[str], tokens: TokenisedTexts, *, states: bool) -> Iterator[EncodedBatch]:
         if cut := int(tokens.truncated.sum()):
             logger.warning("%s: %d of %d texts are longer than %d tokens and were cut",
                            self.name, cut, len(texts), self._config.max_length)  # fmt: skip
@@ -99,25 +112,44 @@ class HuggingFaceEncoder:
             position = 0
             while position < len(group):
                 rows = group[position : position + self._rows(width)]
-                try:
-                    launched = self._forward(tokens, rows, width, states=states)
-                except torch.OutOfMemoryError as error:
-                    self._shrink(width, error)
+                launched = self._launch(tokens, rows, width, states=states)
+                if launched is None:
+                    self._shrink()
                     continue
                 position += len(rows)
                 if pending is not None:  # fetch a batch while the device computes the next one
-                    yield self._fetch(*pending, texts)
-                pending = (rows, launched, int(tokens.truncated[rows].sum()))
+                    yield self._fetch(pending, texts)
+                pending = launched
         if pending is not None:
-            yield self._fetch(*pending, texts)
+            yield self._fetch(pending, texts)
 
     def _rows(self, width: int) -> int:
         """Rows of every batch of this width."""
         return max(self._budget // width, 1)
 
-    def _shrink(self, width: int, error: torch.OutOfMemoryError) -> None:
-        if self._rows(width) == 1:
-            raise EncoderError(f"{self.name}: one text does not fit on the GPU. Lower max_length") from error
+    def _launch(
+        self, tokens: TokenisedTexts, rows: Int[np.ndarray, " rows"], width: int, *, states: bool
+    ) -> _Launched | None:
+        """Start a batch, and its way to the CPU; None if the GPU has too little memory.
+
+        The caller makes room after the error is gone, which holds all that the batch has computed so far.
+        """
+        try:
+            computed = self._forward(tokens, rows, width, states=states)
+        except torch.OutOfMemoryError as error:
+            if self._rows(width) == 1:
+                raise EncoderError(f"{self.name}: one text does not fit on the GPU. Lower max_length") from error
+            return None
+        event = None
+        if self._device == "cuda":  # queued before the next batch, or it would wait for that one too
+            vectors, kept, lengths = computed
+            kept = None if kept is None else kept.to("cpu", non_blocking=True)
+            computed = (vectors.to("cpu", non_blocking=True), kept, lengths)
+            event = torch.cuda.Event()
+            event.record()
+        return _Launched(rows, int(tokens.truncated[rows].sum()), computed, event)
+
+    def _shrink(self) -> None:
         self._budget //= 2
         torch.cuda.empty_cache()
         logger.warning("%s: out of GPU memory, going on with %d tokens a batch", self.name, self._budget)
@@ -125,31 +157,36 @@ class HuggingFaceEncoder:
     @torch.inference_mode()
     def _forward(
         self, tokens: TokenisedTexts, rows: Int[np.ndarray, " rows"], width: int, *, states: bool
-    ) -> _Launched:
+    ) -> _Computed:
         filled = np.resize(rows, self._rows(width))  # repeats rows, so that every batch of a width has the same shape
-        ids, visible = (self._to_device(array) for array in padded(tokens, filled, self._pad, width))
-        hidden, pooled = run_model(self._model, ids, visible, layer=self._config.layer)
+        arrays = padded(tokens, filled, self._pad, width)
+        ids, visible = (self._to_device(array) for array in arrays)
+        # transformers looks for a masked position, and a CPU would wait for the GPU's answer.
+        is_full = self._device != "cpu" and bool(arrays[1].all())
+        hidden, pooled = run_model(self._model, ids, None if is_full else visible, layer=self._config.layer)
         vectors = pool_states(hidden.float(), pooled, visible, pooling=self._config.pooling)
-        hidden, visible = hidden[: len(rows)], visible[: len(rows)]
-        kept = hidden[visible].to(getattr(torch, self.states_dtype)) if states else None
-        return vectors[: len(rows)], kept, visible.sum(1)
+        seen, kept = arrays[1][: len(rows)], None
+        if states:
+            places = self._to_device(np.flatnonzero(seen))
+            kept = hidden.flatten(0, 1).index_select(0, places).to(getattr(torch, self.states_dtype))
+        return vectors[: len(rows)], kept, seen.sum(1)
 
     def _to_device(self, array: np.ndarray) -> Tensor:
         tensor = torch.from_numpy(array)
-        return tensor.pin_memory().to("cuda", non_blocking=True) if self._device == "cuda" else tensor
+        return (tensor.pin_memory() if self._device == "cuda" else tensor).to(self._device, non_blocking=True)
 
-    def _fetch(
-        self, rows: Int[np.ndarray, " rows"], launched: _Launched, truncated: int, texts: Sequence[str]
-    ) -> EncodedBatch:
-        vectors, lengths = launched[0].cpu().numpy(), launched[2].cpu().numpy()
-        states = None if launched[1] is None else launched[1].cpu().numpy()
+    def _fetch(self, launched: _Launched, texts: Sequence[str]) -> EncodedBatch:
+        if launched.event is not None:
+            launched.event.synchronize()
+        rows, (on_cpu, states, lengths) = launched.rows, launched.computed
+        vectors = on_cpu.numpy()
         if not (finite := np.isfinite(vectors).all(axis=1)).all():
             text = texts[int(rows[np.flatnonzero(~finite)[0]])]
             raise EncoderError(
                 f"encoder {self.name!r}: the vector of text {text[:80]!r} (key {text_key(text)}) is not finite. "
                 "Set precision to 'float32', or correct the text"
             )
-        return EncodedBatch(rows, vectors, states, lengths, truncated)
+        return EncodedBatch(rows, vectors, None if states is None else states.numpy(), lengths, launched.truncated)
 
 
 def pool_states(

@@ -14,29 +14,33 @@ from disent_core.encoders.contract import Layers
 
 
 def run_model(
-    model: Any, ids: Int[Tensor, "rows length"], visible: Bool[Tensor, "rows length"], *, layer: Layers
+    model: Any, ids: Int[Tensor, "rows length"], visible: Bool[Tensor, "rows length"] | None, *, layer: Layers
 ) -> tuple[Float[Tensor, "rows length dim"], Tensor | None]:
     """Return the states of a layer, or of several side by side, and the output of the model's own pooler.
 
     The pooler reads the last layer: without that, its output is None. Layer k is the input of block k, so the blocks
-    from the highest layer on are not run.
+    from the highest layer on are not run. `visible` of None stands for all positions.
     """
     with _exact_attention(model, ids):
         return _run(model, ids, visible, layer)
 
 
-def _run(model: Any, ids: Tensor, visible: Tensor, layer: Layers) -> tuple[Tensor, Tensor | None]:
+def _run(model: Any, ids: Tensor, visible: Tensor | None, layer: Layers) -> tuple[Tensor, Tensor | None]:
     blocks = list(block_list(model) or ())
     layers = [number % (len(blocks) + 1) for number in _listed(layer)] if blocks else []
     if layers and max(layers) < len(blocks):
         return torch.cat(_inputs_of([blocks[number] for number in layers], model, ids, visible), dim=-1), None
     every_layer = layer != -1
-    output = model(input_ids=ids, attention_mask=visible.long(), output_hidden_states=every_layer)
+    output = model(input_ids=ids, attention_mask=_mask(visible), output_hidden_states=every_layer)
     if every_layer:
         hidden = torch.cat([output.hidden_states[number] for number in _listed(layer)], dim=-1)
     else:
         hidden = output.last_hidden_state
     return hidden, getattr(output, "pooler_output", None)
+
+
+def _mask(visible: Tensor | None) -> Tensor | None:
+    return None if visible is None else visible.long()
 
 
 _ALIGNED_WIDTH = 32
@@ -113,7 +117,7 @@ class _StopError(Exception):
     """The highest block that is watched has its input."""
 
 
-def _inputs_of(blocks: Sequence[nn.Module], model: nn.Module, ids: Tensor, visible: Tensor) -> list[Tensor]:
+def _inputs_of(blocks: Sequence[nn.Module], model: nn.Module, ids: Tensor, visible: Tensor | None) -> list[Tensor]:
     """Run the model until all of these blocks have their inputs, and return those."""
     inputs: dict[nn.Module, Tensor] = {}
 
@@ -126,5 +130,5 @@ def _inputs_of(blocks: Sequence[nn.Module], model: nn.Module, ids: Tensor, visib
         for block in set(blocks):
             hooks.callback(block.register_forward_pre_hook(watched, with_kwargs=True).remove)
         with suppress(_StopError):
-            model(input_ids=ids, attention_mask=visible.long())
+            model(input_ids=ids, attention_mask=_mask(visible))
     return [inputs[block] for block in blocks]

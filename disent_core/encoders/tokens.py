@@ -1,10 +1,11 @@
 """Convert stored texts to token ids, with the model's own mask token; marked subwords are masked or hidden."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Int
@@ -20,6 +21,7 @@ _HIDDEN = (text.HIDDEN_OPEN, text.HIDDEN_CLOSE)
 _SPECIAL = re.compile("|".join(map(re.escape, (text.MASK, *sorted(text.MARKERS)))))
 
 Span = tuple[int, int]
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -152,3 +154,15 @@ def _inside(
     for start, end in spans:
         inside |= (ends > start) & (starts < end) & (ends > starts)
     return inside
+
+
+def one_ahead(calls: Iterable[Callable[[], Result]]) -> Iterator[Result]:
+    """Yield what the calls return, in order, and run each in a thread while the result before it is used."""
+    upcoming = None
+    with ThreadPoolExecutor(1) as thread:
+        for call in calls:
+            ready, upcoming = upcoming, thread.submit(call)
+            if ready is not None:
+                yield ready.result()
+        if upcoming is not None:
+            yield upcoming.result()

@@ -1,5 +1,7 @@
 """Frozen encoders: pooling, masks, batches, and what is refused."""
 
+import threading
+import weakref
 from dataclasses import replace
 from importlib.util import find_spec
 
@@ -12,9 +14,9 @@ from word_bert import SPECIAL, TEXTS, WORDS, config, encode, save_model
 
 from disent_core import text
 from disent_core.encoders.config import HuggingFaceConfig
-from disent_core.encoders.huggingface import HuggingFaceEncoder, load
+from disent_core.encoders.huggingface import HuggingFaceEncoder, batch_shapes, load
 from disent_core.encoders.layers import run_model
-from disent_core.encoders.tokens import parse_marks
+from disent_core.encoders.tokens import one_ahead, parse_marks
 from disent_core.errors import EncoderError
 
 
@@ -301,6 +303,44 @@ def test_out_of_memory_halves_the_batch_and_goes_on(folder, monkeypatch, caplog)
     monkeypatch.setattr(HuggingFaceEncoder, "_forward", tight)
     np.testing.assert_allclose(encode(encoder, TEXTS)[0], whole, atol=1e-5)
     assert "out of GPU memory, going on with" in caplog.text
+
+
+def test_a_gpu_waits_for_nothing_while_it_encodes(folder):
+    """torch's device without values stands in: reading one raises. transformers reads the mask if there is one."""
+    encoder = HuggingFaceEncoder(config(folder, batch_tokens=64, layer=(1, 2)), folder, "meta")
+    tokens = encoder._tokenise(["a text", "another text", "a b"])
+    for width, group in batch_shapes(tokens, 32):
+        rows = group[tokens.lengths[group] == width]
+        vectors, states, lengths = encoder._forward(tokens, rows, width, states=True)
+        assert {vectors.device.type, states.device.type} == {"meta"}
+        assert (len(vectors), len(states)) == (len(rows), lengths.sum())
+
+
+def test_room_is_made_after_the_batch_that_failed_is_gone(folder, monkeypatch):
+    encoder, alive, left = load(config(folder, batch_tokens=64), "cpu"), [], []
+    forward = HuggingFaceEncoder._forward
+
+    def tight(self, tokens, rows, width, *, states):
+        computed = forward(self, tokens, rows, width, states=states)
+        if self._rows(width) > 2:
+            alive.append(weakref.ref(computed[0]))
+            raise torch.OutOfMemoryError("out of memory")
+        return computed
+
+    monkeypatch.setattr(HuggingFaceEncoder, "_forward", tight)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: left.append([one() for one in alive]))
+    encode(encoder, TEXTS)
+    assert left
+    assert all(one is None for found in left for one in found)
+
+
+def test_the_next_window_is_tokenised_while_this_one_is_used():
+    begun = threading.Event()
+    results = one_ahead([lambda: "first", lambda: (begun.set(), "second")[1], lambda: "third"])
+    assert next(results) == "first"
+    assert begun.wait(60)
+    assert list(results) == ["second", "third"]
+    assert list(one_ahead([])) == []
 
 
 # --- fingerprints and the registry ------------------------------------------------------------------------
