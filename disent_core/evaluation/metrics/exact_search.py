@@ -157,9 +157,7 @@ def _chunk_maxima(
     return maxima, highest_of_fold
 
 
-def _highest(
-    values: Float32[Tensor, "chunks queries"], of_folds: Float32[Tensor, "folds queries"], k: int
-) -> Nearest:
+def _highest(values: Float32[Tensor, "chunks queries"], of_folds: Float32[Tensor, "folds queries"], k: int) -> Nearest:
     """The k highest values of each column and their rows: they lie in the k folds with the highest maxima."""
     best_folds = of_folds.T.topk(min(k, len(of_folds)), dim=1).indices
     # Each fold has `_FOLD` rows in turn: queries x (k * _FOLD) rows are left to sort.
