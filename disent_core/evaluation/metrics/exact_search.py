@@ -7,7 +7,8 @@ once to float32: it depends on the two rows alone, not on blocks, threads, the l
 """
 
 import logging
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
@@ -53,11 +54,32 @@ def nearest_rows(
     rows, candidates = (torch.from_numpy(values).to(device) for values in (queries, pool))
     scores, indices = torch.empty(len(rows), k), torch.empty(len(rows), k, dtype=torch.int64)
     progress = Progress(logger, len(rows), "queries", what=f"nearest of {len(candidates)} candidates")
-    with nullcontext() if device == "cpu" else torch.device(device):  # where new tensors are made
-        for block in blocks(len(rows), _QUERIES if device == "cpu" else _QUERIES_ON_GPU):
-            scores[block], indices[block] = _nearest_of_block(rows[block], candidates, k, bound)
+
+    def search(block: slice) -> slice:
+        scores[block], indices[block] = _nearest_of_block(rows[block], candidates, k, bound)
+        return block
+
+    if device == "cpu":
+        for block in _in_threads(search, [*blocks(len(rows), _QUERIES)]):
             progress.advance(block.stop)
+    else:
+        with torch.device(device):  # where new tensors are made
+            for block in map(search, blocks(len(rows), _QUERIES_ON_GPU)):
+                progress.advance(block.stop)
     return scores.numpy(), indices.numpy()
+
+
+def _in_threads(search: Callable[[slice], slice], wanted: Sequence[slice]) -> Iterator[slice]:
+    """Search blocks side by side, each with one thread: threads that share a product wait for each other at its end."""
+    threads = torch.get_num_threads()
+    if min(threads, len(wanted)) <= 1:
+        yield from map(search, wanted)
+        return
+    try:
+        with ThreadPoolExecutor(threads, initializer=lambda: torch.set_num_threads(1)) as pool:
+            yield from pool.map(search, wanted)
+    finally:
+        torch.set_num_threads(threads)
 
 
 def exact_scores(

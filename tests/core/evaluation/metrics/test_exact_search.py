@@ -1,6 +1,7 @@
 """Tests exact search among rows of norm 1 against sorting the exact scores of all pairs."""
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import numpy as np
@@ -171,6 +172,21 @@ def test_every_candidate_is_in_one_chunk(pool, width, candidates):
     chunks = torch.arange(-(-pool // width)).unsqueeze(0)
     members = with_sizes({"_CANDIDATES": candidates}, None, lambda: exact_search._members(chunks, width, pool))
     assert sorted(members[members < pool].tolist()) == list(range(pool))
+
+
+def test_several_threads_find_what_one_finds_and_leave_their_number_as_it_was():
+    queries, pool = unit_rows(normal(1, 90), "queries"), unit_rows(normal(2, 300), "pool")
+    sizes, before = {"_QUERIES": 4, "_CANDIDATES": 16, "_FOLD": 2}, torch.get_num_threads()
+    found = []
+    try:
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            found.append(with_sizes(sizes, 2, lambda: nearest_rows(queries, pool, 2)))
+            with ThreadPoolExecutor(1) as later:
+                assert torch.get_num_threads() == later.submit(torch.get_num_threads).result() == threads
+    finally:
+        torch.set_num_threads(before)
+    assert same(*found)
 
 
 @many
