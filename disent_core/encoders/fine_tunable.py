@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 from disent_core.encoders.checkpoint import load_model, load_tokeniser, longest_input
 from disent_core.encoders.contract import EncoderFiles
-from disent_core.encoders.huggingface import BATCH_TOKENS, batch_shapes, padded, pool_states
+from disent_core.encoders.huggingface import BATCH_TOKENS, batch_shapes, padded, pool_states, to_device
 from disent_core.encoders.layers import run_model, states_width
 from disent_core.encoders.tokens import TextTokeniser, TokenisedTexts
 from disent_core.errors import EncoderError, TrainingError, located
@@ -125,7 +125,7 @@ class TunableEncoder(nn.Module):
 
     def _run(self, inputs: TokenisedTexts, rows: Tensor, width: int | None = None) -> Tensor:
         arrays = padded(inputs, rows.numpy(), self.pad, width)
-        ids, visible = (torch.from_numpy(array).to(self.device) for array in arrays)
+        ids, visible = (to_device(array, self.device) for array in arrays)
         hidden, pooled = run_model(self.model, ids, visible, layer=self.files.layer)
         with torch.autocast(self.device, enabled=False):
             return pool_states(hidden.float(), pooled, visible, pooling=self.files.pooling)

@@ -160,20 +160,16 @@ class HuggingFaceEncoder:
     ) -> _Computed:
         filled = np.resize(rows, self._rows(width))  # repeats rows, so that every batch of a width has the same shape
         arrays = padded(tokens, filled, self._pad, width)
-        ids, visible = (self._to_device(array) for array in arrays)
+        ids, visible = (to_device(array, self._device) for array in arrays)
         # transformers looks for a masked position, and a CPU would wait for the GPU's answer.
         is_full = self._device != "cpu" and bool(arrays[1].all())
         hidden, pooled = run_model(self._model, ids, None if is_full else visible, layer=self._config.layer)
         vectors = pool_states(hidden.float(), pooled, visible, pooling=self._config.pooling)
         seen, kept = arrays[1][: len(rows)], None
         if states:
-            places = self._to_device(np.flatnonzero(seen))
+            places = to_device(np.flatnonzero(seen), self._device)
             kept = hidden.flatten(0, 1).index_select(0, places).to(getattr(torch, self.states_dtype))
         return vectors[: len(rows)], kept, seen.sum(1)
-
-    def _to_device(self, array: np.ndarray) -> Tensor:
-        tensor = torch.from_numpy(array)
-        return (tensor.pin_memory() if self._device == "cuda" else tensor).to(self._device, non_blocking=True)
 
     def _fetch(self, launched: _Launched, texts: Sequence[str]) -> EncodedBatch:
         if launched.event is not None:
@@ -187,6 +183,12 @@ class HuggingFaceEncoder:
                 "Set precision to 'float32', or correct the text"
             )
         return EncodedBatch(rows, vectors, None if states is None else states.numpy(), lengths, launched.truncated)
+
+
+def to_device(array: np.ndarray, device: str) -> Tensor:
+    """Return an array as a tensor on the device; for a copy to a GPU the CPU does not wait, since memory is pinned."""
+    tensor = torch.from_numpy(array)
+    return (tensor.pin_memory() if device == "cuda" else tensor).to(device, non_blocking=True)
 
 
 def pool_states(

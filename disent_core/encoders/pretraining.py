@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from disent_core.encoders.checkpoint import quiet_transformers
 from disent_core.encoders.config import ScratchConfig, identity
 from disent_core.encoders.contract import Device
-from disent_core.encoders.huggingface import resolve_device
+from disent_core.encoders.huggingface import resolve_device, to_device
 from disent_core.encoders.language_modelling import (
     PAD,
     SPECIAL_TOKENS,
@@ -139,12 +139,12 @@ class PretrainingTask(TrainingTask[tuple[int, np.ndarray]]):
         generator = torch.Generator().manual_seed(self.config.seed * 1_000_003 + step)
         vocab_size, probability = self.sequences.vocab_size, self.config.mask_probability
         seen, chosen = mask_tokens(ids, vocab_size=vocab_size, probability=probability, generator=generator)
-        count = int(chosen.sum())
-        seen, chosen, ids = (tensor.to(self.device) for tensor in (seen, chosen, ids))
+        places, targets = chosen.nonzero(), ids[chosen]
+        moved = (to_device(tensor.numpy(), self.device) for tensor in (seen, places, targets))
         with arithmetic(self.device, "bfloat16" if self.device == "cuda" else "float32"):
-            loss = _masked_loss(self.model, seen, chosen, ids)
+            loss = _masked_loss(self.model, *moved)
         self.last_loss.copy_(loss.detach())
-        return {"total": loss}, count
+        return {"total": loss}, len(targets)
 
 
 def _optimiser_config(config: ScratchConfig) -> OptimiserConfig:
@@ -180,11 +180,15 @@ def _new_model(config: ScratchConfig, vocab_size: int) -> Any:
 
 
 def _masked_loss(
-    model: Any, seen: Int[Tensor, "rows length"], chosen: Bool[Tensor, "rows length"], ids: Tensor
+    model: Any, seen: Int[Tensor, "rows length"], places: Int[Tensor, "predicted 2"], targets: Int[Tensor, " predicted"]
 ) -> Float[Tensor, ""]:
-    """Cross-entropy of the chosen tokens; only their scores over the vocabulary are computed."""
-    hidden = model.roberta(input_ids=seen, attention_mask=(seen != PAD).long()).last_hidden_state
-    return F.cross_entropy(model.lm_head(hidden[chosen]).float(), ids[chosen])
+    """Cross-entropy of the tokens at some places, row and position: only their scores are computed."""
+    visible = seen != PAD
+    # Elsewhere than on the CPU a mask of pairs of positions, which transformers takes as it is: looking for padding in
+    # the other form would make the CPU wait.
+    mask = visible.long() if seen.is_cpu else visible[:, None, None].expand(-1, 1, seen.shape[1], -1)
+    hidden = model.roberta(input_ids=seen, attention_mask=mask).last_hidden_state
+    return F.cross_entropy(model.lm_head(hidden[places.unbind(1)]).float(), targets)
 
 
 def _publish(task: PretrainingTask, config: ScratchConfig, work: Path, folder: Path, made_from: str) -> None:

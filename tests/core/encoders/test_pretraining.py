@@ -15,7 +15,7 @@ from disent_core import text
 from disent_core.encoders import huggingface, pretraining
 from disent_core.encoders.config import HuggingFaceConfig, ScratchConfig, frozen
 from disent_core.encoders.configured import LazyEncoder
-from disent_core.encoders.language_modelling import MASK_ID, ORDINARY, PAD, mask_tokens, plan_epoch
+from disent_core.encoders.language_modelling import MASK_ID, ORDINARY, PAD, Sequences, mask_tokens, plan_epoch
 from disent_core.encoders.pretraining import PretrainingTask, pretrain
 from disent_core.errors import EncoderError, TrainingError
 from disent_core.optimisation import steps
@@ -219,3 +219,32 @@ def test_something_is_predicted_even_in_the_smallest_batch():
         generator = torch.Generator().manual_seed(seed)
         _, chosen = mask_tokens(torch.tensor([[0, 7, 2]]), vocab_size=9, probability=0.01, generator=generator)
         assert chosen.tolist() == [[False, True, False]]
+
+
+# --- on a GPU ---------------------------------------------------------------------------------------------
+
+
+def task_on(device):
+    random = np.random.default_rng(0)
+    ids = [np.array([0, *random.integers(5, 200, length), 2]) for length in random.integers(1, 12, 30)]
+    sizes = {"hidden_size": 16, "layers": 1, "heads": 2, "intermediate_size": 32, "vocab_size": 200}
+    settings = ScratchConfig(name="small", batch_tokens=64, dropout=0.1, **sizes)
+    return PretrainingTask(settings, Sequences(ids, np.array([len(one) for one in ids]), 200), device)
+
+
+def test_a_step_waits_for_nothing_on_a_gpu():
+    """torch's device without values stands in: reading one raises."""
+    task = task_on("meta").train()
+    for batch in task.batches(0):
+        terms, predicted = task.step(batch)
+        assert predicted > 0
+        assert terms["total"].device.type == "meta"
+
+
+def test_a_mask_of_pairs_of_positions_gives_the_states_of_a_mask_of_positions():
+    model = task_on("cpu").eval().model.roberta
+    seen = torch.tensor([[0, 7, 8, 2], [0, 9, 2, PAD]])
+    visible = seen != PAD
+    pairs = visible[:, None, None].expand(-1, 1, 4, -1)
+    one, other = (model(input_ids=seen, attention_mask=mask).last_hidden_state for mask in (visible.long(), pairs))
+    assert torch.equal(one[visible], other[visible])
