@@ -8,16 +8,13 @@ import dagster as dg
 import pyarrow as pa
 
 from disent_assets.status import State, states
+from disent_assets.step_costs import parts
 from disent_core.errors import TableError
-from disent_core.experiment.keys import HEAD, METRICS
 from disent_core.experiment.workspace import Workspace
 from disent_core.storage.atomic import locked
 from disent_core.storage.checksums import ignore_damaged
 from disent_core.storage.schemas import ASSET_STATE
 from disent_core.storage.tables import SCHEMAS, fingerprint, read_table, rows_table, write_table
-
-OF_ENCODERS = ("embeddings", "heads", "evaluation")
-"""Stages whose keys have the name of the encoder as second part."""
 
 
 def record_states(workspace: Workspace, definitions: dg.Definitions, instance: dg.DagsterInstance) -> list[State]:
@@ -45,16 +42,13 @@ def _rows(
     found: Iterable[State], before: dict[tuple[str, str | None], dict[str, Any]], now: datetime, depth: int
 ) -> Iterator[dict]:
     for state in found:
-        stage, *rest = state.asset.split("/")[depth:]
-        asset = "/".join([stage, *rest])
+        key = state.asset.split("/")[depth:]
+        asset = "/".join(key)
         last = before.get((asset, state.partition))
-        suffix = {"heads": HEAD, "evaluation": METRICS}.get(stage)
         yield {
             "asset": asset,
             "partition": state.partition,
-            "stage": stage,
-            "encoder": rest[0] if stage in OF_ENCODERS else None,
-            "method": rest[-1].removesuffix(suffix) if suffix and rest[-1].endswith(suffix) else None,
+            **parts(key),
             "state": state.status,
             "why": "; ".join(state.causes) or None,
             "waits": state.status == "fresh" and not state.is_settled,

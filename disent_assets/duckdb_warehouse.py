@@ -33,7 +33,7 @@ from disent_assets.sql_folder import (
 from disent_core.errors import DisentError, TableError, located
 from disent_core.storage.atomic import storage_errors
 from disent_core.storage.checksums import checksummed_path
-from disent_core.storage.schemas import ASSET_STATE
+from disent_core.storage.schemas import ASSET_STATE, STEP_COSTS
 from disent_core.storage.tables import SCHEMAS, table_path
 
 INPUTS = (
@@ -56,6 +56,7 @@ INPUTS = (
     "training_costs",
     "metric_history",
     "asset_state",
+    "step_costs",
 )
 """Tables that the warehouse is built from, by their names in `SCHEMAS`."""
 
@@ -83,6 +84,8 @@ _QUERY_OPTIONS = (
     "enable_external_access = false",
     "lock_configuration = true",
 )
+_RECORDED = {ASSET_STATE: "asset_state|stale_metrics", STEP_COSTS: "step_costs|costs"}
+"""Tables that steps and commands write beside the warehouse, and the relations that show them."""
 _SEVERITY = re.compile(r"^-- severity: (error|warning)$", re.MULTILINE)
 
 
@@ -315,7 +318,7 @@ def query(database: Path, sql: str, *, limit: int | None = None, seconds: float 
             _raise_of_disk(error)
             remedy = "Delete the file and materialise it again"
             raise TableError(located(database, None, f"can't be opened ({error})", remedy)) from error
-        _load_states(connection, database, sql)
+        _load_newest(connection, database, sql)
         connection.execute(f"set search_path = '{_search_path(connection)}'")
         for option in _QUERY_OPTIONS:
             connection.execute(f"set {option}")
@@ -327,12 +330,13 @@ def query(database: Path, sql: str, *, limit: int | None = None, seconds: float 
     raise DisentError("query: this statement returns no rows. Use select")
 
 
-def _load_states(connection: duckdb.DuckDBPyConnection, database: Path, sql: str) -> None:
-    """Put the last recorded states of assets before those in the file, which are older, if a query names them."""
-    path = table_path(database.parent, *ASSET_STATE)
-    if re.search(r"\b(asset_state|stale_metrics)\b", sql, re.IGNORECASE) and path.is_file():
-        with _one_line(f"{path}: the states of assets can't be read. Run disent status"):
-            connection.execute(f"create temp table asset_state as from read_parquet({_file_literal(path)})")
+def _load_newest(connection: duckdb.DuckDBPyConnection, database: Path, sql: str) -> None:
+    """Put what was recorded last before what is in the file, which is older, if a query names it."""
+    for key, shown_in in _RECORDED.items():
+        path = table_path(database.parent, *key)
+        if re.search(rf"\b({shown_in})\b", sql, re.IGNORECASE) and path.is_file():
+            with _one_line(f"{path}: can't be read. Delete it, and the next run records it again"):
+                connection.execute(f"create temp table {key[1]} as from read_parquet({_file_literal(path)})")
 
 
 def _search_path(connection: duckdb.DuckDBPyConnection) -> str:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from disent_assets.asset_results import materialized, user_errors
 from disent_assets.resources import SQL
 from disent_assets.sql_folder import Description, described, descriptions
+from disent_assets.step_costs import Meter, is_made, record_cost, with_cost
 from disent_core.config.model import Config
 from disent_core.experiment.result import Check, StepResult
 from disent_core.experiment.workspace import Workspace
@@ -62,6 +63,7 @@ def table_asset(
     checks: Sequence[Check] = (),
     pool: str | None = None,
     show: Callable[[str, Result], Mapping[str, Any]] | None = None,
+    workspace: Workspace | None = None,
 ) -> dg.AssetsDefinition:
     """An asset that a function of `disent_core.experiment` makes.
 
@@ -72,6 +74,7 @@ def table_asset(
         checks: the checks whose outcomes `refresh` returns.
         pool: a pool limits how many of its steps run at once.
         show: returns metadata beside the figures of the result, such as pictures.
+        workspace: whose table of costs has what the step takes; None: only its metadata have it.
     """
 
     def run(partition: str) -> Iterator[dg.MaterializeResult]:
@@ -84,6 +87,7 @@ def table_asset(
         partitions=partitions,
         checks=[check_spec(asset.key.path, check, partitions) for check in checks],
         pool=pool,
+        workspace=workspace,
     )
 
 
@@ -94,6 +98,7 @@ def step_asset(
     partitions: dg.PartitionsDefinition | None = None,
     checks: Sequence[dg.AssetCheckSpec] = (),
     pool: str | None = None,
+    workspace: Workspace | None = None,
 ) -> dg.AssetsDefinition:
     """One or several assets that one step makes; the step is named after the first. Arguments as `table_asset`."""
 
@@ -106,8 +111,16 @@ def step_asset(
         retry_policy=LOST_PROCESS,
     )
     def step(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
+        partition = context.partition_key if context.has_partition_key else ""
         with user_errors():
-            results = list(run(context.partition_key if context.has_partition_key else ""))
+            meter = Meter()
+            results = list(run(partition))
+            if made := [result for result in results if is_made(result)]:
+                cost = meter.cost()
+                results = [with_cost(result, cost) if is_made(result) else result for result in results]
+                if workspace is not None:
+                    device = "cpu" if pool is None else "cuda"
+                    record_cost(workspace, specs[0].key.path, partition, cost, made[0].metadata or {}, device)
         yield from results
 
     return step

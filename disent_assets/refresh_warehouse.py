@@ -15,6 +15,7 @@ import pyarrow as pa
 from disent_assets.asset_state import recorded_states
 from disent_assets.resources import SQL
 from disent_assets.sql_folder import sql_hash
+from disent_assets.step_costs import recorded_costs
 from disent_core.experiment.result import Check, StepResult
 from disent_core.experiment.tables import refresh_vocabulary, stored_tables, training_costs
 from disent_core.experiment.workspace import Workspace
@@ -77,6 +78,7 @@ def refresh_warehouse(workspace: Workspace, run_id: str = "", began_at: datetime
         added = new_rows(workspace, history, metrics, run_id=run_id, **times)
         inputs["metric_history"] = pa.concat_tables([history.rows, added])
         inputs["asset_state"] = recorded_states(workspace)
+        inputs["step_costs"] = recorded_costs(workspace)
         inputs["training_costs"] = training_costs(workspace, stored["training_curve"])
         report = build_warehouse(inputs, SQL, workspace.warehouse, lambda: append(workspace, added, inputs=inputs_hash))
         last = {

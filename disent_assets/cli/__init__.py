@@ -5,6 +5,7 @@ The exit code is 0 on success, 1 on a failed run, 2 on a usage error.
 
 from disent_assets.cli import (
     completion,
+    costs,
     dev,
     diff,
     export,
@@ -20,6 +21,6 @@ from disent_assets.cli import (
 from disent_assets.cli.group import main
 
 __all__ = [
-    "completion", "dev", "diff", "export", "init", "leaderboard", "main", "materialize", "mteb", "queries", "reports",
-    "search", "serve",
+    "completion", "costs", "dev", "diff", "export", "init", "leaderboard", "main", "materialize", "mteb", "queries",
+    "reports", "search", "serve",
 ]  # fmt: skip

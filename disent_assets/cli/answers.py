@@ -28,6 +28,14 @@ def answer(sql: str, *, limit: int | None = None, seconds: float | None = None) 
     return query(home_folder() / "warehouse.duckdb", sql, limit=limit, seconds=seconds)
 
 
+def require_views() -> None:
+    """Refuse a warehouse without the views that this version asks."""
+    from disent_assets.resources import SQL, home_folder
+    from disent_assets.sql_folder import require_same_sql
+
+    require_same_sql(home_folder() / "warehouse.duckdb", SQL)
+
+
 @contextmanager
 def bounded_memory(size: int) -> Iterator[None]:
     """Let the process take `size` more bytes of memory at most, where the system can bound it (Linux).

@@ -32,6 +32,7 @@ disent trains and compares disentangled sentence embeddings.
     disent materialize      run what is missing or stale
     disent status           what is fresh, stale or missing, and why
     disent leaderboard      which method is best, on one screen
+    disent costs            what each step took
     disent diff             what the last refresh has changed
     disent sql "from best"  ask the warehouse
     disent export           a trained head as a folder for sentence-transformers

@@ -4,7 +4,15 @@ from typing import Any
 
 import click
 
-from disent_assets.cli.answers import FORMATS, Style, answer, print_table, terminal_width, without_constants
+from disent_assets.cli.answers import (
+    FORMATS,
+    Style,
+    answer,
+    print_table,
+    require_views,
+    terminal_width,
+    without_constants,
+)
 from disent_assets.cli.group import errors, main, short
 from disent_core.text import printable
 
@@ -44,7 +52,7 @@ def leaderboard(context: click.Context, task: str | None, show_all: bool, style:
     """
     with errors(context):
         _check(task)
-        _require_views()
+        require_views()
         of_task = f"task = '{task}'" if task else "true"
         if style == "table" and not show_all:
             rows = answer(BOARDS.format(task=task) if task else "from headline where value is not null").to_pylist()
@@ -70,14 +78,6 @@ def _check(task: str | None) -> None:
     known = task_names(open_workspace().config)
     if task not in known:
         raise ConfigError(f"unknown task {task!r}{nearest(task, known)}; choose one of {', '.join(known)}")
-
-
-def _require_views() -> None:
-    """Refuse a warehouse without the views that this version asks."""
-    from disent_assets.resources import SQL, home_folder
-    from disent_assets.sql_folder import require_same_sql
-
-    require_same_sql(home_folder() / "warehouse.duckdb", SQL)
 
 
 def _screen(rows: list[dict[str, Any]], task: str | None) -> list[str]:

@@ -121,6 +121,7 @@ def utterances_asset(workspace: Workspace) -> dg.AssetsDefinition:
         lambda language: corpora.refresh_utterances(workspace, language),
         partitions=partitions.utterance_languages(config),
         checks=[corpora.UNIQUE_UTTERANCES, corpora.TAGGED_TOKENS, corpora.ALL_SPLITS],
+        workspace=workspace,
     )
 
 
@@ -139,4 +140,5 @@ def sentence_pairs_asset(workspace: Workspace) -> dg.AssetsDefinition:
         lambda pair: corpora.refresh_sentence_pairs(workspace, pair),
         partitions=partitions.sentence_pairs(config),
         checks=[corpora.UNIQUE_PAIRS, corpora.SPLITS_APART],
+        workspace=workspace,
     )

@@ -63,6 +63,7 @@ def _distilled(workspace: Workspace, name: str) -> Iterator[dg.AssetsDefinition]
             ),
             lambda _: distilling.align(workspace, name),
             pool=device_pool(config),
+            workspace=workspace,
         )
     first = distilling.shared_with(config, name, distilling.student_version)
     of_first = [] if first == name else [encoder_key(first)]
@@ -78,6 +79,7 @@ def _distilled(workspace: Workspace, name: str) -> Iterator[dg.AssetsDefinition]
         ),
         lambda _: distilling.distil(workspace, name),
         pool=device_pool(config),
+        workspace=workspace,
     )
 
 
@@ -98,6 +100,7 @@ def _pretrained(workspace: Workspace, name: str) -> dg.AssetsDefinition:
         ),
         lambda _: embeddings.pretrain(workspace, name),
         pool=device_pool(config),
+        workspace=workspace,
     )
 
 
@@ -139,4 +142,5 @@ def _vectors(workspace: Workspace, name: str) -> dg.AssetsDefinition:
         partitions=languages,
         checks=[check_spec(key, embeddings.ALL_ENCODED, languages) for key in keys.values()],
         pool=device_pool(config),
+        workspace=workspace,
     )

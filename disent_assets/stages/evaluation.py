@@ -67,6 +67,7 @@ def _results_of_mteb(workspace: Workspace) -> list[dg.AssetsDefinition | dg.Sour
         ),
         lambda source: mteb_results.refresh_mteb_results(workspace, source),
         partitions=sources,
+        workspace=workspace,
     )
     return [files, table]
 
@@ -91,6 +92,7 @@ def _evaluation_sets(workspace: Workspace, encoder: str) -> dg.AssetsDefinition:
         ),
         lambda training_set: gates.evaluation_sets(workspace, encoder, training_set),
         partitions=partitions.pairs(config, methods),
+        workspace=workspace,
     )
 
 
@@ -116,6 +118,7 @@ def _metrics(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.Ass
         show=lambda training_set, measured: _pictures(
             workspace, partial(workspace.plot, encoder, method.name, training_set), measured
         ),
+        workspace=workspace,
     )
 
 
@@ -140,6 +143,7 @@ def _comparisons(workspace: Workspace, encoder: str) -> dg.AssetsDefinition:
             stored=Stored(workspace.comparisons(encoder), relation="main.comparisons"),
         ),
         lambda _: _compare(workspace, encoder),
+        workspace=workspace,
     )
 
 

@@ -63,6 +63,7 @@ def _training_data(workspace: Workspace, encoder: str, methods: Sequence[MethodC
         ),
         lambda training_set: gates.training_data(workspace, encoder, training_set),
         partitions=partitions.pairs(config, methods),
+        workspace=workspace,
     )
 
 
@@ -86,6 +87,7 @@ def _head(
         checks=[heads.CONVERGED],
         pool=device_pool(config),
         show=partial(_shown, workspace, method),
+        workspace=workspace,
     )
 
 

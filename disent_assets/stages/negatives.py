@@ -24,5 +24,6 @@ def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
         lambda language: negatives.refresh_pool(workspace, language),
         partitions=partitions.utterance_languages(workspace.config),
         checks=[negatives.POOL_HAS_ROWS],
+        workspace=workspace,
     )
     return [pool]

@@ -53,6 +53,7 @@ def _language_table(workspace: Workspace, key: Key, description: str) -> dg.Asse
         ),
         lambda language: targets.refresh_language(workspace, key, language),
         partitions=partitions.utterance_languages(workspace.config),
+        workspace=workspace,
     )
 
 
@@ -69,6 +70,7 @@ def _code_switched(workspace: Workspace) -> dg.AssetsDefinition:
         ),
         lambda pair: targets.refresh_switched(workspace, pair),
         partitions=partitions.sentence_pairs(workspace.config),
+        workspace=workspace,
     )
 
 
@@ -88,6 +90,7 @@ def _parallel_mates(workspace: Workspace) -> dg.AssetsDefinition:
         ),
         lambda training_set: targets.refresh_mates(workspace, training_set),
         partitions=partitions.pairs(config),
+        workspace=workspace,
     )
 
 
@@ -110,4 +113,5 @@ def _aligned_pairs(workspace: Workspace) -> dg.AssetsDefinition:
         ),
         lambda training_set: targets.refresh_aligned(workspace, training_set),
         partitions=partitions.pairs(config),
+        workspace=workspace,
     )

@@ -57,6 +57,7 @@ def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
             **_largest_changes(workspace, result),
             **_pictures(workspace, result),
         },
+        workspace=workspace,
     )
     return [database]
 

@@ -27,6 +27,9 @@ SUBJECT = ("task", "dataset", "method", "encoder", "trained_on", "evaluated_on",
 ASSET_STATE = ("warehouse", "asset_state", "all")
 """Stage, name and partition of the table of states; no asset makes it."""
 
+STEP_COSTS = ("warehouse", "step_costs", "all")
+"""Stage, name and partition of the table of costs, to which every step adds its row."""
+
 _TEMPLATE_PAIRS = _schema(
     *_UTTERANCE,
     _column("split", _TEXT),
@@ -203,6 +206,17 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         _column("why", _TEXT, nullable=True),
         _column("waits", pa.bool_()),
         *(_column(name, pa.timestamp("us", tz="UTC")) for name in ("since", "recorded_at")),
+    ),
+    # one step on one partition, when it last made something
+    "step_costs": _schema(
+        _column("asset", _TEXT),
+        _column("partition", _TEXT, nullable=True),
+        _column("stage", _TEXT),
+        *(_column(name, _TEXT, nullable=True) for name in ("encoder", "method")),
+        _column("made_at", pa.timestamp("us", tz="UTC")),
+        *(_column(name, pa.float64()) for name in ("seconds", "processor_seconds")),
+        *(_column(name, pa.int64(), nullable=True) for name in ("peak_memory", "rows", "texts", "steps")),
+        _column("machine", _TEXT),
     ),
     # one number in a result file of mteb
     "mteb_results": _schema(

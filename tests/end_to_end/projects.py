@@ -135,7 +135,7 @@ class Project:
             and path.name != "configuration.json"  # it has the path of the configuration
             and path.relative_to(self.home).parts[0] != "dagster"
             and path.relative_to(self.home).parts[:2] != ("cache", "observed")
-            and "asset_state" not in path.parts  # it has the time at which it was recorded
+            and not {"asset_state", "step_costs"} & {*path.parts}  # they have the time at which they were recorded
         }
 
     def weights(self) -> dict[str, str]:

@@ -18,7 +18,7 @@ from safetensors import safe_open
 
 from disent_core.storage.tables import content_fingerprint
 
-OF_TIME = {("warehouse", "history"), ("warehouse", "asset_state")}
+OF_TIME = {("warehouse", "history"), ("warehouse", "asset_state"), ("warehouse", "step_costs")}
 """Folders of tables that depend on what was run before."""
 RELATIONS_OF_TIME = {
     "history.metrics",
@@ -26,6 +26,8 @@ RELATIONS_OF_TIME = {
     "main.changes",
     "main.runs",
     "main.asset_state",
+    "main.step_costs",
+    "main.costs",
     "main.stale_metrics",
     "parts.readings",  # of what was ever measured
     "heads.training_costs",

@@ -31,6 +31,11 @@ def test_every_trained_head_has_its_cost(finished):
     assert finished.ask("from heads.training_costs where not (seconds > 0 and processor_seconds > 0)") == []
 
 
+def test_every_head_and_every_metrics_table_has_its_cost(finished):
+    assert finished.ask("from asset_state anti join step_costs using (asset, partition) where method is not null") == []
+    assert finished.ask("from step_costs where not (seconds > 0 and processor_seconds > 0)") == []
+
+
 def test_the_command_for_results_writes_the_answers(finished, tmp_path):
     page = tmp_path / "sql.md"
     page.write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")

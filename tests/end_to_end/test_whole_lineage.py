@@ -201,7 +201,8 @@ def test_figures_that_are_plotted_have_the_same_name_for_every_pair(events):
         if asset == "evaluation/tiny/dream_metrics"
     }
     retrieval = {"accuracy_at_1", "accuracy_at_1_reverse", "leakage", "language_in_meaning"}
-    assert plotted == {frozenset({*retrieval, "template_accuracy_at_1", "template_map"})}
+    cost = {"seconds", "processor_seconds"}
+    assert plotted == {frozenset({*cost, *retrieval, "template_accuracy_at_1", "template_map"})}
 
 
 def test_the_table_of_the_metrics_has_a_number_of_everything_that_is_measured(finished, events):

@@ -27,6 +27,7 @@ OUR_OWN = {
     "disent_assets.questions": "our documentation",
     "disent_assets.results": "our documentation",
     "disent_assets.sql_folder": "our SQL files",
+    "disent_assets.step_costs": "what Linux says of the process",
     "disent_core.config.load": "errors of tomllib",
     "disent_core.config.reference": "our docstrings",
     "disent_core.config.toml_lines": "lines of the configuration, which are bounded",

@@ -1,0 +1,149 @@
+"""Record what a step takes that makes something: seconds, processor seconds and memory, as a table of the warehouse.
+
+What belongs here: how a step is measured, and its row. What does not: the sums, see `sql/views/costs.sql`.
+"""
+
+import re
+import resource
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+
+from disent_core.errors import TableError
+from disent_core.experiment.keys import HEAD, METRICS
+from disent_core.experiment.workspace import Workspace
+from disent_core.heads.cost import machine
+from disent_core.storage.atomic import locked
+from disent_core.storage.checksums import ignore_damaged
+from disent_core.storage.schemas import STEP_COSTS
+from disent_core.storage.tables import SCHEMAS, fingerprint, read_table, rows_table, write_table
+
+RESET_PEAK = Path("/proc/self/clear_refs")
+"""Linux forgets the highest memory of a process so far when a 5 is written to it."""
+STATUS = Path("/proc/self/status")
+
+
+@dataclass(frozen=True)
+class StepCost:
+    """What a step took.
+
+    Attributes:
+        seconds: of the clock.
+        processor_seconds: of all threads of its process, and of processes that it started and that ended.
+        peak_memory: the most resident memory of its process while it ran, in bytes; None where only the highest since
+            the start of the process is known.
+    """
+
+    seconds: float
+    processor_seconds: float
+    peak_memory: int | None
+
+    @property
+    def metadata(self) -> dict[str, float]:
+        """As the page of the asset shows it."""
+        peak = {} if self.peak_memory is None else {"peak_memory_megabytes": round(self.peak_memory / 1e6)}
+        return {"seconds": round(self.seconds, 3), "processor_seconds": round(self.processor_seconds, 3), **peak}
+
+
+class Meter:
+    """Measures this process from its creation on; one step at a time runs in a process."""
+
+    def __init__(self) -> None:
+        self.knows_peak = _forget_peak()
+        self.began = time.monotonic(), _processor_seconds()
+
+    def cost(self) -> StepCost:
+        """What was taken since."""
+        seconds, processor = time.monotonic() - self.began[0], _processor_seconds() - self.began[1]
+        return StepCost(seconds, processor, _peak_memory() if self.knows_peak else None)
+
+
+def _processor_seconds() -> float:
+    used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+def _forget_peak() -> bool:
+    try:
+        RESET_PEAK.write_text("5", encoding="ascii")
+    except OSError:  # another system, or a sandbox
+        return False
+    return True
+
+
+def _peak_memory() -> int | None:
+    found = re.search(r"^VmHWM:\s+(\d+) kB", STATUS.read_text(encoding="utf-8"), re.MULTILINE)
+    return int(found[1]) << 10 if found else None
+
+
+# --- the table --------------------------------------------------------------------------------------------
+
+
+def recorded_costs(workspace: Workspace) -> pa.Table:
+    """The last cost of each step; no rows if nothing is recorded, or the table is damaged."""
+    schema, path = SCHEMAS["step_costs"], workspace.table(*STEP_COSTS)
+    try:
+        table = ignore_damaged(lambda: read_table(path, schema))
+    except TableError:  # nothing was recorded yet
+        table = None
+    return schema.empty_table() if table is None else table
+
+
+def record_cost(
+    workspace: Workspace, key: Sequence[str], partition: str, cost: StepCost, made: Mapping[str, Any], device: str
+) -> None:
+    """Replace the row of a step that has made something.
+
+    Args:
+        workspace: of the run.
+        key: of the first asset that the step makes, without the prefix of the workspace.
+        partition: that was made; empty if the asset has none.
+        cost: of the step.
+        made: metadata of that asset, of which the row has the counts.
+        device: on which it computed, `cpu` or `cuda`.
+    """
+    row = {
+        "asset": "/".join(key),
+        "partition": partition or None,
+        **parts(key),
+        "made_at": datetime.now(UTC),
+        "seconds": cost.seconds,
+        "processor_seconds": cost.processor_seconds,
+        "peak_memory": cost.peak_memory,
+        "rows": made.get("dagster/partition_row_count"),
+        "texts": made.get("encoded"),
+        "steps": made.get("steps"),
+        "machine": machine(device),
+    }
+    path, name = workspace.table(*STEP_COSTS), ("asset", "partition")
+    with locked(path):
+        before = [one for one in recorded_costs(workspace).to_pylist() if any(one[part] != row[part] for part in name)]
+        rows = [*before, row]
+        write_table(path, rows_table(rows, "step_costs"), SCHEMAS["step_costs"], inputs=fingerprint(len(rows)))
+
+
+def parts(key: Sequence[str]) -> dict[str, str | None]:
+    """Stage of an asset, its encoder and its method, if it belongs to one."""
+    stage, *rest = key
+    suffix = {"heads": HEAD, "evaluation": METRICS}.get(stage)
+    return {
+        "stage": stage,
+        "encoder": rest[0] if len(rest) > 1 else None,
+        "method": rest[-1].removesuffix(suffix) if suffix and rest[-1].endswith(suffix) else None,
+    }
+
+
+def is_made(result: dg.MaterializeResult) -> bool:
+    """Whether the step has computed this result, and not found it up to date."""
+    return bool((result.metadata or {}).get("recomputed"))
+
+
+def with_cost(result: dg.MaterializeResult, cost: StepCost) -> dg.MaterializeResult:
+    """The result with the cost of its step in its metadata, above what may be long."""
+    return result._replace(metadata={**cost.metadata, **(result.metadata or {})})

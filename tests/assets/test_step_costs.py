@@ -1,0 +1,128 @@
+"""What a step takes: what is measured, which row has it, and what survives."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from disent_assets import step_costs
+from disent_assets.factory import spec, table_asset
+from disent_assets.step_costs import Meter, recorded_costs
+from disent_core.experiment.result import StepResult
+from disent_core.experiment.workspace import Workspace
+from disent_core.storage.schemas import STEP_COSTS
+
+TEXT = """\
+[[corpora]]
+name = "one"
+format = "massive"
+path = "one"
+languages = ["en-US", "de-DE"]
+
+[[encoders]]
+name = "toy"
+kind = "scratch"
+
+[experiment]
+pairs = ["en-de"]
+methods = ["raw"]
+"""
+KEY = ("heads", "toy", "dream_head")
+
+
+@pytest.fixture
+def workspace(load, tmp_path) -> Workspace:
+    return Workspace(load(TEXT), tmp_path / "home")
+
+
+Run = Callable[..., dict]
+
+
+@pytest.fixture
+def run(workspace) -> Run:
+    """Run a step whose result is given; returns the metadata of its asset."""
+
+    def run_with(key=KEY, partition="en-de", *, is_reused=False, work=lambda: None, **figures):
+        def refresh(_: str) -> StepResult:
+            work()
+            return StepResult(rows=7, content="c", is_reused=is_reused, figures=figures)
+
+        names = dg.StaticPartitionsDefinition([partition])
+        asset = table_asset(spec(key, "Toy.", code_version="1"), refresh, partitions=names, workspace=workspace)
+        (made,) = dg.materialize([asset], partition_key=partition).get_asset_materialization_events()
+        return {name: value.value for name, value in made.materialization.metadata.items()}
+
+    return run_with
+
+
+def rows(workspace: Workspace) -> list[dict]:
+    return recorded_costs(workspace).to_pylist()
+
+
+def test_a_step_that_made_something_has_a_row(run, workspace):
+    run(steps=12)
+    (row,) = rows(workspace)
+    of_time = {"made_at", "seconds", "processor_seconds", "peak_memory", "machine"}
+    assert {name: value for name, value in row.items() if name not in of_time} == {
+        "asset": "heads/toy/dream_head", "partition": "en-de", "stage": "heads", "encoder": "toy", "method": "dream",
+        "rows": 7, "texts": None, "steps": 12,
+    }  # fmt: skip
+    assert row["seconds"] > 0
+    assert row["machine"].endswith("cores")
+
+
+def test_a_step_that_was_up_to_date_keeps_its_row(run, workspace):
+    run()
+    before = rows(workspace)
+    run(is_reused=True)
+    assert rows(workspace) == before
+
+
+def test_a_step_that_is_made_again_replaces_its_row_and_no_other(run, workspace):
+    run(partition="en-de")
+    run(partition="en-es")
+    run(partition="en-de", steps=3)
+    assert [(row["partition"], row["steps"]) for row in rows(workspace)] == [("en-es", None), ("en-de", 3)]
+
+
+def test_the_page_of_an_asset_shows_what_it_took_only_if_it_was_made(run):
+    shown = {"seconds", "processor_seconds", "peak_memory_megabytes"}
+    assert run().keys() >= shown
+    assert not run(is_reused=True).keys() & shown
+
+
+def test_the_time_of_a_process_that_the_step_started_counts(run, workspace):
+    spin = "import time\nwhile time.process_time() < 0.1: pass"
+    run(work=lambda: subprocess.run([sys.executable, "-c", spin], check=True))
+    (row,) = rows(workspace)
+    assert row["processor_seconds"] >= 0.1
+
+
+def test_the_peak_is_that_of_the_step_and_not_of_an_earlier_one(run, workspace):
+    if Meter().cost().peak_memory is None:
+        pytest.skip("this system does not tell")
+    run(partition="en-de", work=lambda: bytes(b"1" * (200 << 20)))
+    run(partition="en-es")
+    large, small = rows(workspace)
+    assert large["peak_memory"] - small["peak_memory"] > 150 << 20
+
+
+def test_a_system_that_does_not_forget_a_peak_gives_none(run, workspace, monkeypatch):
+    monkeypatch.setattr(step_costs, "RESET_PEAK", Path("/nowhere/clear_refs"))
+    assert "peak_memory_megabytes" not in run()
+    assert rows(workspace)[0]["peak_memory"] is None
+
+
+def test_a_damaged_table_is_set_aside_and_begun_again(run, workspace, caplog):
+    run(partition="en-de")
+    workspace.table(*STEP_COSTS).write_bytes(b"PAR1")
+    run(partition="en-es")
+    assert [row["partition"] for row in rows(workspace)] == ["en-es"]
+    assert "all.parquet.damaged" in caplog.text
+
+
+def test_nothing_is_recorded_of_steps_that_were_made_before(workspace):
+    assert recorded_costs(workspace).num_rows == 0
