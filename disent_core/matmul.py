@@ -108,3 +108,18 @@ def product(left: Float[Tensor, "n k"], right: Float[Tensor, "m k"], precision: 
 
 
 _HAS_ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+class OnednnLinear(nn.Linear):
+    """`nn.Linear` of float32 through oneDNN, without gradients; `product` says why."""
+
+    def forward(self, input: Float[Tensor, "*rows inner"]) -> Float[Tensor, "*rows outer"]:
+        """Rows times the transposed weight, plus bias."""
+        return torch.ops.mkldnn._linear_pointwise(input, self.weight, self.bias, "none", [], "")
+
+
+def use_onednn(model: nn.Module) -> None:
+    """Compute the products of every `nn.Linear` of a frozen model through oneDNN, where torch has it."""
+    for part in model.modules() if _HAS_ONEDNN else ():
+        if type(part) is nn.Linear and part.weight.dtype == torch.float32 and part.weight.device.type == "cpu":
+            part.__class__ = OnednnLinear

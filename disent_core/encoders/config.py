@@ -29,6 +29,8 @@ class HuggingFaceConfig(EncoderConfig):
             Vectors depend on it in their last bits, so it is part of the fingerprint.
         precision: number format of weights and of what the model computes; `auto` is bfloat16 on a GPU, which changes
             vectors by about 1e-2 of their size, and float32 on a CPU. Stored vectors have their own formats, below.
+        products: library of the products in float32 on a CPU; `onednn` takes half the time on processors that aren't
+            Intel's, and vectors differ in their last bits.
         vector_dtype: number format in which sentence vectors are stored.
         states_dtype: number format in which token states are stored.
         saw: what it was trained on, for the column `encoder_saw` beside its numbers: "English", "bitext". A folder that
@@ -43,6 +45,7 @@ class HuggingFaceConfig(EncoderConfig):
     max_length: int = 128
     batch_tokens: int | None = None
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    products: Literal["torch", "onednn"] = "torch"
     vector_dtype: FloatName = "float32"
     states_dtype: FloatName = "float16"
     saw: str | None = field(default=None, repr=False)  # no part of the fingerprints, which read the representation

@@ -55,7 +55,7 @@ def exact_encoder(head: SavedHead) -> HuggingFaceEncoder:
         TrainingError: if the head has no model.
     """
     config = _model_config(head)
-    exact = replace(config, vector_dtype="float32", states_dtype="float32", precision="float32")
+    exact = replace(config, vector_dtype="float32", states_dtype="float32", precision="float32", products="torch")
     return HuggingFaceEncoder(exact, model_folder(config.path, config.id, config.revision), "cpu")
 
 

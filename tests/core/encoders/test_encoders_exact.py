@@ -67,6 +67,7 @@ def assert_exact(encoder, texts, *, rounds=6):
     {"pooling": "pooler"},
     {"pooling": "mean", "layer": 1},
     {"pooling": "mean", "precision": "bfloat16"},
+    {"pooling": "mean", "products": "onednn"},
     {"pooling": "mean", "batch_tokens": 77},
     {"pooling": "mean", "vector_dtype": "float16"},
 ], ids=str)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Encoders in bfloat16 keep their weights so, and what it would harm stays in float32."""
+"""What `precision` and `products` of an encoder do to its weights, products and vectors."""
 
 from dataclasses import replace
 
@@ -12,6 +12,7 @@ from word_bert import TEXTS, config, save_model
 from disent_core.encoders.checkpoint import round_weights
 from disent_core.encoders.files import encoder_fingerprint
 from disent_core.encoders.huggingface import load
+from disent_core.matmul import OnednnLinear
 from disent_core.storage.tables import fingerprint
 
 
@@ -80,3 +81,16 @@ def test_an_encoder_in_float32_has_the_fingerprint_that_it_had_before_weights_we
     assert encoder_fingerprint(one, {}) == fingerprint("huggingface", "2", {}, settings, stored)
     autocast = fingerprint("huggingface", "2", {}, (*settings[:3], "bfloat16", None), stored)
     assert encoder_fingerprint(replace(one, precision="bfloat16"), {}) != autocast
+
+
+def test_products_through_onednn_give_vectors_within_1e_5(folder):
+    torch_, onednn = (load(config(folder, products=one), "cpu") for one in ("torch", "onednn"))
+    assert vectors(onednn) == pytest.approx(vectors(torch_), abs=1e-5)
+    kinds = {type(part) for part in onednn._model.modules()}
+    assert OnednnLinear in kinds
+    assert torch.nn.Linear not in kinds
+
+
+def test_onednn_leaves_a_model_in_bfloat16_as_it_is(folder):
+    encoder = load(config(folder, products="onednn", precision="bfloat16"), "cpu")
+    assert OnednnLinear not in {type(part) for part in encoder._model.modules()}
