@@ -12,6 +12,7 @@ from safetensors import safe_open
 from torch import Tensor, nn
 from torch.optim.adam import adam
 
+from disent_core.optimisation.seeds import seeded
 from disent_core.storage.checkpoints import read_checkpoint, write_checkpoint
 
 log = logging.getLogger(__name__)
@@ -123,8 +124,7 @@ def start(
     """Return a new state with parameters initialised from each seed, or with the `initial` ones of each seed."""
     modules = []
     for seed in seeds:
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
+        with seeded(seed):
             modules.append(build())
         if initial is not None:
             modules[-1].load_state_dict(initial[seed])

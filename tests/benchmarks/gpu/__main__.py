@@ -85,7 +85,9 @@ def described(device: str) -> str:
     import transformers
 
     name = (
-        torch.cuda.get_device_name() if device == "cuda" else f"{platform.machine()}, {torch.get_num_threads()} threads"
+        torch.cuda.get_device_name()
+        if device == "cuda"
+        else f"{platform.machine()}, {torch.get_num_threads()} thread(s)"
     )
     versions = {"torch": torch, "transformers": transformers, "sentence-transformers": sentence_transformers}
     listed = ", ".join(f"{library} {module.__version__}" for library, module in versions.items())
