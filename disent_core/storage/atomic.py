@@ -10,6 +10,7 @@ import logging
 import os
 import re
 import shutil
+import stat
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -60,6 +61,7 @@ def replacing(path: Path, publishing: Callable[[Path], AbstractContextManager[ob
         with _lock_file(_lock_of(temporary)):
             try:
                 yield temporary
+                _open_to_others(temporary, _lock_of(temporary).stat().st_mode)
                 _flush_all(temporary)
                 with publishing(temporary):
                     os.replace(temporary, path)  # noqa: PTH105 - the atomicity of os.replace is the point
@@ -158,6 +160,19 @@ def _remove_leftovers(folder: Path) -> None:
         match = _TEMPORARY.fullmatch(file.name)
         if match and not _is_being_written(folder / match["own"]):
             remove_path(Path(file.path))
+
+
+def _open_to_others(path: Path, usual: int) -> None:
+    """Let others do with each file what `usual` lets them: safetensors gives its files to their maker alone.
+
+    Args:
+        path: a file or folder of this process.
+        usual: mode of a file that was just opened for writing, which has the umask; to ask for the umask would set it.
+    """
+    for file in path.rglob("*") if path.is_dir() else (path,):
+        mode = file.lstat().st_mode
+        if stat.S_ISREG(mode) and usual & ~mode:
+            file.chmod(stat.S_IMODE(mode | usual))
 
 
 def _flush_all(path: Path) -> None:

@@ -48,6 +48,17 @@ def test_a_folder_that_fails_half_way_leaves_nothing(tmp_path):
     assert names(tmp_path) == []
 
 
+def test_a_file_that_a_library_keeps_for_its_maker_gets_the_permissions_of_every_other_file(tmp_path):
+    (tmp_path / "usual").touch()
+    with atomic_path(tmp_path / "folder") as temporary:
+        (temporary / "weights").mkdir(parents=True)
+        (temporary / "weights" / "model").touch(0o600)
+    with atomic_path(tmp_path / "file") as temporary:
+        temporary.touch(0o600)
+    files = [tmp_path / name for name in ("usual", "file", "folder/weights/model")]
+    assert len({file.stat().st_mode for file in files}) == 1
+
+
 def test_readers_see_the_old_file_until_the_new_one_is_complete(tmp_path):
     path = tmp_path / "file"
     write_text(path, "old")
