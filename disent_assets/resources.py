@@ -1,6 +1,6 @@
 """Read from the environment which configuration and folder of results are used, and how a run is executed.
 
-This is the only module that reads `DISENT_CONFIG` (default `disent.toml` in the project), `DISENT_HOME` (default
+This is the only module that reads `DISENT_CONFIG` (default `disent.toml` in the project; see `project_folder`), `DISENT_HOME` (default
 `data/` in the project), `DISENT_EXECUTOR`, `DISENT_UI`, `DISENT_ALERTS`, `DISENT_WORKERS` and `DISENT_STARTED`.
 """
 
@@ -22,9 +22,18 @@ _BUNDLED = Path(__file__).resolve().parent / "project"
 """In an installed package: what a checkout has beside the packages."""
 SHARED = _BUNDLED if _BUNDLED.is_dir() else _BUNDLED.parents[1]
 """Has the SQL, configurations and sample corpora that disent comes with. Nothing is written here."""
-PROJECT = Path.cwd() if SHARED is _BUNDLED else SHARED
-"""The user's project: the checkout, or with an installed package the working folder."""
 SQL = SHARED / "sql"
+CONFIG = "disent.toml"
+
+
+def project_folder() -> Path:
+    """The user's project: the working folder if it has a configuration or the package is installed; or the checkout."""
+    own = os.path.isfile(CONFIG)  # noqa: PTH113 - a working folder that is gone or forbidden has none: no error
+    return Path.cwd() if own or SHARED is _BUNDLED else SHARED
+
+
+PROJECT = project_folder()
+"""As it was when this process started."""
 
 
 def home_folder(environment: Mapping[str, str] = os.environ) -> Path:
@@ -104,7 +113,7 @@ def _is_address(text: str) -> bool:
 
 def configuration(environment: Mapping[str, str] = os.environ) -> Path:
     """The configuration file."""
-    return _path("DISENT_CONFIG", environment.get("DISENT_CONFIG") or PROJECT / "disent.toml")
+    return _path("DISENT_CONFIG", environment.get("DISENT_CONFIG") or PROJECT / CONFIG)
 
 
 def _path(name: str, value: str | Path) -> Path:
