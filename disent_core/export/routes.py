@@ -101,7 +101,7 @@ class Routes:
         if names is None:
             names = [name for name, route in self.steps.items() if not needs_code(route)] or list(self.steps)
         if unknown := [name for name in names if name not in self.steps]:
-            raise ValueError(f"this head has no route {unknown[0]!r}; choose of {', '.join(self.steps)}")
+            raise ValueError(f"this head has no route {unknown[0]!r}; choose one of {', '.join(self.steps)}")
         left_out = tuple(name for name in self.steps if name not in names)
         return replace(self, steps={name: self.steps[name] for name in names}, left_out=left_out)
 

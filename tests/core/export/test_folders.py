@@ -192,7 +192,7 @@ def test_a_folder_with_code_has_all_of_it_and_nothing_of_disent(tmp_path):
 
 def test_an_unknown_embedding_is_refused_with_those_there_are(tmp_path):
     head = open_head(CASES["facet_first"](tmp_path), device="cpu")
-    with pytest.raises(ValueError, match="no route 'shape'; choose of meaning, template, residual, language"):
+    with pytest.raises(ValueError, match="no route 'shape'; choose one of meaning, template, residual, language"):
         export_head(head, tmp_path / "out", seed=4, embeddings=["shape"])
 
 
