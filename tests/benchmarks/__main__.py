@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks import encoding, negatives, products, retrieval, slots, tables, training
+from tests.benchmarks import encoding, negatives, precisions, products, retrieval, slots, tables, training
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -24,6 +24,7 @@ def main() -> None:
         negatives.run(massive),
         tables.run(massive.parents[1]),
         encoding.run(massive),
+        precisions.run(massive),
         retrieval.run(),
         slots.run(massive),
         training.run(),

@@ -1,0 +1,162 @@
+"""Compare encoding in each precision with sentence-transformers and with the bare products, in turns in one run.
+
+Everything runs on one thread, in seconds of the processor, which other work beside changes only through the caches.
+
+python -m tests.benchmarks.precisions [MASSIVE_TARBALL [UTTERANCES]]
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from disent_core.encoders.config import HuggingFaceConfig
+from disent_core.encoders.huggingface import BATCH_TOKENS, HuggingFaceEncoder, load
+from disent_core.matmul import product
+from disent_core.settings import Precision
+from tests.benchmarks import encoding
+from tests.benchmarks.encoding import MODEL, UTTERANCES, read_utterances, vectors
+from tests.benchmarks.negatives import DEFAULT_MASSIVE
+
+REPEATS = 3
+
+
+def in_turns(sides: Mapping[str, Callable[[], object]]) -> dict[str, float]:
+    """Median seconds of the processor of each side; they take turns, after one run of each to warm up."""
+    seconds: dict[str, list[float]] = {name: [] for name in sides}
+    for repeat in range(REPEATS + 1):
+        for name, run in sides.items():
+            started = time.process_time()
+            run()
+            if repeat:
+                seconds[name].append(time.process_time() - started)
+    return {name: median(measured) for name, measured in seconds.items()}
+
+
+def row(name: str, ours: float, peer: float, note: str) -> dict[str, object]:
+    """One line of the result: `ratio` above 1 means that we are faster."""
+    return {
+        "name": name,
+        "ours_seconds": round(ours, 3),
+        "peer_seconds": round(peer, 3),
+        "ratio": round(peer / ours, 2),
+        "note": note,
+    }
+
+
+def bare_products(
+    shapes: Sequence[tuple[int, int]], tokens: int, precision: Precision, multiply: Callable[[Tensor, Tensor], Tensor]
+) -> Callable[[], None]:
+    """Return what runs the products of a model alone, for so many tokens in batches of disent's size."""
+    dtype, rows = getattr(torch, precision), BATCH_TOKENS["cpu"]
+    factors = [(torch.randn(rows, shape[1], dtype=dtype), torch.randn(shape, dtype=dtype)) for shape in shapes]
+
+    @torch.inference_mode()
+    def run() -> None:
+        for _ in range(round(tokens / rows)):
+            for left, right in factors:
+                multiply(left, right)
+
+    return run
+
+
+def unit(matrix: np.ndarray) -> np.ndarray:
+    """The rows with norm 1."""
+    return matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
+
+
+def hits(sides: Sequence[list[str]], encoder: HuggingFaceEncoder) -> np.ndarray:
+    """Whether raw vectors find each text's translation: a row for each direction."""
+    source, target = (unit(vectors(encoder, side)) for side in sides)
+    scores, gold = source @ target.T, np.arange(len(source))
+    return np.stack([scores.argmax(1) == gold, scores.argmax(0) == gold])
+
+
+def cost_in_retrieval(tarball: Path) -> str:
+    """Accuracy at 1 on MASSIVE test, en-de and de-en, in float32 and bfloat16, and the paired difference."""
+    sides = [[utterance for utterance, _ in read_utterances(tarball, locale, "test")] for locale in ("en-US", "de-DE")]
+    exact, rounded = (hits(sides, minilm(precision=precision)) for precision in ("float32", "bfloat16"))
+    differences = (rounded.astype(float) - exact).mean(axis=0)
+    drawn = np.random.default_rng(0).integers(0, len(differences), (10_000, len(differences)))
+    low, high = np.quantile(differences[drawn].mean(axis=1), (0.025, 0.975))
+    found = "; ".join(f"{side.mean(axis=1).round(4).tolist()}" for side in (exact, rounded))
+    return f"float32; bfloat16: {found}; difference {differences.mean():.4f}, 95 % interval {low:.4f} to {high:.4f}"
+
+
+def minilm(**changed: Any) -> HuggingFaceEncoder:
+    """The model of disent's side."""
+    return load(HuggingFaceConfig(name="minilm", path=MODEL, pooling="mean", **changed), "cpu")
+
+
+OURS: dict[str, dict[str, Any]] = {
+    "float32": {"precision": "float32"},
+    "float32, products = onednn": {"precision": "float32", "products": "onednn"},
+    "bfloat16": {"precision": "bfloat16"},
+}
+PEERS = ("float32", "bfloat16")
+
+
+def distinct_texts(texts: list[str]) -> list[dict[str, object]]:
+    """Each of our settings beside each precision of the peer, with its share of what the bare products reach."""
+    from sentence_transformers import SentenceTransformer
+
+    peers = {
+        name: SentenceTransformer(str(encoding.minilm()), device="cpu", model_kwargs={"dtype": getattr(torch, name)})
+        for name in PEERS
+    }
+    ours = {name: minilm(**changed) for name, changed in OURS.items()}
+    layers = [part for part in ours["float32"]._model.modules() if isinstance(part, torch.nn.Linear)]
+    shapes = [(layer.out_features, layer.in_features) for layer in layers]
+    tokens = int(ours["float32"]._tokenise(texts).lengths.sum())
+    bare = {
+        "float32": bare_products(shapes, tokens, "float32", F.linear),
+        "float32, products = onednn": bare_products(
+            shapes, tokens, "float32", lambda left, right: product(left, right, "float32")
+        ),
+        "bfloat16": bare_products(shapes, tokens, "bfloat16", F.linear),
+    }
+    seconds = in_turns(
+        {f"ours {name}": partial(vectors, encoder, texts) for name, encoder in ours.items()}
+        | {f"peer {name}": partial(model.encode, texts) for name, model in peers.items()}
+        | {f"bare {name}": run for name, run in bare.items()}
+    )
+    reference = unit(peers["float32"].encode(texts))
+    rows = []
+    for name, encoder in ours.items():
+        used, difference = seconds[f"ours {name}"], np.abs(unit(vectors(encoder, texts)) - reference).max()
+        note = (
+            f"{len(texts) / used:.0f} texts a second, {seconds[f'bare {name}'] / used:.2f} of what its products alone "
+            f"reach; largest difference to float32 {difference:.0e}; 1 thread, seconds of the processor"
+        )
+        rows += [
+            row(f"distinct texts, {name}, beside {peer}", used, seconds[f"peer {peer}"], note)
+            for peer in (PEERS if name == "bfloat16" else PEERS[:1])
+        ]
+    return rows
+
+
+def run(massive_tarball: Path = DEFAULT_MASSIVE, *, utterances: int = UTTERANCES) -> list[dict[str, object]]:
+    """Every comparison, on the distinct ones of so many utterances."""
+    rows = read_utterances(massive_tarball, "en-US", "train")[:utterances]
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return distinct_texts(list(dict.fromkeys(utterance for utterance, _ in rows)))
+    finally:
+        torch.set_num_threads(threads)
+
+
+if __name__ == "__main__":
+    tarball = Path(sys.argv[1]) if len(sys.argv) > 1 else DEFAULT_MASSIVE
+    for line in run(tarball, utterances=int(sys.argv[2]) if len(sys.argv) > 2 else UTTERANCES):
+        print(json.dumps(line), flush=True)
+    print(f"MASSIVE test, raw accuracy at 1, en-de and de-en, {cost_in_retrieval(tarball)}")
