@@ -13,6 +13,7 @@ import click
 from disent_assets.cli.answers import FORMATS, Style, print_table
 from disent_assets.cli.group import errors, main, short
 from disent_assets.cli.heads import ENCODER, HEAD_HELP, MOVED_HEAD, open_index, open_model
+from disent_core.errors import DamagedError, located
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -116,11 +117,15 @@ def index(
         with progress(file, model) as (checked, bar):
             added = add(index, model, checked, embeddings=names, engine=engine, advance=bar.update)
         known = f", {added.read - added.new:,} known or repeated" if added.read > added.new else ""
-        click.echo(f"{short(index.resolve())}: {added.rows:,} texts; {added.new:,} new{known}")
+        mended = f", {added.mended:,} of damaged files stored again" if added.mended else ""
+        click.echo(f"{short(index.resolve())}: {added.rows:,} texts; {added.new:,} new{known}{mended}")
         if (approximate := added.approximate) is not None:
             told = ", ".join(f"{name} {share:.3f}" for name, share in approximate.recall_at_10.items())
             of = f"of the 10 nearest texts of exact search, on {approximate.queries} texts of the index"
             click.echo(f"{approximate.engine} finds this share {of}: {told}")
+        if added.lost:
+            problem = f"{added.lost:,} texts were dropped, of which no file was whole; damaged-* has what is left"
+            raise DamagedError(located(short(index), None, problem, "Index these texts again"))
 
 
 @main.command()

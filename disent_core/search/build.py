@@ -22,13 +22,13 @@ from disent_core.search.contents import (
 )
 from disent_core.search.parts import (
     EMBEDDINGS,
+    TEXTS,
     checked_file,
     part_folder,
     part_schema,
     read_batches,
     read_texts,
     vectors_array,
-    verified_file,
     write_part,
 )
 from disent_core.search.texts import Text
@@ -41,6 +41,9 @@ _PART_TEXTS = 16_384
 """New texts that are encoded before they are stored: what a kill costs at most."""
 _LOOSE_SHARE, _LOOSE_PARTS = 10, 64
 """Parts of a language are joined when every tenth text is in a loose one, or when there are so many."""
+_DIGITS = "[0-9]" * 5
+_TEXT_FILES = {EMBEDDINGS, TEXTS}
+"""Files of a part of which each has all texts."""
 
 Encode = Callable[[Sequence[str], str | None], Mapping[str, np.ndarray]]
 """Vectors of texts of one language by the name of their embedding."""
@@ -48,11 +51,22 @@ Encode = Callable[[Sequence[str], str | None], Mapping[str, np.ndarray]]
 
 @dataclass(frozen=True)
 class Added:
-    """What `add_texts` did: texts that it read, of these new ones, all that the index has now, and its faiss index."""
+    """What `add_texts` did.
+
+    Attributes:
+        read: texts that it read.
+        new: of these, those that the index lacked.
+        rows: all that the index has now.
+        mended: texts of damaged parts that were stored again from what was whole.
+        lost: texts of parts of which neither file of texts was whole; `damaged-*` has what is left.
+        approximate: its index of faiss.
+    """
 
     read: int
     new: int
     rows: int
+    mended: int
+    lost: int
     approximate: Approximate | None
 
 
@@ -89,13 +103,14 @@ def add_texts(
         require_engine(engine)
     index.mkdir(parents=True, exist_ok=True)
     with locked(index / "index"):
-        contents = _sound(index, _contents_of(index, head))
+        contents = _contents_of(index, head)
         wanted = contents.embeddings or embeddings
         if embeddings and sorted(embeddings) != sorted(wanted or ()):
             problem = f"this index has the embeddings {', '.join(wanted or ())}"
             raise TableError(located(index, None, problem, "Leave --embedding out, or make a new index"))
+        counts = {"read": 0, "new": 0, "mended": 0, "lost": 0}
+        contents = _sound(index, contents, encode, counts)
         known = _known(index, contents)
-        counts = {"read": 0, "new": 0}
         for block in _new_blocks(texts, known, counts, advance):
             contents = _with_block(index, contents, encode, block, wanted)
         contents = joined(index, contents)
@@ -103,7 +118,7 @@ def add_texts(
         contents = _with_engine(index, replace(contents, engine=engine or contents.engine))
         write_contents(index, contents)
         _remove_others(index, contents)
-    return Added(counts["read"], counts["new"], contents.rows, contents.approximate)
+    return Added(rows=contents.rows, approximate=contents.approximate, **counts)
 
 
 def _contents_of(index: Path, head: HeadRecord) -> Contents:
@@ -121,25 +136,53 @@ def _contents_of(index: Path, head: HeadRecord) -> Contents:
     return replace(contents, head=head if head.places else contents.head)
 
 
-def _sound(index: Path, contents: Contents) -> Contents:
-    """Leave out what has damaged files: texts of such a part count as new, and an index of faiss is made again."""
+def _sound(index: Path, contents: Contents, encode: Encode, counts: dict[str, int]) -> Contents:
+    """Store damaged parts again, each from what is whole of it; an index of faiss is made again.
+
+    A part of which no texts are whole is set aside, so that nothing is deleted, and its texts count as new.
+    """
     if (approximate := contents.approximate) is not None:
-        try:
-            for name in approximate.files:
-                checked_file(Approximate.folder(index, approximate.number) / name, approximate.files)
-        except DamagedError as error:
-            _LOG.warning("%s", error)
+        folder = Approximate.folder(index, approximate.number)
+        if not all(_is_whole(folder / name, approximate.files) for name in approximate.files):
             contents = replace(contents, approximate=None)
-    kept: list[Part] = []
+    parts = []
     for part in contents.parts:
-        try:
-            for name in part.files:
-                verified_file(index, part, name)
-        except DamagedError as error:
-            _LOG.warning("%s", error)
+        folder = part_folder(index, part.number)
+        whole = {name for name in part.files if _is_whole(folder / name, part.files)}
+        if whole == {*part.files}:
+            parts.append(part)
+        elif whole & _TEXT_FILES:
+            batches = read_batches(folder) if EMBEDDINGS in whole else _encoded_again(index, contents, part, encode)
+            language, dims = part.language, contents.embeddings
+            parts.append(write_part(index, _next(index), language, dims, batches, is_loose=part.is_loose))
+            counts["mended"] += part.rows
         else:
-            kept.append(part)
-    return contents if len(kept) == len(contents.parts) else _renumbered(index, replace(contents, parts=tuple(kept)))
+            counts["lost"] += part.rows
+            if folder.exists():
+                folder.rename(index / f"damaged-{_next(index):05d}")
+    if counts["lost"]:
+        return _renumbered(index, replace(contents, parts=tuple(parts)))
+    if counts["mended"]:
+        contents = replace(contents, parts=tuple(parts), approximate=None)
+        write_contents(index, contents)
+    return contents
+
+
+def _is_whole(path: Path, files: Mapping[str, str]) -> bool:
+    try:
+        checked_file(path, files)
+    except DamagedError as error:
+        _LOG.warning("%s", error)
+        return False
+    return True
+
+
+def _encoded_again(index: Path, contents: Contents, part: Part, encode: Encode) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a part of which the texts are whole."""
+    for batch in read_texts(index, part).to_batches(_PART_TEXTS):
+        vectors = encode(batch.column("text").to_pylist(), part.language)
+        columns = [*batch.columns, *(vectors_array(vectors[name]) for name in contents.embeddings)]
+        yield pa.RecordBatch.from_arrays(columns, schema=part_schema(contents.embeddings))
 
 
 def _known(index: Path, contents: Contents) -> set[tuple[str | None, bytes]]:
@@ -251,8 +294,8 @@ def _renumbered(index: Path, contents: Contents) -> Contents:
 
 
 def _next(index: Path) -> int:
-    """A number that no folder has, not even one that is left of a killed run."""
-    return 1 + max((int(path.name[-5:]) for path in _parts_in(index)), default=0)
+    """A number that no folder has, not even one that is left of a killed run, or damaged."""
+    return 1 + max((int(path.name[-5:]) for path in index.glob(f"*-{_DIGITS}")), default=0)
 
 
 def _remove_others(index: Path, contents: Contents) -> None:
@@ -266,6 +309,5 @@ def _remove_others(index: Path, contents: Contents) -> None:
 
 def _parts_in(index: Path) -> set[Path]:
     """Folders of parts and of faiss, whether they belong to the index or not."""
-    digits = "[0-9]" * 5
-    parts = {path for path in index.glob(f"part-{digits}") if (path / EMBEDDINGS).is_file()}
-    return parts | {path for path in index.glob(f"faiss-{digits}") if any(path.glob("*.faiss"))}
+    parts = {path for path in index.glob(f"part-{_DIGITS}") if any((path / name).is_file() for name in _TEXT_FILES)}
+    return parts | {path for path in index.glob(f"faiss-{_DIGITS}") if any(path.glob("*.faiss"))}

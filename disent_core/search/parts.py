@@ -23,7 +23,7 @@ from disent_core.storage.atomic import atomic_path
 
 EMBEDDINGS, TEXTS = "embeddings.parquet", "texts.parquet"
 _BATCH_ROWS = 4_096
-_REMEDY = "Run disent index with these texts again: it encodes what is lost"
+_REMEDY = "Run disent index again, with any texts: it stores the texts of this part again"
 
 
 def vector_column(embedding: str) -> str:

@@ -197,6 +197,28 @@ def test_an_index_is_extended_without_naming_its_head(index, texts, tmp_path):
     assert told.stdout == f"{copy}: 41 texts; 1 new\n"
 
 
+def test_texts_that_are_dropped_are_told_in_the_last_line(index, tmp_path):
+    copy = tmp_path / "index"
+    subprocess.run(["cp", "-r", str(index), str(copy)], check=True)
+    (part,) = (path.parent for path in copy.glob("part-*/*") if path.name == "texts.parquet" and is_of(path, "de"))
+    (part / "embeddings.parquet").write_bytes(b"x")
+    told = run("index", "-", copy, stdin="a text that no corpus has\n")
+    assert (told.exit_code, told.stdout) == (0, f"{copy}: 41 texts; 1 new, 20 of damaged files stored again\n")
+    (part,) = (path.parent for path in copy.glob("part-*/*") if path.name == "texts.parquet" and is_of(path, "de"))
+    for name in ("embeddings.parquet", "texts.parquet"):
+        (part / name).write_bytes(b"x")
+    told = run("index", "-", copy, stdin="a text that no corpus has\n")
+    assert told.exit_code == 1
+    assert told.stderr.splitlines()[-1] == (
+        f"disent: {copy}: 20 texts were dropped, of which no file was whole; damaged-* has what is left. "
+        "Index these texts again"
+    )
+
+
+def is_of(path, language: str) -> bool:
+    return language in pq.read_table(path)["language"].to_pylist()
+
+
 def test_texts_that_were_added_later_have_the_same_scores(texts, rows, index, head, tmp_path):
     for part in (rows[:13], rows[13:]):
         (tmp_path / "part.jsonl").write_text("".join(json.dumps(row) + "\n" for row in part), encoding="utf-8")

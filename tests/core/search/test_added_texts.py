@@ -3,7 +3,6 @@
 import logging
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from search_inputs import HEAD, added, vectors, words
 
@@ -123,23 +122,65 @@ def test_parts_are_joined_when_many_texts_are_loose(folder):
     assert [part.rows for part in read_contents(folder).parts] == [115]
 
 
-def test_a_damaged_part_is_left_out_and_its_texts_are_encoded_again(folder, caplog):
+@pytest.fixture
+def three_parts(folder):
+    """An index of 107 texts in three parts, and the folder of the first, which has a hundred."""
     added(folder, words(100))
     added(folder, words(5, first=100))
     added(folder, words(2, "de"))
-    parts = read_contents(folder).parts
-    lost = part_folder(folder, parts[0].number)
-    (lost / "template.npy").write_bytes(b"x")
+    return part_folder(folder, read_contents(folder).parts[0].number)
+
+
+ALL_TEXTS = [*words(105), *words(2, "de")]
+
+
+def found(folder) -> list[str]:
+    index = open_index(folder)
+    _, rows = index.nearest(vectors(["b text 1"])["template"], "template", 2)
+    return [index.texts[int(row)] for row in rows[0]]
+
+
+@pytest.mark.parametrize("name", ["template.npy", "texts.parquet"])
+def test_a_damaged_part_is_made_again_from_its_vectors(folder, three_parts, name, caplog):
+    (three_parts / name).write_bytes(b"x")
     with caplog.at_level(logging.WARNING):
         report = added(folder, words(3), encode=(counting := Counting()))
-    assert "template.npy: this file is not as it was written" in caplog.text
+    assert f"{name}: this file is not as it was written" in caplog.text
+    assert (counting.texts, report.new, report.rows, report.mended, report.lost) == ([], 0, 107, 100, 0)
+    assert list(open_index(folder).texts) == [one.text for one in ALL_TEXTS]
+    assert found(folder) == ["b text 1", "b text 1"]
+
+
+@pytest.mark.parametrize("break_it", [lambda path: path.write_bytes(b"x"), lambda path: path.unlink()])
+def test_a_part_without_its_vectors_is_encoded_again_from_its_texts(folder, three_parts, break_it):
+    break_it(three_parts / "embeddings.parquet")
+    report = added(folder, words(1, "fr"), encode=(counting := Counting()))
+    assert counting.texts == [one.text for one in [*words(100), *words(1)]]
+    assert (report.new, report.rows, report.mended, report.lost) == (1, 108, 100, 0)
+    assert list(open_index(folder).texts) == [one.text for one in [*ALL_TEXTS, *words(1, "fr")]]
+    assert found(folder) == ["b text 1", "b text 1"]
+    assert not three_parts.exists()
+
+
+def test_a_part_of_which_no_texts_are_whole_is_set_aside(folder, three_parts):
+    for name in ("embeddings.parquet", "texts.parquet"):
+        (three_parts / name).write_bytes(b"x")
+    report = added(folder, words(3), encode=(counting := Counting()))
     assert counting.texts == [one.text for one in words(3)]
-    assert report.rows == 10
-    index = open_index(folder)
-    assert list(index.texts) == [one.text for one in [*words(5, first=100), *words(2, "de"), *words(3)]]
-    scores, rows = index.nearest(vectors(["b text 1"])["template"], "template", 2)
-    assert [index.texts[int(row)] for row in rows[0]] == ["b text 1", "b text 1"]
-    np.testing.assert_allclose(scores[0], 1, atol=1e-6)
+    assert (report.rows, report.mended, report.lost) == (10, 0, 100)
+    kept = [*words(5, first=100), *words(2, "de"), *words(3)]
+    assert list(open_index(folder).texts) == [one.text for one in kept]
+    (aside,) = folder.glob("damaged-*")
+    assert (aside / "texts.parquet").read_bytes() == b"x"
+    assert (aside / "template.npy").is_file()
+
+
+def test_a_kill_while_a_part_is_encoded_again_loses_nothing(folder, three_parts):
+    (three_parts / "embeddings.parquet").unlink()
+    with pytest.raises(KeyboardInterrupt):
+        added(folder, [], encode=Counting(fails_at=40))
+    assert added(folder, []).mended == 100
+    assert list(open_index(folder).texts) == [one.text for one in ALL_TEXTS]
 
 
 def test_no_text_at_all_makes_an_empty_index(folder):

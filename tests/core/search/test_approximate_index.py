@@ -168,7 +168,8 @@ def test_a_changed_file_is_refused_and_made_anew(tmp_path):
 def test_lost_parts_take_it_along(tmp_path):
     folder = built(tmp_path / "index", "ivf")
     part = read_contents(folder).parts[0]
-    (part_folder(folder, part.number) / "template.npy").write_bytes(b"x")
+    for name in ("texts.parquet", "embeddings.parquet"):
+        (part_folder(folder, part.number) / name).write_bytes(b"x")
     added(folder, [])
     contents = read_contents(folder)
     assert contents.rows == 200
