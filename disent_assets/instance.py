@@ -150,9 +150,9 @@ def has_own_database(instance: dg.DagsterInstance) -> bool:
 
 
 def home_tag(instance: dg.DagsterInstance) -> dict[str, str]:
-    """Tag of the runs of processes that have opened this folder of results."""
-    folder = _STATE_OF.get(instance) or Path(instance.root_directory)
-    return {HOME: (folder / _NAME).read_text(encoding="utf-8")}
+    """Tag of the runs of processes that have opened this folder of results; one in memory has no name."""
+    name = (_STATE_OF.get(instance) or Path(instance.root_directory)) / _NAME
+    return {HOME: name.read_text(encoding="utf-8") if name.exists() else ""}
 
 
 def process_tag(process: int) -> dict[str, str]:
