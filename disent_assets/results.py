@@ -14,7 +14,8 @@ The last two columns are fingerprints of what a row was made from: `data`, all t
 encoder's vectors; `code`, the code and settings (`code_of`), or `earlier` if these have changed since. `write_results`
 writes them, and a test finds rows of another code.
 
-In the line of `<!-- earlier -->` stands how many rows of all pages are of earlier code.
+A block without a table says that it has not been run yet. In the line of `<!-- earlier -->` stands how many rows of all
+pages are of earlier code, and how many tables have not been run yet.
 """
 
 import re
@@ -43,6 +44,8 @@ from disent_core.storage.tables import content_of, fingerprint
 
 EARLIER = "earlier"
 """`code` of a row that was produced by other code or settings than the current ones."""
+NOT_RUN = "*Not run yet at this code.*"
+"""In place of the command and the table, so that nobody looks for figures that do not exist."""
 FILES = ("README.md", "docs/*.md")
 _BLOCK = re.compile(
     r"<!-- results (?P<config>\S+) (?P<encoder>\S+) (?P<tasks>\S+): (?P<what>.*?) -->\n(?P<body>.*?)<!-- end -->",
@@ -191,6 +194,8 @@ class Block:
     def text(self, table: Table) -> str:
         """The block with another table."""
         head = f"<!-- results {self.config} {self.encoder} {self.tasks}: {self.what} -->"
+        if not table.columns:
+            return f"{head}\n\n{NOT_RUN}\n\n<!-- end -->"
         note = f"\n{CUT_SHORT_NOTE}.\n" if CUT_SHORT in table.markdown else ""
         return f"{head}\n\n    {self.command}\n\n{table.markdown}{note}<!-- end -->"
 
@@ -253,10 +258,12 @@ def write_results(project: Path, homes: Mapping[str, Path]) -> list[str]:
 
 
 def earlier_rows(pages: Iterable[str]) -> str:
-    """The sentence that counts the rows of earlier code in all pages."""
+    """The sentences that count the rows of earlier code in all pages, and the tables that no run has made yet."""
     tables = [block.table for text in pages for block in blocks(text)]
     earlier, rows = sum(table.earlier for table in tables), sum(len(table.rows) for table in tables)
-    return f"Rows of earlier code, in README and docs: {earlier:,} of {rows:,}."
+    missing = sum(not table.columns for table in tables)
+    counted = f"Rows of earlier code, in README and docs: {earlier:,} of {rows:,}."
+    return f"{counted} Tables that have not been run yet: {missing:,} of {len(tables):,}."
 
 
 def result_files(project: Path) -> list[Path]:

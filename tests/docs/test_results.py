@@ -9,7 +9,18 @@ import pyarrow.csv as pc
 import pytest
 
 from disent_assets import results
-from disent_assets.results import EARLIER, About, Block, Table, blocks, earlier_rows, result_files, shown, write_results
+from disent_assets.results import (
+    EARLIER,
+    NOT_RUN,
+    About,
+    Block,
+    Table,
+    blocks,
+    earlier_rows,
+    result_files,
+    shown,
+    write_results,
+)
 from disent_core.config.load import load_config
 from disent_core.evaluation.tasks import crosslingual_retrieval
 from disent_core.methods import raw
@@ -217,6 +228,29 @@ def test_writing_twice_is_writing_once(project):
     once = (project / "README.md").read_text(encoding="utf-8")
     write_results(project, {})
     assert (project / "README.md").read_text(encoding="utf-8") == once
+
+
+def test_a_table_that_no_run_has_made_says_so_in_place_of_its_command(project):
+    page = project / "README.md"
+    page.write_text("<!-- results disent.toml scratch sts: sample pearson -->\n<!-- end -->\n", encoding="utf-8")
+    write_results(project, {})
+    once = page.read_text(encoding="utf-8")
+    assert once.splitlines()[1:-1] == ["", NOT_RUN, ""]
+    write_results(project, {})
+    assert page.read_text(encoding="utf-8") == once
+
+
+def test_tables_without_a_run_are_counted_beside_the_rows_of_earlier_code():
+    empty = "<!-- results disent.toml scratch sts: sample pearson -->\n<!-- end -->\n"
+    counted = earlier_rows([BLOCK.format(raw="aaaaaaaa", facet=EARLIER), empty])
+    assert "1 of 2. Tables that have not been run yet: 1 of 2." in counted
+
+
+def test_the_readme_tells_the_dimension_of_the_demos_facet():
+    settings = load_config(ROOT / "disent.toml").methods["facet"].settings
+    sizes = (f"{part}_{size}" for part in ("template", "residual") for size in ("units", "words"))
+    dimension = sum(getattr(settings, size) for size in sizes)
+    assert f'"meaning")  # float32 [1, {dimension}]\n' in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_code_of_a_row_is_of_its_method_and_its_tasks():
