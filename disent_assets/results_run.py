@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from disent_assets.definitions import build
@@ -19,6 +19,7 @@ from disent_assets.progress import duration
 from disent_assets.resources import environment_of
 from disent_assets.runner import fresh_steps, usable_cores
 from disent_assets.stopping import stoppable
+from disent_core.config.checks import absent_corpora
 from disent_core.config.load import load_config
 from disent_core.errors import DisentError
 from disent_core.experiment.workspace import Workspace
@@ -38,6 +39,7 @@ class Outlook:
         due: number of steps that are stale or missing.
         steps: number of all steps.
         seconds: that the steps to make take on this machine's cores; None if no run of the configuration is known.
+        absent: name -> path of the corpora that have to be put there first.
     """
 
     config: str
@@ -45,6 +47,7 @@ class Outlook:
     due: int
     steps: int
     seconds: float | None
+    absent: dict[str, Path] = field(default_factory=dict)
 
     def __str__(self) -> str:
         if not self.due:
@@ -53,7 +56,11 @@ class Outlook:
             told = "; nobody has recorded yet how long they take"
         else:
             told = f", about {duration(self.seconds)} on {usable_cores()} cores"
-        return f"{self.config} in {self.home}: {self.due} of {self.steps} steps to make{told}"
+        lines = [f"{self.config} in {self.home}: {self.due} of {self.steps} steps to make{told}"]
+        if self.absent:
+            lines.append("  these corpora are missing (docs/corpora.md says where to get them):")
+            lines += [f"    {name}: {path}" for name, path in self.absent.items()]
+        return "\n".join(lines)
 
 
 def outlook(project: Path, config: str, home: Path) -> Outlook:
@@ -81,7 +88,8 @@ def outlook(project: Path, config: str, home: Path) -> Outlook:
         steps, workspace.config, {name: factor * guess for name, guess in guessed.items()} | recorded, fresh
     )
     left = Estimate(steps, seconds, usable_cores()).left(0.0) if known else None
-    return Outlook(config=config, home=home, due=len(steps) - len(fresh), steps=len(steps), seconds=left)
+    due, absent = len(steps) - len(fresh), absent_corpora(workspace.config)
+    return Outlook(config=config, home=home, due=due, steps=len(steps), seconds=left, absent=absent)
 
 
 def materialize(project: Path, config: str, home: Path) -> None:

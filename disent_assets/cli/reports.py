@@ -53,7 +53,12 @@ def report(context: click.Context, output: Path | None, title: str) -> None:
 @click.argument("configs", metavar="[CONFIG]...", nargs=-1)
 @click.option("--home", "homes", multiple=True, metavar="CONFIG=FOLDER", help="The folder with the results of CONFIG.")
 @click.option("--run", "is_run", is_flag=True, help="First materialise what is stale or missing in each CONFIG.")
-@click.option("--plan", "is_plan", is_flag=True, help="Only say what --run would make and how long it would take.")
+@click.option(
+    "--plan",
+    "is_plan",
+    is_flag=True,
+    help="Only say what --run would make, how long it would take and which corpora are missing.",
+)
 @click.pass_context
 def results(
     context: click.Context, configs: tuple[str, ...], homes: tuple[str, ...], is_run: bool, is_plan: bool
@@ -97,7 +102,11 @@ def _run(project: Path, homes: dict[str, Path], *, is_plan: bool) -> None:
     known = [one.seconds for one in found if one.seconds is not None]
     if len(found) == len(known) > 1:
         click.echo(f"in all about {duration(sum(known))}")
-    for one in found if not is_plan else ():
+    if is_plan:
+        return
+    if lacking := [one.config for one in found if one.absent]:
+        raise ValueError(f"{', '.join(lacking)}: put the missing corpora there first. Nothing was run")
+    for one in found:
         materialize(project, one.config, one.home)
 
 

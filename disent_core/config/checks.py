@@ -3,8 +3,10 @@
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from disent_core.config.model import Config, MethodConfig
+from disent_core.config.sections import CorpusConfig
 from disent_core.config.toml_lines import Locator
 from disent_core.corpora.languages import split_pair
 from disent_core.encoders.config import DistilledConfig, HuggingFaceConfig
@@ -42,11 +44,23 @@ def check_paths(config: Config) -> None:
         ConfigError: naming file, line and key of the first path that does not exist.
     """
     for index, corpus in enumerate(config.corpora):
-        if corpus.path is not None and corpus.url is None and not config.resolve(corpus.path).exists():
+        if path := _absent(config, corpus):
             locator = Locator(config.path, config.path.read_text(encoding="utf-8"))
             remedy = "put the corpus there, or set path (docs/corpora.md says where to get corpora)"
-            problem = f"there is no file or folder {config.resolve(corpus.path)}; {remedy}"
-            locator.fail(("corpora", index, "path"), problem)
+            locator.fail(("corpora", index, "path"), f"there is no file or folder {path}; {remedy}")
+
+
+def absent_corpora(config: Config) -> dict[str, Path]:
+    """Name -> path of every corpus that is not downloaded and does not lie there."""
+    return {corpus.name: path for corpus in config.corpora if (path := _absent(config, corpus))}
+
+
+def _absent(config: Config, corpus: CorpusConfig) -> Path | None:
+    """The path of a corpus if nothing lies there and nothing is downloaded to it."""
+    if corpus.path is None or corpus.url is not None:
+        return None
+    path = config.resolve(corpus.path)
+    return None if path.exists() else path
 
 
 def _check_needs(config: Config, locator: Locator) -> None:

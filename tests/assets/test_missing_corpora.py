@@ -1,0 +1,71 @@
+"""`disent results` names the corpora that somebody has to put there, before anything is run."""
+
+from pathlib import Path
+
+import pytest
+
+from disent_assets import results_run
+from disent_assets.cli.reports import _run
+from disent_core.config.checks import absent_corpora
+from disent_core.config.load import load_config
+
+ROOT = Path(__file__).resolve().parents[2]
+CONFIG = """
+[[corpora]]
+name = "sample"
+format = "massive"
+path = "{corpora}/sample"
+languages = ["en-US", "de-DE"]
+
+[[corpora]]
+name = "fetched"
+format = "massive"
+path = "fetched.tar.gz"
+url = "https://example.org/fetched.tar.gz"
+sha256 = "{sha256}"
+languages = ["en-US", "de-DE"]
+
+[[corpora]]
+name = "tatoeba"
+format = "tatoeba"
+path = "nowhere"
+pairs = ["de-en"]
+
+[[encoders]]
+name = "tiny"
+kind = "scratch"
+
+[experiment]
+pairs = ["en-de"]
+methods = ["raw"]
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A configuration with three corpora: one is there, one would be downloaded, one is missing."""
+    text = CONFIG.format(corpora=ROOT / "data" / "corpora", sha256="0" * 64)
+    (tmp_path / "disent.toml").write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def test_a_corpus_is_missing_if_nothing_lies_at_its_path_and_nothing_is_downloaded_to_it(project):
+    assert absent_corpora(load_config(project / "disent.toml")) == {"tatoeba": project / "nowhere"}
+
+
+def test_a_plan_names_the_missing_corpora(project, capsys):
+    _run(project, {"disent.toml": project / "home"}, is_plan=True)
+    first, *others = capsys.readouterr().out.splitlines()
+    assert first.startswith("disent.toml in ")
+    assert [line.strip() for line in others] == [
+        "these corpora are missing (docs/corpora.md says where to get them):",
+        f"tatoeba: {project / 'nowhere'}",
+    ]
+
+
+def test_a_run_without_a_corpus_is_refused_before_anything_is_made(project, monkeypatch):
+    started = []
+    monkeypatch.setattr(results_run, "materialize", lambda *of_run: started.append(of_run))
+    with pytest.raises(ValueError, match=r"disent\.toml: put the missing corpora there first\. Nothing was run"):
+        _run(project, {"disent.toml": project / "home"}, is_plan=False)
+    assert started == []
