@@ -5,10 +5,11 @@ from pathlib import Path
 import click
 
 from disent_assets.cli.group import errors, main, short
+from disent_assets.cli.heads import open_model
 
 
 @main.command()
-@click.argument("head", type=click.Path(path_type=Path))
+@click.argument("head")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--embeddings", metavar="NAMES", help="Only these, separated by commas.")
 @click.option("--onnx", is_flag=True, help="Also write them as one ONNX graph, disent.onnx.")
@@ -17,7 +18,7 @@ from disent_assets.cli.group import errors, main, short
 @click.pass_context
 def export(
     context: click.Context,
-    head: Path,
+    head: str,
     folder: Path,
     embeddings: str | None,
     onnx: bool,
@@ -26,12 +27,11 @@ def export(
 ) -> None:
     """Write a trained head as a folder that sentence-transformers loads without disent.
 
-    HEAD is its file, data/heads/ENCODER/METHOD/PAIR.safetensors. FOLDER must not exist.
+    HEAD is its file, data/heads/ENCODER/METHOD/PAIR.safetensors, an exported folder, or METHOD@ENCODER:PAIR of the
+    configuration. FOLDER must not exist.
     """
     with errors(context):
-        from disent import load
-
-        model = load(head, seed=seed, device="cpu", encoder=encoder)
+        model = open_model(head, seed, encoder, device="cpu")
         names = None if embeddings is None else [name.strip() for name in embeddings.split(",")]
         written = model.save(folder, names, onnx=onnx)
         if written.tags:

@@ -7,19 +7,23 @@ import click
 
 if TYPE_CHECKING:
     from disent import Index, Model
+    from disent_core.encoders.contract import Device
 
 HEAD_HELP = "A head's .safetensors file, an exported folder, or METHOD@ENCODER:PAIR of the configuration."
 MOVED_HEAD = click.option("--head", metavar="HEAD", help=f"If the head is not where it was: {HEAD_HELP}")
 ENCODER = click.option("--encoder", type=click.Path(path_type=Path), help="Folder of its encoder, if that has moved.")
 
 
-def open_model(head: str, seed: int | None, encoder: Path | None = None, *, stored: bool = False) -> "Model":
+def open_model(
+    head: str, seed: int | None, encoder: Path | None = None, *, stored: bool = False, device: "Device" = "auto"
+) -> "Model":
     """Load the head that a command was given.
 
     Args:
         head: as in `HEAD_HELP`.
         seed: of the training; None: the first.
         encoder: folder of its encoder, if that has moved.
+        device: where a trained head is applied.
         stored: look up the texts that the run has encoded, so that vectors are those that it measures, to the bit.
 
     Raises:
@@ -30,7 +34,7 @@ def open_model(head: str, seed: int | None, encoder: Path | None = None, *, stor
 
     method, _, place = head.partition("@")
     if not place or Path(head).exists():
-        return load(head, seed=seed, encoder=encoder)
+        return load(head, seed=seed, encoder=encoder, device=device)
     from disent.run import open as open_run
     from disent_assets.resources import configuration, home_folder
 
@@ -40,7 +44,7 @@ def open_model(head: str, seed: int | None, encoder: Path | None = None, *, stor
         found.seed = found._seed(seed)
         return found
     if found.path is not None:
-        return load(found.path, seed=seed, encoder=encoder)
+        return load(found.path, seed=seed, encoder=encoder, device=device)
     if seed is not None or encoder is not None:
         raise ValueError(f"{head} is untrained: it has no seed, and its encoder is that of the configuration")
     return found

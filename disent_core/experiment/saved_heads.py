@@ -90,6 +90,7 @@ def open_head(path: Path, *, device: Device = "auto", encoder: Path | None = Non
     described = describe_head(path) if manifest_path(path).is_file() else None
     if described is None:
         remedy = "Name the .safetensors file of a trained head, with its .manifest beside it, or an exported folder"
+        remedy += "; commands also take METHOD@ENCODER:PAIR, such as facet@scratch:en-de"
         raise TrainingError(located(path, None, "there is no head here", remedy))
     description, content = described
     if description.get(ENCODER_CONFIG) is None:

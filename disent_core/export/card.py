@@ -23,6 +23,13 @@ class Measured:
     ci_low: float | None
     ci_high: float | None
     n: int
+    gold: str = ""
+    """The human score that it is compared with, of a task that has several."""
+
+    @property
+    def score(self) -> str:
+        """Its metric, and the human score."""
+        return f"{self.metric} with {self.gold}" if self.gold else self.metric
 
 
 _ABOUT = {
@@ -48,6 +55,8 @@ from sentence_transformers import SentenceTransformer
 model = SentenceTransformer("FOLDER"{flag})
 model.encode(["wake me up at nine"], task="{first}")
 ```
+
+A load report that `pooler.dense` is missing is harmless: no route reads that layer.
 
 | `task=` | embedding of |
 | --- | --- |
@@ -82,8 +91,11 @@ inputs = dict(tokeniser(texts, padding=True, truncation=True, max_length={max_le
 session.run(["{first}"], {{name: inputs[name] for name in names}})
 ```
 """
-_IMPORT = "\nfrom FOLDER.word_rows import word_rows  # where Python finds FOLDER"
-_WORDS = 'inputs["word_rows"] = word_rows(texts)\n'
+_IMPORT = "\nfrom transformers.dynamic_module_utils import get_class_from_dynamic_module"
+_WORDS = """\
+word_rows = get_class_from_dynamic_module("word_rows.word_rows", "FOLDER")  # runs word_rows.py of the folder
+inputs["word_rows"] = word_rows(texts)
+"""
 _TAGGER = """\
 ---
 {head}
@@ -218,7 +230,7 @@ def _head(
 
 def _result(row: Measured) -> dict[str, Any]:
     where = f"{row.dataset} {row.evaluated_on}"
-    metric = {"type": row.metric, "value": row.value, "name": f"{row.metric} of {row.embedding or 'tags'}"}
+    metric = {"type": row.metric, "value": row.value, "name": f"{row.score} of {row.embedding or 'tags'}"}
     return {
         "task": {"type": row.task},
         "dataset": {"type": row.dataset, "name": where},
@@ -228,7 +240,7 @@ def _result(row: Measured) -> dict[str, Any]:
 
 def _row(row: Measured) -> str:
     interval = "" if row.ci_low is None else f" [{row.ci_low:.3f}, {row.ci_high:.3f}]"
-    where = f"{row.task} | {row.dataset} | {row.evaluated_on} | {row.embedding} | {row.metric}"
+    where = f"{row.task} | {row.dataset} | {row.evaluated_on} | {row.embedding} | {row.score}"
     return f"| {where} | {row.value:.3f}{interval} | {row.n} |"
 
 

@@ -27,7 +27,7 @@ from disent_core.export.record import CARD, checked_record, write_record
 from disent_core.export.routes import Routes, refusal, routes_of
 from disent_core.export.saved_folder import index_weights
 from disent_core.export.tagger_folder import check_tagger, write_tagger
-from disent_core.export.transformers_folder import folder_vectors, load_folder, write_folder
+from disent_core.export.transformers_folder import folder_vectors, load_folder, quiet, write_folder
 from disent_core.storage.atomic import atomic_path
 from disent_core.training.features import features_of
 from disent_core.training.needs import Need
@@ -92,7 +92,8 @@ def export_head(
         return Exported(folder, Routes({}), difference, graph_difference, tags)
     encoder = exported_encoder(head, seed)
     routes = routes_of(head, seed, encoder.pooled).chosen(embeddings)
-    own = _own_vectors(head, seed, routes)
+    with quiet():
+        own = _own_vectors(head, seed, routes)
     with atomic_path(folder.resolve()) as temporary:
         write_folder(temporary, encoder, routes)
         difference = difference_of(own, folder_vectors(temporary, PROBES, list(routes.steps)))

@@ -8,11 +8,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from disent_core.experiment.headline import LANGUAGE
 from disent_core.experiment.saved_heads import SavedHead
 from disent_core.export.card import Measured
 from disent_core.export.record import RECORD, read_record
 
 _NAMES = ("task", "dataset", "evaluated_on", "embedding", "metric")
+_MAIN = ("accuracy_at_1", "map", "spearman", "span_f1", "accuracy")
+"""Metrics of the figures in `experiment.headline`."""
 _VALUES = ("value", "ci_low", "ci_high", "n")
 
 
@@ -31,7 +34,10 @@ def measured_of(head: SavedHead, seed: int | None) -> Sequence[Measured]:
     ):
         latest[(*(row[name] for name in _NAMES), row["settings"], row["seed"])] = row
     kept = [row for row in latest.values() if row["seed"] == seed and _is_plain(row)]
-    return [Measured(**{name: row[name] for name in (*_NAMES, *_VALUES)}) for row in sorted(kept, key=_order)]
+    return [
+        Measured(**{name: row[name] for name in (*_NAMES, *_VALUES)}, gold=_settings(row).get("gold", ""))
+        for row in sorted(kept, key=_order)
+    ]
 
 
 def _rows(table: pa.Table, head: SavedHead) -> list[dict[str, Any]]:
@@ -41,9 +47,14 @@ def _rows(table: pa.Table, head: SavedHead) -> list[dict[str, Any]]:
 
 def _is_plain(row: Mapping[str, Any]) -> bool:
     """Whether it is a measurement, with an interval and without a correction."""
-    settings = json.loads(row["settings"] or "{}")
-    return row["value"] is not None and row["ci_low"] is not None and settings.get("hubness", "none") == "none"
+    plain = _settings(row).get("hubness", "none") == "none"
+    return plain and row["value"] is not None and row["ci_low"] is not None
 
 
-def _order(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(row[name] for name in _NAMES)
+def _settings(row: Mapping[str, Any]) -> dict[str, Any]:
+    return json.loads(row["settings"] or "{}")
+
+
+def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Main scores come first, what the language embedding leaks last."""
+    return row["embedding"] == LANGUAGE, row["metric"] not in _MAIN, *(row[name] or "" for name in _NAMES)

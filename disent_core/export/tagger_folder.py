@@ -54,7 +54,8 @@ def write_tagger(
     tagger = _token_tagger(head, seed)
     encoder = exported_tagger_encoder(head, tagger.encoder.model)
     model = _model(head, tagger, encoder)
-    own = _own_logits(tagger)
+    with quiet():
+        own = _own_logits(tagger)
     with atomic_path(folder.resolve()) as temporary:
         with quiet():
             model.save_pretrained(temporary)

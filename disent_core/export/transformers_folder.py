@@ -143,15 +143,17 @@ def _beside_each_other(module: ModuleType) -> str:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence reports about a model whose vectors are compared afterwards."""
-    logger = logging.getLogger("sentence_transformers")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
+    """Silence reports about a model whose vectors are compared afterwards, and about texts of ours that are cut."""
+    loggers = [logging.getLogger(name) for name in ("sentence_transformers", "disent_core.encoders")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
     try:
         with quiet_transformers():
             yield
     finally:
-        logger.setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def _modules(steps: Route, dim: int, default: str, made: dict[int, Any]) -> Iterator[Any]:

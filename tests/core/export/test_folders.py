@@ -13,10 +13,11 @@ from random_heads import CASES, LANGUAGES, TEXTS, centered, span_tagger
 
 from disent_core.errors import DamagedError, TrainingError
 from disent_core.experiment.saved_heads import open_head
-from disent_core.export.card import Measured
+from disent_core.export.card import Measured, card
 from disent_core.export.comparing import TOLERANCE
 from disent_core.export.folder import check_folder, export_head
 from disent_core.export.record import RECORD, read_record, write_record
+from disent_core.export.routes import Routes
 from disent_core.training.features import features_of
 from disent_core.training.needs import Need
 
@@ -80,11 +81,11 @@ def test_a_folder_names_no_place_on_the_disk_and_has_nothing_pickled(facet):
 def test_a_card_is_read_by_the_hub_s_own_reader(facet):
     from huggingface_hub import ModelCard
 
-    card = ModelCard.load(facet / "README.md")
-    assert card.data.library_name == "sentence-transformers"
-    assert card.data.language == ["en", "de"]
-    assert "disent" in card.data.tags
-    assert 'task="template"' in card.text
+    read = ModelCard.load(facet / "README.md")
+    assert read.data.library_name == "sentence-transformers"
+    assert read.data.language == ["en", "de"]
+    assert "disent" in read.data.tags
+    assert 'task="template"' in read.text
 
 
 def test_figures_stand_on_the_card_with_their_intervals(tmp_path):
@@ -93,9 +94,20 @@ def test_figures_stand_on_the_card_with_their_intervals(tmp_path):
     row = Measured("template_retrieval", "toy", "en", "meaning", "accuracy_at_1", 0.5, 0.4, 0.6, 80)
     absent = replace(row, embedding="template", value=0.9)
     export_head(open_head(CASES["dream"](tmp_path), device="cpu"), tmp_path / "out", seed=3, measured=[row, absent])
-    card = ModelCard.load(tmp_path / "out" / "README.md")
-    assert "| template_retrieval | toy | en | meaning | accuracy_at_1 | 0.500 [0.400, 0.600] | 80 |" in card.text
-    assert [result.metric_value for result in card.data.eval_results] == [0.5]
+    read = ModelCard.load(tmp_path / "out" / "README.md")
+    assert "| template_retrieval | toy | en | meaning | accuracy_at_1 | 0.500 [0.400, 0.600] | 80 |" in read.text
+    assert [result.metric_value for result in read.data.eval_results] == [0.5]
+
+
+def test_a_card_names_the_human_score_of_a_task_that_has_several(tmp_path):
+    row = Measured("qe", "toy", "en-de", "meaning", "spearman", 0.5, 0.4, 0.6, 80, gold="z_mean")
+    made = card(open_head(CASES["dream"](tmp_path), device="cpu"), 3, Routes({"meaning": ()}), [row])
+    assert "| meaning | spearman with z_mean | 0.500" in made
+
+
+def test_an_export_says_nothing_of_its_own_texts_that_are_cut(tmp_path, caplog):
+    export_head(open_head(CASES["dream"](tmp_path), device="cpu"), tmp_path / "out", seed=3)
+    assert "were cut" not in caplog.text
 
 
 def test_a_folder_that_has_not_changed_passes_its_check(facet):
