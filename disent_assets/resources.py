@@ -1,7 +1,8 @@
 """Read from the environment which configuration and folder of results are used, and how a run is executed.
 
-This is the only module that reads `DISENT_CONFIG` (default `disent.toml` in the project; see `project_folder`), `DISENT_HOME` (default
-`data/` in the project), `DISENT_EXECUTOR`, `DISENT_UI`, `DISENT_ALERTS`, `DISENT_WORKERS` and `DISENT_STARTED`.
+This is the only module that reads `DISENT_CONFIG` (default `disent.toml` in the project, see `project_folder`),
+`DISENT_HOME` (default `data/` in the project), `DISENT_EXECUTOR`, `DISENT_UI`, `DISENT_ALERTS`, `DISENT_WORKERS` and
+`DISENT_STARTED`.
 """
 
 import os

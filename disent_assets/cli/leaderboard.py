@@ -34,7 +34,7 @@ qualify row_number() over (
 order by all"""
 """Of several trainings of a method the one that knows most of the languages, then the first, as in `headline`."""
 NEXT = """\
-{report} UI: make dev, then http://127.0.0.1:3000. Try next:
+{report} UI: disent dev, then http://127.0.0.1:3000. Try next:
     disent leaderboard {task:<18}    # one of {tasks} tasks; --all: leaks of other embeddings too
     disent sql "select task, dataset, evaluated_on, method, runner_up, stands from best"
     disent status                            # what is fresh, stale or missing"""

@@ -37,7 +37,8 @@ def materialize(
     """Run assets; those that are up to date are not computed again.
 
     A SELECTION is a stage (corpora, negatives, targets, embeddings, heads, evaluation, warehouse), with a + ('+heads')
-    also what it is made from, or in Dagster's syntax ('key:evaluation/*'). Default: everything.
+    also what it is made from, or in Dagster's syntax ('key:evaluation/*'). Default: everything. DISENT_WORKERS sets
+    --workers.
     """
     from disent_assets.stopping import stoppable
 

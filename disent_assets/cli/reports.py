@@ -63,7 +63,7 @@ def report(context: click.Context, output: Path | None, title: str) -> None:
 def results(
     context: click.Context, configs: tuple[str, ...], homes: tuple[str, ...], is_run: bool, is_plan: bool
 ) -> None:
-    """Write the tables of results in README and docs from warehouses, and the answers in docs/sql.md from the demo's.
+    """For maintainers: rewrite README and docs, their tables of results from warehouses, docs/sql.md from the demo's.
 
     A CONFIG is named as the pages do, such as configs/massive_headline.toml; --run takes all of them if none is named.
     The results of configs/NAME.toml are expected in data/NAME, those of disent.toml in data. Without a warehouse a
@@ -119,7 +119,7 @@ def texts(context: click.Context, output: Path, encoder: str, missing: bool) -> 
     """Write the texts that an encoder has to embed, so that another program can embed them.
 
     OUTPUT is a .parquet or .jsonl file with the columns text_key, language and text. Add a column `vector`, and an
-    encoder of kind "vectors" can read it. `disent materialize '+group:targets'` makes the texts.
+    encoder of kind "vectors" can read it. `disent materialize '+targets'` makes the texts.
     """
     with errors(context):
         from disent_assets.resources import open_workspace

@@ -10,12 +10,13 @@ from disent_assets.cli.heads import ENCODER, MOVED_HEAD, open_index
 _SHARED = """\
 Whoever reaches {host} can search {index} and read its texts: there is no login.
 Leave out --host, and only this machine can."""
+_HOST = "Another address lets other machines search too, without a login."
 
 
 @main.command()
 @click.argument("index", type=click.Path(path_type=Path, file_okay=False))
 @click.option("--port", type=click.IntRange(0, 65535), default=8900, show_default=True, help="0: any that is free.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Another address lets other machines search too.")
+@click.option("--host", default="127.0.0.1", show_default=True, help=_HOST)
 @MOVED_HEAD
 @ENCODER
 @click.pass_context

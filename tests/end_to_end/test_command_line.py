@@ -126,7 +126,7 @@ def test_a_missing_configuration_exits_with_2(fresh):
 def test_a_warehouse_that_is_not_there_exits_with_1_and_says_what_to_do(fresh, arguments):
     result = fresh.disent(*arguments)
     assert result.exit_code == 1
-    assert "Materialise it first" in result.stderr
+    assert "Run disent materialize" in result.stderr
 
 
 def test_a_mistake_in_sql_exits_with_1_and_one_line(finished):

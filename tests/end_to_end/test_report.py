@@ -67,7 +67,7 @@ def test_the_report_lies_beside_the_warehouse_by_default(copied):
 def test_without_a_warehouse_there_is_no_report(fresh):
     result = fresh.disent("report")
     assert result.exit_code == 1
-    assert "Materialise it first" in result.stderr
+    assert "Run disent materialize" in result.stderr
     assert len(result.stderr.splitlines()) == 1
     assert not (fresh.home / "report.html").exists()
 

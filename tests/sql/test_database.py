@@ -238,7 +238,7 @@ def test_a_name_of_several_schemas_means_the_one_in_main(warehouse):
 
 
 def test_a_query_without_a_warehouse_says_what_to_do(tmp_path):
-    with pytest.raises(TableError, match=r"there is no warehouse\. Materialise it first"):
+    with pytest.raises(TableError, match=r"there is no warehouse\. Run disent materialize"):
         query(tmp_path / "w.duckdb", "select 1")
 
 
