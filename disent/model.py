@@ -156,7 +156,7 @@ class Model:
         """Tag the slots of sentences of one language, if the method tags.
 
         Args:
-            sentences: the words of each.
+            sentences: the words of each, `[["wake", "me"], ["play", "jazz"]]`.
             language: of all of them, one of `languages`.
             seed: of the training, one of `seeds`; None: the one in use.
 
@@ -164,12 +164,15 @@ class Model:
             A BIO tag for every word of every sentence.
 
         Raises:
-            ValueError: if the head does not have the language or seed, or the method embeds and does not tag.
+            ValueError: if the head does not have the language or seed, the method embeds and does not tag, or a
+                sentence is no list of words.
         """
         if self.embeddings:
             raise ValueError(f"{self._head.method.name} embeds texts and does not tag; call encode()")
-        chosen = self.seed if seed is None else self._seed(seed)
-        return self._head.trained.label(sentences, self._language(language), chosen)
+        if isinstance(sentences, str) or any(isinstance(words, str) for words in sentences):
+            raise ValueError("a sentence to tag is a list of words, as in label([['wake', 'me'], ['play', 'jazz']])")
+        spoken, chosen = self._language(language), self.seed if seed is None else self._seed(seed)
+        return self._head.trained.label(sentences, spoken, chosen)
 
     def save(self, folder: str | Path, embeddings: Sequence[str] | None = None, *, onnx: bool = False) -> "Exported":
         """Write the head with its encoder as a folder that `SentenceTransformer(folder)` loads without disent.
@@ -202,12 +205,10 @@ class Model:
         import numpy as np
         from tqdm import tqdm
 
+        self._embedding(None)
+        _require_texts(texts)
         head, spoken = self._head, self._language(language)
         name = head.method.name
-        if not self.embeddings:
-            raise ValueError(f"{name} tags the slots of sentences and does not embed; call label()")
-        if isinstance(texts, str) or not len(texts):
-            raise ValueError("texts must be a list of at least one text")
         size = _BLOCK_TEXTS if self.is_of_one_text else len(texts)
         blocks: list[dict[str, np.ndarray]] = []
         with tqdm(total=len(texts), unit=" texts", disable=not progress) as bar:
@@ -226,8 +227,9 @@ class Model:
 
         if isinstance(rows, np.ndarray):
             return rows
-        embedded = self._head.trained.embed(self._head.features(rows, self._language(language)), self.seed)
-        return embedded[self._embedding(None)]
+        name = self._embedding(None)
+        _require_texts(rows)
+        return self._head.trained.embed(self._head.features(rows, self._language(language)), self.seed)[name]
 
     def _seed(self, seed: int | None) -> int | None:
         if seed is not None and seed not in self.seeds:
@@ -236,6 +238,8 @@ class Model:
         return self.seeds[0] if seed is None and self.seeds else seed
 
     def _embedding(self, name: str | None) -> str:
+        if not self.embeddings:
+            raise ValueError(f"{self._head.method.name} tags the slots of sentences and does not embed; call label()")
         if name is None:
             return "meaning" if "meaning" in self.embeddings else self.embeddings[0]
         if name not in self.embeddings:
@@ -246,5 +250,19 @@ class Model:
         if self.languages is None:
             return language or ""
         if language not in self.languages:
+            self._refuse_untagged(language)
             raise ValueError(f"name the language of the texts: language= one of {', '.join(self.languages)}")
         return language
+
+    def _refuse_untagged(self, language: str | None) -> None:
+        """Say which languages a tagger has, which may be fewer than those of its pair."""
+        if not self.embeddings and language is not None and language not in (self.languages or ()):
+            raise ValueError(f"this head tags {', '.join(self.languages or ())} only, not {language!r}")
+
+
+def _require_texts(texts: Sequence[str]) -> None:
+    if isinstance(texts, str) or not len(texts):
+        raise ValueError("texts must be a list of at least one text")
+    for number, text in enumerate(texts, 1):
+        if not isinstance(text, str):
+            raise ValueError(f"a text is a str, and text {number} is a {type(text).__name__}")

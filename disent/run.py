@@ -211,6 +211,7 @@ class Head(Model):
     def _language(self, language: str | None) -> str:
         if language is None and not self._is_limited:
             return ""
+        self._refuse_untagged(language)
         return _choice("language", language, self.languages or ())
 
 

@@ -119,13 +119,21 @@ class Index:
                 installed. None: what was chosen before or, if the index is new, `auto`.
 
         Raises:
-            ValueError: if the model does not embed each text by itself, or has no such embedding.
+            ValueError: if the model does not embed each text by itself, or has no such embedding; if there is no text.
             TableError: if the folder has something else, or an index of another head or with other embeddings.
             ModuleNotFoundError: if the engine needs faiss, which is not installed: `pip install 'disent[faiss]'`.
             CorpusError: if a text is blank, too long or has reserved characters.
         """
+        from itertools import chain
+
         from disent_core.search.texts import checked_texts
 
+        if isinstance(texts, str):
+            raise ValueError("texts must be a list of texts, not one text")
+        remaining = iter(texts)
+        if (first := next(remaining, None)) is None:
+            raise ValueError("there are no texts")
+        texts = chain([first], remaining)
         place = Path(folder).expanduser()
         add(place, model, checked_texts(texts, language, model.languages), embeddings=embeddings, engine=engine)
         return cls.open(place, head=model)
@@ -143,16 +151,7 @@ class Index:
             TrainingError: if the head is not where it was, or is another one now.
             EncoderError: if its encoder can't be loaded.
         """
-        from disent_core.errors import TrainingError, located
-
-        record = self._stored.contents.head
-        model = self._head
-        if not isinstance(model, Model):
-            model = load(self._place(record), seed=record.seed, device=self._device, encoder=self._encoder)
-        if not head_record(model).is_same(record):
-            problem = f"its head is not the one that made this index ({record.title})"
-            raise TrainingError(located(self.folder, None, problem, "Name the right one as head=, or index again"))
-        return model
+        return _model(self.folder, self._stored.contents.head, self._head, self._encoder, self._device)
 
     @overload
     def search(
@@ -223,7 +222,7 @@ class Index:
         if not queries or not all(query.strip() for query in queries):
             raise ValueError("there is no query" if not queries else "a query is empty")
         if other_language and language is None:
-            raise ValueError("other_language needs the language of the query: language=")
+            raise ValueError("other_language= needs the language of the query: language=")
         if only_language is not None and only_language not in self._languages:
             known = ", ".join(one for one in self._languages if one)
             raise ValueError(f"the index has no text in {only_language!r}; it has {known or 'none with a language'}")
@@ -254,6 +253,8 @@ class Index:
         return Hit(self.texts[number], self.languages[number], float(score), number, self._stored.keys[number].decode())
 
     def _embedding(self, name: str | None) -> str:
+        if not self.embeddings:
+            raise ValueError("this index has no texts")
         if name is None:
             return "meaning" if "meaning" in self.embeddings else self.embeddings[0]
         if name not in self.embeddings:
@@ -262,19 +263,50 @@ class Index:
             )
         return name
 
-    def _place(self, record: "HeadRecord") -> Path:
-        """Where the head lies."""
-        from disent_core.errors import TrainingError, located
 
-        if self._head is not None:
-            return Path(self._head)  # pyright: ignore[reportArgumentType]
-        places = [self.folder / place for place in record.places]
-        if found := next((place for place in places if place.exists()), None):
-            return found
-        problem = (
-            f"its head ({record.title}) is not where it was" if places else f"its head ({record.title}) has no file"
-        )
-        raise TrainingError(located(self.folder, None, problem, "Name it as head="))
+def index_model(folder: Path, *, encoder: Path | None = None) -> Model:
+    """The head that made an index, whose texts may be damaged.
+
+    Raises:
+        TableError: if there is no index.
+        TrainingError, EncoderError: as `Index.model`.
+    """
+    from disent_core.errors import TableError, located
+    from disent_core.search.contents import REMEDY, read_contents
+
+    if (contents := read_contents(folder)) is None:
+        raise TableError(located(folder, None, "there is no index here", REMEDY))
+    return _model(folder, contents.head, None, encoder, "auto")
+
+
+def _model(
+    folder: Path,
+    record: "HeadRecord",
+    head: "str | Path | Model | None",
+    encoder: str | Path | None,
+    device: "Device",
+) -> Model:
+    from disent_core.errors import TrainingError, located
+
+    model = head
+    if not isinstance(model, Model):
+        place = _place(folder, record) if model is None else Path(model)
+        model = load(place, seed=record.seed, device=device, encoder=encoder)
+    if not head_record(model).is_same(record):
+        problem = f"its head is not the one that made this index ({record.title})"
+        raise TrainingError(located(folder, None, problem, "Name the right one as head=, or index again"))
+    return model
+
+
+def _place(folder: Path, record: "HeadRecord") -> Path:
+    """Where the head lies."""
+    from disent_core.errors import TrainingError, located
+
+    places = [folder / place for place in record.places]
+    if found := next((place for place in places if place.exists()), None):
+        return found
+    problem = f"its head ({record.title}) is not where it was" if places else f"its head ({record.title}) has no file"
+    raise TrainingError(located(folder, None, problem, "Name it as head="))
 
 
 def add(

@@ -98,6 +98,21 @@ class Printable(logging.Formatter):
         return printable(super().format(record))
 
 
+_OPTIONS = {
+    "other_language=": "--other-language",
+    " language=": " --language CODE",
+    " head=": " --head HEAD",
+    " encoder=": " --encoder FOLDER",
+}
+"""What the arguments that messages of `disent.Index` and `disent.load` name are on the command line."""
+
+
+def _in_options(message: str) -> str:
+    for argument, option in _OPTIONS.items():
+        message = message.replace(argument, option)
+    return message
+
+
 @contextmanager
 def errors(context: click.Context) -> Iterator[None]:
     """Print an error about data or configuration as one line; with --debug, show the traceback."""
@@ -106,7 +121,7 @@ def errors(context: click.Context) -> Iterator[None]:
     except (DisentError, ValueError) as error:
         if context.obj:
             raise
-        click.echo(f"disent: {printable(str(error))}", err=True)
+        click.echo(f"disent: {printable(_in_options(str(error)))}", err=True)
         raise SystemExit(2 if isinstance(error, ConfigError | ValueError) else 1) from error
     except ModuleNotFoundError as error:
         extra = EXTRAS.get(error.name or "")

@@ -65,10 +65,12 @@ def embed(
     """
     with errors(context), input_file(texts, column, language) as file:
         from disent.searching import chosen_embeddings, head_record
-        from disent_core.search.vectors_file import write_vectors
+        from disent_core.search.vectors_file import require_output, write_vectors
 
+        require_output(output, file)
         model = open_model(head, seed, encoder)
         names = chosen_embeddings(model, embedding)
+        require_output(output, file, names)
         with progress(file, model) as (checked, bar):
             count = write_vectors(
                 output,
@@ -110,9 +112,13 @@ def index(
     INPUT is as for disent embed. Only texts that INDEX lacks are encoded; a run that was stopped goes on where it was.
     """
     with errors(context), input_file(texts, column, language) as file:
-        from disent.searching import Index, add, chosen_embeddings
+        from disent.searching import add, chosen_embeddings, head_record, index_model
+        from disent_core.search.build import require_head
+        from disent_core.search.contents import read_contents
 
-        model = open_model(head, seed, encoder) if head else Index.open(index, encoder=encoder).model
+        model = open_model(head, seed, encoder) if head else index_model(index, encoder=encoder)
+        if (contents := read_contents(index)) is not None:
+            require_head(index, contents, head_record(model))
         names = None if embedding is None else chosen_embeddings(model, embedding)
         with progress(file, model) as (checked, bar):
             added = add(index, model, checked, embeddings=names, engine=engine, advance=bar.update)
@@ -229,12 +235,18 @@ def input_file(name: str, column: str, language: str | None) -> Iterator["TextFi
 
 @contextmanager
 def progress(file: "TextFile", model: "Model") -> Iterator[tuple["TextFile", "tqdm"]]:
-    """Read the texts once, so that no error comes after hours; then show how many are done, and the time left."""
+    """Read the texts once, so that no error comes after hours, and warn of languages that the head has not seen.
+
+    Then show how many are done, and the time left.
+    """
     from dataclasses import replace
 
     from tqdm import tqdm
 
     checked = replace(file, languages=model.languages)
     seconds = 0.1 if sys.stderr.isatty() else _LOG_SECONDS
-    with tqdm(total=checked.count(), unit=" texts", mininterval=seconds) as bar:
+    counts, seen = checked.counts(), model.description.get("languages")
+    if seen and (unseen := sorted({language for language in counts if language} - {*seen})):
+        click.echo(f"The head has not seen {', '.join(map(repr, unseen))}, but {', '.join(seen)}", err=True)
+    with tqdm(total=counts.total(), unit=" texts", mininterval=seconds) as bar:
         yield checked, bar

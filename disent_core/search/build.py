@@ -128,12 +128,21 @@ def _contents_of(index: Path, head: HeadRecord) -> Contents:
         if any(not file.name.startswith(".") for file in {*index.iterdir()} - _parts_in(index)):
             raise TableError(located(index, None, "this folder has other files", "Name a new folder"))
         return Contents(head=head, embeddings={})
+    require_head(index, contents, head)
+    return replace(contents, head=head if head.places else contents.head)
+
+
+def require_head(index: Path, contents: Contents, head: HeadRecord) -> None:
+    """Check that an index is of a head.
+
+    Raises:
+        TableError: if not.
+    """
     if not contents.head.is_same(head):
         problem = f"this index is of another head ({contents.head.title}) than {head.title}"
         if contents.head.title == head.title:
             problem = f"this index is of {head.title} as it was trained before"
         raise TableError(located(index, None, problem, "Use the head that made it, or make a new index"))
-    return replace(contents, head=head if head.places else contents.head)
 
 
 def _sound(index: Path, contents: Contents, encode: Encode, counts: dict[str, int]) -> Contents:

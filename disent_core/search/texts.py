@@ -1,8 +1,10 @@
 """Read a user's own texts: one a line, or a column of JSON lines, CSV or Parquet. One block is in memory at a time."""
 
 import csv
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -65,15 +67,19 @@ class TextFile:
             ) from error
 
     def count(self) -> int:
-        """Read all texts and count them, so that no error comes after hours.
+        """Count the texts; see `counts`."""
+        return self.counts().total()
+
+    def counts(self) -> Counter[str | None]:
+        """Read all texts and count those of each language, so that no error comes after hours.
 
         Raises:
             CorpusError: as when they are read; if there are none.
         """
-        count = sum(1 for _ in self)
-        if not count:
+        counts = Counter(one.language for one in self)
+        if not counts:
             raise CorpusError(located(self.name, None, "0 texts were read", "Name a file with at least one text"))
-        return count
+        return counts
 
 
 def text_file(path: Path, *, column: str = "text", language: str | None = None) -> TextFile:
@@ -137,8 +143,10 @@ def _lines(file: TextFile) -> Iterator[tuple[int, str]]:
                     raise ValueError(f"a line of more than {MOST_LINE_BYTES:,} bytes")
                 yield number, line.removeprefix(_BYTE_ORDER_MARK if number == 1 else b"").decode("utf-8")
             except ValueError as error:
-                problem = f"not UTF-8 ({error})" if isinstance(error, UnicodeDecodeError) else str(error)
-                raise CorpusError(located(file.name, number, problem, _REMEDY)) from error
+                problem, remedy = str(error), _REMEDY
+                if isinstance(error, UnicodeDecodeError):
+                    problem, remedy = f"not UTF-8 ({error})", "Save the file as UTF-8"
+                raise CorpusError(located(file.name, number, problem, remedy)) from error
 
 
 def _text_lines(file: TextFile) -> Iterator[_Row]:
@@ -153,7 +161,8 @@ def _json_lines(file: TextFile) -> Iterator[_Row]:
             if not isinstance(row, dict) or file.column not in row:
                 raise ValueError(f"expected an object with {quoted(file.column)} (--column names another)")
         except ValueError as error:
-            raise CorpusError(located(file.name, number, str(error), _REMEDY)) from error
+            problem = f"this is no JSON ({error})" if isinstance(error, JSONDecodeError) else str(error)
+            raise CorpusError(located(file.name, number, problem, _REMEDY)) from error
         yield number, row[file.column], row.get(_LANGUAGE)
 
 
@@ -175,7 +184,11 @@ def _csv_rows(file: TextFile) -> Iterator[_Row]:
 def _parquet_rows(file: TextFile) -> Iterator[_Row]:
     number = 0
     try:
-        _require_column(file, column_names(file.path))
+        columns = column_names(file.path)
+    except pa.ArrowException as error:
+        raise CorpusError(located(file.name, None, f"not a Parquet file ({error})", "Name another file")) from error
+    try:
+        _require_column(file, columns)
         for batch in foreign_batches(file.path, {file.column, _LANGUAGE}):
             texts = batch.column(file.column).to_pylist()
             languages = batch.column(_LANGUAGE).to_pylist() if _LANGUAGE in batch.schema.names else [None] * len(texts)
@@ -187,6 +200,8 @@ def _parquet_rows(file: TextFile) -> Iterator[_Row]:
 
 
 def _require_column(file: TextFile, columns: list[str]) -> None:
+    if not columns:
+        raise CorpusError(located(file.name, None, "the file is empty", "Name a file with at least one text"))
     if file.column not in columns:
         problem = f"there is no column {quoted(file.column)}, only {quoted(columns)}"
         raise CorpusError(located(file.name, None, problem, "Name the column of the texts with --column"))

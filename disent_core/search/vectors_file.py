@@ -55,12 +55,7 @@ def write_vectors(
         EncoderError: if a text can't be encoded.
         StorageError: if the disk is full or fails.
     """
-    if path.suffix not in FORMATS:
-        raise ValueError(f"{path} must end in {' or '.join(FORMATS)}")
-    if path.suffix == ".npy" and len(embeddings) > 1:
-        raise ValueError(f"{path}: a matrix has one embedding, of {', '.join(embeddings)}. Name one, or write .parquet")
-    if path.exists() and path.samefile(texts.path):
-        raise ValueError(f"{path} is both the texts and the output")
+    require_output(path, texts, embeddings)
     count = texts.count()
     blocks = _encoded_blocks(texts, encode, embeddings, advance)
     with atomic_path(path) as temporary:
@@ -71,6 +66,20 @@ def write_vectors(
             del record["places"]
             _write_parquet(temporary, blocks, json.dumps(record, ensure_ascii=False, default=str))
     return count
+
+
+def require_output(path: Path, texts: TextFile, embeddings: Sequence[str] = ()) -> None:
+    """Check that a file can have the vectors of these embeddings.
+
+    Raises:
+        ValueError: if not, or if it is the file of the texts.
+    """
+    if path.suffix not in FORMATS:
+        raise ValueError(f"{path} must end in {' or '.join(FORMATS)}")
+    if path.suffix == ".npy" and len(embeddings) > 1:
+        raise ValueError(f"{path}: a matrix has one embedding, of {', '.join(embeddings)}. Name one, or write .parquet")
+    if path.exists() and path.samefile(texts.path):
+        raise ValueError(f"{path} is both the texts and the output")
 
 
 def _encoded_blocks(

@@ -89,7 +89,7 @@ def test_hits_are_by_score_and_then_by_row(index):
 def test_the_language_of_the_query_may_be_left_out(index):
     hits = index.search("wake nine", k=99, language="en", other_language=True)
     assert [hit.text for hit in hits] == ["wake nine", "halt zimmer"]
-    with pytest.raises(ValueError, match="other_language needs the language of the query: language="):
+    with pytest.raises(ValueError, match="other_language= needs the language of the query: language="):
         index.search("wake nine", other_language=True)
 
 
@@ -130,6 +130,39 @@ def test_a_head_that_needs_a_language_is_asked_in_one(tmp_path):
         index.search("wake nine")
     with pytest.raises(CorpusError, match="texts:1: no language is named, and the head needs one of de, en"):
         disent.Index.build(tmp_path / "other", spoken, TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [("one text", "texts must be a list of texts, not one text"), ([], "there are no texts"), ((), "there are no te")],
+)
+def test_an_index_is_made_of_a_list_of_texts(tmp_path, texts, message):
+    with pytest.raises(ValueError, match=message):
+        disent.Index.build(tmp_path / "index", model(), texts)
+    assert not (tmp_path / "index").exists()
+
+
+@pytest.mark.parametrize("texts", [[1], ["a", None]])
+def test_only_texts_are_encoded(texts):
+    with pytest.raises(ValueError, match=f"a text is a str, and text {len(texts)} is a (int|NoneType)"):
+        model().encode(texts)
+
+
+@pytest.mark.parametrize("call", [lambda tagger: tagger.encode("x"), lambda tagger: tagger.encode_all(["x"])])
+def test_a_tagger_that_is_to_embed_is_refused(call):
+    with pytest.raises(ValueError, match=r"facet tags the slots of sentences and does not embed; call label\(\)"):
+        call(model(embeddings=(), languages={"de"}))
+
+
+@pytest.mark.parametrize("sentences", ["weck mich", ["weck mich um neun uhr"]])
+def test_sentences_to_tag_are_lists_of_words(sentences):
+    with pytest.raises(ValueError, match="a sentence to tag is a list of words"):
+        model(embeddings=(), languages={"de"}).label(sentences, language="de")
+
+
+def test_a_tagger_says_which_languages_it_has():
+    with pytest.raises(ValueError, match="this head tags de only, not 'en'"):
+        model(embeddings=(), languages={"de"}).label([["wake"]], language="en")
 
 
 def test_texts_that_can_not_be_stored_are_refused(tmp_path):

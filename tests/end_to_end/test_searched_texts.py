@@ -162,6 +162,33 @@ def test_what_is_wrong_is_one_line_and_nothing_is_written(head, tmp_path, monkey
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
+def test_an_output_that_is_refused_is_refused_before_the_head_is_loaded(tmp_path, monkeypatch):
+    from disent_assets.cli import search
+
+    monkeypatch.setattr(search, "open_model", lambda *arguments: pytest.fail("the head was loaded"))
+    (tmp_path / "in.txt").write_text("a\n", encoding="utf-8")
+    told = run("embed", tmp_path / "in.txt", tmp_path / "out.csv", "--head", "x")
+    assert "out.csv must end in .parquet or .npy" in told.stderr
+
+
+@pytest.mark.parametrize("command", ["embed", "index"])
+def test_texts_are_not_read_for_what_is_refused(head, index, tmp_path, monkeypatch, command):
+    from disent_assets.cli import search
+
+    monkeypatch.setattr(search, "progress", lambda *arguments: pytest.fail("the texts were read"))
+    (tmp_path / "in.txt").write_text("a\n", encoding="utf-8")
+    wrong = {"embed": [tmp_path / "out.npy", "--embedding", "all"], "index": [index, "--seed", 1]}[command]
+    assert run(command, tmp_path / "in.txt", *wrong, "--head", head).exit_code
+
+
+@pytest.mark.parametrize(("language", "told"), [("en", False), ("english", True)])
+def test_a_language_that_the_head_has_not_seen_is_told_once(head, tmp_path, language, told):
+    arguments = ("embed", "-", tmp_path / "out.npy", "--head", head, "--language", language)
+    found = run(*arguments, stdin="play jazz\nwake me\n")
+    assert found.exit_code == 0
+    assert found.stderr.count("The head has not seen 'english', but en, de") == told
+
+
 def test_a_killed_command_leaves_the_file_that_was_there(texts, head, tmp_path, monkeypatch):
     (tmp_path / "out.parquet").write_bytes(b"before")
 
@@ -310,6 +337,15 @@ def test_queries_of_a_file_are_answered_in_its_order_each_in_its_language(index,
     assert all(hit["language"] != languages[hit["query"]] for hit in hits)
 
 
+def test_a_head_that_is_gone_is_told_in_options(index, tmp_path):
+    copy = tmp_path / "index"
+    subprocess.run(["cp", "-r", str(index), str(copy)], check=True)
+    contents = json.loads((copy / "index.json").read_text(encoding="utf-8"))
+    contents["head"]["places"] = ["nowhere"]
+    (copy / "index.json").write_text(json.dumps(contents), encoding="utf-8")
+    assert run("search", copy, "x").stderr.endswith("is not where it was. Name it as --head HEAD\n")
+
+
 def test_queries_may_come_from_standard_input(index):
     told = run("search", index, "-", "-k", 1, "--only-language", "de", "--format", "json", stdin="play\nwake\n")
     assert [(hit["query"], hit["language"]) for hit in json.loads(told.stdout)] == [("play", "de"), ("wake", "de")]
@@ -326,7 +362,7 @@ def test_the_query_itself_is_left_out_where_that_is_asked_for(index, rows):
         ([], 2, "name either a TEXT or --queries FILE"),
         (["x", "--queries", "y"], 2, "name either a TEXT or --queries FILE"),
         ([" "], 2, "a query is empty"),
-        (["x", "--other-language"], 2, "other_language needs the language of the query: language="),
+        (["x", "--other-language"], 2, "--other-language needs the language of the query: --language CODE"),
         (["x", "--head", "nowhere"], 1, "nowhere: there is no head here"),
     ],
 )
