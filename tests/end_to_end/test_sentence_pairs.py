@@ -133,7 +133,7 @@ def test_a_pair_that_no_corpus_has_names_those_that_there_are(project):
     project.configure('path = "tatoeba"', 'path = "tatoeba"\npairs = ["de-en"]')
     result = project.disent("status")
     assert result.exit_code == 2
-    assert "corpora[2].pairs: tatoeba has no 'de-en'" in result.output
+    assert "corpora[3].pairs: tatoeba has no 'de-en'" in result.output
     assert "It has da-en, fr-en" in result.output
 
 
