@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 from click.testing import CliRunner
-from conftest import Warehouse, write_rows
+from made_warehouses import Warehouse, write_rows
 
 from disent_assets.cli import main
 from disent_core.storage.schemas import STEP_COSTS

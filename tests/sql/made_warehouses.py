@@ -1,0 +1,105 @@
+"""Small warehouses from invented rows."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from disent_assets.duckdb_warehouse import build_warehouse, query
+from disent_core.evaluation import TASKS
+from disent_core.experiment.tables import scored_embeddings
+from disent_core.storage.tables import SCHEMAS, rows_table, write_table
+
+SQL = Path(__file__).parents[2] / "sql"
+
+METRIC = {
+    "task": "crosslingual_retrieval",
+    "dataset": "massive",
+    "method": "dream",
+    "encoder": "minilm",
+    "trained_on": "en-de",
+    "evaluated_on": "en-de",
+    "embedding": "meaning",
+    "metric": "accuracy_at_1",
+    "value": 0.5,
+    "ci_low": 0.4,
+    "ci_high": 0.6,
+    "n": 100,
+    "seed": None,
+    "settings": "{}",
+    "fingerprint": "f",
+    "created_at": datetime(2026, 1, 1, tzinfo=UTC),
+}
+RANKING = {
+    **{key: METRIC[key] for key in ("task", "dataset", "method", "encoder", "trained_on", "evaluated_on")},
+    "embedding": "meaning",
+    "seed": 0,
+    "query_id": "1",
+    "rank": 1,
+    "candidate_id": "1",
+    "score": 0.9,
+    "is_gold": True,
+}
+UTTERANCE = {
+    "corpus": "massive",
+    "language": "en",
+    "utterance_id": "1",
+    "split": "test",
+    "domain": None,
+    "intent": None,
+    "text": "wake me up",
+    "tokens": ["wake", "me", "up"],
+    "slot_tags": ["O", "O", "O"],
+    "text_key": "k",
+}
+TARGET = {
+    "corpus": "massive",
+    "language": "en",
+    "split": "test",
+    "source_utterance_id": "1",
+    "target_index": 0,
+    "source_text": "wake me at six",
+    "target_text": "wake me at nine",
+    "replaced_slots": [{"slot": "time", "old": "six", "new": "nine"}],
+}
+COMPARISON = {
+    **{"task": "crosslingual_retrieval", "dataset": "massive", "encoder": "minilm", "evaluated_on": "en-de"},
+    **{"metric": "accuracy_at_1", "settings": "{}"},
+    **{"method_a": "facet", "trained_on_a": "en-de", "embedding_a": "meaning", "value_a": 0.8},
+    **{"method_b": "raw", "trained_on_b": "", "embedding_b": "sentence", "value_b": 0.5},
+    **{"difference": 0.3, "ci_low": 0.2, "ci_high": 0.4, "n": 100, "test": "mcnemar_exact"},
+    **{"p_value": 0.001, "p_holm": 0.002, "fingerprint": "f", "created_at": datetime(2026, 1, 1, tzinfo=UTC)},
+}
+METHOD = {"base_method": "dream", "settings": "{}", "may_stop_early": True}
+DEFAULTS = {
+    "metrics": METRIC,
+    "configured_methods": METHOD,
+    "comparisons": COMPARISON,
+    "rankings": RANKING,
+    "utterances": UTTERANCE,
+    "template_pairs": TARGET,
+    "scored_embeddings": {"lower_is_better": False},
+}
+
+
+def write_rows(path: Path, name: str, rows: list[dict]) -> Path:
+    """Rows (what differs from the default) as one Parquet file."""
+    full = [{**DEFAULTS.get(name, {}), **row} for row in rows]
+    write_table(path, rows_table(full, name), SCHEMAS[name], inputs="i")
+    return path
+
+
+class Warehouse:
+    """Builds into one folder and asks what lies there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = folder / "warehouse.duckdb"
+
+    def build(self, sql_root: Path = SQL, **tables: list[dict]):
+        tables.setdefault("scored_embeddings", scored_embeddings(TASKS))
+        inputs = {
+            name: [write_rows(self.folder / "in" / f"{name}.parquet", name, rows)] for name, rows in tables.items()
+        }
+        return build_warehouse(inputs, sql_root, self.path)
+
+    def ask(self, sql: str) -> list[dict]:
+        return query(self.path, sql).to_pylist()
