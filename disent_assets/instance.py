@@ -66,21 +66,26 @@ def open_instance(home: Path) -> Iterator[dg.DagsterInstance]:
             folder = str(dagster_home(home))
             instance = dg.DagsterInstance.from_config(folder)
         os.environ["DAGSTER_HOME"] = folder  # child processes of a run read it
-        with instance, Path(folder, "processes.lock").open("w") as lock:
-            _end_killed_runs(instance, lock)
-            fcntl.flock(lock, fcntl.LOCK_SH)  # the system releases it when this process ends, also if it is killed
+        with instance, _used(instance, Path(folder)):
             yield instance
 
 
 @contextmanager
 def open_again(instance: dg.DagsterInstance, home: Path) -> Iterator[dg.DagsterInstance]:
     """Open the instance of another project a second time, to record the runs of a refresh in a folder of results."""
-    lock_file = dagster_home(home) / "processes.lock"
-    with dg.DagsterInstance.from_ref(instance.get_ref()) as again, lock_file.open("w") as lock:
-        _STATE_OF[again] = lock_file.parent
-        _end_killed_runs(again, lock)
-        fcntl.flock(lock, fcntl.LOCK_SH)
-        yield again
+    with dg.DagsterInstance.from_ref(instance.get_ref()) as again:
+        _STATE_OF[again] = dagster_home(home)
+        with _used(again, _STATE_OF[again]):
+            yield again
+
+
+@contextmanager
+def _used(instance: dg.DagsterInstance, folder: Path) -> Iterator[None]:
+    """Tell other processes that this one uses the folder of state; end the runs of killed ones if no other does."""
+    with (folder / "processes.lock").open("w") as lock:
+        _end_killed_runs(instance, lock)
+        fcntl.flock(lock, fcntl.LOCK_SH)  # the system releases it when this process ends, also if it is killed
+        yield
 
 
 @contextmanager
