@@ -34,19 +34,20 @@ def user_errors() -> Iterator[None]:
     """
     try:
         yield
-    except DisentError as error:
-        raise dg.Failure(description=str(error), allow_retries=False) from error
-    except RuntimeError as error:
-        if type(error).__name__ != "OutOfMemoryError":  # of torch, which is loaded only where something computes
-            raise dg.Failure(allow_retries=False) from error
-        description = f"out of GPU memory ({str(error).split('. ')[0]}). {_LESS_MEMORY}, or set device to 'cpu'"
-        raise dg.Failure(description=description, allow_retries=False) from error
-    except MemoryError as error:
-        raise dg.Failure(description=f"out of memory. {_LESS_MEMORY}", allow_retries=False) from error
     except dg.Failure:
         raise
     except Exception as error:
-        raise dg.Failure(allow_retries=False) from error
+        raise dg.Failure(description=_description(error), allow_retries=False) from error
+
+
+def _description(error: Exception) -> str | None:
+    if isinstance(error, DisentError):
+        return str(error)
+    if type(error).__name__ == "OutOfMemoryError":  # of torch, which is loaded only where something computes
+        return f"out of GPU memory ({str(error).split('. ')[0]}). {_LESS_MEMORY}, or set device to 'cpu'"
+    if isinstance(error, MemoryError):
+        return f"out of memory. {_LESS_MEMORY}"
+    return None
 
 
 def materialized(
