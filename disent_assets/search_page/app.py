@@ -85,16 +85,7 @@ class Page:
         if error:
             return JSONResponse({"error": error}, status_code=400, headers=_HEADERS)
         answers = {
-            column.name: [
-                {
-                    "text": hit.text,
-                    "language": hit.language,
-                    "score": hit.score,
-                    "row": hit.row,
-                    "text_key": hit.text_key,
-                }
-                for hit in column.hits
-            ]
+            column.name: [{name: getattr(hit, name) for name in _OF_HIT} for hit in column.hits]
             for column in found
         }
         return JSONResponse({"question": asdict(asked), "answers": answers}, headers=_HEADERS)
