@@ -85,8 +85,7 @@ class Page:
         if error:
             return JSONResponse({"error": error}, status_code=400, headers=_HEADERS)
         answers = {
-            column.name: [{name: getattr(hit, name) for name in _OF_HIT} for hit in column.hits]
-            for column in found
+            column.name: [{name: getattr(hit, name) for name in _OF_HIT} for hit in column.hits] for column in found
         }
         return JSONResponse({"question": asdict(asked), "answers": answers}, headers=_HEADERS)
 
