@@ -8,7 +8,8 @@
     |   `-- DamagedError    a stored file is not as it was written
     |-- StorageError     the disk is full or fails
     |-- EncoderError     an encoder can't be loaded or gives unusable vectors
-    `-- TrainingError    training can't go on
+    |-- TrainingError    training can't go on
+    `-- ShardError       processes or nodes that compute the shards of a step are lost
 
 A message says where the problem is (file and line, or key), what it is, and what to do about it. `ValueError` is for
 a mistake of the calling code.
@@ -51,6 +52,10 @@ class EncoderError(DisentError):
 
 class TrainingError(DisentError):
     """Training can't start or can't go on."""
+
+
+class ShardError(DisentError):
+    """The processes or nodes that compute the shards of a step are lost, or there are none."""
 
 
 _QUOTED, _LONGEST = 200, 1_000

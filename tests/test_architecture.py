@@ -28,9 +28,9 @@ from disent_core.targets.template_pairs import TemplatePairConfig
 ROOT = Path(__file__).resolve().parents[1]
 STAGES = ("corpora", "negatives", "targets", "embeddings", "heads", "evaluation", "warehouse")
 LAYERS = (
-    "errors", "normal_form", "text", "random_bits", "progress", "settings", "matmul", "registry", "storage", "losses",
-    "corpora", "negatives", "optimisation", "encoders", "targets", "embeddings", "training", "methods", "evaluation",
-    "heads", "report", "config", "experiment", "export", "search", "mteb_bridge",
+    "errors", "normal_form", "text", "random_bits", "progress", "settings", "matmul", "registry", "storage", "shards",
+    "losses", "corpora", "negatives", "optimisation", "encoders", "targets", "embeddings", "training", "methods",
+    "evaluation", "heads", "report", "config", "experiment", "export", "search", "mteb_bridge",
 )  # fmt: skip
 """Folders and modules of `disent_core`, the lowest first."""
 FACE = ("dagster", "duckdb")
@@ -140,6 +140,19 @@ def test_a_module_imports_only_from_its_own_and_lower_layers():
         if LAYERS.index(layer(other)) > LAYERS.index(layer(name))
     ]
     assert upward == []
+
+
+def test_ray_is_imported_by_one_module_of_the_core_and_only_when_shards_are_sent_there():
+    importers = {
+        name
+        for name in CORE
+        for node in found(name, ast.Import | ast.ImportFrom)
+        if any(
+            one.split(".")[0] == "ray" for one in [getattr(node, "module", None) or "", *(a.name for a in node.names)]
+        )
+    }
+    assert importers == {"disent_core.shards.on_ray"}
+    assert loaded_by(sorted(importers), ("ray",)) == "[]"
 
 
 # --- manners ----------------------------------------------------------------------------------------------

@@ -1,0 +1,145 @@
+"""Compute shards in processes of this machine, each with one thread.
+
+Each worker has a pipe of its own. So a worker that is killed in the middle of a result leaves an end of file behind,
+where the shared pipe of `concurrent.futures` would let us wait for the rest for ever. Only its shard is lost, which
+another worker computes again.
+"""
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from typing import Any, TypeVar, cast
+
+from disent_core.errors import DisentError, ShardError
+
+_TRIES = 3
+_CONTEXT = multiprocessing.get_context("spawn")  # a fork would inherit the threads' locks, but not the threads
+
+Shard = TypeVar("Shard")
+Result = TypeVar("Result")
+
+
+@dataclass
+class _Worker:
+    process: SpawnProcess
+    connection: Connection
+    place: int | None = None
+    """Of the shard under way."""
+
+    def send(self, message: object) -> None:
+        """Send to a worker that may have ended; whoever receives from it next is told."""
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self.connection.send(message)
+
+    def close(self) -> None:
+        self.connection.close()
+        self.process.kill()  # an unfinished file of it is removed by the next write to its folder
+        self.process.join()
+
+
+def in_processes(work: Callable[[Shard], Result], shards: Sequence[Shard], count: int) -> Iterator[Result]:
+    """Yield `work(shard)` for each shard, in their order.
+
+    Raises:
+        ShardError: if a process ends by an error that is none of ours, or one shard's processes are killed thrice.
+        DisentError: what `work` raises.
+    """
+    workers = _new_workers(work, min(count, len(shards)))
+    waiting, done, killed = deque(range(len(shards))), dict[int, Any](), Counter[int]()
+    try:
+        for place in range(len(shards)):
+            while place not in done:
+                _hand_out(workers, waiting, shards)
+                for worker in _ready(workers):
+                    try:
+                        message = worker.connection.recv()
+                    except (EOFError, ConnectionResetError):
+                        waiting.extendleft(_lost(worker, killed))
+                        workers.remove(worker)
+                        workers += _new_workers(work, 1)
+                        continue
+                    if isinstance(message, DisentError):
+                        raise message
+                    if worker.place is not None:
+                        done[worker.place], worker.place = message, None
+            yield done.pop(place)
+    finally:
+        for worker in workers:
+            worker.close()
+
+
+def _new_workers(work: object, count: int) -> list[_Worker]:
+    workers = []
+    for _ in range(count):
+        ours, theirs = _CONTEXT.Pipe()
+        process = _CONTEXT.Process(target=_serve, args=(theirs,), daemon=True)
+        process.start()
+        theirs.close()
+        workers.append(_Worker(process, cast(Connection, ours)))
+    for worker in workers:  # all start before the first has to be there
+        worker.send(work)
+    return workers
+
+
+def _hand_out(workers: list[_Worker], waiting: deque[int], shards: Sequence[object]) -> None:
+    for worker in workers:
+        if worker.place is None and waiting:
+            worker.place = waiting.popleft()
+            worker.send(shards[worker.place])
+
+
+def _ready(workers: list[_Worker]) -> list[_Worker]:
+    ready = wait([worker.connection for worker in workers])
+    return [worker for worker in workers if worker.connection in ready]
+
+
+def _lost(worker: _Worker, killed: Counter[int]) -> list[int]:
+    """The shard of a worker that has ended, to be computed again."""
+    worker.close()
+    code, place = worker.process.exitcode or 0, worker.place
+    if code >= 0:
+        raise ShardError(f"a process that computes shards ended with exit code {code}; its error stands above")
+    if place is None:
+        return []
+    killed[place] += 1
+    if killed[place] == _TRIES:
+        how = signal.Signals(-code).name
+        remedy = "If the memory was full, start again with fewer processes: DISENT_SHARDS=processes:1"
+        raise ShardError(f"shard {place + 1} was lost {_TRIES} times, its process ended by {how}. {remedy}")
+    return [place]
+
+
+# --- inside a worker --------------------------------------------------------------------------------------
+
+
+def _serve(connection: Connection) -> None:
+    """Compute the shards that arrive until the connection ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group; the driver ends its workers
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    with suppress(EOFError, ConnectionResetError, BrokenPipeError):
+        work = connection.recv()
+        if "torch" in sys.modules:  # by what the work holds
+            sys.modules["torch"].set_num_threads(1)
+        while True:
+            shard = connection.recv()
+            try:
+                result = work(shard)
+            except DisentError as error:
+                result = error
+            connection.send(result)
+
+
+def end_with_parent() -> None:
+    """End this process at once when the process that started it has ended, however that happened."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,142 @@
+"""Shards here and in processes: equal results, in order, whatever is killed."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+from shard_work import Counting, KilledOnce, broken, killed, process, refused, square
+
+from disent_core.errors import EncoderError, ShardError
+from disent_core.shards.engine import Engine, map_kept, map_shards, ranges, sharded
+from disent_core.shards.on_ray import on_ray
+from disent_core.shards.processes import in_processes
+
+HERE, TWO, ONE_BY_ONE = Engine(), Engine("processes", 2), Engine("processes", 1)
+SHARDS = [range(0, 2), range(2, 4), range(4, 5)]
+
+
+def kept(work, folder, inputs="a"):
+    with sharded(ONE_BY_ONE, folder, inputs):
+        return np.concatenate([arrays["squares"] for arrays in map_kept(work, SHARDS, "squares")])
+
+
+# --- cutting ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("engine", "expected"), [(HERE, 1), (TWO, 20), (Engine("ray"), 20)])
+def test_only_engines_other_than_inline_cut(engine, expected):
+    with sharded(engine):
+        assert len(ranges(100, 5)) == expected
+
+
+@pytest.mark.parametrize(("engine", "items"), [(TWO, 9), (Engine("ray"), 99)])
+def test_too_few_items_for_an_engine_are_one_range(engine, items):
+    with sharded(engine):
+        assert ranges(items, 5) == [range(items)]
+
+
+def test_ranges_have_each_item_once():
+    with sharded(TWO):
+        assert [item for some in ranges(13, 5) for item in some] == list(range(13))
+
+
+# --- processes --------------------------------------------------------------------------------------------
+
+
+def test_processes_give_results_in_the_order_of_shards_though_one_is_killed(tmp_path):
+    assert [*in_processes(KilledOnce(tmp_path / "killed"), range(6), 2)] == [square(number) for number in range(6)]
+    assert (tmp_path / "killed").exists()
+
+
+def test_shards_are_not_computed_in_this_process():
+    with sharded(TWO):
+        assert os.getpid() not in {*map_shards(process, range(4))}
+
+
+@pytest.mark.parametrize("engine", [HERE, ONE_BY_ONE])
+def test_shards_are_computed_in_this_process(engine):
+    with sharded(engine):
+        assert {*map_shards(process, range(4))} == {os.getpid()}
+
+
+def test_a_shard_whose_processes_are_always_killed_is_an_error_that_names_the_signal():
+    with pytest.raises(ShardError, match=r"shard \d was lost 3 times, its process ended by SIGKILL"):
+        [*in_processes(killed, range(2), 2)]
+
+
+def test_an_error_about_data_comes_out_of_a_process_as_it_is():
+    with pytest.raises(EncoderError, match=r"^text \d can't be encoded$"):
+        [*in_processes(refused, range(2), 2)]
+
+
+def test_a_mistake_in_the_code_of_a_shard_is_not_tried_again(capfd):
+    with pytest.raises(ShardError, match="ended with exit code 1; its error stands above"):
+        [*in_processes(broken, range(2), 1)]
+    assert capfd.readouterr().err.count("Traceback") == 1
+
+
+def test_processes_end_with_a_driver_that_is_killed(tmp_path):
+    script = """
+        import os, signal, sys
+        from shard_work import process
+        from disent_core.shards.processes import in_processes
+
+        if __name__ == "__main__":
+            print(next(in_processes(process, range(3), 2)), flush=True)
+            os.kill(os.getpid(), signal.SIGKILL)
+    """
+    path = tmp_path / "driver.py"
+    path.write_text(textwrap.dedent(script))
+    paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    # The worker has the driver's output too: it is read to its end only when the worker has ended.
+    environment = os.environ | {"PYTHONPATH": paths}
+    command = [sys.executable, path]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(run.stdout), 0)
+
+
+def test_ray_is_asked_for_where_it_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ShardError, match=r"pip install 'disent\[ray\]'"):
+        [*on_ray(square, range(2))]
+
+
+# --- what is kept -----------------------------------------------------------------------------------------
+
+
+def test_shards_of_a_step_that_was_stopped_are_not_computed_again(tmp_path):
+    work = Counting(tmp_path / "log", fails_at=4)
+    with pytest.raises(EncoderError):
+        kept(work, tmp_path / "shards")
+    work.fails_at = -1
+    assert kept(work, tmp_path / "shards").tolist() == [0, 1, 4, 9, 16]
+    assert work.computed() == [0, 2, 4]
+
+
+@pytest.mark.parametrize("change", ["inputs", "a flipped bit"])
+def test_a_shard_of_other_inputs_or_a_damaged_one_is_computed_again(tmp_path, change):
+    work = Counting(tmp_path / "log", fails_at=4)
+    with pytest.raises(EncoderError):
+        kept(work, tmp_path / "shards")
+    work.fails_at = -1
+    if change == "a flipped bit":
+        file = tmp_path / "shards" / "squares" / "2-4.safetensors"
+        file.write_bytes(file.read_bytes()[:-1] + b"\1")
+    assert kept(work, tmp_path / "shards", "b" if change == "inputs" else "a").tolist() == [0, 1, 4, 9, 16]
+    assert work.computed() == ([0, 0, 2, 2, 4] if change == "inputs" else [0, 2, 2, 4])
+
+
+def test_nothing_of_a_step_that_is_done_is_kept(tmp_path):
+    kept(Counting(tmp_path / "log"), tmp_path / "shards")
+    assert not (tmp_path / "shards").exists()
+
+
+def test_one_shard_is_not_kept(tmp_path):
+    with sharded(TWO, tmp_path / "shards", "a"):
+        [*map_kept(Counting(tmp_path / "log"), [range(5)], "squares")]
+        assert not (tmp_path / "shards").exists()
