@@ -39,11 +39,12 @@ class DisentLineage(dg.Component, dg.Model, dg.Resolvable):
         """
         from disent_assets.homes import check_owner
         from disent_assets.hosted import hosted
+        from disent_assets.resources import shard_engine
         from disent_core.config.load import load_config
         from disent_core.experiment.workspace import Workspace
 
         config, home = (_path(context.path, value) for value in (self.config, self.home))
-        workspace = Workspace(load_config(config), home.resolve(), tuple(self.prefix))
+        workspace = Workspace(load_config(config), home.resolve(), tuple(self.prefix), shard_engine())
         check_owner(workspace.config, workspace.home)
         return hosted(workspace, self.pool)
 

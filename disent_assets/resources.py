@@ -1,8 +1,8 @@
 """Read from the environment which configuration and folder of results are used, and how a run is executed.
 
 This is the only module that reads `DISENT_CONFIG` (default `disent.toml` in the project, see `project_folder`),
-`DISENT_HOME` (default `data/` in the project), `DISENT_EXECUTOR`, `DISENT_UI`, `DISENT_ALERTS`, `DISENT_WORKERS` and
-`DISENT_STARTED`.
+`DISENT_HOME` (default `data/` in the project), `DISENT_EXECUTOR`, `DISENT_SHARDS`, `DISENT_UI`, `DISENT_ALERTS`,
+`DISENT_WORKERS` and `DISENT_STARTED`.
 """
 
 import os
@@ -18,6 +18,7 @@ from disent_core.errors import ConfigError
 
 if TYPE_CHECKING:
     from disent_core.experiment.workspace import Workspace
+    from disent_core.shards.engine import Engine
 
 _BUNDLED = Path(__file__).resolve().parent / "project"
 """In an installed package: what a checkout has beside the packages."""
@@ -92,6 +93,22 @@ def run_settings(environment: Mapping[str, str] = os.environ, *, choices: tuple[
     )
 
 
+def shard_engine(environment: Mapping[str, str] = os.environ) -> "Engine":
+    """Where the shards of a step are computed: `inline`, `processes`, `processes:N` or `ray`.
+
+    Raises:
+        ConfigError: if DISENT_SHARDS is none of these.
+    """
+    from disent_core.shards.engine import Engine
+
+    name, colon, count = (environment.get("DISENT_SHARDS") or "inline").partition(":")
+    if name in ("inline", "ray") and not colon:
+        return Engine(name)
+    if name == "processes" and (not colon or (count.isdecimal() and int(count) > 0)):
+        return Engine(name, int(count) if colon else len(os.sched_getaffinity(0)))
+    raise ConfigError(f"DISENT_SHARDS: {name + colon + count!r} is none of inline, processes, processes:N, ray")
+
+
 def alerts_address(environment: Mapping[str, str] = os.environ) -> str | None:
     """The webhook that is told of failed runs.
 
@@ -134,7 +151,8 @@ def open_workspace(environment: Mapping[str, str] = os.environ) -> "Workspace":
     from disent_core.config.load import load_config  # loads torch, which whoever only asks the warehouse does not need
     from disent_core.experiment.workspace import Workspace
 
-    workspace = Workspace(load_config(configuration(environment)), home_folder(environment))
+    config, home = load_config(configuration(environment)), home_folder(environment)
+    workspace = Workspace(config, home, engine=shard_engine(environment))
     check_owner(workspace.config, workspace.home)
     return workspace
 

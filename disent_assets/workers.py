@@ -25,13 +25,14 @@ import dagster as dg
 
 from disent_assets.instance import cancel_run_of, end_run_of, open_instance, process_tag
 from disent_assets.plan import Step
-from disent_assets.resources import environment
+from disent_assets.resources import environment, shard_engine
 from disent_assets.run_step import Outcome, run_step
 from disent_assets.stopping import swallowed_silently
 from disent_core.config.load import load_config
 from disent_core.config.signature import signature
 from disent_core.errors import ConfigError, DisentError
 from disent_core.experiment.workspace import Workspace
+from disent_core.shards.processes import end_with_parent
 
 PRELOADED = [
     "disent_assets.definitions", "disent_assets.duckdb_warehouse", "disent_assets.workers",
@@ -168,7 +169,7 @@ class Work:
         """
         if _hash_of(self.path) != self.signature:
             raise _changed(self.path)
-        return Workspace(load_config(self.path), self.home)
+        return Workspace(load_config(self.path), self.home, engine=shard_engine())
 
 
 def _changed(path: Path) -> ConfigError:
@@ -286,7 +287,7 @@ def _serve(connection: Connection, work: Work) -> None:
     """Run the steps that arrive until the connection ends."""
     os.setpgid(0, 0)  # the terminal sends Ctrl-C to the group of the command, which then ends its workers
     _end_at_signals(signal.SIG_DFL)  # while it loads, there is nothing to remove
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     one_thread()
     sending = threading.Lock()
 
@@ -326,11 +327,3 @@ def one_thread() -> None:
     import torch
 
     torch.set_num_threads(1)
-
-
-def _end_with_parent() -> None:
-    """End this process at once when the process that started it has ended, however that happened."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    wait([parent.sentinel])
-    os.kill(os.getpid(), signal.SIGKILL)

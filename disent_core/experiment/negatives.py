@@ -10,6 +10,7 @@ from disent_core.config.model import Config
 from disent_core.config.sections import CorpusConfig
 from disent_core.experiment.result import Check, StepResult, result_of
 from disent_core.experiment.workspace import POOL, UTTERANCES, Workspace
+from disent_core.shards.engine import sharded
 from disent_core.storage.tables import (
     SCHEMAS,
     RefreshResult,
@@ -62,19 +63,22 @@ def _refresh(workspace: Workspace, corpus: CorpusConfig, language: str) -> Refre
     settings = version(workspace.config)
     source = workspace.table(*UTTERANCES, corpus.name, language)
     scores = workspace.table("negatives", "bleu_scores", corpus.name, language)
+    inputs = fingerprint(CODE_VERSION, workspace.config.negatives, content_of(source))
 
     def make() -> pa.Table:
         utterances = read_table(source, SCHEMAS["utterances"])
         stored = read_info(scores)
         is_usable = stored is not None and stored.inputs_hash == settings
         previous = read_table(scores, BLEU_STATE_SCHEMA) if is_usable else None
-        state = bleu_state(utterances, workspace.config.negatives, previous)
-        write_table(scores, state, BLEU_STATE_SCHEMA, inputs=settings)
+        shards = workspace.shards("negatives", corpus.name, language)
+        with sharded(workspace.engine, shards, fingerprint(inputs, is_usable and content_of(scores))):
+            state = bleu_state(utterances, workspace.config.negatives, previous)
+            write_table(scores, state, BLEU_STATE_SCHEMA, inputs=settings)
         return pool(state, workspace.config.negatives)
 
     return refresh_table(
         workspace.table(*POOL, corpus.name, language),
         SCHEMAS["negative_pool"],
-        inputs=fingerprint(CODE_VERSION, workspace.config.negatives, content_of(source)),
+        inputs=inputs,
         make=make,
     )

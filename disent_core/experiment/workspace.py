@@ -5,6 +5,7 @@ from pathlib import Path
 
 from disent_core.config.model import Config
 from disent_core.corpora.download import file_name
+from disent_core.shards.engine import INLINE, Engine
 from disent_core.storage.tables import safe_part, table_path
 
 Key = tuple[str, ...]
@@ -30,11 +31,13 @@ class Workspace:
         config: of the run.
         home: folder of results.
         prefix: how the keys of its assets begin, in a Dagster project with other assets.
+        engine: where the shards of a step are computed; no result depends on it.
     """
 
     config: Config
     home: Path
     prefix: Key = ()
+    engine: Engine = INLINE
 
     def table(self, stage: str, table: str, *partition: str) -> Path:
         """Path of one partition of a table."""
@@ -61,6 +64,10 @@ class Workspace:
     def checkpoint(self, encoder: str, method: str, trained_on: str) -> Path:
         """Checkpoint of an unfinished training."""
         return self._file("checkpoints", encoder, method, f"{trained_on}.safetensors")
+
+    def shards(self, stage: str, *partition: str) -> Path:
+        """Folder of the finished shards of an unfinished step."""
+        return self._file("shards", stage, *partition)
 
     def comparisons(self, encoder: str) -> Path:
         """Paired tests between the methods of an encoder."""

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
@@ -10,9 +10,13 @@ from jaxtyping import Bool, Float64, Int64
 from disent_core.negatives.config import BleuConfig
 from disent_core.negatives.ngrams import blocks, index_ngrams, matches
 from disent_core.negatives.scoring import scorer
-from disent_core.negatives.search import Search
+from disent_core.negatives.search import Ids, Search
+from disent_core.shards.engine import Arrays, map_kept, ranges
 
 _log = logging.getLogger(__name__)
+
+ROWS_OF_SHARD = 100_000
+"""Texts that are compared with all others in one shard."""
 
 Tokens = Sequence[Sequence[str]]
 Scores = Float64[np.ndarray, " utterances"]
@@ -109,10 +113,35 @@ def _search(
     _recall(search, texts, np.flatnonzero(known & (nearest >= 0) & ~stale[texts.of]), nearest)
     rescored, everything = np.flatnonzero(stale), np.arange(count)
     _log.info("computing BLEU of %d of %d distinct texts against all others", len(rescored), count)
-    search.run(rescored, everything)
+    _compare(search, rescored, everything, "all")
     # A known text that now comes earlier, in a new utterance, may win a tie that it lost.
-    search.run(np.flatnonzero(~stale), np.flatnonzero(~known[texts.first]))
+    _compare(search, np.flatnonzero(~stale), np.flatnonzero(~known[texts.first]), "new")
     return search
+
+
+def _compare(search: Search, rows: Ids, targets: Int64[np.ndarray, " targets"], name: str) -> None:
+    """Compare each text of `rows` with all others of `targets`, in shards of rows: a row's result is its own."""
+    if not len(rows) or not len(targets):
+        return
+    shards = ranges(len(rows), ROWS_OF_SHARD)
+    for shard, found in zip(shards, map_kept(_Rows(search, rows, targets), shards, name), strict=True):
+        some = rows[shard.start : shard.stop]
+        search.best[some], search.nearest[some] = found["best"], found["nearest"]
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Compares a range of `rows` with `targets` and leaves the search as it is."""
+
+    search: Search
+    rows: Ids
+    targets: Int64[np.ndarray, " targets"]
+
+    def __call__(self, shard: range) -> Arrays:
+        some = self.rows[shard.start : shard.stop]
+        search = replace(self.search, best=self.search.best.copy(), nearest=self.search.nearest.copy())
+        search.run(some, self.targets)
+        return {"best": search.best[some], "nearest": search.nearest[some]}
 
 
 def _recall(search: Search, texts: _Texts, utterances: Int64[np.ndarray, " some"], nearest: Witnesses) -> None:

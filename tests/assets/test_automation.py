@@ -5,8 +5,9 @@ import pytest
 
 from disent_assets.automation import automated, definitions_signature
 from disent_assets.definitions import build
-from disent_assets.resources import PROJECT, RunSettings, open_workspace, run_settings
+from disent_assets.resources import PROJECT, RunSettings, open_workspace, run_settings, shard_engine
 from disent_core.errors import ConfigError
+from disent_core.shards.engine import Engine
 
 IN_PROCESS = RunSettings("in_process")
 
@@ -56,6 +57,18 @@ def test_the_signature_is_that_of_keys_partitions_and_code():
     assert (
         len({first, *(definitions_signature(definitions(*one)) for one in (("2", ["de"]), ("1", ["de", "en"])))}) == 3
     )
+
+
+@pytest.mark.parametrize("wrong", ["spark", "processes:", "processes:0", "processes:-1", "processes:x", "ray:2"])
+def test_an_engine_of_shards_that_is_none_is_refused(wrong):
+    with pytest.raises(ConfigError, match=f"DISENT_SHARDS: '{wrong}' is none of"):
+        shard_engine({"DISENT_SHARDS": wrong})
+
+
+def test_the_engine_of_shards_is_inline_unless_told():
+    told = [shard_engine({"DISENT_SHARDS": value}) for value in ("", "ray", "processes:3")]
+    assert told == [Engine(), Engine("ray"), Engine("processes", 3)]
+    assert shard_engine({}) == Engine("inline")
 
 
 @pytest.mark.parametrize("workers", ["0", "-1", "two", "1.5"])

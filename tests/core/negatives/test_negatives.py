@@ -8,15 +8,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from places import real_corpus, why_absent
 from sacrebleu.metrics import BLEU
 from table_loops import loop_previous_witnesses
 
+from disent_core.negatives import nearest
 from disent_core.negatives.config import BleuConfig
 from disent_core.negatives.nearest import max_bleu, update_max_bleu
 from disent_core.negatives.state import BLEU_STATE_SCHEMA, _previous_witnesses, bleu_state, negative_pool, pool
+from disent_core.shards.engine import Engine, sharded
 from disent_core.storage.tables import SCHEMAS, content_fingerprint
 from disent_core.text import text_key
 
@@ -148,6 +150,25 @@ def test_blocks_change_neither_scores_nor_witnesses(tokens, config):
         max_bleu(tokens, config), max_bleu(tokens, replace(config, block_pairs=10**6)), strict=True
     ):
         assert result.tolist() == expected.tolist()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(corpora, configs, st.integers(1, 7))
+def test_shards_of_any_size_change_neither_scores_nor_witnesses(monkeypatch, tokens, config, size):
+    expected = max_bleu(tokens, config)
+    monkeypatch.setattr(nearest, "ROWS_OF_SHARD", size)
+    with sharded(Engine("processes", 1)):
+        found = max_bleu(tokens, config)
+    assert [part.tolist() for part in found] == [part.tolist() for part in expected]
+
+
+def test_an_update_in_processes_is_that_of_one_shard(monkeypatch):
+    rows = [(f"{i:02}", f"{'abcdefg'[i % 7]} b c d e {i // 5}") for i in range(40)]
+    previous = bleu_state(utterance_table(rows[:30]), UNSMOOTHED)
+    expected = bleu_state(utterance_table(rows[3:]), UNSMOOTHED, previous)
+    monkeypatch.setattr(nearest, "ROWS_OF_SHARD", 4)
+    with sharded(Engine("processes", 2)):
+        assert bleu_state(utterance_table(rows[3:]), UNSMOOTHED, previous).equals(expected)
 
 
 def test_memory_is_bounded_where_one_4_gram_is_in_every_text():
