@@ -141,25 +141,22 @@ def _lock_of(temporary: Path) -> Path:
     return temporary.with_name(f"{temporary.name}.lock")
 
 
-def _is_being_written(temporary: Path) -> bool:
-    try:
-        descriptor = os.open(_lock_of(temporary), os.O_RDWR)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
-
-
 def _remove_leftovers(folder: Path) -> None:
     for file in os.scandir(folder):
-        match = _TEMPORARY.fullmatch(file.name)
-        if match and not _is_being_written(folder / match["own"]):
-            remove_path(Path(file.path))
+        if match := _TEMPORARY.fullmatch(file.name):
+            _remove_unless_written(Path(file.path), _lock_of(folder / match["own"]))
+
+
+def _remove_unless_written(path: Path, lock: Path) -> None:
+    """Remove a file under the lock of its writer, who may be about to take it, and then makes a new one."""
+    try:
+        held = lock.open("r+")
+    except FileNotFoundError:
+        remove_path(path)
+        return
+    with held, suppress(BlockingIOError):
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        remove_path(path)
 
 
 def _open_to_others(path: Path, usual: int) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from disent_core.errors import StorageError
+from disent_core.storage import atomic
 from disent_core.storage.atomic import atomic_path, locked, write_text
 from disent_core.storage.checksums import checksummed_path
 
@@ -119,6 +120,23 @@ def test_temporary_files_of_a_living_process_are_left_alone(tmp_path):
         temporary.write_text("1")
         write_text(tmp_path / "other", "2")
     assert names(tmp_path) == ["one", "other"]
+
+
+def test_a_lock_is_removed_only_by_who_holds_it_so_that_a_writer_about_to_take_it_notices(tmp_path, monkeypatch):
+    lock = tmp_path / f".file.{'0' * 32}.tmp.lock"
+    lock.touch()  # as of a writer that has opened it a moment ago
+    held = []
+
+    def remove(path):
+        if path == lock:
+            with path.open("a") as again, pytest.raises(BlockingIOError):
+                fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            held.append(path)
+        path.unlink(missing_ok=True)
+
+    monkeypatch.setattr(atomic, "remove_path", remove)
+    write_text(tmp_path / "other", "text")
+    assert held == [lock]
 
 
 def test_other_errors_of_the_system_pass(tmp_path):
