@@ -9,7 +9,7 @@ export OMP_WAIT_POLICY ?= PASSIVE
 # Only files with the hashes of requirements/*.txt are installed, and nothing beside them.
 LOCKED := $(BIN)/pip install --quiet --no-deps --no-build-isolation --require-hashes
 
-.PHONY: setup lock demo results tables test mteb-test install-test faults dev dev-test ui-read-only fuzz audit lint bench docs clean
+.PHONY: setup lock demo results tables test mteb-test scale-test install-test faults dev dev-test ui-read-only fuzz audit lint bench docs clean
 
 setup: .venv/.stamp ## make the environment in .venv
 
@@ -29,6 +29,7 @@ lock: setup ## write requirements/*.txt again after a change of pyproject.toml; 
 	$(LOCKED) --requirement requirements/lint.txt
 	$(COMPILE) pyproject.toml --extra lineage --extra export --extra test --output-file requirements/test.txt
 	$(COMPILE) pyproject.toml --extra mteb --constraint requirements/test.txt --output-file requirements/mteb.txt
+	$(COMPILE) pyproject.toml --extra s3 --group scale --constraint requirements/test.txt --output-file requirements/scale.txt
 	for group in build lint bench audit docs; do \
 		$(COMPILE) --group $$group --constraint requirements/test.txt --output-file requirements/$$group.txt || exit; done
 	echo duckdb==1.2.0 | $(COMPILE) - --output-file requirements/duckdb-1.2.0.txt
@@ -56,6 +57,10 @@ test: setup $(OLDEST_DUCKDB) ## run all tests on two cores
 mteb-test: setup ## test heads and tasks in mteb; installs it, which make test does without
 	$(LOCKED) --requirement requirements/mteb.txt
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/core/mteb_bridge tests/assets/test_mteb_command.py
+
+scale-test: setup ## test homes in buckets, and all else that needs more than one machine; installs what make test does without
+	$(LOCKED) --requirement requirements/scale.txt
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/scale
 
 install-test: setup ## do what a new user does, from an empty environment to a search, and time each step; needs the network
 	$(BIN)/python tests/end_to_end/fresh_install.py --python $(PYTHON)

@@ -93,6 +93,13 @@ def test_the_assets_of_the_demo_are_defined_without_the_libraries_that_compute_t
     assert run.stdout.strip() == "[]"
 
 
+def test_only_one_module_speaks_to_buckets():
+    named = {name for name in SOURCES for node in found(name, ast.Constant) if node.value == "obstore"}
+    imported = [name for name in SOURCES for node in found(name, ast.ImportFrom | ast.Import)
+                if "obstore" in ast.unparse(node)]  # fmt: skip
+    assert (named, imported) == ({"disent_core.storage.objects", "disent_assets.cli.group"}, [])
+
+
 def test_core_never_imports_what_stands_on_it():
     assert [name for name in CORE for other in imports(name) if other.split(".")[0] != "disent_core"] == []
 

@@ -19,6 +19,7 @@ EXTRAS = {
     "sentence_transformers": "export",
     "mteb": "mteb",
     "faiss": "faiss",
+    "obstore": "s3",
     **dict.fromkeys(("onnx", "onnxruntime"), "onnx"),
     **dict.fromkeys(LINEAGE, "lineage"),
     **dict.fromkeys(SERVE, "serve"),

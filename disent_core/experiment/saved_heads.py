@@ -18,7 +18,7 @@ from disent_core.heads.contract import TrainedLabeller, TrainedMethod, trainer
 from disent_core.heads.identity import ENCODER_CONFIG, METHOD_REFERENCE, describe_head
 from disent_core.methods.contract import Method
 from disent_core.settings import Settings
-from disent_core.storage.checksums import manifest_path
+from disent_core.storage.manifests import manifest_path
 from disent_core.training.data import TextFeatures
 from disent_core.training.features import features_of
 from disent_core.training.needs import Need

@@ -10,36 +10,28 @@ a kill, or while another process reads. A file that its manifest does not list i
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, TypeVar
 
 from disent_core.errors import DamagedError, located
-from disent_core.storage.atomic import locked_folder, remove_path, replacing, storage_errors, write_text
+from disent_core.storage.atomic import remove_path, replacing, storage_errors
+from disent_core.storage.manifests import (
+    FOLDER_MANIFEST,
+    ManifestEntry,
+    entry_of,
+    manifest_path,
+    read_manifest,
+    recording,
+)
+from disent_core.storage.remote import REMEDY, remote_of, replacing_folder
 
 log = logging.getLogger(__name__)
 
 Value = TypeVar("Value")
-
-_LISTED_VERSIONS = 3
-_REMEDY = "Materialise its asset to rebuild it"
-_FOLDER_MANIFEST = "files.manifest"
-
-
-@dataclass(frozen=True)
-class ManifestEntry:
-    """What a manifest records of one file: its size in bytes, its checksum, and facts about its content."""
-
-    bytes: int
-    sha256: str
-    facts: Mapping[str, Any] = field(default_factory=dict)
-
-
-def manifest_path(path: Path) -> Path:
-    """Path of a file's manifest."""
-    return path.with_name(f"{path.name}.manifest")
 
 
 # --- writing ----------------------------------------------------------------------------------------------
@@ -51,10 +43,10 @@ def checksummed_path(path: Path, **facts: str | int) -> Iterator[Path]:
 
     @contextmanager
     def publishing(temporary: Path) -> Iterator[None]:
-        # Without the lock, two writers would each read the old manifest and one would drop the other's file.
-        with locked_folder(path.parent):
-            entries = [_manifest_entry(temporary, facts), *_read_manifest(path)]
-            _write_manifest(path, entries[:_LISTED_VERSIONS])
+        entry = entry_of(temporary, facts)
+        if (home := remote_of(path)) is not None:
+            home.publish(path, temporary, entry)
+        with recording(path, entry):
             yield
 
     with replacing(path, publishing) as temporary:
@@ -69,14 +61,29 @@ def write_checksummed_text(path: Path, text: str) -> None:
 
 def remove_with_checksum(path: Path) -> None:
     """Remove a file and its manifest, if they exist."""
+    if (home := remote_of(path)) is not None:
+        home.remove(path)
     path.unlink(missing_ok=True)
     manifest_path(path).unlink(missing_ok=True)
+
+
+@contextmanager
+def checksummed_folder(folder: Path) -> Iterator[Path]:
+    """As `atomic_path`, for a folder in place of one that may be there; it gets a manifest of all its files."""
+
+    def publish(filled: Path) -> None:
+        if (home := remote_of(folder)) is not None:
+            home.publish_folder(folder, filled)
+
+    with replacing_folder(folder, publish) as beside:
+        yield beside
+        write_folder_checksums(beside)
 
 
 def write_folder_checksums(folder: Path) -> None:
     """Write a manifest of all files of a folder into it, before the folder is published."""
     text = json.dumps(_folder_checksums(folder), indent=1, sort_keys=True) + "\n"
-    (folder / _FOLDER_MANIFEST).write_text(text, encoding="utf-8")
+    (folder / FOLDER_MANIFEST).write_text(text, encoding="utf-8")
 
 
 # --- hashing ----------------------------------------------------------------------------------------------
@@ -89,13 +96,42 @@ def sha256_of(path: Path) -> str:
         FileNotFoundError: if there is none.
         StorageError: if the disk fails.
     """
-    return _size_and_sha256(path)[1]
+    return entry_of(path, {}).sha256
 
 
-def _size_and_sha256(path: Path) -> tuple[int, str]:
-    with storage_errors(path), path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return file.tell(), digest
+# --- what there is: the same of a home in a bucket, whose results may not be on this machine yet ----------
+
+
+def is_stored(path: Path) -> bool:
+    """Whether there is such a result, a file or a folder."""
+    home = remote_of(path)
+    return path.exists() if home is None else home.entry(path) is not None
+
+
+def stored_in(folder: Path, pattern: str) -> list[Path]:
+    """Results in a folder whose names match the pattern, sorted."""
+    home = remote_of(folder)
+    if home is None:
+        return sorted(folder.glob(pattern))
+    return [folder / name for name in home.names(folder) if fnmatchcase(name, pattern)]
+
+
+def brought(path: Path) -> Path:
+    """The path of a file, after its newest version was brought to this machine; nothing is there if there is none.
+
+    Raises:
+        DamagedError: if it is damaged in the bucket.
+        StorageError: if the store or the disk fails.
+    """
+    if (home := remote_of(path)) is not None:
+        home.bring(path)
+    return path
+
+
+def recorded(path: Path) -> ManifestEntry | None:
+    """As `verify_checksum`; but a file that is in a bucket is not fetched: it is verified when somebody reads it."""
+    home = remote_of(path)
+    return verify_checksum(path) if home is None else home.entry(path)
 
 
 # --- verifying --------------------------------------------------------------------------------------------
@@ -108,7 +144,7 @@ def verify_checksum(path: Path) -> ManifestEntry | None:
         DamagedError: if the file is not as it was written. It has been quarantined.
         StorageError: if the disk fails.
     """
-    return _verify(path, lambda: _manifest_entry(path, {}))
+    return _verify(path, lambda: entry_of(path, {}))
 
 
 def read_verified(path: Path) -> bytes | None:
@@ -129,9 +165,22 @@ def read_verified(path: Path) -> bytes | None:
 
 
 def _verify(path: Path, read_entry: Callable[[], ManifestEntry]) -> ManifestEntry | None:
+    home = remote_of(path)
+    if home is None:
+        return _verify_here(path, read_entry)
+    if home.bring(path) is None:
+        return None
+    try:
+        return _verify_here(path, read_entry)
+    except DamagedError as error:
+        log.warning("%s", str(error).replace(REMEDY, "It is fetched again"))
+        return home.bring(path) and _verify_here(path, read_entry)
+
+
+def _verify_here(path: Path, read_entry: Callable[[], ManifestEntry]) -> ManifestEntry | None:
     entries: list[ManifestEntry] | None = None
     # Another process may replace the file and its manifest meanwhile: try again until the manifest stays the same.
-    while entries != (manifest := _read_manifest(path)):
+    while entries != (manifest := read_manifest(path)):
         entries = manifest
         with storage_errors(path):
             try:
@@ -139,7 +188,7 @@ def _verify(path: Path, read_entry: Callable[[], ManifestEntry]) -> ManifestEntr
             except FileNotFoundError:
                 return None
         for entry in entries:
-            if (entry.bytes, entry.sha256) == (current.bytes, current.sha256):
+            if entry.is_of(current):
                 return entry
     raise quarantine(path, "is not as it was written" if entries else "has no manifest")
 
@@ -151,11 +200,19 @@ def verified(path: Path) -> ManifestEntry | None:
 
 def is_verified_folder(folder: Path) -> bool:
     """Whether a folder exists and all its files are as they were written; a damaged one is quarantined and logged."""
+    home = remote_of(folder)
+    if home is None:
+        return _is_verified_here(folder)
+    is_there = home.bring_folder(folder) is not None
+    return is_there and (_is_verified_here(folder) or home.bring_folder(folder) is not None)
+
+
+def _is_verified_here(folder: Path) -> bool:
     if not folder.is_dir():
         return False
     try:
-        with storage_errors(folder / _FOLDER_MANIFEST):
-            recorded = json.loads((folder / _FOLDER_MANIFEST).read_bytes())
+        with storage_errors(folder / FOLDER_MANIFEST):
+            recorded = json.loads((folder / FOLDER_MANIFEST).read_bytes())
         current = _folder_checksums(folder)
     except (FileNotFoundError, ValueError):
         recorded, current = None, {}
@@ -169,7 +226,7 @@ def ignore_damaged(read: Callable[[], Value], remedy: str = "It is rebuilt now")
     try:
         return read()
     except DamagedError as error:
-        log.warning("%s", str(error).replace(_REMEDY, remedy))
+        log.warning("%s", str(error).replace(REMEDY, remedy))
         return None
 
 
@@ -178,37 +235,9 @@ def quarantine(path: Path, problem: str) -> DamagedError:
     damaged = path.with_name(f"{path.name}.damaged")
     remove_path(damaged)
     path.replace(damaged)
-    return DamagedError(located(path, None, f"this file {problem}", f"It was quarantined as {damaged.name}. {_REMEDY}"))
-
-
-# --- manifests --------------------------------------------------------------------------------------------
-
-
-def _manifest_entry(path: Path, facts: Mapping[str, str | int]) -> ManifestEntry:
-    return ManifestEntry(*_size_and_sha256(path), dict(facts))
-
-
-def _write_manifest(path: Path, entries: Sequence[ManifestEntry]) -> None:
-    files = [asdict(entry) for entry in entries]
-    manifest = {"files": files, "manifest_sha256": _checksum(files)}
-    write_text(manifest_path(path), json.dumps(manifest, indent=1, sort_keys=True) + "\n")
-
-
-def _read_manifest(path: Path) -> list[ManifestEntry]:
-    """Entries of a file's manifest, newest first; none if the manifest is missing or damaged."""
-    try:
-        with storage_errors(manifest_path(path)):
-            manifest = json.loads(manifest_path(path).read_bytes())
-        is_intact = manifest["manifest_sha256"] == _checksum(manifest["files"])
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return []
-    return [ManifestEntry(**entry) for entry in manifest["files"]] if is_intact else []
-
-
-def _checksum(files: object) -> str:
-    return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
+    return DamagedError(located(path, None, f"this file {problem}", f"It was quarantined as {damaged.name}. {REMEDY}"))
 
 
 def _folder_checksums(folder: Path) -> dict[str, dict[str, Any]]:
-    files = sorted(file for file in folder.rglob("*") if file.is_file() and file.name != _FOLDER_MANIFEST)
-    return {file.relative_to(folder).as_posix(): asdict(_manifest_entry(file, {})) for file in files}
+    files = sorted(file for file in folder.rglob("*") if file.is_file() and file.name != FOLDER_MANIFEST)
+    return {file.relative_to(folder).as_posix(): asdict(entry_of(file, {})) for file in files}

@@ -1,0 +1,207 @@
+"""Read and write the objects of a bucket: S3, Google Cloud Storage, Azure, or memory in tests.
+
+A write is refused if it should create an object that exists, or replace one that has changed meanwhile. All else stands
+on this: see `disent_core.storage.remote`. Requests that fail for a moment are repeated by obstore, for up to three
+minutes.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from disent_core.errors import StorageError, located, shortened
+
+SCHEMES = ("s3", "gs", "az")
+CHUNK = 1 << 26
+"""Bytes of one request for a large object, which has to be answered within half a minute."""
+_PART = 1 << 24
+_AGAIN = "No complete file is lost: check the network and the store, and start the same run again"
+_MAY = "Give this process credentials that may list, read, write and delete there"
+_NO_BUCKET = "there is no such bucket"
+
+Version = Mapping[str, str]
+"""Which version of an object was read or written; opaque."""
+
+
+def _obstore() -> Any:
+    """The module, of the extra `s3`."""
+    return import_module("obstore")
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The bytes of an object, and which version of it they are."""
+
+    data: bytes
+    version: Version
+
+
+@dataclass(frozen=True)
+class Listed:
+    """An object in a listing."""
+
+    key: str
+    bytes: int
+    modified: datetime
+
+
+@dataclass
+class Bucket:
+    """A bucket, or the part of it below a prefix. Nothing is opened before the first request.
+
+    Attributes:
+        address: `s3://bucket/prefix`, `gs://...` or `az://...`.
+        options: of obstore, beside what it takes from the environment.
+    """
+
+    address: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    _stores: dict[int, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def _store(self) -> Any:
+        """The client of this process: a forked one can't use that of its parent, whose threads it has not."""
+        if os.getpid() not in self._stores:
+            with self._errors(""):
+                self._stores[os.getpid()] = _obstore().store.from_url(self.address, **self.options)
+        return self._stores[os.getpid()]
+
+    # --- small objects ---
+
+    def read(self, key: str) -> Stored | None:
+        """An object; None if there is none.
+
+        Raises:
+            StorageError: if the store does not answer, or refuses.
+        """
+        with self._errors(key):
+            try:
+                found = _obstore().get(self._store, key)
+                return Stored(bytes(found.bytes()), _version(found.meta))
+            except FileNotFoundError as error:
+                if _is_without_bucket(error):
+                    raise
+                return None
+
+    def create(self, key: str, data: bytes) -> Version | None:
+        """Write an object that does not exist, and return its version; None if there is another one.
+
+        Raises:
+            StorageError: if the store does not answer, or refuses.
+        """
+        return self._put(key, data, "create")
+
+    def replace(self, key: str, data: bytes, version: Version) -> Version | None:
+        """Replace this version of an object, and return the new one; None if it is not this version any more.
+
+        Raises:
+            StorageError: if the store does not answer, or refuses.
+        """
+        return self._put(key, data, dict(version))
+
+    def _put(self, key: str, data: bytes, mode: Any) -> Version | None:
+        refused = (_obstore().exceptions.AlreadyExistsError, _obstore().exceptions.PreconditionError)
+        with self._errors(key):
+            try:
+                return _version(_obstore().put(self._store, key, data, mode=mode))
+            except refused:
+                pass
+        # If the answer to a request is lost, obstore repeats it, and then its own success is in its way.
+        now = self.read(key)
+        return now.version if now is not None and now.data == data else None
+
+    def delete(self, key: str) -> None:
+        """Delete an object, if there is one.
+
+        Raises:
+            StorageError: if the store does not answer, or refuses.
+        """
+        with self._errors(key):
+            try:
+                _obstore().delete(self._store, key)
+            except FileNotFoundError as error:
+                if _is_without_bucket(error):
+                    raise
+
+    def listed(self, prefix: str = "") -> Iterator[Listed]:
+        """All objects below a prefix. A listing may be late: nothing but cleaning up may depend on it.
+
+        Raises:
+            StorageError: if the store does not answer, or refuses.
+        """
+        with self._errors(prefix):
+            for batch in _obstore().list(self._store, prefix or None):
+                for one in batch:
+                    yield Listed(one["path"], one["size"], one["last_modified"])
+
+    # --- files ---
+
+    def upload(self, path: Path, key: str) -> None:
+        """Write a file as an object that nobody else writes; it is there whole or not at all.
+
+        Raises:
+            StorageError: if the store does not answer, or refuses.
+        """
+        with self._errors(key):
+            _obstore().put(self._store, key, path, chunk_size=_PART)
+
+    def download(self, key: str, path: Path, size: int) -> str | None:
+        """Write an object of this size to a file, and return its SHA-256; None if there is no such object.
+
+        Raises:
+            StorageError: if the store does not answer, or refuses.
+        """
+        digest = hashlib.sha256()
+        with path.open("wb") as file:
+            for start in range(0, size, CHUNK):
+                with self._errors(key):
+                    try:
+                        part = _obstore().get_range(self._store, key, start=start, end=min(start + CHUNK, size))
+                    except FileNotFoundError as error:
+                        if _is_without_bucket(error):
+                            raise
+                        return None
+                digest.update(part)
+                file.write(part)
+        return digest.hexdigest()
+
+    # --- errors ---
+
+    @contextmanager
+    def _errors(self, key: str) -> Iterator[None]:
+        """Report what the store says in one line; other errors pass."""
+        exceptions = _obstore().exceptions
+        try:
+            yield
+        except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
+            raise self._error(key, "the store refuses access", _MAY) from error
+        except FileNotFoundError as error:
+            raise self._error(key, _NO_BUCKET, "Make it, or set DISENT_HOME to another") from error
+        except exceptions.NotSupportedError as error:
+            remedy = "Use one that can: S3, Google Cloud Storage, Azure"
+            raise self._error(key, f"the store can't do this ({_reason(error)})", remedy) from error
+        except exceptions.BaseError as error:
+            raise self._error(key, f"the store fails or does not answer ({_reason(error)})", _AGAIN) from error
+
+    def _error(self, key: str, problem: str, remedy: str) -> StorageError:
+        return StorageError(located(f"{self.address.rstrip('/')}/{key}", None, problem, remedy))
+
+
+def _version(meta: Mapping[str, Any]) -> Version:
+    """What identifies a version: stores use one of the two, and obstore rejects None."""
+    return {name: meta[name] for name in ("e_tag", "version") if meta[name] is not None}
+
+
+def _is_without_bucket(error: FileNotFoundError) -> bool:
+    return "NoSuchBucket" in str(error) or "ContainerNotFound" in str(error)
+
+
+def _reason(error: Exception) -> str:
+    """The first line of an error: the rest describes the client."""
+    return shortened(str(error).strip().split("\n", 1)[0], 200)

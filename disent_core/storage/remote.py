@@ -1,0 +1,331 @@
+"""Homes whose results are in a bucket. Their folder on this machine has copies, which may be deleted at any time.
+
+    tables/corpora/utterances/sample/en.parquet.manifest            which versions there are, the newest first
+    tables/corpora/utterances/sample/en.parquet/<sha256>-<random>   the bytes of one version
+    tables/corpora/utterances/sample/.names                         names of the results in the folder
+    tables/corpora/utterances/sample/en.parquet.lease               who is making it, see `disent_core.storage.leases`
+
+A result is published as a local file is: first its bytes, under a name of their own, then the manifest that names them,
+which is replaced only if it has not changed since it was read; last its name. So a kill leaves the old version or the
+new one, and bytes that no manifest names. A reader starts at the manifest and fetches what its copy lacks. Nothing
+depends on a listing of the bucket.
+
+What is not shared: `cache/`, `dagster/`, `downloads/`, and hidden folders, in which an encoder is being pretrained.
+"""
+
+import json
+import logging
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from disent_core.errors import DamagedError, located
+from disent_core.storage.atomic import locked, remove_path, replacing
+from disent_core.storage.leases import Lease, Pace, leased
+from disent_core.storage.manifests import (
+    FOLDER_MANIFEST,
+    LISTED_VERSIONS,
+    ManifestEntry,
+    entry_of,
+    manifest_text,
+    read_manifest,
+    recorded_path,
+    versions_in,
+)
+from disent_core.storage.objects import Bucket, Version
+
+log = logging.getLogger(__name__)
+
+_NAMES = ".names"
+_OF_THIS_MACHINE = ("cache", "dagster", "downloads")
+_OBJECTS = "objects"
+"""The fact of a folder that has the keys of its files."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """A version of a result.
+
+    Attributes:
+        entry: what the manifest says of it, as of a file of a local home.
+        object: key of its bytes; of a folder, of the manifest of its files.
+    """
+
+    entry: ManifestEntry
+    object: str
+
+    @property
+    def objects(self) -> set[str]:
+        """Keys of all its bytes."""
+        return {self.object, *self.entry.facts.get(_OBJECTS, {}).values()}
+
+
+REMEDY = "Materialise its asset to rebuild it"
+MANIFEST = ".manifest"
+
+
+class _UnfitError(Exception):
+    """Bytes that were fetched are not those that were written."""
+
+
+@dataclass
+class RemoteHome:
+    """The results of a home in a bucket.
+
+    Attributes:
+        bucket: where they are.
+        folder: their copies on this machine.
+        pace: of leases.
+    """
+
+    bucket: Bucket
+    folder: Path
+    pace: Pace = field(default_factory=Pace)
+    _leases: list[Lease] = field(default_factory=list)
+
+    # --- reading ---
+
+    def entry(self, path: Path) -> ManifestEntry | None:
+        """What is recorded of the newest version of a result, without its bytes; None if there is no such result.
+
+        Raises:
+            StorageError: if the store fails.
+        """
+        newest = self._newest(path)
+        return newest and newest.entry
+
+    def bring(self, path: Path) -> ManifestEntry | None:
+        """Let the copy of a file be its newest version, and return its entry; None if there is no such result.
+
+        Raises:
+            DamagedError: if its bytes are not as they were written. It is then no result any more.
+            StorageError: if the store or the disk fails.
+        """
+
+        def fetch(version: Published) -> None:
+            with recorded_path(path, **version.entry.facts) as copy:
+                self._download(version.object, version.entry, copy)
+
+        return self._bring(path, lambda newest: path.is_file() and read_manifest(path)[:1] == [newest], fetch)
+
+    def bring_folder(self, folder: Path) -> ManifestEntry | None:
+        """As `bring`, for a folder that was published whole."""
+        manifest = folder / FOLDER_MANIFEST
+
+        def fetch(version: Published) -> None:
+            with replacing_folder(folder) as copy:
+                copy.mkdir()
+                self._download(version.object, version.entry, copy / FOLDER_MANIFEST)
+                for name, recorded in json.loads((copy / FOLDER_MANIFEST).read_bytes()).items():
+                    (copy / name).parent.mkdir(parents=True, exist_ok=True)
+                    self._download(version.entry.facts[_OBJECTS][name], ManifestEntry(**recorded), copy / name)
+
+        return self._bring(folder, lambda newest: manifest.is_file() and entry_of(manifest, {}).is_of(newest), fetch)
+
+    def names(self, folder: Path) -> list[str]:
+        """Names of the results in a folder, sorted."""
+        found = self.bucket.read(self._key(folder / _NAMES))
+        return [] if found is None else json.loads(found.data)
+
+    def _bring(
+        self, path: Path, is_here: Callable[[ManifestEntry], bool], fetch: Callable[[Published], None]
+    ) -> ManifestEntry | None:
+        unfit: Published | None = None
+        while (newest := self._newest(path)) is not None and not is_here(newest.entry):
+            if newest == unfit:
+                raise self._damaged(path, newest)
+            with locked(path.with_name(f"{path.name}.copy")):  # so that workers do not fetch the same twice
+                try:
+                    if not is_here(newest.entry):
+                        fetch(newest)
+                except _UnfitError:
+                    unfit = newest  # look again: another version may have come meanwhile, and its bytes are there
+        return newest and newest.entry
+
+    def _download(self, key: str, entry: ManifestEntry, path: Path) -> None:
+        if self.bucket.download(key, path, entry.bytes) != entry.sha256:
+            raise _UnfitError
+
+    def _damaged(self, path: Path, version: Published) -> DamagedError:
+        """Take a result away whose bytes are lost or damaged, so that it is made again; returns the error to raise."""
+        self._change(path, lambda versions: [] if versions[:1] == [version] else None)
+        problem = "this result is not as it was written, or its bytes are gone"
+        return DamagedError(located(f"{self.bucket.address}/{self._key(path)}", None, problem, REMEDY))
+
+    # --- writing ---
+
+    def publish(self, path: Path, file: Path, entry: ManifestEntry) -> None:
+        """Publish a file as the newest version of a result, whole or not at all.
+
+        Raises:
+            StorageError: if this process has lost a lease, or the store fails.
+        """
+
+        def uploaded() -> Published:
+            return Published(entry, self._upload(file, path, entry.sha256))
+
+        self._publish(path, entry, uploaded)
+
+    def publish_folder(self, folder: Path, filled: Path) -> None:
+        """As `publish`, for a folder with a manifest of its files."""
+        manifest = filled / FOLDER_MANIFEST
+        entry = entry_of(manifest, {})
+
+        def uploaded() -> Published:
+            files = json.loads(manifest.read_bytes())
+            objects = {name: self._upload(filled / name, folder, one["sha256"]) for name, one in files.items()}
+            whole = ManifestEntry(entry.bytes, entry.sha256, {_OBJECTS: objects})
+            return Published(whole, self._upload(manifest, folder, entry.sha256))
+
+        self._publish(folder, entry, uploaded)
+
+    def remove(self, path: Path) -> None:
+        """Let there be no such result.
+
+        Raises:
+            StorageError: if this process has lost a lease, or the store fails.
+        """
+        self._change_names(path, lambda names: names - {path.name})
+        self._change(path, lambda versions: [] if versions else None)
+
+    def _publish(self, path: Path, entry: ManifestEntry, upload: Callable[[], Published]) -> None:
+        published: Published | None = None
+
+        def added(versions: Sequence[Published]) -> Sequence[Published] | None:
+            nonlocal published
+            if versions and versions[0].entry.is_of(entry) and entry.facts.items() <= versions[0].entry.facts.items():
+                return None  # made by another run, or by this one before its answer was lost
+            published = published or upload()
+            return [published, *versions][:LISTED_VERSIONS]
+
+        self._change(path, added)
+        self._change_names(path, lambda names: names | {path.name})
+
+    def _upload(self, file: Path, path: Path, sha256: str) -> str:
+        """Upload a file under a name of its own: nobody else writes this object, and it never changes."""
+        key = f"{self._key(path)}/{sha256[:16]}-{uuid.uuid4().hex[:8]}"
+        self.bucket.upload(file, key)
+        return key
+
+    # --- manifests and names ---
+
+    def _key(self, path: Path) -> str:
+        return path.relative_to(self.folder).as_posix()
+
+    def _newest(self, path: Path) -> Published | None:
+        found = self.bucket.read(manifest_key(self._key(path)))
+        return None if found is None else next(iter(published_in(found.data)), None)
+
+    def _change(self, path: Path, change: Callable[[Sequence[Published]], Sequence[Published] | None]) -> None:
+        """Let a manifest list what `change` makes of its versions; None leaves it as it is."""
+
+        def changed(text: bytes | None) -> bytes | None:
+            versions = change([] if text is None else published_in(text))
+            if versions is None:
+                return None
+            for lease in self._leases:  # whoever has lost one must not publish what another is making
+                lease.renew()
+            return manifest_text([{**asdict(one.entry), "object": one.object} for one in versions]).encode()
+
+        self._replace(manifest_key(self._key(path)), changed)
+
+    def _change_names(self, path: Path, change: Callable[[set[str]], set[str]]) -> None:
+        def changed(text: bytes | None) -> bytes | None:
+            names = set() if text is None else set(json.loads(text))
+            return None if change(names) == names else json.dumps(sorted(change(names)), indent=0).encode()
+
+        self._replace(self._key(path.with_name(_NAMES)), changed)
+
+    def _replace(self, key: str, change: Callable[[bytes | None], bytes | None]) -> None:
+        """Replace an object by what `change` makes of it, again and again while others replace it too."""
+        version: Version | None = None
+        while version is None:
+            found = self.bucket.read(key)
+            text = change(None if found is None else found.data)
+            if text is None:
+                return
+            version = self.bucket.create(key, text) if found is None else self.bucket.replace(key, text, found.version)
+
+    # --- leases ---
+
+    @contextmanager
+    def leased(self, path: Path) -> Iterator[None]:
+        """Hold the lease of a result; what this process publishes meanwhile is refused if it loses the lease.
+
+        Raises:
+            StorageError: if the store fails.
+        """
+        with leased(self.bucket, f"{self._key(path)}.lease", self.pace) as lease:
+            self._leases.append(lease)
+            try:
+                yield
+            finally:
+                self._leases.remove(lease)
+
+
+def manifest_key(key: str) -> str:
+    """Key of the manifest of a result."""
+    return f"{key}{MANIFEST}"
+
+
+def published_in(text: bytes) -> list[Published]:
+    """The versions in a manifest of a bucket; none if it is damaged."""
+    return [
+        Published(ManifestEntry(one["bytes"], one["sha256"], one["facts"]), one["object"]) for one in versions_in(text)
+    ]
+
+
+@contextmanager
+def replacing_folder(folder: Path, publish: Callable[[Path], None] = lambda _: None) -> Iterator[Path]:
+    """As `atomic_path`, for a folder that may be there already; `publish` gets the filled one before it is renamed."""
+
+    @contextmanager
+    def publishing(filled: Path) -> Iterator[None]:
+        publish(filled)
+        remove_path(folder)  # not before the new one is complete
+        yield
+
+    with replacing(folder, publishing) as beside:
+        yield beside
+
+
+# --- which homes are in a bucket --------------------------------------------------------------------------
+
+_HOMES: dict[Path, RemoteHome] = {}
+
+
+def attach(home: RemoteHome) -> None:
+    """Keep the results of a folder in a bucket, from now on in this process."""
+    _HOMES[home.folder] = home
+
+
+def detach(folder: Path) -> None:
+    """Undo `attach`."""
+    _HOMES.pop(folder, None)
+
+
+def remote_of(path: Path) -> RemoteHome | None:
+    """The home in a bucket that a result belongs to; None for one of this machine alone."""
+    for folder, home in _HOMES.items():
+        if path.is_relative_to(folder):
+            parts = path.relative_to(folder).parts
+            is_shared = bool(parts) and parts[0] not in _OF_THIS_MACHINE
+            return home if is_shared and not any(part.startswith(".") for part in parts) else None
+    return None
+
+
+@contextmanager
+def sole_maker(path: Path) -> Iterator[None]:
+    """Let one process at a time make a result: a second one waits, also on another machine if the home is in a bucket.
+
+    A killed process is followed at once on its own machine, and after a minute on another.
+    """
+    home = remote_of(path)
+    with locked(path):
+        if home is None:
+            yield
+            return
+        with home.leased(path):
+            yield

@@ -1,0 +1,204 @@
+"""Stores for tests: S3 by moto on loopback, a proxy that breaks requests to it, machines that share a bucket."""
+
+import shutil
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from disent_core.storage.leases import Pace
+from disent_core.storage.objects import Bucket
+from disent_core.storage.remote import RemoteHome, attach, detach
+
+QUICK = Pace(beat=0.05, lasts=0.5, look=0.01)
+"""Of leases: a dead holder is followed after half a second."""
+_SERVER = """
+import logging, threading
+from moto.server import ThreadedMotoServer
+logging.getLogger("werkzeug").setLevel(logging.ERROR)
+server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+server.start()
+print(server.get_host_and_port()[1], flush=True)
+threading.Event().wait()
+"""
+
+
+@contextmanager
+def moto() -> Iterator[str]:
+    """Run S3 on loopback in a process of its own; yields its address."""
+    with subprocess.Popen([sys.executable, "-c", _SERVER], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+        finally:
+            process.kill()
+
+
+def environment(endpoint: str) -> dict[str, str]:
+    """What a process needs in its environment to use such a store."""
+    return {
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_ACCESS_KEY_ID": "nobody",
+        "AWS_SECRET_ACCESS_KEY": "nothing",
+        "AWS_REGION": "us-east-1",
+    }
+
+
+def make_bucket(endpoint: str, name: str) -> str:
+    """Make a bucket; returns its address."""
+    with urllib.request.urlopen(urllib.request.Request(f"{endpoint}/{name}", method="PUT")):
+        return f"s3://{name}"
+
+
+class Machines:
+    """Machines with a folder each. They share a bucket or, without one, a folder."""
+
+    def __init__(self, folder: Path, bucket: Bucket | None) -> None:
+        self.folder, self.bucket, self.folders = folder, bucket, []
+
+    def new(self) -> Path:
+        """The home as one more machine sees it."""
+        folder = self.folder / (f"machine-{len(self.folders)}" if self.bucket else "shared")
+        folder.mkdir(exist_ok=True)
+        if self.bucket is not None:
+            attach(RemoteHome(self.bucket, folder, QUICK))
+        self.folders.append(folder)
+        return folder
+
+    def end(self) -> None:
+        """Forget all of them."""
+        for folder in self.folders:
+            detach(folder)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+# --- a store that fails -----------------------------------------------------------------------------------
+
+Fault = Callable[["Proxy", BaseHTTPRequestHandler, Callable[[], tuple[int, dict[str, str], bytes]]], None]
+"""Answers a request: gets the proxy, the request, and a function that lets the store answer."""
+
+
+class Proxy:
+    """A proxy on loopback that answers the next requests with faults, and lets all others through."""
+
+    def __init__(self, behind: str) -> None:
+        self.behind, self.faults, self.met, self.is_over = behind, [], 0, threading.Event()
+        proxy = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def _any(self) -> None:
+                body = self._body()
+
+                def answer() -> tuple[int, dict[str, str], bytes]:
+                    connection = HTTPConnection(proxy.behind.removeprefix("http://"))
+                    headers = {name: value for name, value in self.headers.items() if name.lower() not in _OWN}
+                    connection.request(self.command, self.path, body, headers | {"Content-Length": str(len(body))})
+                    found = connection.getresponse()
+                    told = {name: value for name, value in found.getheaders() if name.lower() not in _OWN}
+                    length = found.headers.get("Content-Length") if self.command == "HEAD" else None
+                    return found.status, told | ({"Content-Length": length} if length else {}), found.read()
+
+                with suppress(BrokenPipeError, ConnectionResetError):
+                    proxy.next(self)(proxy, self, answer)
+
+            def _body(self) -> bytes:
+                return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+            do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _any
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
+
+    @property
+    def address(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.server.server_port}"
+
+    def next(self, request: BaseHTTPRequestHandler) -> Fault:
+        """The fault of a request: the first that is for such requests, which is then used up."""
+        for place, (methods, part, fault) in enumerate(self.faults):
+            if request.command in methods and part in request.path:
+                del self.faults[place]
+                self.met += 1
+                return fault
+        return through
+
+    def break_next(self, fault: Fault, *, times: int = 1, methods: tuple[str, ...], part: str = "") -> None:
+        """Answer the next requests of these methods, whose path has the part, with a fault."""
+        self.faults += [(methods, part, fault)] * times
+
+    def __enter__(self) -> "Proxy":
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.is_over.set()
+        self.server.shutdown()
+        self.server.server_close()
+
+
+_OWN = ("content-length", "connection", "host", "transfer-encoding", "date", "server", "keep-alive")
+
+
+def _send(request: BaseHTTPRequestHandler, status: int, headers: dict[str, str], body: bytes) -> None:
+    request.send_response(status)
+    for name, value in {"Content-Length": str(len(body)), **headers}.items():
+        request.send_header(name, value)
+    request.end_headers()
+    request.wfile.write(body)
+
+
+def through(_: Proxy, request: BaseHTTPRequestHandler, answer: Callable) -> None:
+    """No fault."""
+    _send(request, *answer())
+
+
+def busy(_: Proxy, request: BaseHTTPRequestHandler, __: Callable) -> None:
+    """503 SlowDown, and nothing is done."""
+    _send(request, 503, {}, b"<Error><Code>SlowDown</Code><Message>Reduce your request rate</Message></Error>")
+
+
+def lost_answer(_: Proxy, request: BaseHTTPRequestHandler, answer: Callable) -> None:
+    """The store does what it was asked, and its answer is replaced by a 503."""
+    answer()
+    _send(request, 503, {}, b"<Error><Code>SlowDown</Code></Error>")
+
+
+def cut(_: Proxy, request: BaseHTTPRequestHandler, answer: Callable) -> None:
+    """The answer ends in its middle, with its connection."""
+    status, headers, body = answer()
+    request.send_response(status)
+    for name, value in {**headers, "Content-Length": str(len(body))}.items():
+        request.send_header(name, value)
+    request.end_headers()
+    request.wfile.write(body[: len(body) // 2])
+    request.wfile.flush()
+    request.close_connection = True
+
+
+def flipped(_: Proxy, request: BaseHTTPRequestHandler, answer: Callable) -> None:
+    """A bit of the answer is wrong."""
+    status, headers, body = answer()
+    _send(request, status, headers, bytes([body[0] ^ 1]) + body[1:])
+
+
+def silent(proxy: Proxy, _: BaseHTTPRequestHandler, __: Callable) -> None:
+    """No answer, until the test is over."""
+    proxy.is_over.wait()
+
+
+def refused(_: Proxy, request: BaseHTTPRequestHandler, __: Callable) -> None:
+    """403: the credentials may not do this."""
+    _send(request, 403, {}, b"<Error><Code>AccessDenied</Code><Message>no</Message></Error>")
