@@ -1,34 +1,27 @@
 """Encode texts once each and store their vectors and token states by the hash of the text.
 
     home/tables/embeddings/<table>/<encoder>/<fingerprint>/<language>/part-<hash>.parquet
-    home/cache/arrays/<encoder>/<fingerprint>/<language>/<table>-<hash>/{keys,values,offsets}.npy
+    home/cache/arrays/<encoder>/<fingerprint>/<language>/<table>-<hash>/{keys,values,lengths}.bin
 
 The Parquet parts are the source of truth: each is immutable and holds one chunk of texts, so a killed run loses only
-its current chunk. The arrays are made from them, flat and sorted by key, for training to map into memory; they can be
-deleted at any time.
+its current chunk. The arrays are made from them for training to map into memory, and grow with them; they can be
+deleted at any time. Texts are encoded in the order of their keys.
 """
 
 import logging
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
-from disent_core.embeddings.arrays import (
-    StateTable,
-    VectorTable,
-    arrow_keys,
-    binary_keys,
-    keys_array,
-    open_arrays,
-    read_part,
-)
+from disent_core.embeddings.arrays import KEY, StateTable, VectorTable, key_column, keys_array, mark_present
+from disent_core.embeddings.grown import Arrays, open_arrays, read_part
+from disent_core.embeddings.texts import Texts
 from disent_core.encoders.contract import EncodedBatch, Encoder, FloatName
 from disent_core.errors import EncoderError
 from disent_core.progress import Progress
@@ -80,13 +73,13 @@ class EmbeddingStore:
         """Parts of a table, in a fixed order."""
         return sorted(self.folder(table).glob("part-*.parquet"))
 
-    def keys(self, table: str) -> set[str]:
-        """Keys of the texts that a table holds.
+    def keys(self, table: str) -> np.ndarray:
+        """Keys of the texts that a table holds, sorted.
 
         Raises:
             DamagedError: if a part is damaged. It has been quarantined.
         """
-        return {key.decode() for part in self.parts(table) for key in self._part_keys(part).tolist()}
+        return np.unique(np.concatenate([np.zeros(0, KEY), *map(self._part_keys, self.parts(table))]))
 
     def quarantine_damaged(self) -> None:
         """Verify every part and quarantine damaged ones; their texts are then missing and are encoded again."""
@@ -95,51 +88,65 @@ class EmbeddingStore:
 
     def missing(self, keys: Iterable[str], *, states: bool) -> list[str]:
         """Distinct keys, in order, that have no vector yet (or no states, if `states`)."""
-        wanted = pa.array(dict.fromkeys(keys), pa.string())
-        sought = binary_keys(wanted)
-        parts = [arrow_keys(self._part_keys(part)) for part in self.parts(STATES if states else VECTORS)]
-        # Only the sought keys go into hash tables, so that few of them take little time whatever is stored.
-        stored = pa.chunked_array(parts, sought.type)
-        present = stored.filter(pc.is_in(stored, value_set=sought))
-        return wanted.filter(pc.invert(pc.is_in(sought, value_set=present))).to_pylist()
+        wanted = list(dict.fromkeys(keys))
+        sought, place = np.unique(np.array(wanted, dtype=KEY), return_inverse=True)
+        lacks = self.lacks(sought, states=states)[place]
+        return [key for key, is_missing in zip(wanted, lacks.tolist(), strict=True) if is_missing]
+
+    def lacks(self, keys: np.ndarray, *, states: bool) -> Bool[np.ndarray, " keys"]:
+        """Whether each of the distinct sorted keys has no vector yet (or no states, if `states`).
+
+        Raises:
+            DamagedError: if a part is damaged. It has been quarantined.
+        """
+        is_stored = np.zeros(len(keys), dtype=bool)
+        for part in self.parts(STATES if states else VECTORS) if len(keys) else ():
+            mark_present(keys, self._part_keys(part), is_stored)
+        return ~is_stored
 
     def encode_missing(
         self, encoder: Encoder, texts: Mapping[str, str], *, state_keys: Collection[str] = ()
     ) -> EncodeReport:
-        """Encode texts that are not stored yet: a vector for each text, and token states for `state_keys`.
+        """As `add`, of texts by their keys; those of `state_keys` need token states too.
+
+        Raises:
+            ValueError: if a state key has no text; and as `add`.
+        """
+        return self.add(encoder, Texts.of_mapping(texts, state_keys))
+
+    def add(self, encoder: Encoder, texts: Texts) -> EncodeReport:
+        """Encode and store the vectors and token states that are not there yet.
 
         A text that needs both is encoded once. Parts are written as they fill, so a call after a crash continues. If
         two runs encode at once, one waits for the other.
 
         Args:
             encoder: must have the fingerprint of this store.
-            texts: texts by their keys.
-            state_keys: keys, among those of `texts`, that need token states too.
+            texts: those that must be stored afterwards.
 
         Raises:
-            ValueError: if the encoder is another one, or a state key has no text.
+            ValueError: if the encoder is another one.
             EncoderError: if a text can't be encoded or a value is not finite.
             TableError: if a stored part is damaged.
         """
-        started, wanted = time.monotonic(), set(state_keys)
+        started = time.monotonic()
         if encoder.fingerprint[:12] != self._place.parts[1]:
             raise ValueError(f"encoder {encoder.fingerprint[:12]} is not that of store {self._place}")
-        if textless := wanted - texts.keys():
-            raise ValueError(f"{len(textless)} state keys have no text, e.g. {min(textless)!r}")
         with locked(self.folder(VECTORS)):
-            with_states = self.missing((key for key in texts if key in wanted), states=True)
-            both, without_vector = set(with_states), self.missing(texts, states=False)
-            vectors_only = [key for key in without_vector if key not in both]
-            total, what = len(with_states) + len(vectors_only), f"{encoder.name}, {self._place.name}"
+            lacks_vector = self.lacks(texts.keys, states=False)
+            lacks_states = texts.with_states.copy()
+            lacks_states[texts.with_states] = self.lacks(texts.keys[texts.with_states], states=True)
+            total, what = int((lacks_vector | lacks_states).sum()), f"{encoder.name}, {self._place.name}"
             counts = _Counts(Progress(logger, total, "texts", what=what))
-            for keys, states in ((with_states, True), (vectors_only, False)):
-                batches = encoder.encode([texts[key] for key in keys], states=states)
-                self._store(encoder, keys, batches, counts, both.difference(without_vector))
+            for chosen, states in ((lacks_states, True), (lacks_vector & ~lacks_states, False)):
+                rows = np.flatnonzero(chosen)
+                batches = encoder.encode(texts.of(rows), states=states)
+                self._store(encoder, texts.keys[rows], batches, counts, lacks_vector[rows])
         seconds = time.monotonic() - started
         return EncodeReport(total, len(texts) - total, seconds, counts.tokens, counts.truncated)
 
     def open_vectors(self, keys: Collection[str] = ()) -> VectorTable:
-        """Open all stored vectors as one memory-mapped matrix; it is rebuilt if the parts have changed.
+        """Open all stored vectors as one memory-mapped matrix, to which new parts are appended first.
 
         Args:
             keys: that must all be stored.
@@ -148,14 +155,15 @@ class EmbeddingStore:
             TableError: if a key is missing or a part is damaged.
         """
         arrays = self._arrays(VECTORS)
-        table = VectorTable(str(self.folder(VECTORS)), arrays["keys"], arrays["values"])
+        table = VectorTable(str(self.folder(VECTORS)), arrays.keys, arrays.values, arrays.order)
         table.rows(list(keys))
         return table
 
     def open_states(self, keys: Collection[str] = ()) -> StateTable:
         """Open all stored token states, as `open_vectors` does."""
         arrays = self._arrays(STATES)
-        table = StateTable(str(self.folder(STATES)), arrays["keys"], arrays["values"], arrays["offsets"])
+        assert arrays.offsets is not None  # states are ragged
+        table = StateTable(str(self.folder(STATES)), arrays.keys, arrays.values, arrays.offsets, arrays.order)
         table.rows(list(keys))
         return table
 
@@ -164,10 +172,10 @@ class EmbeddingStore:
     def _store(
         self,
         encoder: Encoder,
-        keys: Sequence[str],
+        keys: np.ndarray,
         batches: Iterable[EncodedBatch],
         counts: "_Counts",
-        with_vector: Set[str],
+        lacks_vector: Bool[np.ndarray, " texts"],
     ) -> None:
         """Write what comes out of the encoder part by part, but no vector of the texts that have one."""
         chunk = _Chunk()
@@ -175,31 +183,32 @@ class EmbeddingStore:
             chunk.add(batch)
             counts.add(batch)
             if chunk.is_full():
-                self._write(encoder, keys, chunk, with_vector)
+                self._write(encoder, keys, chunk, lacks_vector)
                 chunk = _Chunk()
         if chunk.batches:
-            self._write(encoder, keys, chunk, with_vector)
+            self._write(encoder, keys, chunk, lacks_vector)
 
-    def _write(self, encoder: Encoder, keys: Sequence[str], chunk: "_Chunk", with_vector: Set[str]) -> None:
+    def _write(
+        self, encoder: Encoder, keys: np.ndarray, chunk: "_Chunk", lacks_vector: Bool[np.ndarray, " texts"]
+    ) -> None:
         """Write states before vectors: after a kill in between, the texts still lack vectors and are encoded again."""
         batches = chunk.batches
-        batch_keys = [keys[int(index)] for batch in batches for index in batch.indices]
+        rows = np.concatenate([batch.indices for batch in batches])
         if batches[0].states is not None:
             values = np.concatenate([batch.states for batch in batches if batch.states is not None])
             offsets = np.concatenate([[0], np.cumsum(np.concatenate([batch.lengths for batch in batches]))])
             column = _states_column(_cast(values, encoder.states_dtype), offsets)
-            self._write_part(STATES, batch_keys, column, states_schema(encoder.dim, encoder.states_dtype))
+            self._write_part(STATES, keys[rows], column, states_schema(encoder.dim, encoder.states_dtype))
         vectors = np.concatenate([batch.vectors for batch in batches])
-        is_new = [key not in with_vector for key in batch_keys]
-        if any(is_new):
+        is_new = lacks_vector[rows]
+        if is_new.any():
             column = _vectors_column(_cast(vectors[is_new], encoder.vector_dtype))
-            new_keys = [key for key, new in zip(batch_keys, is_new, strict=True) if new]
-            self._write_part(VECTORS, new_keys, column, vectors_schema(encoder.dim, encoder.vector_dtype))
+            self._write_part(VECTORS, keys[rows[is_new]], column, vectors_schema(encoder.dim, encoder.vector_dtype))
 
-    def _write_part(self, table: str, keys: Sequence[str], column: pa.Array, schema: pa.Schema) -> None:
+    def _write_part(self, table: str, keys: np.ndarray, column: pa.Array, schema: pa.Schema) -> None:
         """Write one part with the fastest compression and no dictionary, because floats hardly compress."""
-        rows = pa.table([pa.array(keys, pa.string()), column.cast(schema.field(1).type)], schema=schema)
-        name = fingerprint(sorted(keys))[:16]
+        rows = pa.table([key_column(keys), column.cast(schema.field(1).type)], schema=schema)
+        name = fingerprint(sorted(rows["text_key"].to_pylist()))[:16]
         with checksummed_path(self.folder(table) / f"part-{name}.parquet", rows=len(rows)) as temporary:
             pq.write_table(rows, temporary, compression="zstd", compression_level=1, use_dictionary=False)
 
@@ -207,13 +216,13 @@ class EmbeddingStore:
 
     def _part_keys(self, part: Path) -> np.ndarray:
         if part not in self._keys_of:
-            self._keys_of[part] = keys_array(read_part(part, ["text_key"])["text_key"])
+            self._keys_of[part] = np.sort(keys_array(read_part(part, ["text_key"])["text_key"]))
         return self._keys_of[part]
 
     def _cache(self) -> Path:
         return self._home / "cache" / "arrays" / self._place
 
-    def _arrays(self, table: str) -> dict[str, np.ndarray]:
+    def _arrays(self, table: str) -> Arrays:
         return open_arrays(self._cache(), table, self.parts(table), self.folder(table))
 
 

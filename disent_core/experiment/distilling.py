@@ -158,7 +158,7 @@ def _teacher_vectors(
     if encoded:
         embeddings.encode_missing(lazy_encoder(workspace, settings.teacher).load(settings.pivot), by_key)
     table = embeddings.open_vectors()
-    return encoded, dict(zip(key_of, table.matrix[table.rows(list(key_of.values()))], strict=True))
+    return encoded, dict(zip(key_of, table.take(table.rows(list(key_of.values()))), strict=True))
 
 
 def _counts(material: Material) -> dict[str, int]:

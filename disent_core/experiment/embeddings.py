@@ -3,16 +3,19 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from disent_core.config.model import Config
-from disent_core.embeddings.arrays import StateTable, VectorTable
+from disent_core.embeddings.arrays import KEY, StateTable, VectorTable, key_column, keys_array
 from disent_core.embeddings.store import STATES, VECTORS, EmbeddingStore
+from disent_core.embeddings.texts import Texts, keys_fingerprint, keys_of_texts
 from disent_core.encoders.config import VectorsConfig
 from disent_core.encoders.configured import LazyEncoder
 from disent_core.encoders.imported import known_keys
@@ -31,8 +34,8 @@ from disent_core.experiment.workspace import (
 )
 from disent_core.storage.atomic import atomic_path
 from disent_core.storage.tables import SCHEMAS, fingerprint, read_table
-from disent_core.text import text_keys
-from disent_core.training.needs import Need, TextPlan, texts_to_encode
+from disent_core.training.needs import Need
+from disent_core.training.text_plan import texts_to_encode
 
 if TYPE_CHECKING:
     import polars as pl
@@ -168,13 +171,14 @@ def encode(workspace: Workspace, name: str, language: str) -> dict[str, StepResu
     return results | {VECTORS: replace(results[VECTORS], summary=summary)}
 
 
-def _encode(lazy: LazyEncoder, language: str, embedding_store: EmbeddingStore, plan: TextPlan) -> dict[str, Any]:
+def _encode(lazy: LazyEncoder, language: str, embedding_store: EmbeddingStore, plan: Texts) -> dict[str, Any]:
     """Encode missing texts; the model is loaded only if there are any."""
-    if not embedding_store.missing(plan.texts, states=False) and not embedding_store.missing(
-        plan.state_keys, states=True
+    with_states = plan.keys[plan.with_states]
+    if not (
+        embedding_store.lacks(plan.keys, states=False).any() or embedding_store.lacks(with_states, states=True).any()
     ):
-        return {"encoded": 0, "reused": len(plan.texts)}
-    report = embedding_store.encode_missing(lazy.load(language), plan.texts, state_keys=plan.state_keys)
+        return {"encoded": 0, "reused": len(plan)}
+    report = embedding_store.add(lazy.load(language), plan)
     return {
         "encoded": report.encoded,
         "reused": report.reused,
@@ -185,38 +189,47 @@ def _encode(lazy: LazyEncoder, language: str, embedding_store: EmbeddingStore, p
 
 
 def _result(
-    embedding_store: EmbeddingStore, table: str, plan: TextPlan, encoder: str, figures: dict[str, Any]
+    embedding_store: EmbeddingStore, table: str, plan: Texts, encoder: str, figures: dict[str, Any]
 ) -> StepResult:
     is_states = table == STATES
-    wanted = plan.state_keys if is_states else plan.texts
-    missing = embedding_store.missing(wanted, states=is_states)
+    wanted = plan.keys[plan.with_states] if is_states else plan.keys
+    missing = int(embedding_store.lacks(wanted, states=is_states).sum())
     return StepResult(
         rows=len(wanted),
-        content=fingerprint(fingerprint(encoder, sorted(wanted))),
+        content=fingerprint(keys_fingerprint(encoder, wanted)),
         is_reused=figures["encoded"] == 0,
         figures=figures,
-        checks=(ALL_ENCODED.result(not missing, missing=len(missing), texts=len(wanted)),),
+        checks=(ALL_ENCODED.result(not missing, missing=missing, texts=len(wanted)),),
     )
 
 
 # --- texts ------------------------------------------------------------------------------------------------
 
 
-def text_plan(workspace: Workspace, encoder: str, language: str) -> TextPlan:
+_READ = {
+    UTTERANCES: ["corpus", "utterance_id", "split", "text", "text_key"],
+    MASKED: ["corpus", "utterance_id", "template_text", "template_key", "residual_text", "residual_key"],
+    TEMPLATES: ["source_text", "target_text"],
+    TRAINING_TEMPLATES: ["source_text", "target_text"],
+}
+"""Columns of `SOURCES` that are read."""
+
+
+def text_plan(workspace: Workspace, encoder: str, language: str) -> Texts:
     """Texts of the language that the methods and tasks of the encoder read."""
     config = workspace.config
     utterances, masked, templates, training_templates = (
         [
-            read_table(workspace.table(*key, corpus.name, language), SCHEMAS[key[1]])
+            read_table(workspace.table(*key, corpus.name, language), SCHEMAS[key[1]], _READ[key])
             for corpus in config.corpora_of(language, training=key in (MASKED, TRAINING_TEMPLATES))
         ]
         for key in SOURCES
     )
-    texts_of_pairs = [*_texts_of_pairs(workspace, language), *_texts_of_mates(workspace, encoder, language)]
+    texts_of_pairs = chain(_texts_of_pairs(workspace, language), _texts_of_mates(workspace, encoder, language))
     return texts_to_encode(utterances, masked, templates, training_templates, config.needs(encoder), texts_of_pairs)
 
 
-def _texts_of_pairs(workspace: Workspace, language: str) -> Iterator[tuple[pa.ChunkedArray, pa.ChunkedArray]]:
+def _texts_of_pairs(workspace: Workspace, language: str) -> Iterator[tuple[np.ndarray, pa.ChunkedArray]]:
     """Keys and texts of the language in all sentence pairs and code-switched sentences.
 
     The training split of a corpus that no head trains on is left out, because nothing reads it.
@@ -227,30 +240,29 @@ def _texts_of_pairs(workspace: Workspace, language: str) -> Iterator[tuple[pa.Ch
             if language not in pair:
                 continue
             path = workspace.table(*SENTENCE_PAIRS, corpus.name, "-".join(pair))
-            table = read_table(path, SCHEMAS["sentence_pairs"])
+            sides = [side for side, own in zip(("source", "target"), pair, strict=True) if own == language]
+            names = ["split", *(f"{side}{what}" for side in sides for what in ("", "_key"))]
+            table = read_table(path, SCHEMAS["sentence_pairs"], names)
             table = table if corpus.trains else table.filter(pc.not_equal(table["split"], "train"))
-            for side, side_language in zip(("source", "target"), pair, strict=True):
-                if side_language == language:
-                    yield table[f"{side}_key"], table[side]
+            for side in sides:
+                yield keys_array(table[f"{side}_key"]), table[side]
             if config.targets.code_switching.dictionaries and corpus.is_switchable:
                 path = workspace.table(*SWITCHED, corpus.name, "-".join(pair))
                 switched = read_table(path, SCHEMAS["code_switched_pairs"])
                 switched = switched.filter(pc.not_equal(switched["split"], "train"))
                 for side in ("switched", "original"):
                     texts = switched.filter(pc.equal(switched[f"{side}_language"], language))[side]
-                    yield pa.chunked_array([pa.array(text_keys(texts.to_pylist()), pa.string())]), texts
+                    yield keys_of_texts(texts), texts
 
 
-def _texts_of_mates(
-    workspace: Workspace, encoder: str, language: str
-) -> Iterator[tuple[pa.ChunkedArray, pa.ChunkedArray]]:
+def _texts_of_mates(workspace: Workspace, encoder: str, language: str) -> Iterator[tuple[np.ndarray, pa.ChunkedArray]]:
     """Keys and texts of the language in the parallel mates of train, if a method of the encoder reads their states."""
     for path in _mates_of(workspace, encoder, language):
         mates = read_table(path, SCHEMAS["parallel_mates"])
         mates = mates.filter(pc.equal(mates["split"], "train"))
         for side in ("source", "target"):
             texts = mates.filter(pc.equal(mates[f"{side}_language"], language))[f"{side}_text"]
-            yield pa.chunked_array([pa.array(text_keys(texts.to_pylist()), pa.string())]), texts
+            yield keys_of_texts(texts), texts
 
 
 def _mates_of(workspace: Workspace, encoder: str, language: str) -> list[Path]:
@@ -279,14 +291,17 @@ def texts_of(workspace: Workspace, encoder: str, *, only_missing: bool) -> pa.Ta
     settings = workspace.config.encoders[encoder]
     if only_missing and not isinstance(settings, VectorsConfig):
         raise ValueError(f"encoder {encoder!r} embeds its texts itself; --missing is for imported vectors")
-    rows: list[tuple[str, str, str]] = []
+    schema = pa.schema([(name, pa.string()) for name in ("text_key", "language", "text")])
+    tables = [schema.empty_table()]
     for language in workspace.config.languages:
         _check_made(workspace, encoder, language)
-        imported = known_keys(settings, language) if isinstance(settings, VectorsConfig) and only_missing else ()
         plan = text_plan(workspace, encoder, language)
-        rows += [(key, language, text) for key, text in plan.texts.items() if key not in imported]
-    columns = zip(*rows, strict=True) if rows else ((), (), ())
-    return pa.table([pa.array(column, pa.string()) for column in columns], names=["text_key", "language", "text"])
+        wanted = np.ones(len(plan), dtype=bool)
+        if isinstance(settings, VectorsConfig) and only_missing:
+            wanted = ~np.isin(plan.keys, np.array([*known_keys(settings, language)], dtype=KEY))
+        keys, texts = key_column(plan.keys[wanted]), plan.column.filter(pa.array(wanted))
+        tables.append(pa.table([keys, pa.repeat(language, len(keys)), texts.cast(pa.string())], schema=schema))
+    return pa.concat_tables(tables)
 
 
 def _check_made(workspace: Workspace, encoder: str, language: str) -> None:

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from functools import cache
 
+import numpy as np
+
 from disent_core.embeddings.arrays import StateTable, VectorTable
 from disent_core.embeddings.in_memory import encoded_tables
-from disent_core.embeddings.store import STATES, VECTORS, EmbeddingStore
+from disent_core.embeddings.store import STATES, VECTORS
 from disent_core.encoders.config import VectorsConfig
 from disent_core.encoders.contract import Encoder
 from disent_core.experiment.embeddings import lazy_encoder, store
@@ -45,22 +47,22 @@ class TextEncoder:
             TableError: if a stored embedding is damaged.
         """
         keys = text_keys(texts)
-        stored_keys, tables = self._stored(language)
-        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in stored_keys}
-        parts = [tables] if tables is not None and len(missing) < len(set(keys)) else []
+        tables = self._stored(language)
+        is_stored = _are_stored(keys, tables)
+        missing = {key: text for key, text, stored in zip(keys, texts, is_stored, strict=True) if not stored}
+        parts = [tables] if tables is not None and any(is_stored) else []
         if missing:
             parts.append(encoded_tables(self._encoder_of(language), missing, states=self._states))
         return text_features(keys, *parts, language=language, texts=list(texts))
 
-    def _open(self, language: str) -> tuple[frozenset[str], tuple[VectorTable, StateTable | None] | None]:
-        """Keys of the texts whose features are all stored, and the tables that have them; None if there are none."""
+    def _open(self, language: str) -> tuple[VectorTable, StateTable | None] | None:
+        """The tables of stored features; None if there are none."""
         if not language:
-            return frozenset(), None
+            return None
         embedding_store = store(self._workspace, self._name, language)
-        keys = _keys(embedding_store, states=self._states)
-        if not keys:
-            return keys, None
-        return keys, (embedding_store.open_vectors(), embedding_store.open_states() if self._states else None)
+        if not all(embedding_store.parts(table) for table in (VECTORS, STATES)[: 1 + self._states]):
+            return None
+        return embedding_store.open_vectors(), embedding_store.open_states() if self._states else None
 
     def _encoder_of(self, language: str) -> Encoder:
         """The encoder of a language: a model serves all languages, imported vectors have files for each."""
@@ -71,6 +73,9 @@ class TextEncoder:
         return lazy_encoder(self._workspace, self._name).load(language)
 
 
-def _keys(embedding_store: EmbeddingStore, *, states: bool) -> frozenset[str]:
-    keys = embedding_store.keys(VECTORS)
-    return frozenset(keys & embedding_store.keys(STATES) if states else keys)
+def _are_stored(keys: Sequence[str], tables: tuple[VectorTable, StateTable | None] | None) -> list[bool]:
+    """Whether all features of each text are stored."""
+    if tables is None:
+        return [False] * len(keys)
+    found = [table.has(keys) for table in tables if table is not None]
+    return np.logical_and.reduce(found).tolist()

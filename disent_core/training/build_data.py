@@ -1,6 +1,7 @@
 """Build `TrainingData` from tables: texts that tables address by key become rows of the frozen embeddings."""
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from disent_core.corpora.languages import split_pair
-from disent_core.embeddings.store import StateTable, VectorTable
+from disent_core.embeddings.arrays import StateTable, VectorTable, keys_array
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.errors import TableError, TrainingError
 from disent_core.storage.tables import SCHEMAS
@@ -65,9 +66,9 @@ def training_data(
     languages = tuple(vectors)
     pairs = training_rows(pa.concat_tables(aligned), masked=masked)
     bank = vector_bank([vectors[language] for language in languages])
-    rows = _Rows(pairs, languages, vectors, bank.starts, masked=masked)
-    split = np.asarray(pairs["split"].to_pylist())
-    splits = {name: rows.pairs(split == name) for name in TRAINING_SPLITS}
+    rows = _Rows(pairs, languages, vectors, masked=masked)
+    is_train = _equals(pairs["split"], "train")
+    splits = {name: rows.pairs(_equals(pairs["split"], name)) for name in TRAINING_SPLITS}
     if paired and not len(splits["train"]) and not (utterances and len(languages) == 1):
         raise no_pairs(languages)
     data = TrainingData(
@@ -76,8 +77,8 @@ def training_data(
         states=None if states is None else state_bank([states[language] for language in languages]),
         state_rows=None if states is None else _state_rows(languages, vectors, states),
         splits=splits,
-        negatives=rows.by_language(split == "train", only_negatives=True),
-        sentences=rows.by_language(split == "train", only_negatives=False),
+        negatives=rows.by_language(is_train, only_negatives=True),
+        sentences=rows.by_language(is_train, only_negatives=False),
         template_pairs={name: rows.template_pairs(templates, name) for name in TRAINING_SPLITS} if templates else {},
         mates={
             name: rows.mates(mates, name, encoded=encoded_mates and name == "train")
@@ -109,12 +110,11 @@ class _Rows:
         pairs: pa.Table,
         languages: Sequence[str],
         vectors: Mapping[str, VectorTable],
-        starts: Tensor,
         *,
         masked: bool,
     ) -> None:
-        self.pairs_table, self.languages = pairs, languages
-        self.vectors, self.starts = vectors, starts.numpy()
+        self.pairs_table, self.languages, self.vectors = pairs, languages, vectors
+        self.starts = [0, *accumulate(len(vectors[language].keys) for language in languages)]
         language_names = pa.array(languages)
         self.language = {
             side: pc.index_in(pairs[f"{side}_language"], value_set=language_names).to_numpy() for side in SIDES
@@ -131,10 +131,10 @@ class _Rows:
         for label in range(len(self.languages)):
             is_language = present & (self.language[side] == label)
             if is_language.any():
-                rows[is_language] = self.of_language(keys.filter(pa.array(is_language)).to_pylist(), label)
+                rows[is_language] = self.of_language(keys_array(keys.filter(pa.array(is_language))), label)
         return rows
 
-    def of_language(self, keys: Sequence[str], label: int) -> np.ndarray:
+    def of_language(self, keys: Sequence[str] | np.ndarray, label: int) -> np.ndarray:
         """Return the bank rows of texts of one language, by key."""
         return self.vectors[self.languages[label]].rows(keys) + self.starts[label]
 
@@ -232,7 +232,7 @@ class _Rows:
                         ("slot_tags", "slot_tags"), ("intents", "intent"),
                     )
                 },
-                rows=_tensor(self.of_language(rows["text_key"].to_pylist(), label)),
+                rows=_tensor(self.of_language(keys_array(rows["text_key"]), label)),
             )  # fmt: skip
         return by_language
 
@@ -247,6 +247,10 @@ class _Rows:
                 rows = self.of_language(trained[f"{side}_key"].to_pylist(), self.languages.index(language))
                 texts |= dict(zip(rows.tolist(), trained[side].to_pylist(), strict=True))
         return texts
+
+
+def _equals(column: pa.ChunkedArray, value: str) -> np.ndarray:
+    return pc.equal(column, value).to_numpy()
 
 
 def _sources(table: pa.Table, utterance: str, language: str = "language") -> pa.Array:

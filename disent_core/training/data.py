@@ -35,10 +35,15 @@ _SHORT_RUN = 64
 
 
 class VectorBank:
-    """Matrices stacked row-wise, without a copy unless they move to another device."""
+    """Matrices stacked row-wise, without a copy unless they move to another device.
 
-    def __init__(self, parts: Sequence[Float[Tensor, "_ dim"]]) -> None:
-        self.parts = list(parts)
+    Args:
+        parts: the matrices.
+        order: the stacked row of each row of the bank; None: the same.
+    """
+
+    def __init__(self, parts: Sequence[Float[Tensor, "_ dim"]], order: Int[Tensor, " rows"] | None = None) -> None:
+        self.parts, self.order = list(parts), order
         self.starts = torch.tensor([0, *accumulate(len(part) for part in parts)])
 
     @property
@@ -50,7 +55,8 @@ class VectorBank:
         """Return the same rows on a device; on a GPU they become one matrix, which gathers faster than several."""
         if device == "cpu":
             return self
-        return VectorBank([torch.cat([part.to(device) for part in self.parts])])
+        order = None if self.order is None else self.order.to(device)
+        return VectorBank([torch.cat([part.to(device) for part in self.parts])], order)
 
     def take(self, rows: Int[Tensor, " rows"]) -> Float[Tensor, "rows dim"]:
         """Return these rows as float32."""
@@ -58,6 +64,9 @@ class VectorBank:
 
     def stored(self, rows: Int[Tensor, " rows"]) -> Float[Tensor, "rows dim"]:
         """Return these rows in the number format in which they are stored."""
+        return self._stacked(rows if self.order is None else self.order[rows])
+
+    def _stacked(self, rows: Int[Tensor, " rows"]) -> Float[Tensor, "rows dim"]:
         if len(self.parts) == 1:
             return self.parts[0].index_select(0, rows)
         # Gather run by run of rows of one matrix: a batch has one language a side, or a few runs of sorted texts.
@@ -65,7 +74,7 @@ class VectorBank:
         matrices, counts = part_of.unique_consecutive(return_counts=True)
         if len(counts) > max(len(self.parts), len(rows) // _SHORT_RUN):
             order = part_of.argsort(stable=True)
-            return self.stored(rows[order]).index_select(0, order.argsort())
+            return self._stacked(rows[order]).index_select(0, order.argsort())
         gathered = torch.empty(len(rows), self.dim, dtype=self.parts[0].dtype)
         runs = zip(matrices.tolist(), rows.split(counts.tolist()), gathered.split(counts.tolist()), strict=True)
         for matrix, of_run, into in runs:
@@ -150,19 +159,24 @@ def _group_ends(count: int) -> list[int]:
 
 
 def vector_bank(tables: Sequence[VectorTable]) -> VectorBank:
-    """Return a bank over the tables' memory maps."""
-    return VectorBank([torch.from_numpy(table.matrix) for table in tables])
+    """Return a bank over the tables' memory maps; its rows are those of the tables, one table after another."""
+    parts, order = [torch.from_numpy(table.matrix) for table in tables], None
+    if any(table.order is not None for table in tables):
+        starts = accumulate((len(part) for part in parts), initial=0)
+        own = (np.arange(len(table.keys)) if table.order is None else table.order for table in tables)
+        order = torch.from_numpy(np.concatenate([start + rows for start, rows in zip(starts, own, strict=False)]))
+    return VectorBank(parts, order)
 
 
 def state_bank(tables: Sequence[StateTable]) -> StateBank:
     """Return a bank over the tables' memory maps; only the offsets are read."""
     token_starts = [0, *accumulate(len(table.values) for table in tables)]
-    begin = [table.offsets[:-1] + start for table, start in zip(tables, token_starts, strict=False)]
-    length = [np.diff(table.offsets) for table in tables]
+    spans = [table.spans for table in tables]
+    begin = [begin + start for (begin, _), start in zip(spans, token_starts, strict=False)]
     return StateBank(
         VectorBank([torch.from_numpy(table.values) for table in tables]),
         torch.from_numpy(np.concatenate(begin)),
-        torch.from_numpy(np.concatenate(length)),
+        torch.from_numpy(np.concatenate([length for _, length in spans])),
     )
 
 

@@ -1,7 +1,6 @@
-"""List what methods may need, and derive from it the rows that a head trains on and the texts to encode for it."""
+"""List what methods may need, and derive from it the rows that a head trains on."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Literal
 
@@ -10,7 +9,6 @@ import pyarrow.compute as pc
 
 from disent_core.errors import TrainingError
 from disent_core.storage.tables import content_fingerprint, fingerprint
-from disent_core.text import text_keys
 
 SIDES = ("source", "target")
 TRAINING_SPLITS = ("train", "dev")
@@ -81,65 +79,6 @@ def training_fingerprint(
     return fingerprint(pairs, table_hashes) if table_hashes else pairs
 
 
-@dataclass(frozen=True)
-class TextPlan:
-    """Texts by key that need a sentence vector, and the keys of those that also need token states."""
-
-    texts: Mapping[str, str]
-    state_keys: frozenset[str]
-
-
-def texts_to_encode(
-    utterances: Sequence[pa.Table],
-    masked: Sequence[pa.Table],
-    template_pairs: Sequence[pa.Table],
-    training_template_pairs: Sequence[pa.Table],
-    needs: frozenset[Need],
-    sentence_pairs: Sequence[tuple[pa.ChunkedArray, pa.ChunkedArray]] = (),
-) -> TextPlan:
-    """Distinct texts of one language that methods with these needs read, in training and in every task.
-
-    Args:
-        utterances: all corpora's `utterances` of the language.
-        masked: `masked_utterances` of those that heads train on; only training reads them.
-        template_pairs: their `template_pairs`, of which tasks read the texts.
-        training_template_pairs: those that some methods train on.
-        needs: of the methods that share the encoder.
-        sentence_pairs: keys and texts of sentence pairs.
-    """
-    texts: dict[str, str] = {}
-    for keys, pair_texts in sentence_pairs:
-        texts |= _by_key(keys, pair_texts)
-    for table in utterances:
-        texts |= _by_key(table["text_key"], table["text"])
-    trained_templates = training_template_pairs if Need.TEMPLATE_PAIRS in needs else ()
-    for table in (*template_pairs, *trained_templates):
-        for column in ("source_text", "target_text"):
-            column_texts = table[column].unique().to_pylist()
-            texts |= dict(zip(text_keys(column_texts), column_texts, strict=True))
-    states = frozenset(texts) if Need.TOKEN_STATES in needs else frozenset()
-    if Need.MASKED_TARGETS in needs:
-        for table in masked:
-            trained = _of_training(table, utterances)
-            texts |= _by_key(trained["template_key"], trained["template_text"])
-            texts |= _by_key(trained["residual_key"], trained["residual_text"])
-    return TextPlan(texts, states)
-
-
 def in_training_splits(table: pa.Table) -> pa.Table:
     """Rows of a table with a column `split` that heads train on or choose an epoch by."""
     return table.filter(pc.is_in(table["split"], value_set=pa.array(TRAINING_SPLITS)))
-
-
-def _of_training(masked: pa.Table, utterances: Sequence[pa.Table]) -> pa.Table:
-    """Rows of one corpus's `masked_utterances` whose utterance is in a training split."""
-    tables_of_corpus = (
-        table for table in utterances if len(masked) and len(table) and table["corpus"][0] == masked["corpus"][0]
-    )
-    ids = [in_training_splits(table)["utterance_id"].combine_chunks() for table in tables_of_corpus]
-    return masked.filter(pc.is_in(masked["utterance_id"], value_set=ids[0])) if ids else masked
-
-
-def _by_key(keys: pa.ChunkedArray, texts: pa.ChunkedArray) -> dict[str, str]:
-    present = keys.is_valid()
-    return dict(zip(keys.filter(present).to_pylist(), texts.filter(present).to_pylist(), strict=True))

@@ -2,6 +2,7 @@
 
 import tempfile
 from pathlib import Path
+from shutil import rmtree
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -11,12 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from word_bert import config, encode, save_model
 
+from disent_core.embeddings import grown
 from disent_core.embeddings import store as embeddings
 from disent_core.embeddings.store import STATES, VECTORS, EmbeddingStore
 from disent_core.encoders.contract import EncodedBatch
 from disent_core.errors import DamagedError, EncoderError, TableError
 from disent_core.storage.checksums import checksummed_path
 from disent_core.text import text_key
+from disent_core.training.data import state_bank, vector_bank
 
 DIM = 6
 
@@ -66,7 +69,7 @@ def store(tmp_path):
 
 def vectors_of(store, texts):
     table = store.open_vectors(texts)
-    return table.matrix[table.rows(list(texts))]
+    return table.take(table.rows(list(texts)))
 
 
 # --- what is encoded --------------------------------------------------------------------------------------
@@ -92,8 +95,8 @@ def test_a_text_that_needs_vector_and_states_is_encoded_once(store, encoder):
     report = store.encode_missing(encoder, by_key("play", "stop"), state_keys=[text_key("stop")])
     assert sorted(encoder.asked) == ["play", "stop"]
     assert (report.tokens, report.truncated) == (8, 0)
-    assert store.keys(VECTORS) == set(by_key("play", "stop"))
-    assert store.keys(STATES) == set(by_key("stop"))
+    assert store.keys(VECTORS).astype(str).tolist() == sorted(by_key("play", "stop"))
+    assert store.keys(STATES).astype(str).tolist() == [*by_key("stop")]
 
 
 def test_states_that_are_asked_for_later_leave_the_vector_as_it_is(store, encoder):
@@ -210,16 +213,54 @@ def test_tables_are_memory_maps_sorted_by_key_that_torch_takes(store, encoder):
     assert not (store.open_vectors().matrix[0] == 1.0).all()
 
 
-def test_the_arrays_are_made_again_only_when_the_parts_changed(store, encoder, monkeypatch):
-    from disent_core.embeddings import arrays
-
-    built, build = [], arrays._build
-    monkeypatch.setattr(arrays, "_build", lambda folder, parts: built.append(parts) or build(folder, parts=parts))
+def test_new_parts_are_appended_to_the_arrays_and_nothing_stored_is_written_again(store, encoder, monkeypatch):
+    written, write = [], grown._write
+    monkeypatch.setattr(
+        grown, "_write", lambda path, start, column: written.append(start) or write(path, start, column)
+    )
     store.encode_missing(encoder, by_key("play"))
     store.open_vectors(), store.open_vectors()
+    store.encode_missing(encoder, by_key("stop", "pause"))
+    assert len(store.open_vectors().keys) == 3
+    assert written == [0, 0, 32, 4 * DIM]
+    np.testing.assert_array_equal(vectors_of(store, by_key("play"))[0], encoder.states_of("play").mean(0))
+
+
+def test_arrays_that_grew_have_the_rows_of_arrays_made_at_once(store, encoder):
+    for texts in (["play"], ["stop", "pause"], ["louder", "up"]):
+        store.encode_missing(encoder, by_key(*texts), state_keys=by_key(*texts))
+        grew = vector_bank([store.open_vectors()]), state_bank([store.open_states()])
+    rmtree(store._home / "cache")
+    at_once = vector_bank([store.open_vectors()]), state_bank([store.open_states()])
+    rows = torch.arange(5)
+    assert store.open_vectors().order is None
+    assert torch.equal(grew[0].take(rows), at_once[0].take(rows))
+    assert torch.equal(grew[1].take(rows)[0], at_once[1].take(rows)[0])
+
+
+def test_rows_of_groups_that_overlap_are_found_and_a_repeated_text_counts_once(store, encoder, monkeypatch):
+    monkeypatch.setattr(grown, "GROUP_BYTES", 1)
+    texts = by_key("play", "stop", "pause")
+    for some in (["play", "stop"], ["pause"]):
+        store.encode_missing(encoder, by_key(*some), state_keys=by_key(*some))
+    for table in (VECTORS, STATES):
+        part = store.parts(table)[0]
+        with checksummed_path(part.with_name("part-copy.parquet")) as copy:
+            pq.write_table(pq.read_table(part, partitioning=None).slice(0, 1), copy)
+    states, rows = state_bank([store.open_states(texts)]), torch.from_numpy(store.open_states().rows(list(texts)))
+    np.testing.assert_array_equal(vectors_of(store, texts), [encoder.states_of(one).mean(0) for one in texts.values()])
+    np.testing.assert_array_equal(states.take(rows[:1])[0][0], encoder.states_of("play"))
+    assert len(store.open_vectors().keys) == 3
+
+
+def test_bytes_that_a_killed_process_appended_are_overwritten(store, encoder):
+    store.encode_missing(encoder, by_key("play"))
+    store.open_vectors()
+    for file in store._home.glob("cache/arrays/**/*.bin"):
+        file.write_bytes(file.read_bytes() + b"half of a row")
     store.encode_missing(encoder, by_key("stop"))
-    assert len(store.open_vectors().keys) == 2
-    assert [len(parts) for parts in built] == [1, 2]
+    np.testing.assert_array_equal(vectors_of(store, by_key("stop"))[0], encoder.states_of("stop").mean(0))
+    assert not list(store._home.glob("cache/arrays/**/*.damaged"))
 
 
 def test_a_text_that_two_runs_stored_at_once_counts_once(store, encoder):
@@ -270,7 +311,7 @@ def test_texts_of_a_damaged_part_are_encoded_again_and_those_of_others_not(store
 def test_damaged_arrays_are_made_again_from_the_parts(store, encoder, name):
     store.encode_missing(encoder, by_key("play"))
     before = np.array(store.open_vectors().matrix)
-    (file,) = store._home.glob(f"cache/arrays/**/{name}.npy")
+    (file,) = store._home.glob(f"cache/arrays/**/{name}.bin")
     file.write_bytes(file.read_bytes()[:-1] + b"?")
     np.testing.assert_array_equal(store.open_vectors().matrix, before)
 

@@ -5,7 +5,8 @@ from language_tables import SPLITS, aligned, language
 
 from disent_core.storage.tables import rows_table
 from disent_core.text import text_key
-from disent_core.training.needs import Need, texts_to_encode, training_fingerprint
+from disent_core.training.needs import Need, training_fingerprint
+from disent_core.training.text_plan import texts_to_encode
 
 EVERYTHING = frozenset(Need)
 
@@ -75,44 +76,47 @@ def template_pairs(*texts):
 
 
 def plan(needs, pairs=()):
+    """Texts by key, and which of them need states."""
     tables = language("en")
-    return texts_to_encode([tables.utterances, tables.utterances], [tables.masked, tables.masked], pairs, [], needs)
+    found = texts_to_encode([tables.utterances, tables.utterances], [tables.masked, tables.masked], pairs, [], needs)
+    texts = dict(zip(found.keys.astype(str).tolist(), found.column.to_pylist(), strict=True))
+    return texts, {texts[key] for key in found.keys[found.with_states].astype(str).tolist()}
 
 
 PLAIN = {f"en text {i}" for i in SPLITS}
 
 
 def test_texts_are_distinct_and_under_their_own_key():
-    found = plan(EVERYTHING, [template_pairs("a new text", "en text 1", "a new text")])
-    assert all(key == text_key(text) for key, text in found.texts.items())
-    assert set(found.texts.values()) == PLAIN | {"a new text", "en text <mask>", "en <mask> one", "en <mask> three"}
+    found, _ = plan(EVERYTHING, [template_pairs("a new text", "en text 1", "a new text")])
+    assert all(key == text_key(text) for key, text in found.items())
+    assert set(found.values()) == PLAIN | {"a new text", "en text <mask>", "en <mask> one", "en <mask> three"}
 
 
 @pytest.mark.parametrize("needs", [NO_NEED, POOL, frozenset({Need.TOKEN_STATES})])
 def test_masked_texts_are_encoded_only_where_a_method_needs_them(needs):
-    assert set(plan(needs).texts.values()) == PLAIN
+    assert set(plan(needs)[0].values()) == PLAIN
 
 
 def test_masked_texts_of_the_test_split_are_never_encoded():
-    assert "en <mask> four" not in plan(EVERYTHING).texts.values()
+    assert "en <mask> four" not in plan(EVERYTHING)[0].values()
 
 
 def test_states_are_asked_of_utterances_and_template_pairs_but_not_of_masked_texts():
-    found = plan(EVERYTHING, [template_pairs("a new text")])
-    assert {found.texts[key] for key in found.state_keys} == PLAIN | {"a new text"}
+    _, with_states = plan(EVERYTHING, [template_pairs("a new text")])
+    assert with_states == PLAIN | {"a new text"}
 
 
 def test_states_are_asked_of_nothing_where_no_method_needs_them():
-    assert plan(MASKED).state_keys == frozenset()
+    assert plan(MASKED)[1] == set()
 
 
 def test_nothing_to_encode_is_an_empty_plan():
-    assert texts_to_encode([], [], [], [], EVERYTHING).texts == {}
+    assert len(texts_to_encode([], [], [], [], EVERYTHING)) == 0
 
 
 def test_every_training_text_of_a_pair_is_planned():
     table = aligned()
-    found = plan(EVERYTHING).texts
+    found, _ = plan(EVERYTHING)
     rows = [row for row in table.to_pylist() if row["split"] != "test"]
     wanted = {row[f"source_{what}key"] for row in rows for what in ("", "template_", "residual_")} - {None}
     assert wanted <= set(found)

@@ -1,0 +1,276 @@
+"""Keep arrays of embeddings in files that grow with the Parquet parts of a table.
+
+    <table>-<hash>/{keys,values,lengths}.bin, record.json
+
+Rows lie in groups, one group after another; those of a group come from some parts and are sorted by key. New parts are
+appended as further groups: nothing that is stored is written again. `record.json` lists the groups with the hashes of
+their bytes and is replaced last, so a reader sees the groups of before or all. No Python object is made for a row.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float, Int
+
+from disent_core.embeddings.arrays import KEY, keys_array
+from disent_core.errors import TableError, located
+from disent_core.storage.atomic import atomic_path, locked, storage_errors, write_text
+from disent_core.storage.checksums import quarantine
+from disent_core.storage.tables import fingerprint, read_parquet
+
+GROUP_BYTES = 1 << 27
+"""Parts are sorted together up to this size, so that few of them, as most homes have, make one sorted group."""
+_STALE_SECONDS = 3_600.0
+_RECORD = "record.json"
+_LENGTH = np.dtype(np.int32)
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """The arrays of a table: distinct sorted keys, and their place among the stored rows (`None`: the same).
+
+    Stored text i has one row of `values`, or `values[offsets[i] : offsets[i + 1]]` if there are offsets.
+    """
+
+    keys: np.ndarray
+    values: Float[np.ndarray, "rows dim"]
+    offsets: Int[np.ndarray, " stored_and_one"] | None
+    order: Int[np.ndarray, " texts"] | None
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Texts of some parts: numbers of texts and of rows of values, and SHA-256 of their bytes by file."""
+
+    parts: list[str]
+    texts: int
+    rows: int
+    sha256: dict[str, str]
+
+
+@dataclass(frozen=True)
+class _Record:
+    """What a folder of arrays holds; `kind` and `dim` are of the values."""
+
+    kind: str
+    dim: int
+    groups: list[_Group]
+
+    @property
+    def parts(self) -> set[str]:
+        return {name for group in self.groups for name in group.parts}
+
+    @property
+    def texts(self) -> int:
+        return sum(group.texts for group in self.groups)
+
+    @property
+    def rows(self) -> int:
+        return sum(group.rows for group in self.groups)
+
+    def bytes_of(self, name: str, group: _Group) -> int:
+        """Bytes of a group in a file."""
+        if name == "values":
+            return group.rows * self.dim * np.dtype(self.kind).itemsize
+        return group.texts * (KEY if name == "keys" else _LENGTH).itemsize
+
+
+def open_arrays(cache: Path, table: str, parts: Sequence[Path], source: Path) -> Arrays:
+    """Open the arrays of a table; parts that they lack are appended first.
+
+    Args:
+        cache: folder of the arrays.
+        table: name of the table.
+        parts: its Parquet parts.
+        source: their folder, for the message.
+
+    Raises:
+        TableError: if there are no parts, or one of them is damaged. Damaged arrays are made again.
+    """
+    if not parts:
+        remedy = "Materialise the embeddings of this encoder and language first"
+        raise TableError(located(source, None, "nothing is stored here", remedy))
+    names = {part.name for part in parts}
+    folder, record = _current(cache, table, names)
+    if record is None or record.parts != names or not _is_intact(folder, record):
+        with locked(cache / table):
+            folder, record = _current(cache, table, names)
+            if record is not None and not _is_intact(folder, record):
+                quarantine(folder, "is not as it was written")
+                record = None
+            folder, record = _completed(folder, record, cache / f"{table}-{_name(names)}", parts)
+        _remove_older(folder, table)
+    return _mapped(folder, record)
+
+
+def _name(parts: set[str]) -> str:
+    return fingerprint("growing", sorted(parts))[:16]
+
+
+def _current(cache: Path, table: str, names: set[str]) -> tuple[Path, _Record | None]:
+    """Return the folder with the most of these parts and no others."""
+    found = [(folder, record) for folder in sorted(cache.glob(f"{table}-*")) if (record := _read_record(folder))]
+    usable = [(folder, record) for folder, record in found if record.parts <= names]
+    return max(usable, key=lambda one: len(one[1].parts), default=(cache, None))
+
+
+def _read_record(folder: Path) -> _Record | None:
+    """Return the record of a folder; None if it has none that can be read, or was set aside."""
+    if folder.suffix:
+        return None
+    try:
+        with storage_errors(folder / _RECORD):
+            stored = json.loads((folder / _RECORD).read_bytes())
+        groups = [_Group(**group) for group in stored.pop("groups")]
+        return _Record(**stored, groups=groups) if np.dtype(stored["kind"]).kind == "f" else None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _is_intact(folder: Path, record: _Record) -> bool:
+    """Whether the bytes of every group are as they were written; a record that is not agrees with no bytes."""
+    try:
+        with storage_errors(folder):
+            for name in record.groups[0].sha256:
+                with (folder / f"{name}.bin").open("rb") as file:
+                    for group in record.groups:
+                        if _sha256(file, record.bytes_of(name, group)) != group.sha256[name]:
+                            return False
+    except (FileNotFoundError, KeyError, IndexError):
+        return False
+    return True
+
+
+def _sha256(file: IO[bytes], size: int) -> str:
+    """Hash the next bytes of a file."""
+    digest = hashlib.sha256()
+    while size > 0 and (block := file.read(min(size, 1 << 20))):
+        digest.update(block)
+        size -= len(block)
+    return digest.hexdigest() if size == 0 else ""
+
+
+def _completed(folder: Path, record: _Record | None, new: Path, parts: Sequence[Path]) -> tuple[Path, _Record]:
+    """Append the parts that a folder lacks, or make a new folder with all of them."""
+    if record is not None:
+        lacking = [part for part in parts if part.name not in record.parts]
+        return folder, _append(folder, record, lacking) if lacking else record
+    with atomic_path(new) as temporary:
+        temporary.mkdir()
+        record = _append(temporary, None, parts)
+    return new, record
+
+
+def _append(folder: Path, record: _Record | None, parts: Sequence[Path]) -> _Record:
+    """Write groups of parts behind those of the record; bytes that a killed process left there are overwritten."""
+    for some in _grouped(parts):
+        table = pa.concat_tables([read_part(part) for part in some])
+        kind = _vector_type(table)
+        values_type, dim = np.dtype(kind.value_type.to_pandas_dtype()), kind.list_size
+        if record is None:
+            record = _Record(values_type.name, dim, [])
+        keys, lengths, values = _sorted_rows(table)
+        columns = {"keys": keys, "values": values, **({} if lengths is None else {"lengths": lengths})}
+        sha256 = {}
+        for name, column in columns.items():
+            start = sum(record.bytes_of(name, group) for group in record.groups)
+            sha256[name] = _write(folder / f"{name}.bin", start, column)
+        group = _Group([part.name for part in some], len(keys), len(values), sha256)
+        record = _Record(record.kind, record.dim, [*record.groups, group])
+    assert record is not None  # there is a part
+    write_text(folder / _RECORD, json.dumps(asdict(record)) + "\n")
+    return record
+
+
+def _grouped(parts: Sequence[Path]) -> Iterator[list[Path]]:
+    """Yield parts that are sorted together."""
+    some: list[Path] = []
+    size = 0
+    for part in parts:
+        size += (own := part.stat().st_size)
+        if some and size > GROUP_BYTES:
+            yield some
+            some, size = [], own
+        some.append(part)
+    yield some
+
+
+def _write(path: Path, start: int, column: np.ndarray) -> str:
+    """Write an array from a byte on, and return its SHA-256."""
+    data = np.ascontiguousarray(column).reshape(-1).view(np.uint8).data
+    with storage_errors(path), path.open("r+b" if path.exists() else "wb") as file:
+        file.seek(start)
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    return hashlib.sha256(data).hexdigest()
+
+
+def _remove_older(folder: Path, table: str) -> None:
+    """Remove other folders of the table that are too old for another process to be about to open them."""
+    for older in folder.parent.glob(f"{table}-*"):
+        if older != folder and time.time() - older.stat().st_mtime > _STALE_SECONDS:
+            shutil.rmtree(older, ignore_errors=True)
+
+
+def _mapped(folder: Path, record: _Record) -> Arrays:
+    # Copy on write: torch does not accept read-only memory, and the file must not change.
+    keys = np.memmap(folder / "keys.bin", KEY, "c", shape=(record.texts,))
+    values = np.memmap(folder / "values.bin", record.kind, "c", shape=(record.rows, record.dim))
+    offsets = order = None
+    if "lengths" in record.groups[0].sha256:
+        lengths = np.memmap(folder / "lengths.bin", _LENGTH, "c", shape=(record.texts,))
+        offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    if len(record.groups) > 1:
+        order = np.argsort(
+            keys, kind="stable"
+        )  # merges the sorted groups; of equal keys the first stored one comes first
+        keys = keys[order]
+        is_first = np.concatenate([[True], keys[1:] != keys[:-1]])
+        keys, order = (keys, order) if is_first.all() else (keys[is_first], order[is_first])
+    return Arrays(keys, values, offsets, order)
+
+
+# --- rows of parts ----------------------------------------------------------------------------------------
+
+
+def read_part(part: Path, columns: list[str] | None = None) -> pa.Table:
+    """Rows of one Parquet part.
+
+    Raises:
+        TableError: if it is missing or damaged.
+    """
+    return read_parquet(part, "Materialise the embeddings again: only its texts are encoded", columns)
+
+
+def _vector_type(table: pa.Table) -> pa.FixedSizeListType:
+    kind = table.schema.field(1).type
+    return kind.value_type if pa.types.is_list(kind) else kind
+
+
+def _sorted_rows(table: pa.Table) -> tuple[np.ndarray, Int[np.ndarray, " texts"] | None, Float[np.ndarray, "rows dim"]]:
+    """Distinct sorted keys, the number of rows of each text (None: one), and the rows; of a repeated text the first."""
+    keys, first = np.unique(keys_array(table["text_key"]), return_index=True)
+    column = table.column(1)
+    values = np.concatenate([_values(chunk) for chunk in column.chunks])
+    if pa.types.is_fixed_size_list(column.type):
+        return keys, None, values[first]
+    lengths = np.concatenate([chunk.value_lengths().to_numpy() for chunk in column.chunks]).astype(np.int64)
+    starts, kept = (np.cumsum(lengths) - lengths)[first], lengths[first]
+    # For each row of a text: its number within the text, and the first row of that text.
+    within = np.arange(kept.sum()) - np.repeat(np.cumsum(kept) - kept, kept)
+    return keys, kept.astype(_LENGTH), values[np.repeat(starts, kept) + within]
+
+
+def _values(column: pa.Array) -> Float[np.ndarray, "rows dim"]:
+    vectors = column if pa.types.is_fixed_size_list(column.type) else column.flatten()
+    return vectors.flatten().to_numpy(zero_copy_only=False).reshape(-1, vectors.type.list_size)

@@ -1,0 +1,102 @@
+"""Hold many texts with their keys without a Python object for each."""
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import SupportsIndex, overload
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Bool, Int
+
+from disent_core.embeddings.arrays import KEY
+from disent_core.text import text_keys
+
+_BLOCK = 16_384
+"""Texts that are Python objects at a time."""
+
+
+class TextColumn(Sequence[str]):
+    """Some rows of a column of texts; an item is a string, a slice is a list of strings."""
+
+    def __init__(self, column: pa.LargeStringArray, rows: Int[np.ndarray, " texts"]) -> None:
+        self._column, self._rows = column, rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, row: SupportsIndex) -> str: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[str]: ...
+    def __getitem__(self, row: SupportsIndex | slice) -> str | list[str]:
+        if isinstance(row, slice):
+            return self._column.take(pa.array(self._rows[row])).to_pylist()
+        return self._column[int(self._rows[row])].as_py()
+
+    def __iter__(self) -> Iterator[str]:
+        for start in range(0, len(self), _BLOCK):
+            yield from self[start : start + _BLOCK]
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Distinct texts, sorted by key; `with_states` says which need token states beside a vector."""
+
+    keys: np.ndarray
+    column: pa.LargeStringArray
+    with_states: Bool[np.ndarray, " texts"]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def of(self, rows: Int[np.ndarray, " texts"]) -> TextColumn:
+        """Texts of some rows."""
+        return TextColumn(self.column, rows)
+
+    @classmethod
+    def of_mapping(cls, texts: Mapping[str, str], state_keys: Collection[str] = ()) -> "Texts":
+        """Texts by their keys.
+
+        Raises:
+            ValueError: if a key that needs states has no text.
+        """
+        wanted = set(state_keys)
+        if textless := wanted - texts.keys():
+            raise ValueError(f"{len(textless)} state keys have no text, e.g. {min(textless)!r}")
+        plain, with_states = ([key for key in texts if (key in wanted) is states] for states in (False, True))
+        return distinct_texts(
+            (np.array(keys, dtype=KEY), pa.array([texts[key] for key in keys], pa.string()), states)
+            for keys, states in ((with_states, True), (plain, False))
+        )
+
+
+def distinct_texts(parts: Iterable[tuple[np.ndarray, pa.Array | pa.ChunkedArray, bool]]) -> Texts:
+    """Return the distinct texts of some columns: their keys, themselves, and whether they need states.
+
+    A text that occurs more than once has states if its first column has: give those with states first.
+    """
+    columns = [(keys, column.cast(pa.large_string()), states) for keys, column, states in parts]
+    keys = np.concatenate([np.zeros(0, KEY), *(keys for keys, _, _ in columns)])
+    with_states = np.repeat([states for _, _, states in columns], [len(keys) for keys, _, _ in columns]).astype(bool)
+    keys, first = np.unique(keys, return_index=True)
+    chunks = [chunk for _, column, _ in columns for chunk in getattr(column, "chunks", [column])]
+    column = pa.chunked_array(chunks, pa.large_string()).combine_chunks() if chunks else pa.array([], pa.large_string())
+    return Texts(keys, column.take(pa.array(first)), with_states[first])
+
+
+def keys_of_texts(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    """Compute the keys of the texts of a column."""
+    blocks = (column.slice(start, _BLOCK) for start in range(0, len(column), _BLOCK))
+    return np.concatenate([np.zeros(0, KEY), *(np.array(text_keys(block.to_pylist()), dtype=KEY) for block in blocks)])
+
+
+def keys_fingerprint(name: str, keys: np.ndarray) -> str:
+    """`storage.tables.fingerprint` of a name and the list of keys, without the list."""
+    digest = hashlib.sha256(f"[{json.dumps(name, ensure_ascii=False)},[".encode())
+    for start in range(0, len(keys), _BLOCK):
+        block = b'","'.join(keys[start : start + _BLOCK].tolist())
+        digest.update(b'%s"%s"' % (b"," if start else b"", block))
+    digest.update(b"]]")
+    return digest.hexdigest()[:32]

@@ -1,0 +1,159 @@
+"""Measure time and memory for many texts, stage by stage, from corpora to a head.
+
+python -m tests.benchmarks.scale [--texts 100000] [--corpus bitext|utterances] [--home FOLDER]
+
+The corpus is invented: a bitext of two languages with a text a side, or annotated utterances of one language. The
+encoder is tiny. Each stage is a process of its own, as on the command line; the system reports its processor time and
+its most resident memory, of which pages of mapped files are a part that it may take back.
+"""
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
+
+from tiny_encoder import tiny_encoder
+
+STAGES = {
+    "bitext": ("corpora", "targets", "embeddings", "heads"),
+    "utterances": ("corpora", "negatives", "targets", "embeddings"),
+}
+AGAIN = "all again"
+CONFIG = """
+[[corpora]]
+name = "invented"
+path = "corpus"
+{corpus}
+
+[[encoders]]
+name = "tiny"
+kind = "huggingface"
+path = {encoder}
+pooling = "mean"
+max_length = 32
+
+[methods.dream_once]
+method = "dream"
+max_epochs = 1
+
+[experiment]
+pairs = ["{pair}"]
+methods = ["{method}"]
+seeds = [0]
+device = "cpu"
+
+[evaluation]
+tasks = ["{task}"]
+"""
+CORPORA = {
+    "bitext": {
+        "corpus": 'format = "moses"\npairs = ["en-de"]\nsplits = [0.99, 0.005, 0.005]',
+        "pair": "en-de", "method": "dream_once", "task": "heldout_retrieval",
+    },
+    "utterances": {
+        "corpus": 'format = "massive"\nlanguages = ["en-US"]',
+        "pair": "en", "method": "raw", "task": "template_retrieval",
+    },
+}  # fmt: skip
+RUN = """
+import os, pathlib, resource, sys
+from disent_assets import step_costs
+from disent_assets.cli import main
+step_costs.RESET_PEAK = pathlib.Path(os.devnull)  # the peak of all steps is asked for below
+try:
+    main()
+finally:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]  # steps have workers
+    seconds = sum(one.ru_utime + one.ru_stime for one in used)
+    print(seconds, max(one.ru_maxrss for one in used), file=sys.stderr)
+"""
+
+
+def words(chance: random.Random) -> list[str]:
+    """3 to 10 of 50,000 words, of which low numbers are frequent."""
+    return [f"w{int(50_000 ** chance.random())}" for _ in range(chance.randint(3, 10))]
+
+
+def utterances(count: int) -> Iterator[str]:
+    """Lines of MASSIVE; a third of the utterances has a slot."""
+    chance = random.Random(0)
+    for number in range(count):
+        plain = words(chance)
+        marked = list(plain)
+        if number % 3 == 0:
+            place = chance.randrange(len(plain))
+            marked[place] = f"[slot_{number % 40} : {plain[place]}]"
+        row = {
+            "id": str(number),
+            "locale": "en-US",
+            "partition": "test" if number % 100 == 0 else "dev" if number % 100 == 1 else "train",
+            "scenario": "invented",
+            "intent": f"intent_{number % 60}",
+            "utt": " ".join(plain),
+            "annot_utt": " ".join(marked),
+        }
+        yield json.dumps(row) + "\n"
+
+
+def write_corpus(folder: Path, kind: str, count: int) -> None:
+    """Write a corpus of so many texts."""
+    folder.mkdir(parents=True)
+    if kind == "utterances":
+        with (folder / "en-US.jsonl").open("w", encoding="utf-8") as file:
+            file.writelines(utterances(count))
+        return
+    chance = random.Random(0)
+    with (folder / "en-de.en").open("w") as english, (folder / "en-de.de").open("w") as german:
+        for number in range(count // 2):
+            sentence = words(chance)
+            english.write(f"{' '.join(sentence)} {number}\n")
+            german.write(f"{' '.join(reversed(sentence))} {number} de\n")
+
+
+def measure(folder: Path, kind: str, count: int) -> Iterator[str]:
+    """A line of a Markdown table for each stage, and for a second run of all of them."""
+    write_corpus(folder / "corpus", kind, count)
+    encoder = tiny_encoder(folder / "encoder").folder
+    config = CONFIG.format(encoder=json.dumps(str(encoder)), **CORPORA[kind])
+    (folder / "disent.toml").write_text(config, encoding="utf-8")
+    yield "| stage | processor seconds | seconds | peak memory, GB | texts a processor second |"
+    yield "|---|---|---|---|---|"
+    for stage in (*STAGES[kind], AGAIN):
+        selection = " or ".join(f"key:{name}/*" for name in ([stage] if stage != AGAIN else STAGES[kind]))
+        began = time.perf_counter()
+        done = subprocess.run(
+            [sys.executable, "-c", RUN, "materialize", selection],
+            env=os.environ | {"DISENT_CONFIG": str(folder / "disent.toml"), "DISENT_HOME": str(folder / "home")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise SystemExit(done.stderr[-2000:])
+        used, peak = map(float, done.stderr.split()[-2:])
+        seconds = time.perf_counter() - began
+        yield f"| {stage} | {used:.0f} | {seconds:.0f} | {peak * 1024 / 1e9:.2f} | {count / used:,.0f} |"
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--texts", type=int, default=100_000)
+    parser.add_argument("--corpus", choices=STAGES, default="bitext")
+    parser.add_argument("--home", type=Path, help="where the corpus and the results go; default: a temporary folder")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="disent-scale-") as temporary:
+        for line in measure(chosen.home or Path(temporary), chosen.corpus, chosen.texts):
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

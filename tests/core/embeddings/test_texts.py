@@ -1,0 +1,47 @@
+"""Many texts with their keys: columns hold what lists of strings would."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from disent_core.embeddings import texts as module
+from disent_core.embeddings.arrays import key_column, keys_array
+from disent_core.embeddings.texts import Texts, distinct_texts, keys_fingerprint, keys_of_texts
+from disent_core.storage.tables import fingerprint
+from disent_core.text import text_key, text_keys
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch):
+    monkeypatch.setattr(module, "_BLOCK", 2)
+
+
+@given(st.lists(st.text("ab", max_size=4), max_size=9), st.lists(st.text("ab", max_size=4), max_size=9))
+def test_distinct_texts_are_those_of_a_dictionary_and_the_first_column_decides_on_states(first, second):
+    columns = [(keys_of_texts(pa.array(part, pa.string())), pa.array(part, pa.string())) for part in (first, second)]
+    found = distinct_texts([(*columns[0], True), (*columns[1], False)])
+    expected = {text_key(text): text for text in [*first, *second]}
+    assert found.keys.astype(str).tolist() == sorted(expected)
+    assert found.column.to_pylist() == [expected[key] for key in sorted(expected)]
+    assert found.with_states.tolist() == [expected[key] in first for key in sorted(expected)]
+
+
+@given(st.lists(st.text(max_size=3), max_size=7, unique=True))
+def test_a_fingerprint_of_keys_is_that_of_their_list(texts):
+    keys = sorted(text_keys(texts))
+    assert keys_fingerprint("é", np.array(keys, "S32")) == fingerprint("é", keys)
+
+
+@given(st.lists(st.text(max_size=3), min_size=1, max_size=7))
+def test_keys_survive_the_way_to_a_column_and_back(texts):
+    keys = np.array(text_keys(texts), "S32")
+    assert (keys_array(pa.chunked_array([key_column(keys)])) == keys).all()
+
+
+def test_texts_are_read_as_a_list_is():
+    texts = Texts.of_mapping({text_key(text): text for text in "abcde"})
+    chosen = texts.of(np.array([3, 0, 2]))
+    expected = [texts.column[row].as_py() for row in (3, 0, 2)]
+    assert (list(chosen), chosen[1:], chosen[0]) == (expected, expected[1:], expected[0])
