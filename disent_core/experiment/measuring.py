@@ -33,6 +33,7 @@ from disent_core.experiment.scopes import Scope, scopes
 from disent_core.experiment.training import load_head
 from disent_core.experiment.workspace import Workspace
 from disent_core.heads.contract import TrainedLabeller, TrainedMethod
+from disent_core.shards.engine import sharded
 from disent_core.storage.atomic import locked
 from disent_core.storage.tables import SCHEMAS, content_of, fingerprint, read_table, refresh_table
 from disent_core.training.data import text_features
@@ -94,18 +95,19 @@ def measure(workspace: Workspace, encoder: str, method: MethodConfig, training_s
     """Measure one method with one training set; `inputs` becomes the fingerprint in every row."""
     config = workspace.config
     trained = load_head(workspace, encoder, method, training_set, resolve_device(config.experiment.device))
-    return evaluate(
-        problems(workspace, tasks_of(config), training_set, method),
-        Embedder(workspace, encoder, method, trained) if isinstance(trained, TrainedMethod) else None,
-        _labeller(workspace, method, trained) if isinstance(trained, TrainedLabeller) else None,
-        method=method.name,
-        encoder=encoder,
-        trained_on=training_set if method.method.is_trained else "",
-        seeds=config.seeds_of(method) if method.method.is_seeded else None,
-        config=config.evaluation,
-        fingerprint=inputs,
-        created_at=datetime.now(UTC),
-    )
+    with sharded(workspace.engine):
+        return evaluate(
+            problems(workspace, tasks_of(config), training_set, method),
+            Embedder(workspace, encoder, method, trained) if isinstance(trained, TrainedMethod) else None,
+            _labeller(workspace, method, trained) if isinstance(trained, TrainedLabeller) else None,
+            method=method.name,
+            encoder=encoder,
+            trained_on=training_set if method.method.is_trained else "",
+            seeds=config.seeds_of(method) if method.method.is_seeded else None,
+            config=config.evaluation,
+            fingerprint=inputs,
+            created_at=datetime.now(UTC),
+        )
 
 
 class Embedder:

@@ -1,6 +1,6 @@
 """Measure the shards of a step: whole, shard by shard in one process, and in two; each must give the same bits.
 
-python -m tests.benchmarks.shards negatives [--items 600000] [--massive TARBALL] [--engines inline processes:2]
+python -m tests.benchmarks.shards negatives|search [--items 600000] [--massive TARBALL] [--engines inline ray]
 
 Seconds of the processor are those of this process and of all that it started, so they include the start of workers;
 those of Ray's workers, which belong to the cluster, are not among them.
@@ -16,10 +16,12 @@ from pathlib import Path
 import numpy as np
 
 from disent_assets.resources import shard_engine
+from disent_core.evaluation.metrics.ranking import nearest
 from disent_core.negatives.config import BleuConfig
 from disent_core.negatives.nearest import max_bleu
 from disent_core.shards.engine import sharded
 from tests.benchmarks.negatives import DEFAULT_MASSIVE, read_english, recombined
+from tests.benchmarks.retrieval import vectors
 
 ENGINES = ("inline", "processes:1", "processes:2")
 
@@ -32,7 +34,13 @@ def negatives(items: int, massive: Path) -> Work:
     return lambda: max_bleu(sentences, BleuConfig())
 
 
-WORK = {"negatives": (negatives, 600_000)}
+def search(items: int, massive: Path) -> Work:
+    """The 5 nearest of so many vectors, for as many queries."""
+    queries, pool = vectors(items)
+    return lambda: nearest(queries, pool, 5)
+
+
+WORK = {"negatives": (negatives, 600_000), "search": (search, 150_000)}
 
 
 def measure(work: Work, engines: tuple[str, ...]) -> Iterator[str]:

@@ -9,6 +9,8 @@ once to float32: it depends on the two rows alone, not on blocks, threads, the l
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial, reduce
 
 import numpy as np
 import torch
@@ -19,6 +21,7 @@ from torch import Tensor
 from disent_core.evaluation.metrics.grid import blocks
 from disent_core.matmul import product
 from disent_core.progress import Progress
+from disent_core.shards.engine import map_shards, ranges
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +34,12 @@ _RESCORED = 1 << 17  # float64 numbers gathered at once for exact scores: 1 MB
 _SPARE = 3  # chunks scored exactly beyond the k that must be
 _QUERIES_ON_GPU, _RESCORED_ON_GPU = 1 << 12, 1 << 26  # a GPU has no such cache and starts every block anew
 
+PAIRS_OF_SHARD = 10_000_000_000
+"""Pairs of queries and candidates that are compared in a shard of the pool: a minute of one core at 384 dimensions."""
+_LEAST_CANDIDATES = 1 << 14
+"""In a shard: each gives k candidates of every query, which have to be sent and merged."""
+
+Found = tuple[Float32[np.ndarray, "queries k"], Int64[np.ndarray, "queries k"]]
 Nearest = tuple[Float32[Tensor, "queries k"], Int64[Tensor, "queries k"]]
 
 
@@ -41,7 +50,7 @@ def nearest_rows(
     bound: float = 1.0,
     *,
     device: str = "cpu",
-) -> tuple[Float32[np.ndarray, "queries k"], Int64[np.ndarray, "queries k"]]:
+) -> Found:
     """Scores and indices of the best k candidates of each query: highest first, equal ones by index.
 
     Args:
@@ -51,6 +60,46 @@ def nearest_rows(
         bound: of the sum of absolute products of two rows, below 2; rows of norm 1 have 1.
         device: `cpu` or `cuda`, which give equal results: float32 products may round in any order, float64 ones do not.
     """
+    shards = ranges(len(pool), max(PAIRS_OF_SHARD // max(len(queries), 1), k, _LEAST_CANDIDATES))
+    if len(shards) == 1:
+        return _nearest_of_pool(queries, pool, k, bound, device)
+    parts = ((shard.start, pool[shard.start : shard.stop]) for shard in shards)
+    found = map_shards(_Candidates(queries, k, bound, device), [*parts])
+    scores, indices = reduce(partial(_merged, k=k), found)
+    return scores, indices
+
+
+@dataclass(frozen=True)
+class _Candidates:
+    """Searches a part of the pool, given with the index of its first candidate."""
+
+    queries: Float32[np.ndarray, "queries dim"]
+    k: int
+    bound: float
+    device: str
+
+    def __call__(self, part: tuple[int, Float32[np.ndarray, "part dim"]]) -> Found:
+        first, pool = part
+        scores, indices = _nearest_of_pool(self.queries, pool, min(self.k, len(pool)), self.bound, self.device)
+        return scores, indices + first
+
+
+def _merged(
+    left: Found, right: tuple[Float32[np.ndarray, "queries j"], Int64[np.ndarray, "queries j"]], *, k: int
+) -> Found:
+    """The best k of two parts of the pool: scores are exact, so that they and the indices tell which these are."""
+    both = [torch.from_numpy(np.concatenate(sides, axis=1)) for sides in zip(left, right, strict=True)]
+    scores, indices = best(both[0], both[1], k)
+    return scores.numpy(), indices.numpy()
+
+
+def _nearest_of_pool(
+    queries: Float32[np.ndarray, "queries dim"],
+    pool: Float32[np.ndarray, "pool dim"],
+    k: int,
+    bound: float,
+    device: str,
+) -> Found:
     rows, candidates = (torch.from_numpy(values).to(device) for values in (queries, pool))
     scores, indices = torch.empty(len(rows), k), torch.empty(len(rows), k, dtype=torch.int64)
     progress = Progress(logger, len(rows), "queries", what=f"nearest of {len(candidates)} candidates")

@@ -16,6 +16,7 @@ from disent_core.evaluation.metrics.exact_search import best, exact_scores, near
 from disent_core.evaluation.metrics.grid import on_grid
 from disent_core.evaluation.metrics.ranking import gold_ranks, nearest, unit_rows
 from disent_core.matmul import product
+from disent_core.shards.engine import Engine, sharded
 
 DIM = 6
 few, many = settings(max_examples=25, deadline=None), settings(max_examples=60, deadline=None)
@@ -86,6 +87,26 @@ def test_nearest_equals_sorting_exact_scores_to_the_bit(kind, seed, pool, k):
 def test_nearest_does_not_depend_on_the_size_of_blocks(kind, seed, pool, k, sizes, width):
     queries, pool = kind(seed, 11), kind(seed + 1, pool)
     assert same(with_sizes(sizes, width, lambda: nearest(queries, pool, k)), nearest(queries, pool, k))
+
+
+@many
+@given(kinds, seeds, st.integers(1, 120), st.integers(1, 12), st.integers(1, 50))
+def test_nearest_does_not_depend_on_the_shards_of_the_pool(kind, seed, pool, k, size):
+    queries, pool = kind(seed, 11), kind(seed + 1, pool)
+    expected = nearest(queries, pool, k)
+    with sharded(Engine("processes", 1)):
+        assert same(
+            with_sizes({"_LEAST_CANDIDATES": size, "PAIRS_OF_SHARD": 1}, 0, lambda: nearest(queries, pool, k)), expected
+        )
+
+
+def test_shards_of_the_pool_in_processes_find_what_one_finds():
+    queries, pool = normal(0, 20), alike(1, 90)
+    expected = nearest(queries, pool, 3)
+    with sharded(Engine("processes", 2)):
+        assert same(
+            with_sizes({"_LEAST_CANDIDATES": 40, "PAIRS_OF_SHARD": 1}, 0, lambda: nearest(queries, pool, 3)), expected
+        )
 
 
 @many
