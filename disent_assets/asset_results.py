@@ -12,6 +12,8 @@ from urllib.parse import quote
 
 import dagster as dg
 
+from disent_assets.profiles import database_errors
+from disent_assets.resources import pictures_address
 from disent_core.errors import DisentError
 from disent_core.experiment.result import CheckResult, StepResult
 from disent_core.report.style import png, png_made_of, preview
@@ -30,11 +32,12 @@ _LESS_MEMORY = "Lower batch_size of the method (batch_tokens of the encoder), or
 def user_errors() -> Iterator[None]:
     """Let no error be retried; one about data, configuration or a full device becomes one message without traceback.
 
-    `factory.LOST_PROCESS` retries a step whose process was lost. The same data or the same bug would fail again.
+    `factory.LOST_PROCESS` retries a step that has lost its process or the database of events. The same data or the same
+    bug would fail again.
     """
     try:
         yield
-    except dg.Failure:
+    except (dg.Failure, *database_errors()):
         raise
     except Exception as error:
         raise dg.Failure(description=_description(error), allow_retries=False) from error
@@ -164,5 +167,6 @@ def _linked(plots: Path, path: Path, small: Path) -> dg.MetadataValue:
     The UI shows Markdown of under 1,000 characters without a click, and scales no picture: hence two files.
     """
     version = sha256_of(path)[:8]  # without it, the browser shows the old one
-    full, inline = (f"/pictures/{quote(file.relative_to(plots).as_posix())}?v={version}" for file in (path, small))
+    names = (quote(file.relative_to(plots).as_posix()) for file in (path, small))
+    full, inline = (f"{pictures_address()}/{name}?v={version}" for name in names)
     return dg.MetadataValue.md(f"[![{path.stem}]({inline})]({full})")

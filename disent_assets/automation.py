@@ -45,7 +45,8 @@ def automated(load: Load, workspace: Workspace, settings: RunSettings) -> dg.Def
         settings: of the process.
     """
     assets = load(workspace)
-    refresh = refresh_job(load, assets, workspace, workers=settings.workers)
+    elsewhere = settings.profile != "local"
+    refresh = refresh_job(load, assets, workspace, workers=settings.workers, submits=elsewhere)
     alerts = [alert_sensor(settings.alerts, settings.ui)] if settings.alerts else []
     loaded = fingerprint(definitions_signature(assets), settings.started)
     look = look_sensor(workspace, refresh, loaded)

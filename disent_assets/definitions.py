@@ -3,12 +3,12 @@
 import dagster as dg
 
 from disent_assets.automation import automated
+from disent_assets.profiles import executor_of
 from disent_assets.resources import open_workspace, run_settings
 from disent_assets.stages import corpora, embeddings, evaluation, heads, negatives, targets, warehouse
 from disent_core.experiment.workspace import Workspace
 
 STAGE_MODULES = (corpora, negatives, targets, embeddings, heads, evaluation, warehouse)
-EXECUTORS = {"in_process": dg.in_process_executor, "multiprocess": dg.multiprocess_executor}
 
 
 def build(workspace: Workspace) -> dg.Definitions:
@@ -19,6 +19,6 @@ def build(workspace: Workspace) -> dg.Definitions:
 @dg.definitions
 def defs() -> dg.Definitions:
     """The definitions that `workspace.yaml` points to."""
-    settings = run_settings(choices=tuple(EXECUTORS))
+    settings = run_settings()
     automatic = automated(build, open_workspace(), settings)
-    return dg.Definitions.merge(automatic, dg.Definitions(executor=EXECUTORS[settings.executor]))
+    return dg.Definitions.merge(automatic, dg.Definitions(executor=executor_of(settings)))

@@ -21,7 +21,7 @@ from uuid import uuid4
 import click
 import dagster as dg
 
-from disent_assets.instance import FACE, dagster_home, has_own_database, open_instance
+from disent_assets.instance import FACE, dagster_home, has_own_database, open_instance, settings_folder
 from disent_assets.resources import SHARED
 from disent_core.errors import DisentError
 
@@ -49,7 +49,7 @@ def serve(home: Path, port: int) -> int:
 def _environment(home: Path, port: int) -> Mapping[str, str]:
     return {
         "DISENT_HOME": str(home),
-        "DAGSTER_HOME": str(dagster_home(home)),
+        "DAGSTER_HOME": str(settings_folder(home)),
         "DISENT_UI": f"http://127.0.0.1:{port}",
         "DISENT_STARTED": uuid4().hex,
     }

@@ -4,7 +4,6 @@ What belongs here: what the assets of all stages have in common. What does not: 
 """
 
 import re
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,38 +15,18 @@ import dagster as dg
 import pyarrow as pa
 
 from disent_assets.asset_results import materialized, user_errors
+from disent_assets.placement import Place, on_processor
 from disent_assets.resources import SQL
 from disent_assets.sql_folder import Description, described, descriptions
 from disent_assets.step_costs import Meter, is_made, record_cost, with_cost
-from disent_core.config.model import Config
 from disent_core.experiment.result import Check, StepResult
 from disent_core.experiment.workspace import Workspace
 from disent_core.storage.tables import SCHEMAS, fingerprint
 
 OWNERS = ["team:disent"]
-GPU_POOL = "gpu"
-"""Pool of the steps that use the accelerator; `dagster.yaml` limits how many of them run at once."""
 LOST_PROCESS = dg.RetryPolicy(max_retries=4, delay=20, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS)
 """A step whose process was lost, with its machine for instance, runs again. It waits, as an executor notices a lost
 machine late and may send the next attempt there too. `user_errors` keeps every other failure from being repeated."""
-GPU_DRIVERS = ("nvidia*", "nvhost-gpu", "kfd", "dxg")
-"""Device files of GPUs under Linux: of CUDA, of CUDA on Jetson, of ROCm, and of both under Windows."""
-
-
-def device_pool(config: Config) -> str | None:
-    """The pool of steps that take the whole accelerator; None on a CPU, where steps can run side by side."""
-    return GPU_POOL if config.experiment.device != "cpu" and _has_gpu() else None
-
-
-@cache
-def _has_gpu() -> bool:
-    """Whether torch can use a GPU. On Linux torch, which takes a second to load, is asked only if there is a driver."""
-    if sys.platform == "linux" and not any(any(Path("/dev").glob(pattern)) for pattern in GPU_DRIVERS):
-        return False
-    import torch
-
-    return torch.cuda.is_available()
-
 
 Result = TypeVar("Result", bound=StepResult)
 
@@ -61,7 +40,7 @@ def table_asset(
     *,
     partitions: dg.PartitionsDefinition | None = None,
     checks: Sequence[Check] = (),
-    pool: str | None = None,
+    place: Place | None = None,
     show: Callable[[str, Result], Mapping[str, Any]] | None = None,
     workspace: Workspace | None = None,
 ) -> dg.AssetsDefinition:
@@ -72,7 +51,7 @@ def table_asset(
         refresh: makes the partition of a key unless it is up to date.
         partitions: partitions of the asset; if None, `refresh` gets an empty key.
         checks: the checks whose outcomes `refresh` returns.
-        pool: a pool limits how many of its steps run at once.
+        place: where its steps run; by default where tables are made.
         show: returns metadata beside the figures of the result, such as pictures.
         workspace: whose table of costs has what the step takes; None: only its metadata have it.
     """
@@ -86,7 +65,7 @@ def table_asset(
         run,
         partitions=partitions,
         checks=[check_spec(asset.key.path, check, partitions) for check in checks],
-        pool=pool,
+        place=place,
         workspace=workspace,
     )
 
@@ -97,17 +76,19 @@ def step_asset(
     *,
     partitions: dg.PartitionsDefinition | None = None,
     checks: Sequence[dg.AssetCheckSpec] = (),
-    pool: str | None = None,
+    place: Place | None = None,
     workspace: Workspace | None = None,
 ) -> dg.AssetsDefinition:
     """One or several assets that one step makes; the step is named after the first. Arguments as `table_asset`."""
+    where = place or on_processor()
 
     @dg.multi_asset(
         name=step_name(specs[0].key.path),
         specs=specs,
         partitions_def=partitions,
         check_specs=checks,
-        pool=pool,
+        pool=where.pool,
+        op_tags=where.tags,
         retry_policy=LOST_PROCESS,
     )
     def step(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
@@ -119,8 +100,8 @@ def step_asset(
                 cost = meter.cost()
                 results = [with_cost(result, cost) if is_made(result) else result for result in results]
                 if workspace is not None:
-                    device = "cpu" if pool is None else "cuda"
-                    record_cost(workspace, specs[0].key.path, partition, cost, made[0].metadata or {}, device)
+                    made_by = made[0].metadata or {}
+                    record_cost(workspace, specs[0].key.path, partition, cost, made_by, where.device)
         yield from results
 
     return step

@@ -76,6 +76,7 @@ def _hosted(asset: dg.AssetsDefinition, workspace: Workspace, pool: str | None) 
         partitions_def=asset.partitions_def,
         check_specs=[check.replace_key(_check_key(check.key, prefix)) for check in asset.check_specs],
         pool=asset.op.pool and (pool or prefixed_name(prefix, asset.op.pool)),
+        op_tags=asset.op.tags,
         retry_policy=asset.op.retry_policy,
     )
     def step(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:

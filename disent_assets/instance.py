@@ -17,9 +17,10 @@ from weakref import WeakKeyDictionary
 
 import dagster as dg
 import yaml
-from sqlalchemy.exc import DBAPIError
 
 from disent_assets.homes import is_read_only
+from disent_assets.profiles import dagster_settings, database_errors
+from disent_assets.resources import database, is_local
 from disent_core.errors import StorageError, located
 from disent_core.storage.atomic import locked, storage_errors, write_text
 
@@ -38,7 +39,7 @@ PROCESS = f"{HIDDEN}_process"
 HOME = f"{HIDDEN}_home"
 """Tag of the runs of a process: which folder of results it has opened. Several may share one database of runs."""
 _STATE_OF: WeakKeyDictionary[dg.DagsterInstance, Path] = WeakKeyDictionary()
-"""The folder `dagster` of the results that an instance of another project records."""
+"""The folder `dagster` of the results that an instance records; its own settings may lie elsewhere."""
 UNFINISHED = [
     dg.DagsterRunStatus.NOT_STARTED,
     dg.DagsterRunStatus.STARTING,
@@ -48,14 +49,23 @@ UNFINISHED = [
 
 
 def dagster_home(home: Path) -> Path:
-    """Make the folder of Dagster's state; returns its path. Without a `dagster.yaml` it gets the project's."""
+    """Make the folder of Dagster's state; returns its path. Without a `dagster.yaml` it gets that of the profile."""
     folder = home / "dagster"
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / SETTINGS.name).exists():
-        write_text(folder / SETTINGS.name, SETTINGS.read_text(encoding="utf-8"))
+        write_text(folder / SETTINGS.name, dagster_settings())
     if not (folder / _NAME).exists():
         write_text(folder / _NAME, uuid.uuid4().hex)
     return folder
+
+
+def settings_folder(home: Path) -> Path:
+    """The folder with the `dagster.yaml` to use: that of the results, or `DAGSTER_HOME` where steps run elsewhere.
+
+    A `DAGSTER_HOME` with a `home.id` is not the user's: a process of disent has set it for those that it starts.
+    """
+    own, folder = os.environ.get("DAGSTER_HOME"), dagster_home(home)
+    return folder if not own or is_local() or Path(own, _NAME).exists() else Path(own)
 
 
 @contextmanager
@@ -63,10 +73,11 @@ def open_instance(home: Path) -> Iterator[dg.DagsterInstance]:
     """Open the Dagster instance of a folder of results."""
     with _state_errors(home / "dagster"):
         with locked(home / "dagster"):  # if two first runs start at once, one would fail to make the databases
-            folder = str(dagster_home(home))
+            folder = str(settings_folder(home))
             instance = dg.DagsterInstance.from_config(folder)
         os.environ["DAGSTER_HOME"] = folder  # child processes of a run read it
-        with instance, _used(instance, Path(folder)):
+        _STATE_OF[instance] = home / "dagster"
+        with instance, _used(instance, home / "dagster"):
             yield instance
 
 
@@ -126,11 +137,14 @@ def _state_errors(folder: Path) -> Iterator[None]:
     with storage_errors(folder):
         try:
             yield
-        except DBAPIError as error:
-            problem = f"Dagster's own state can't be read or written ({error.orig})"
+        except database_errors() as error:
+            cause = getattr(error, "orig", None) or error.__cause__
+            problem = f"Dagster's own state can't be read or written ({str(cause).strip()})"
             remedy = "If the disk is not full, delete this folder: results stay, the history of runs is lost"
-            if "readonly" in str(error.orig):
+            if "readonly" in str(cause):
                 remedy = "Change the permissions of its files, or set DISENT_HOME to another folder"
+            if database():
+                remedy = "Results stay. Start the same command again when the database of DISENT_POSTGRES is back"
             raise StorageError(located(folder, None, problem, remedy)) from error
 
 

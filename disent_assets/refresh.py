@@ -49,6 +49,7 @@ def refresh_job(
     workspace: Workspace,
     *,
     workers: int | None,
+    submits: bool = False,
     opened: Open | None = None,
 ) -> dg.JobDefinition:
     """The job on a workspace whose assets are loaded.
@@ -58,6 +59,7 @@ def refresh_job(
         assets: of the workspace.
         workspace: its configuration and folder of results.
         workers: how many steps run at once; None as for `run_steps`.
+        submits: whether they run elsewhere; this job then only waits for them.
         opened: gives the instance that records the runs of the steps; by default, that of the folder of results.
     """
 
@@ -68,7 +70,9 @@ def refresh_job(
             steps = plan(assets, prefix=workspace.prefix)
             chosen = steps if config.everything else due(steps, states(workspace, assets, instance))
             report = _Log(context.log)
-            result = run_steps(load, workspace, chosen, instance, workers=workers, report=report, tags=OF_STEPS)
+            result = run_steps(
+                load, workspace, chosen, instance, workers=workers, report=report, tags=OF_STEPS, submits=submits
+            )
             if config.everything and not result.failed:
                 # A step that is up to date has no run. This one tells the freshness policy that all was looked at.
                 run_step(assets, steps[-1], instance, tags=OF_STEPS)
@@ -78,6 +82,7 @@ def refresh_job(
     @dg.job(
         name=prefixed_name(workspace.prefix, REFRESH),
         tags=OF_JOB,
+        executor_def=dg.in_process_executor if submits else None,
         description="Makes what is stale or missing, like `disent materialize`. Every result that it makes has a run.",
     )
     def job() -> None:

@@ -2,9 +2,11 @@
 
 This is the only module that reads `DISENT_CONFIG` (default `disent.toml` in the project, see `project_folder`),
 `DISENT_HOME` (default `data/` in the project), `DISENT_EXECUTOR`, `DISENT_SHARDS`, `DISENT_UI`, `DISENT_ALERTS`,
-`DISENT_WORKERS` and `DISENT_STARTED`.
+`DISENT_WORKERS` and `DISENT_STARTED`, and, where steps run on other machines, `DISENT_PROFILE`, `DISENT_POSTGRES`,
+`DISENT_WORKSPACE`, `DISENT_GPU`, `DISENT_MEMORY` and `DISENT_PICTURES` (`docs/scale.md` describes them for users).
 """
 
+import math
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -26,6 +28,20 @@ SHARED = _BUNDLED if _BUNDLED.is_dir() else _BUNDLED.parents[1]
 """Has the SQL, configurations and sample corpora that disent comes with. Nothing is written here."""
 SQL = SHARED / "sql"
 CONFIG = "disent.toml"
+PROFILES = ("local", "ray", "k8s", "slurm")
+"""Where steps run: in processes of this machine, or wherever Ray, Kubernetes or an allocation of Slurm has room."""
+EXECUTORS = ("in_process", "multiprocess")
+ONE_THREAD = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "POLARS_MAX_THREADS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+"""Environment of a process that runs one of several steps; results do not depend on the number of its cores."""
+_SECRET = ("DISENT_POSTGRES", "DISENT_ALERTS")
+"""What no cluster may show; processes on other machines have it in their own environment."""
+_POSTGRES = "postgresql+psycopg2://"
 
 
 def project_folder() -> Path:
@@ -52,11 +68,12 @@ class RunSettings:
     """How runs are executed and refreshed.
 
     Attributes:
-        executor: of the steps of a run that the UI starts.
+        executor: of the steps of a run that the UI starts, if they run on this machine.
         ui: address of the web server, if there is one.
         alerts: address of a webhook that is told of failed runs, if there is one.
         started: names this start of `disent dev`.
         workers: how many steps of a refresh run at once; None for one a core.
+        profile: where steps run.
     """
 
     executor: str
@@ -64,6 +81,7 @@ class RunSettings:
     alerts: str | None = None
     started: str = ""
     workers: int | None = None
+    profile: str = "local"
 
 
 def environment_of(config: Path, home: Path) -> dict[str, str]:
@@ -71,16 +89,14 @@ def environment_of(config: Path, home: Path) -> dict[str, str]:
     return {**os.environ, "DISENT_CONFIG": str(config), "DISENT_HOME": str(home)}
 
 
-def run_settings(environment: Mapping[str, str] = os.environ, *, choices: tuple[str, ...]) -> RunSettings:
-    """The settings of this process; the executor is by default the first choice.
+def run_settings(environment: Mapping[str, str] = os.environ) -> RunSettings:
+    """The settings of this process.
 
     Raises:
-        ConfigError: if DISENT_EXECUTOR is not one of the choices, DISENT_ALERTS no address, or DISENT_WORKERS no
-            number.
+        ConfigError: if DISENT_PROFILE or DISENT_EXECUTOR is none of the choices, DISENT_ALERTS no address, or
+            DISENT_WORKERS no number.
     """
-    executor = environment.get("DISENT_EXECUTOR") or choices[0]
-    if executor not in choices:
-        raise ConfigError(f"DISENT_EXECUTOR: {executor!r} is none of {', '.join(choices)}")
+    executor = _chosen("DISENT_EXECUTOR", EXECUTORS, environment)
     workers = environment.get("DISENT_WORKERS") or None
     if workers is not None and (not workers.isdecimal() or int(workers) < 1):
         raise ConfigError(f"DISENT_WORKERS: {workers!r} is no number from 1 on")
@@ -90,6 +106,7 @@ def run_settings(environment: Mapping[str, str] = os.environ, *, choices: tuple[
         alerts=alerts_address(environment),
         started=environment.get("DISENT_STARTED", ""),
         workers=None if workers is None else int(workers),
+        profile=profile_of(environment),
     )
 
 
@@ -107,6 +124,79 @@ def shard_engine(environment: Mapping[str, str] = os.environ) -> "Engine":
     if name == "processes" and (not colon or (count.isdecimal() and int(count) > 0)):
         return Engine(name, int(count) if colon else len(os.sched_getaffinity(0)))
     raise ConfigError(f"DISENT_SHARDS: {name + colon + count!r} is none of inline, processes, processes:N, ray")
+
+
+# --- where steps run --------------------------------------------------------------------------------------
+
+
+def profile_of(environment: Mapping[str, str] = os.environ) -> str:
+    """Where steps run; in this machine's processes by default.
+
+    Raises:
+        ConfigError: if DISENT_PROFILE is none of the profiles.
+    """
+    return _chosen("DISENT_PROFILE", PROFILES, environment)
+
+
+def _chosen(name: str, choices: tuple[str, ...], environment: Mapping[str, str]) -> str:
+    choice = environment.get(name) or choices[0]
+    if choice not in choices:
+        raise ConfigError(f"{name}: {choice!r} is none of {', '.join(choices)}")
+    return choice
+
+
+def is_local(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether steps run in processes of this machine. Raises as `profile_of`."""
+    return profile_of(environment) == PROFILES[0]
+
+
+def step_share(environment: Mapping[str, str] = os.environ) -> tuple[float, float]:
+    """The GPUs of a step that computes, 1 by default, and what the memory of every step is multiplied by.
+
+    Raises:
+        ConfigError: if DISENT_GPU or DISENT_MEMORY is no number, or no memory is left.
+    """
+    gpus, memory = (_number(name, environment.get(name) or "1") for name in ("DISENT_GPU", "DISENT_MEMORY"))
+    if not memory:
+        raise ConfigError("DISENT_MEMORY: a step can't run without memory")
+    return gpus, memory
+
+
+def _number(name: str, value: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise ConfigError(f"{name}: {value!r} is no number from 0 on")
+    return number
+
+
+def database(environment: Mapping[str, str] = os.environ) -> str | None:
+    """Address of the Postgres database of Dagster's runs and events, if there is one.
+
+    Raises:
+        ConfigError: if DISENT_POSTGRES does not name the driver that Dagster has.
+    """
+    address = environment.get("DISENT_POSTGRES") or None
+    if address is not None and not address.startswith(_POSTGRES):
+        raise ConfigError(f"DISENT_POSTGRES has to begin with {_POSTGRES}, as postgresql:// names another driver")
+    return address
+
+
+def code_locations(environment: Mapping[str, str] = os.environ) -> Path:
+    """The `workspace.yaml` through which runs are submitted; by default the one that starts a code server here."""
+    return _path("DISENT_WORKSPACE", environment.get("DISENT_WORKSPACE") or SHARED / "workspace.yaml")
+
+
+def pictures_address(environment: Mapping[str, str] = os.environ) -> str:
+    """Where browsers find the folder `plots`; by default below the web server that shows the page."""
+    return (environment.get("DISENT_PICTURES") or "/pictures").rstrip("/")
+
+
+def passed_on(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """Names of the variables that a step on another machine gets from this process."""
+    return ["PATH", *sorted(name for name in environment if name.startswith("DISENT_") and name not in _SECRET)]
 
 
 def alerts_address(environment: Mapping[str, str] = os.environ) -> str | None:

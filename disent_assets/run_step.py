@@ -1,12 +1,13 @@
 """Run one step in this process, as a run of Dagster; a fresh step needs none, since a look at its files will do."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import dagster as dg
 from dagster._core.definitions.data_version import extract_data_version_from_entry
+from dagster._core.execution.plan.objects import StepFailureData
 from dagster._core.remote_origin import (
     ManagedGrpcPythonEnvCodeLocationOrigin,
     RemoteJobOrigin,
@@ -83,7 +84,7 @@ def run_step(
         is_fresh: whether Dagster holds all its assets for fresh.
         tags: of the run, beside those that every run of the command line has.
     """
-    recorded = dict(_recorded_versions(instance, step))
+    recorded = dict(recorded_versions(instance, step))
     if not is_fresh:
         return _run(definitions, step, instance, recorded, tags or {})
     try:
@@ -121,17 +122,41 @@ def _run(
         tags={**FACE, **home_tag(instance), **NOT_REPEATED, **tags},
         raise_on_error=False,
     )
-    made = [event.materialization for event in result.get_asset_materialization_events()]
-    by_step = zip((event.node_name for event in result.get_asset_materialization_events()), made, strict=True)
-    outcome = _counts((name, {key: value.value for key, value in one.metadata.items()}) for name, one in by_step)
-    changed = any((one.tags or {}).get("dagster/data_version") != recorded.get(one.asset_key) for one in made)
+    failure = None if result.success else "a run failed; see it in the UI"
+    return outcome_of(step, result.all_events, recorded, run_failure=failure)
+
+
+def outcome_of(
+    step: Step,
+    events: Sequence[dg.DagsterEvent],
+    recorded: Mapping[dg.AssetKey, str | None],
+    *,
+    run_failure: str | None,
+) -> Outcome:
+    """What came of a step that was run.
+
+    Args:
+        step: which assets, of which partition.
+        events: of its run.
+        recorded: the data version of each asset before.
+        run_failure: that the run has failed, in words for a failure of no step; None if it has succeeded.
+    """
+    made = [event for event in events if event.event_type == dg.DagsterEventType.ASSET_MATERIALIZATION]
+    named = ((event.node_name, event.materialization.metadata) for event in made)
+    materialised = [event.materialization for event in made]
+    outcome = _counts((name, {key: value.value for key, value in metadata.items()}) for name, metadata in named)
+    changed = any((one.tags or {}).get("dagster/data_version") != recorded.get(one.asset_key) for one in materialised)
+    evaluated = [event for event in events if event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION]
+    checks = [event.asset_check_evaluation_data for event in evaluated]
+    failures = [event.step_failure_data for event in events if event.is_step_failure]
+    has_failed = run_failure is not None
     return replace(
         outcome,
         changed=changed,
-        warnings=tuple(_warnings(result.get_asset_check_evaluations())),
-        failure=None if result.success else _reason(result, step),
-        traceback=None if result.success else _traceback(result),
-        is_of_disk=any(map(_is_of_disk, result.filter_events(lambda event: event.is_step_failure))),
+        warnings=tuple(_warnings(checks)),
+        failure=(_reason(failures, checks, step) or run_failure) if has_failed else None,
+        traceback=_traceback(failures) if has_failed else None,
+        is_of_disk=any(map(_is_of_disk, failures)),
     )
 
 
@@ -163,8 +188,8 @@ def _warnings(checks: Iterable[dg.AssetCheckResult | dg.AssetCheckEvaluation]) -
             yield check_text(check)
 
 
-def _is_of_disk(event: dg.DagsterEvent) -> bool:
-    error = event.step_failure_data.error
+def _is_of_disk(failure: StepFailureData) -> bool:
+    error = failure.error
     while error is not None and error.cls_name != StorageError.__name__:
         error = error.cause
     return error is not None
@@ -174,18 +199,16 @@ def _stops(check: dg.AssetCheckResult) -> bool:
     return not check.passed and check.severity == dg.AssetCheckSeverity.ERROR
 
 
-def _reason(result: dg.ExecuteInProcessResult, step: Step) -> str:
+def _reason(failures: Iterable[StepFailureData], evaluated: Sequence[dg.AssetCheckEvaluation], step: Step) -> str:
     reasons: dict[str, None] = {}
-    for event in result.filter_events(lambda event: event.is_step_failure):
-        failure = event.step_failure_data
-        checks = failed_checks_text(failure, result.get_asset_check_evaluations(), str(step))
+    for failure in failures:
+        checks = failed_checks_text(failure, evaluated, str(step))
         if text := checks or failure_text(failure):
             reasons[text] = None
-    return "\n".join(reasons) or "a run failed; see it in the UI"
+    return "\n".join(reasons)
 
 
-def _traceback(result: dg.ExecuteInProcessResult) -> str:
-    failures = [event.step_failure_data for event in result.filter_events(lambda event: event.is_step_failure)]
+def _traceback(failures: Iterable[StepFailureData]) -> str:
     return "\n".join(failure.error.to_string() for failure in failures if failure.error is not None)
 
 
@@ -220,7 +243,7 @@ def _call(definitions: dg.Definitions, step: Step) -> Iterator[tuple[str, dg.Mat
             yield asset.node_def.name, result
 
 
-def _recorded_versions(instance: dg.DagsterInstance, step: Step) -> Iterator[tuple[dg.AssetKey, str | None]]:
+def recorded_versions(instance: dg.DagsterInstance, step: Step) -> Iterator[tuple[dg.AssetKey, str | None]]:
     """The data version of every asset of the step that Dagster has recorded last."""
     for key in step.keys:
         record = instance.get_latest_data_version_record(key, False, step.partition)

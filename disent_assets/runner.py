@@ -19,6 +19,7 @@ from disent_assets.plan import Step
 from disent_assets.run_step import Outcome
 from disent_assets.staleness import staleness
 from disent_assets.status import State, stale_inputs
+from disent_assets.submitted import AT_ONCE, Submitted
 from disent_assets.workers import Executor, Load, Processes, ThisProcess, Work, one_thread
 from disent_core.experiment.workspace import Workspace
 
@@ -95,6 +96,7 @@ def run_steps(
     workers: int | None = 1,
     report: Report | None = None,
     tags: Mapping[str, str] | None = None,
+    submits: bool = False,
 ) -> Result:
     """Run steps in the order that their dependencies allow, up to `workers` at once; then record all states.
 
@@ -105,9 +107,11 @@ def run_steps(
         workspace: to run in.
         steps: as `plan` gives them, or some of them.
         instance: records the runs.
-        workers: how many steps run at once; None for one a core, or one if more would save less than they cost.
+        workers: how many steps run at once; None for one a core, or one if more would save less than they cost, and
+            for `AT_ONCE` that are submitted.
         report: is told what happens.
         tags: of the runs.
+        submits: whether steps run elsewhere, wherever the profile has them run.
     """
     report, tags = report or Report(), {BEGAN: datetime.now(UTC).isoformat(), **(tags or {})}
     definitions = load(workspace)
@@ -115,12 +119,15 @@ def run_steps(
     settled = _settled(steps, fresh)
     seconds = expected_seconds(steps, workspace.config, read_seconds(workspace.home), settled)
     schedule = Schedule(steps, fresh, seconds)
-    count = max(1, min(workers or worthwhile_workers(steps, seconds), len(steps) - len(settled)))
+    default = AT_ONCE if submits else worthwhile_workers(steps, seconds)
+    count = max(1, min(workers or default, len(steps) - len(settled)))
     report.start(steps, seconds, count)
-    if workers != 1:
+    if workers != 1 and not submits:
         one_thread()
     executor: Executor
-    if count > 1:
+    if submits:
+        executor = Submitted(workspace, instance, tags, count, report.log)
+    elif count > 1:
         executor = Processes(Work.of(load, workspace, tags), instance, count, report.log)
     else:
         executor = ThisProcess(definitions, instance, tags, report.log)

@@ -25,7 +25,7 @@ import dagster as dg
 
 from disent_assets.instance import cancel_run_of, end_run_of, open_instance, process_tag
 from disent_assets.plan import Step
-from disent_assets.resources import environment, shard_engine
+from disent_assets.resources import ONE_THREAD, environment, shard_engine
 from disent_assets.run_step import Outcome, run_step
 from disent_assets.stopping import swallowed_silently
 from disent_core.config.load import load_config
@@ -41,13 +41,6 @@ PRELOADED = [
     "matplotlib.figure", "scipy.special", "transformers",
 ]  # fmt: skip
 """Imported once, before workers are forked. Importing torch starts no thread, but calling it may."""
-ONE_THREAD = {
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "POLARS_MAX_THREADS": "1",
-    "TOKENIZERS_PARALLELISM": "false",
-}
 READY = "ready"
 NOT_STARTED = "a worker process could not start; `--workers 1` works without any"
 SECONDS_TO_STOP = 0.7

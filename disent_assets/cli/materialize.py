@@ -56,7 +56,7 @@ def materialize(
         from disent_assets.plan import plan
         from disent_assets.progress import new_progress
         from disent_assets.published_files import observe
-        from disent_assets.resources import open_for_work
+        from disent_assets.resources import is_local, open_for_work
         from disent_assets.run_step import COMMAND
         from disent_assets.runner import run_steps
 
@@ -74,6 +74,7 @@ def materialize(
                     workers=workers,
                     report=progress,
                     tags={COMMAND: " ".join(("disent materialize", *selections))},
+                    submits=not is_local(),
                 )
         _show(result, time.monotonic() - started, with_tracebacks=context.obj)
         if result.stale_inputs:

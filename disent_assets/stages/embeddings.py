@@ -7,7 +7,8 @@ import pyarrow as pa
 
 from disent_assets import partitions
 from disent_assets.asset_results import materialized
-from disent_assets.factory import Stored, check_spec, dep, device_pool, spec, step_asset, table_asset
+from disent_assets.factory import Stored, check_spec, dep, spec, step_asset, table_asset
+from disent_assets.placement import FINE_TUNING, on_device
 from disent_core.embeddings.store import STATES, VECTORS
 from disent_core.encoders.config import DistilledConfig
 from disent_core.experiment import distilling, embeddings
@@ -62,7 +63,7 @@ def _distilled(workspace: Workspace, name: str) -> Iterator[dg.AssetsDefinition]
                 stored=Stored(workspace.aligned(name), "safetensors"),
             ),
             lambda _: distilling.align(workspace, name),
-            pool=device_pool(config),
+            place=on_device(config),
             workspace=workspace,
         )
     first = distilling.shared_with(config, name, distilling.student_version)
@@ -78,7 +79,7 @@ def _distilled(workspace: Workspace, name: str) -> Iterator[dg.AssetsDefinition]
             stored=Stored(workspace.pretrained(name), "safetensors"),
         ),
         lambda _: distilling.distil(workspace, name),
-        pool=device_pool(config),
+        place=on_device(config, FINE_TUNING),
         workspace=workspace,
     )
 
@@ -99,7 +100,7 @@ def _pretrained(workspace: Workspace, name: str) -> dg.AssetsDefinition:
             stored=Stored(workspace.pretrained(name), "safetensors"),
         ),
         lambda _: embeddings.pretrain(workspace, name),
-        pool=device_pool(config),
+        place=on_device(config, FINE_TUNING),
         workspace=workspace,
     )
 
@@ -141,6 +142,6 @@ def _vectors(workspace: Workspace, name: str) -> dg.AssetsDefinition:
         encode,
         partitions=languages,
         checks=[check_spec(key, embeddings.ALL_ENCODED, languages) for key in keys.values()],
-        pool=device_pool(config),
+        place=on_device(config),
         workspace=workspace,
     )

@@ -11,7 +11,8 @@ import dagster as dg
 from disent_assets import partitions
 from disent_assets.asset_results import pictures
 from disent_assets.corpus_versions import mteb_versions
-from disent_assets.factory import Stored, dep, device_pool, spec, table_asset, table_files
+from disent_assets.factory import Stored, dep, spec, table_asset, table_files
+from disent_assets.placement import COMPUTING, FINE_TUNING, SMALL, on_device, on_processor
 from disent_assets.stages.corpora import observed
 from disent_assets.stages.embeddings import embedding_keys
 from disent_core.config.model import MethodConfig
@@ -92,6 +93,7 @@ def _evaluation_sets(workspace: Workspace, encoder: str) -> dg.AssetsDefinition:
         ),
         lambda training_set: gates.evaluation_sets(workspace, encoder, training_set),
         partitions=partitions.pairs(config, methods),
+        place=on_processor(SMALL),
         workspace=workspace,
     )
 
@@ -112,9 +114,9 @@ def _metrics(workspace: Workspace, encoder: str, method: MethodConfig) -> dg.Ass
         partial(_measure, workspace, encoder, method),
         partitions=partitions.pairs(config, [method]),
         checks=[evaluation.IN_INTERVAL],
-        pool=device_pool(config)
+        place=on_device(config, FINE_TUNING)  # a fine-tuned encoder needs the device here too
         if Need.ENCODER in method.needs
-        else None,  # a fine-tuned encoder needs the device here too
+        else on_processor(COMPUTING),
         show=lambda training_set, measured: _pictures(
             workspace, partial(workspace.plot, encoder, method.name, training_set), measured
         ),

@@ -8,7 +8,8 @@ import dagster as dg
 
 from disent_assets import partitions
 from disent_assets.asset_results import pictures
-from disent_assets.factory import Stored, dep, device_pool, spec, table_asset
+from disent_assets.factory import Stored, dep, spec, table_asset
+from disent_assets.placement import COMPUTING, FINE_TUNING, SMALL, on_device, on_processor
 from disent_assets.stages.embeddings import embedding_keys
 from disent_core.config.model import MethodConfig
 from disent_core.experiment import gates, heads
@@ -63,6 +64,7 @@ def _training_data(workspace: Workspace, encoder: str, methods: Sequence[MethodC
         ),
         lambda training_set: gates.training_data(workspace, encoder, training_set),
         partitions=partitions.pairs(config, methods),
+        place=on_processor(SMALL),
         workspace=workspace,
     )
 
@@ -85,7 +87,7 @@ def _head(
         partial(_train, workspace, encoder, method),
         partitions=partitions.pairs(config, [method]),
         checks=[heads.CONVERGED],
-        pool=device_pool(config),
+        place=on_device(config, FINE_TUNING if Need.ENCODER in method.needs else COMPUTING),
         show=partial(_shown, workspace, method),
         workspace=workspace,
     )

@@ -10,6 +10,7 @@ import dagster as dg
 from disent_assets.asset_results import literal, markdown_table, pictures
 from disent_assets.factory import Stored, dep, spec, table_asset
 from disent_assets.instance import BEGAN
+from disent_assets.placement import COMPUTING, on_processor
 from disent_assets.refresh_warehouse import CODE_VERSION, refresh_warehouse, warehouse_checks
 from disent_core.config.model import Config
 from disent_core.experiment.evaluation import task_names
@@ -51,6 +52,7 @@ def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
             stored=Stored(workspace.warehouse, "duckdb"),
         ).replace_attributes(freshness_policy=FRESHNESS),
         lambda _: refresh_warehouse(workspace, *_run()),
+        place=on_processor(COMPUTING),
         checks=list(warehouse_checks().values()),
         show=lambda _, result: {
             **_best_methods(workspace),

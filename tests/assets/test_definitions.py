@@ -6,7 +6,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from disent_assets import factory
+from disent_assets import placement
 from disent_assets.definitions import build
 from disent_assets.instance import SETTINGS, dagster_home
 from disent_assets.partitions import language_to_pairs
@@ -112,7 +112,7 @@ def test_a_distilled_encoder_is_two_assets_that_stand_on_all_corpora_and_one_ali
 
 
 def test_one_step_at_a_time_uses_an_accelerator(workspace, monkeypatch):
-    monkeypatch.setattr("disent_assets.factory._has_gpu", lambda: True)
+    monkeypatch.setattr("disent_assets.placement._has_gpu", lambda: True)
     workspace.config.path.write_text(CONFIG.replace('"dream", ', '"dream", "tuned", '), encoding="utf-8")
     with_tuned = Workspace(load_config(workspace.config.path), workspace.home)
     graph = build(with_tuned).resolve_asset_graph()
@@ -304,6 +304,6 @@ def test_a_method_may_be_trained_on_a_mixture_that_no_other_is(tmp_path):
 @pytest.mark.parametrize(("driver", "expected"), [("null", True), ("no_such_device*", False)])
 def test_torch_is_asked_for_a_gpu_only_where_there_is_a_driver(monkeypatch, driver, expected):
     monkeypatch.setattr("sys.platform", "linux")
-    monkeypatch.setattr(factory, "GPU_DRIVERS", (driver,))
+    monkeypatch.setattr(placement, "GPU_DRIVERS", (driver,))
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    assert factory._has_gpu.__wrapped__() is expected
+    assert placement._has_gpu.__wrapped__() is expected

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from projects import Project, new_project
 from pydantic import ValidationError
 
-from disent_assets import factory, refresh
+from disent_assets import factory, placement, refresh
 from disent_assets.asset_results import pictures
 from disent_assets.asset_state import recorded_states
 from disent_assets.automation import newest_by_hand
@@ -180,7 +180,7 @@ def test_each_lineage_has_a_job_a_sensor_and_a_schedule_of_its_own_that_wait_unt
 
 
 def test_steps_on_a_gpu_have_a_pool_of_their_prefix_or_the_one_that_is_named(host, monkeypatch):
-    monkeypatch.setattr(factory, "_has_gpu", lambda: True)
+    monkeypatch.setattr(placement, "_has_gpu", lambda: True)
     text = host.second.config.read_text(encoding="utf-8").replace('device = "cpu"', "")
     path = host.second.folder / "gpu.toml"
     path.write_text(text, encoding="utf-8")

@@ -1,0 +1,148 @@
+"""Run steps elsewhere: each is submitted as a run of Dagster, whose launcher and executor find a machine for it.
+
+What belongs here: how runs are submitted and followed. What does not: where they run, see `profiles`.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import dagster as dg
+from dagster._core.execution.submit_asset_runs import submit_asset_run
+from dagster._core.storage.tags import PARTITION_NAME_TAG
+from dagster._core.workspace.context import WorkspaceProcessContext, WorkspaceRequestContext
+from dagster._core.workspace.load_target import WorkspaceFileTarget
+from dagster._utils import SingleInstigatorDebugCrashFlags
+
+from disent_assets.instance import home_tag
+from disent_assets.plan import Step
+from disent_assets.profiles import database_errors
+from disent_assets.resources import code_locations
+from disent_assets.run_step import NOT_REPEATED, Outcome, outcome_of, recorded_versions
+from disent_assets.status import failures_of, is_lost
+from disent_core.errors import DisentError
+from disent_core.experiment.workspace import Workspace
+
+AT_ONCE = 16
+"""Steps that are submitted at once, by default."""
+LOOK_SECONDS = 1.0
+PATIENCE_SECONDS = 600.0
+"""How long the database may be away. Steps that write meanwhile are tried again, see `factory.LOST_PROCESS`."""
+_UNUSED: SingleInstigatorDebugCrashFlags = {}
+Answer = TypeVar("Answer")
+
+
+@dataclass
+class _Run:
+    step: Step
+    recorded: Mapping[dg.AssetKey, str | None]
+    cursor: str | None = field(default=None)
+
+
+class Submitted:
+    """Submits steps and follows their runs, which go on where they are if this process is killed.
+
+    A step that Dagster holds for fresh is submitted only if its files are gone.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        instance: dg.DagsterInstance,
+        tags: Mapping[str, str],
+        count: int,
+        log: Callable[[Step, int, str], None],
+    ) -> None:
+        self.workspace, self.instance, self.count, self.log = workspace, instance, count, log
+        self.tags = {**home_tag(instance), **NOT_REPEATED, **tags}
+        self.runs: dict[str, _Run] = {}
+        self.due: list[Step] = []
+        self.locations = WorkspaceProcessContext(instance, WorkspaceFileTarget([str(code_locations())]))
+        self.locations.__enter__()
+
+    def is_free(self) -> bool:
+        return len(self.runs) < self.count
+
+    def start(self, step: Step, *, is_fresh: bool) -> None:
+        if is_fresh and not any(is_lost(self.workspace, key.path, step.partition) for key in step.keys):
+            self.due.append(step)
+            return
+        recorded = dict(recorded_versions(self.instance, step))
+        of_partition = {} if step.partition is None else {PARTITION_NAME_TAG: step.partition}
+        request = dg.RunRequest(asset_selection=list(step.keys), tags={**self.tags, **of_partition})
+        run = asyncio.run(
+            submit_asset_run(
+                None,
+                request,
+                0,
+                self.instance,
+                self.locations,
+                self._context(),
+                {},
+                _UNUSED,
+                logging.getLogger(__name__),
+            )
+        )
+        self.runs[run.run_id] = _Run(step, recorded)
+
+    def _context(self) -> WorkspaceRequestContext:
+        context = self.locations.create_request_context()
+        if errors := [entry.load_error for entry in context.get_code_location_entries().values() if entry.load_error]:
+            raise DisentError(f"{code_locations()}: the code location can't be loaded: {errors[0].message.strip()}")
+        return context
+
+    def ended(self) -> Iterator[tuple[Step, Outcome]]:
+        while self.due:
+            step = self.due.pop()
+            yield step, Outcome(reused=len(step.keys))
+        if not self.runs:
+            return
+        time.sleep(LOOK_SECONDS)
+        for run in patiently(lambda: self.instance.get_runs(dg.RunsFilter(run_ids=list(self.runs)))):
+            followed = self.runs[run.run_id]
+            patiently(lambda run=run, followed=followed: self._tell(run.run_id, followed))
+            if run.is_finished:
+                del self.runs[run.run_id]
+                yield followed.step, patiently(lambda run=run, followed=followed: self._outcome(run, followed))
+
+    def _tell(self, run: str, followed: _Run) -> None:
+        """Log the lines that are new."""
+        records = self.instance.get_records_for_run(run, followed.cursor)
+        followed.cursor = records.cursor
+        for entry in (record.event_log_entry for record in records.records):
+            if entry.dagster_event is None:
+                self.log(followed.step, int(entry.level), entry.user_message)
+            elif entry.dagster_event.event_type == dg.DagsterEventType.STEP_UP_FOR_RETRY:
+                self.log(followed.step, logging.WARNING, "its process was lost; it is tried again")
+
+    def _outcome(self, run: dg.DagsterRun, followed: _Run) -> Outcome:
+        events = [entry.dagster_event for entry in self.instance.all_logs(run.run_id) if entry.dagster_event]
+        failure = None if run.is_success else "; ".join(failures_of(self.instance, run.run_id).values())
+        return outcome_of(followed.step, events, followed.recorded, run_failure=failure)
+
+    def close(self) -> None:
+        """Cancel what runs, and end the code server if this process has started it."""
+        for run in list(self.runs):
+            with suppress(*database_errors()):
+                self.instance.run_coordinator.cancel_run(run)
+        self.locations.__exit__(None, None, None)
+
+
+def patiently(ask: Callable[[], Answer], clock: Callable[[], float] = time.monotonic) -> Answer:
+    """The answer of a database that may be away for a while.
+
+    Raises:
+        Exception: what the database raises, if it is away for longer than `PATIENCE_SECONDS`.
+    """
+    began = clock()
+    while True:
+        try:
+            return ask()
+        except database_errors():
+            if clock() - began > PATIENCE_SECONDS:
+                raise
+            time.sleep(LOOK_SECONDS)
