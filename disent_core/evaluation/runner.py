@@ -15,6 +15,7 @@ from disent_core.evaluation.contract import Embedded, EvaluationConfig, LabelPro
 from disent_core.evaluation.measurement import Measurement, Ranking
 from disent_core.evaluation.metrics.intervals import aggregate
 from disent_core.evaluation.metrics.ranking import check_finite
+from disent_core.evaluation.metrics.shared import share
 from disent_core.evaluation.metrics.statistics import statistic_of
 from disent_core.progress import Progress
 from disent_core.storage.tables import SCHEMAS, conform, rows_table
@@ -182,6 +183,7 @@ def _checked(embedded: Mapping[str, Embedded], texts: Texts, seed: int | None) -
             raise EncoderError(f"{what}: the matrix has shape {shape}, not one row for each text")
         if isinstance(matrix, np.ndarray):
             check_finite(matrix, what)
+            share(matrix)
     return embedded
 
 

@@ -178,13 +178,13 @@ def _nearest_of_block(
     maxima, chunks = _highest(*_chunk_maxima(queries, pool, width), fetched)
     scores, indices = _nearest_of_chunks(queries, pool, chunks, width, k)
     # Where even the last fetched chunk is within the margin, a chunk that was not fetched may hold a winner.
-    crowded = maxima[:, -1] >= maxima[:, k - 1] - bound * _margin(pool.shape[1])
+    crowded = maxima[:, -1] >= maxima[:, k - 1] - bound * margin(pool.shape[1])
     if crowded.any():
         scores[crowded], indices[crowded] = _nearest_of_all(queries[crowded], pool, k)
     return scores, indices
 
 
-def _margin(dim: int) -> float:
+def margin(dim: int) -> float:
     """Twice the largest error of a float32 dot product of rows of norm 1, plus the rounding of scores and margin.
 
     The bound holds for any order of the sum: Higham 2002, Accuracy and Stability of Numerical Algorithms, eq. 3.4.

@@ -1,7 +1,8 @@
 """Compute 95 % confidence intervals of metrics, and aggregate one metric over seeds."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -11,6 +12,7 @@ from disent_core.evaluation.metrics.statistics import WeightedStatistic
 
 CONFIDENCE = 0.95
 _BLOCK_ITEMS = 1 << 19  # resampled items held at once: 4 MB per column, which fits in the cache
+_KEPT_ITEMS = 1 << 22  # resampled items whose weights are kept: 32 MB
 
 
 def wilson(successes: int, n: int, *, confidence: float = CONFIDENCE) -> tuple[float, float]:
@@ -78,19 +80,13 @@ def resampled(
     runs, n = items.shape[:2]
     if not runs or not n or samples < 1:
         raise ValueError(f"nothing to resample: {(runs, n)} runs and items, {samples} samples")
-    blocks = [_block(items, drawn, statistic) for drawn in _draws(n, samples, seed)]
-    return np.concatenate(blocks, axis=1)
-
-
-def _block(
-    items: Float[np.ndarray, "runs n ..."], drawn: Int[np.ndarray, "block n"], statistic: Statistic
-) -> Float[np.ndarray, "runs block"]:
     if statistic is mean_of_items:  # runs x n times n x block
-        return items @ _weights(drawn).T / drawn.shape[1]
-    if isinstance(statistic, WeightedStatistic):
-        weights = _weights(drawn)
-        return np.stack([statistic.of(run, weights) for run in items])
-    return np.stack([statistic(run[drawn]) for run in items])
+        blocks = [items @ weights.T / n for weights in _weights(n, samples, seed)]
+    elif isinstance(statistic, WeightedStatistic):
+        blocks = [np.stack([statistic.of(run, weights) for run in items]) for weights in _weights(n, samples, seed)]
+    else:
+        blocks = [np.stack([statistic(run[drawn]) for run in items]) for drawn in _draws(n, samples, seed)]
+    return np.concatenate(blocks, axis=1)
 
 
 def _draws(n: int, samples: int, seed: int) -> Iterator[Int[np.ndarray, "block n"]]:
@@ -100,12 +96,24 @@ def _draws(n: int, samples: int, seed: int) -> Iterator[Int[np.ndarray, "block n
         yield rng.integers(0, n, (min(step, samples - start), n))
 
 
-def _weights(drawn: Int[np.ndarray, "block n"]) -> Float[np.ndarray, "block n"]:
-    """Number of times that each item occurs in each sample."""
-    block, n = drawn.shape
-    # One bincount for all samples: sample b counts in the places b * n to (b + 1) * n.
-    places = drawn + n * np.arange(block)[:, None]
-    return np.bincount(places.ravel(), minlength=block * n).reshape(block, n).astype(float)
+def _weights(n: int, samples: int, seed: int) -> Iterable[Float[np.ndarray, "block n"]]:
+    """Number of times that each item occurs in each sample, in blocks; those of the last few numbers of items are kept.
+
+    An evaluation asks hundreds of times, for a dozen numbers of items.
+    """
+    return _kept_weights(n, samples, seed) if n * samples <= _KEPT_ITEMS else _counted(n, samples, seed)
+
+
+@lru_cache(maxsize=4)
+def _kept_weights(n: int, samples: int, seed: int) -> list[Float[np.ndarray, "block n"]]:
+    return list(_counted(n, samples, seed))
+
+
+def _counted(n: int, samples: int, seed: int) -> Iterator[Float[np.ndarray, "block n"]]:
+    for drawn in _draws(n, samples, seed):
+        # One bincount for all samples: sample b counts in the places b * n to (b + 1) * n.
+        places = drawn + n * np.arange(len(drawn))[:, None]
+        yield np.bincount(places.ravel(), minlength=drawn.size).reshape(drawn.shape).astype(float)
 
 
 def is_proportion(measurement: Measurement) -> bool:

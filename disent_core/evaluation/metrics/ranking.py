@@ -1,4 +1,4 @@
-"""Retrieve exactly, by cosine or late interaction: nearest candidates, and the ranks of the gold candidates.
+"""Retrieve the nearest candidates exactly, by cosine or late interaction.
 
 Rows are scaled to norm 1 in float32 and rounded to multiples of 2^-26. Their cosine is computed without error and
 rounded once to float32 (`exact_search`). So equal vectors tie, and rankings depend neither on blocks nor on threads.
@@ -15,8 +15,10 @@ from jaxtyping import Float, Float32, Int
 from disent_core.errors import EncoderError
 from disent_core.evaluation.contract import Embedded, Engine, LateInteraction, Ties
 from disent_core.evaluation.metrics.grid import blocks, on_grid
+from disent_core.evaluation.metrics.shared import is_shared, shared
 
 _BLOCK_SCORES = 1 << 23  # scores held at once: 32 MB
+_SHARED = 11  # neighbours that a shared search finds: what the tasks ask for by default
 
 
 def check_finite(matrix: Float[np.ndarray, "rows dim"], name: str) -> None:
@@ -36,6 +38,11 @@ def unit_rows(matrix: Float[np.ndarray, "rows dim"], name: str) -> Float32[np.nd
         EncoderError: if a row has a value that is not finite; names the row.
     """
     check_finite(matrix, name)
+    return _unit_rows(matrix)
+
+
+@shared
+def _unit_rows(matrix: Float[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "rows dim"]:
     unit = np.empty(matrix.shape, dtype=np.float32)
     for block in blocks(len(matrix), 1024):  # 1024 rows stay in the cache
         unit[block] = on_grid(_unit(matrix[block]))
@@ -52,29 +59,39 @@ def _unit(matrix: Float[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "rows di
     return matrix.astype(np.float32, copy=False)
 
 
-def _distinct(pool: Embedded) -> tuple[Embedded, Int[np.ndarray, " pool"]]:
+def distinct_rows(pool: Embedded) -> tuple[Embedded, Int[np.ndarray, " pool"]]:
     """The distinct candidates in order of their first index, and for each candidate its row among them."""
+    kept, group = _copies(pool)
+    if kept is None:
+        return pool, group
+    return pool[kept] if isinstance(pool, np.ndarray) else pool.take(kept), group
+
+
+@shared
+def _copies(pool: Embedded) -> tuple[Int[np.ndarray, " distinct"] | None, Int[np.ndarray, " pool"]]:
+    """First index of each distinct candidate, None if all are, and for each candidate its row among them."""
     if isinstance(pool, np.ndarray):
         # Digests of 16 bytes are faster to sort than rows.
         digests = b"".join(blake2b(row, digest_size=16).digest() for row in pool)
-        identities = np.frombuffer(digests, dtype="V16")
-    else:
-        identities = pool.identities()
+        return _first_of_equal(np.frombuffer(digests, dtype="V16"))
+    return _first_of_equal(pool.identities())
+
+
+def _first_of_equal(identities: np.ndarray) -> tuple[Int[np.ndarray, " distinct"] | None, Int[np.ndarray, " pool"]]:
     _, first, group = np.unique(identities, return_index=True, return_inverse=True)
-    if len(first) == len(pool):
-        return pool, np.arange(len(pool))
+    if len(first) == len(identities):
+        return None, np.arange(len(identities))
     order = np.argsort(first)
     rank_of_group = np.empty_like(order)
     rank_of_group[order] = np.arange(len(order))
-    kept = first[order]
-    return pool[kept] if isinstance(pool, np.ndarray) else pool.take(kept), rank_of_group[group]
+    return first[order], rank_of_group[group]
 
 
 def _blocks(rows: int, width: int) -> Iterator[slice]:
     return blocks(rows, max(1, _BLOCK_SCORES // width))
 
 
-def _checked(queries: Embedded, pool: Embedded) -> tuple[Embedded, Embedded]:
+def checked(queries: Embedded, pool: Embedded) -> tuple[Embedded, Embedded]:
     """Matrices with rows of norm 1; a late interaction is returned as it is."""
     if not (isinstance(queries, np.ndarray) and isinstance(pool, np.ndarray)):
         if type(queries) is not type(pool):
@@ -118,7 +135,7 @@ def nearest(
     """
     if k < 1:
         raise ValueError(f"k is {k}; it must be at least 1")
-    queries, pool = _checked(queries, pool)
+    queries, pool = checked(queries, pool)
     wanted = min(k + (skip is not None), len(pool))
     scores, indices = _search(queries, pool, wanted, bias, engine)
     if skip is None:
@@ -131,28 +148,53 @@ def nearest(
 def _search(
     queries: Embedded, pool: Embedded, wanted: int, bias: Float[np.ndarray, " pool"] | None, engine: Engine
 ) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
-    bound = 1.0  # of a sum of absolute products, by Cauchy and Schwarz
-    if bias is not None and isinstance(queries, np.ndarray) and isinstance(pool, np.ndarray):
+    if not (isinstance(queries, np.ndarray) and isinstance(pool, np.ndarray)):
+        return _search_all(queries, *distinct_rows(pool), wanted, bias)
+    if bias is not None:
         # One more dimension, 1 for a query and minus half the bias for a candidate, makes the search exact with a bias.
-        queries, pool = _with_column(queries, np.ones(len(queries))), _with_column(pool, -bias / 2)
-        bound, bias = 1.5, None
-    # Copies of a candidate have equal scores: only distinct rows are searched, then copies are put in again.
-    distinct, group = _distinct(pool)
-    if not (isinstance(queries, np.ndarray) and isinstance(distinct, np.ndarray)):
-        return _search_all(queries, distinct, group, wanted, bias)
+        halves = on_grid((-bias[:, None] / 2).astype(np.float32))
+        copies = _first_of_equal(_pairs(_copies(pool)[1], halves))
+        queries, pool = np.column_stack([queries, np.ones(len(queries), np.float32)]), np.column_stack([pool, halves])
+        return _search_distinct(queries, pool, *copies, wanted, engine, bound=1.5)
+    if engine == "exact":
+        fetched = max(wanted, _SHARED) if is_shared(queries, pool) else wanted
+        scores, indices = _first_nearest(queries, pool, min(fetched, len(pool)))
+        return np.ascontiguousarray(scores[:, :wanted]), np.ascontiguousarray(indices[:, :wanted])
+    return _search_distinct(queries, pool, *_copies(pool), wanted, engine)
+
+
+def _pairs(group: Int[np.ndarray, " pool"], halves: Float32[np.ndarray, "pool 1"]) -> np.ndarray:
+    """Values that are equal for candidates of one group with the same bias."""
+    return np.column_stack([group, halves]).astype(np.float64).view("V16").ravel()
+
+
+@shared
+def _first_nearest(
+    queries: Float32[np.ndarray, "queries dim"], pool: Float32[np.ndarray, "pool dim"], wanted: int
+) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
+    return _search_distinct(queries, pool, *_copies(pool), wanted, "exact")
+
+
+def _search_distinct(
+    queries: Float32[np.ndarray, "queries dim"],
+    pool: Float32[np.ndarray, "pool dim"],
+    kept: Int[np.ndarray, " distinct"] | None,
+    group: Int[np.ndarray, " pool"],
+    wanted: int,
+    engine: Engine,
+    bound: float = 1.0,  # of a sum of absolute products, by Cauchy and Schwarz
+) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
+    """Search the distinct candidates (`_copies`), as copies have equal scores, and then put the copies in again."""
     from disent_core.evaluation.metrics.approximate_search import nearest_proposed
     from disent_core.evaluation.metrics.exact_search import nearest_rows
 
+    distinct = pool if kept is None else pool[kept]
     fetched = min(wanted, len(distinct))
     if engine == "exact":
         best_groups = nearest_rows(queries, distinct, fetched, bound)
     else:
         best_groups = nearest_proposed(queries, distinct, fetched, engine)
     return best_groups if len(distinct) == len(group) else expanded(*best_groups, grouped(group), wanted)
-
-
-def _with_column(rows: Float32[np.ndarray, "rows dim"], column: np.ndarray) -> Float32[np.ndarray, "rows dim+1"]:
-    return np.column_stack([rows, on_grid(column.astype(np.float32)[:, None])])
 
 
 class Groups(NamedTuple):
@@ -227,7 +269,7 @@ def _search_all(
     bias: Float[np.ndarray, " pool"] | None,
 ) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
     nearest_candidates = _empty(len(queries), wanted)
-    for block, similarity in _scored_blocks(queries, distinct, group):
+    for block, similarity in scored_distinct(queries, distinct, group):
         scores = similarity if bias is None else similarity - (bias / 2).astype(np.float32)
         _keep_best(nearest_candidates, block, scores, np.arange(len(group))[None])
     return nearest_candidates
@@ -240,14 +282,14 @@ def scored_blocks(queries: Embedded, pool: Embedded) -> Iterator[tuple[slice, Fl
         EncoderError: if a row is not finite.
         ValueError: if there is nothing to search.
     """
-    queries, pool = _checked(queries, pool)
-    yield from _scored_blocks(queries, *_distinct(pool))
+    queries, pool = checked(queries, pool)
+    yield from scored_distinct(queries, *distinct_rows(pool))
 
 
-def _scored_blocks(
+def scored_distinct(
     queries: Embedded, distinct: Embedded, group: Int[np.ndarray, " pool"]
 ) -> Iterator[tuple[slice, Float32[np.ndarray, "queries pool"]]]:
-    """Yield blocks of queries with their scores against the whole pool."""
+    """Yield the same for the distinct candidates of a pool (`distinct_rows`)."""
     import torch
 
     from disent_core.evaluation.metrics.exact_search import exact_scores
@@ -257,7 +299,8 @@ def _scored_blocks(
             scores = exact_scores(torch.from_numpy(queries[block]), torch.from_numpy(distinct)).numpy()
         else:
             scores = queries.take(np.arange(block.start, block.stop)).similarity(distinct)
-        yield block, scores[:, group]  # a column for each candidate again
+        # A column for each candidate again.
+        yield block, scores if len(distinct) == len(group) else scores[:, group]
 
 
 def first_is_gold(
@@ -279,76 +322,3 @@ def first_is_gold(
     if ties == "worst" and scores.shape[1] > 1:
         right &= scores[:, 0] > scores[:, 1]
     return right.astype(np.float64)
-
-
-# --- ranks of the gold candidates -------------------------------------------------------------------------
-
-
-def gold_ranks(
-    queries: Float[np.ndarray, "queries dim"] | LateInteraction,
-    pool: Float[np.ndarray, "pool dim"] | LateInteraction,
-    gold: Int[np.ndarray, "queries golds"],
-    *,
-    ties: Ties,
-    skip: Int[np.ndarray, " queries"] | None = None,
-) -> Int[np.ndarray, "queries golds"]:
-    """Rank (from 1) of each gold candidate among all candidates of its query.
-
-    Args:
-        queries: one query per row, of any norm; or a late interaction.
-        pool: one candidate per row, of any norm; or a late interaction of the same class.
-        gold: indices of the right candidates, padded with -1, whose rank is 0.
-        ties: `lowest`: candidates of equal score rank by index; `worst`: gold candidates rank behind their equals.
-        skip: for each query the index of a candidate that is left out.
-
-    Raises:
-        EncoderError: if a row is not finite.
-        ValueError: if there is nothing to search.
-    """
-    queries, pool = _checked(queries, pool)
-    distinct, group = _distinct(pool)
-    ranks = np.zeros(gold.shape, dtype=np.int64)
-    for block, scores in _scored_blocks(queries, distinct, group):
-        if skip is not None:
-            scores[np.arange(len(scores)), skip[block]] = -np.inf
-        ranks[block] = _ranks(scores, gold[block], ties)
-    return np.where(gold >= 0, ranks, 0)
-
-
-def _ranks(
-    scores: Float32[np.ndarray, "queries pool"], gold: Int[np.ndarray, "queries golds"], ties: Ties
-) -> Int[np.ndarray, "queries golds"]:
-    """Ranks of one block: 1 + candidates of higher score + equal candidates that the tie rule puts first."""
-    # NaN compares unequal to everything: padded gold candidates match no score.
-    gold_scores = np.where(gold >= 0, np.take_along_axis(scores, np.maximum(gold, 0), axis=1), np.nan)
-    ranks = np.empty(gold.shape, dtype=np.int64)
-    for column in range(gold.shape[1]):  # one gold candidate of every query at a time
-        score, place = gold_scores[:, column, None], gold[:, column, None]
-        ahead = np.count_nonzero(scores > score, axis=1)
-        equal = scores == score
-        if ties == "lowest":
-            equal &= np.arange(scores.shape[1]) < place
-            behind = np.count_nonzero(equal, axis=1)
-        else:  # behind equal candidates that are not gold, and behind equal gold candidates of lower index
-            later = (gold_scores == score) & (gold >= place)
-            behind = np.count_nonzero(equal, axis=1) - np.count_nonzero(later, axis=1)
-        ranks[:, column] = 1 + ahead + behind
-    return ranks
-
-
-def average_precision(ranks: Int[np.ndarray, "queries golds"]) -> Float[np.ndarray, " queries"]:
-    """Average precision of each query, the mean precision at the ranks of its gold candidates: the items of MAP.
-
-    Manning, Raghavan and Schuetze 2008, section 8.4, https://nlp.stanford.edu/IR-book/.
-
-    Args:
-        ranks: from `gold_ranks`; 0 stands for no candidate.
-
-    Raises:
-        ValueError: if a query has no gold candidate.
-    """
-    counts = np.count_nonzero(ranks, axis=1)
-    if (counts == 0).any():
-        raise ValueError(f"{np.count_nonzero(counts == 0)} of {len(ranks)} queries have no gold candidate")
-    ordered = np.sort(np.where(ranks > 0, ranks, np.inf), axis=1)
-    return (np.arange(1, ranks.shape[1] + 1) / ordered).sum(axis=1) / counts

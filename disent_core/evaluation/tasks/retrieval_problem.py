@@ -20,8 +20,9 @@ from disent_core.evaluation.contract import (
 )
 from disent_core.evaluation.measurement import Measurement, Ranking, measured
 from disent_core.evaluation.metrics.approximate_search import RECALL
+from disent_core.evaluation.metrics.gold_ranks import average_precision, gold_ranks
 from disent_core.evaluation.metrics.hubness import NEIGHBOURS, TEMPERATURE, bias
-from disent_core.evaluation.metrics.ranking import average_precision, first_is_gold, gold_ranks, nearest
+from disent_core.evaluation.metrics.ranking import first_is_gold, nearest
 
 HUBNESS: Mapping[Hubness, Mapping[str, Setting]] = {
     "none": {},

@@ -17,7 +17,8 @@ from disent_core.errors import EncoderError
 from disent_core.evaluation.contract import EvaluationConfig, LateInteraction, Problem, Texts
 from disent_core.evaluation.measurement import measured
 from disent_core.evaluation.metrics import ranking
-from disent_core.evaluation.metrics.ranking import gold_ranks, nearest
+from disent_core.evaluation.metrics.gold_ranks import gold_ranks
+from disent_core.evaluation.metrics.ranking import nearest
 from disent_core.evaluation.runner import evaluate
 from disent_core.evaluation.tasks.retrieval_problem import Pool, retrieval_problem
 from disent_core.heads import bertscore

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from jaxtyping import TypeCheckError
 
 from disent_core.errors import DisentError
-from disent_core.evaluation.metrics import ranking
-from disent_core.evaluation.metrics.ranking import average_precision, first_is_gold, gold_ranks, nearest
+from disent_core.evaluation.metrics import exact_search, ranking
+from disent_core.evaluation.metrics.gold_ranks import average_precision, gold_ranks
+from disent_core.evaluation.metrics.ranking import first_is_gold, nearest
 
 QUERIES, POOL, DIM = 7, 12, 5
 
@@ -189,6 +190,23 @@ def test_gold_ranks_do_not_depend_on_the_size_of_blocks(monkeypatch):
     in_one_block = gold_ranks(queries, pool, gold, ties="lowest")
     monkeypatch.setattr(ranking, "_BLOCK_SCORES", 64)
     assert (gold_ranks(queries, pool, gold, ties="lowest") == in_one_block).all()
+
+
+@pytest.mark.parametrize("ties", ["lowest", "worst"])
+@pytest.mark.parametrize("spread", [1.0, 1e-3, 1e-7])
+def test_gold_ranks_are_those_of_exact_scores_however_close_these_are(monkeypatch, ties, spread):
+    rng = np.random.default_rng(2)
+    queries, pool = rng.normal(size=(30, 64)), rng.normal(size=64) + spread * rng.normal(size=(40, 64))
+    gold, skip = np.array([rng.permutation(40)[:4] for _ in range(30)]), rng.integers(0, 40, 30)
+    gold[::2, 3] = -1
+    screened = gold_ranks(queries, pool, gold, ties=ties, skip=skip)
+    monkeypatch.setattr(exact_search, "margin", lambda dim: 3.0)  # float32 tells no two candidates apart
+    assert (screened == gold_ranks(queries, pool, gold, ties=ties, skip=skip)).all()
+
+
+def test_gold_ranks_that_float32_scores_tell_need_no_exact_ones(monkeypatch):
+    monkeypatch.setattr(exact_search, "exact_scores", None)
+    assert gold_ranks(np.eye(3), np.eye(3), np.array([[0], [1], [2]]), ties="lowest").tolist() == [[1], [1], [1]]
 
 
 def test_average_precision_equals_a_loop_over_ranks():

@@ -1,0 +1,53 @@
+"""Keep what is computed of matrices that nobody changes: many problems of an evaluation search the same ones."""
+
+import weakref
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+
+_alive: set[int] = set()
+"""Addresses of the matrices that are shared, as long as they live."""
+_results: dict[tuple[object, ...], Any] = {}
+"""By function and arguments, of which a matrix counts by its address; an entry ends with the first of its matrices."""
+
+
+def share(matrix: np.ndarray) -> None:
+    """Let `shared` functions keep their results of this matrix; from now on nobody may write to it."""
+    if id(matrix) not in _alive:
+        _alive.add(id(matrix))
+        weakref.finalize(matrix, _alive.discard, id(matrix))
+
+
+def is_shared(*matrices: np.ndarray) -> bool:
+    """Whether all of these are shared."""
+    return all(id(matrix) in _alive for matrix in matrices)
+
+
+def shared(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+    """Compute a function of shared matrices once for as long as they live; of others at each call.
+
+    The result is one matrix or a tuple with matrices, which are shared as well. It must not have an argument in it:
+    that would live for ever. A call with keywords is not kept.
+    """
+
+    @wraps(function)
+    def kept(*arguments: _Parameters.args, **options: _Parameters.kwargs) -> _Result:
+        matrices = [one for one in arguments if isinstance(one, np.ndarray)]
+        if options or not matrices or not is_shared(*matrices):
+            return function(*arguments, **options)
+        key = (function, *(id(one) if isinstance(one, np.ndarray) else one for one in arguments))
+        if key not in _results:
+            result = _results[key] = function(*arguments, **options)
+            for one in result if isinstance(result, tuple) else (result,):
+                if isinstance(one, np.ndarray):
+                    share(one)
+            for matrix in matrices:
+                weakref.finalize(matrix, _results.pop, key, None)
+        return _results[key]
+
+    return kept
