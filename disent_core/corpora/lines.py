@@ -1,21 +1,28 @@
 """Read lines of text files strictly, for readers of line-based formats."""
 
 import hashlib
+import os
 import re
-from collections.abc import Iterable, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import IO, Any
 
+import numpy as np
 import pyarrow as pa
+from jaxtyping import Int
 
 from disent_core.corpora.faults import REMEDY, Faults, RowError
 from disent_core.corpora.paths import missing
 from disent_core.errors import AlignmentError, CorpusError, located, quoted
 from disent_core.storage.schemas import SCHEMAS
 from disent_core.storage.tables import conform
-from disent_core.text import MARKERS, MASK, MOST_CHARACTERS, normalise, text_keys
+from disent_core.storage.text_columns import TextCollector, key_strings
+from disent_core.text import MARKERS, MASK, MOST_CHARACTERS, normalise
 
 _RESERVED = re.compile("|".join(map(re.escape, (MASK, *sorted(MARKERS)))))
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BLOCK_BYTES = 1 << 20
 
 MOST_LINE_BYTES = 100 * MOST_CHARACTERS
 """Of a line, which may have more fields than the text."""
@@ -27,13 +34,23 @@ def read_bytes(path: Path) -> bytes:
     Raises:
         CorpusError: if the file does not exist or can't be read.
     """
+    try:
+        with _opened(path) as file:
+            return file.read()
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _opened(path: Path) -> IO[bytes]:
     if not path.is_file():
         raise missing(path, "file")
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        remedy = "Check the permissions of the file and the disk"
-        raise CorpusError(located(path, None, f"can't be read ({error})", remedy)) from error
+    return path.open("rb")
+
+
+def _unreadable(path: Path, error: OSError) -> CorpusError:
+    return CorpusError(
+        located(path, None, f"can't be read ({error})", "Check the permissions of the file and the disk")
+    )
 
 
 def check_line(line: bytes) -> None:
@@ -65,20 +82,25 @@ def read_lines(path: Path) -> list[str]:
         CorpusError: if the file is missing or empty, or a line is too long or not UTF-8; the message names the first
             such line.
     """
-    lines = read_bytes(path).removeprefix(_BYTE_ORDER_MARK).split(b"\n")
-    if not lines[-1]:
-        lines.pop()
-    if not lines:
-        raise CorpusError(located(path, None, "this file is empty", "Take it from the published corpus again"))
-    decoded: list[str] = []
+    return list(iter_lines(path))
+
+
+def iter_lines(path: Path) -> Iterator[str]:
+    """As `read_lines`, one line at a time."""
+    number = 0
     try:
-        for line in lines:
-            check_line(line)
-            decoded.append(line.removesuffix(b"\r").decode("utf-8"))
+        with _opened(path) as file:
+            for number, line in enumerate(file, start=1):
+                content = line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line
+                check_line(content := content.removesuffix(b"\n"))
+                yield content.removesuffix(b"\r").decode("utf-8")
     except ValueError as error:
         problem = f"not UTF-8 ({error})" if isinstance(error, UnicodeDecodeError) else str(error)
-        raise CorpusError(located(path, len(decoded) + 1, problem, REMEDY)) from error
-    return decoded
+        raise CorpusError(located(path, number, problem, REMEDY)) from error
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    if number == 0 or (number == 1 and not line.removeprefix(_BYTE_ORDER_MARK)):
+        raise CorpusError(located(path, None, "this file is empty", "Take it from the published corpus again"))
 
 
 def files_hash(files: Iterable[Path]) -> str:
@@ -88,10 +110,14 @@ def files_hash(files: Iterable[Path]) -> str:
         CorpusError: if a file is missing or can't be read.
     """
     digest = hashlib.sha256()
-    for file in files:
-        content = read_bytes(file)
-        digest.update(f"{file.name}\n{len(content)}\n".encode())
-        digest.update(content)
+    for path in files:
+        try:
+            with _opened(path) as file:
+                digest.update(f"{path.name}\n{os.fstat(file.fileno()).st_size}\n".encode())
+                while block := file.read(_BLOCK_BYTES):
+                    digest.update(block)
+        except OSError as error:
+            raise _unreadable(path, error) from error
     return digest.hexdigest()
 
 
@@ -111,18 +137,19 @@ def stored_text(text: str) -> str:
     return normal
 
 
-def parallel_lines(left: Path, right: Path, faults: Faults) -> tuple[list[int], list[str], list[str]]:
+def parallel_lines(
+    left: Path, right: Path, faults: Faults
+) -> tuple[Int[np.ndarray, " pairs"], pa.ChunkedArray, pa.ChunkedArray]:
     """Read two aligned files: numbers of the lines with usable text, and that text of both files in NFC.
 
     Raises:
         AlignmentError: if the files are of unequal length, or half of the lines are blank in one of them only.
         CorpusError: if a file is missing, empty or not UTF-8, or half of the texts can't be stored.
     """
-    sides = read_lines(left), read_lines(right)
-    reject_unequal(left, right, *map(len, sides))
-    numbers, left_texts, right_texts = [], [], []
+    reject_unequal(left, right, *(sum(1 for _ in iter_lines(path)) for path in (left, right)))
+    numbers, left_texts, right_texts = array("q"), TextCollector(), TextCollector()
     is_blank = True
-    for number, (left_line, right_line) in enumerate(zip(*sides, strict=True), start=1):
+    for number, (left_line, right_line) in enumerate(zip(iter_lines(left), iter_lines(right), strict=True), start=1):
         if not left_line.strip() and not right_line.strip():
             continue
         is_blank = False
@@ -144,7 +171,7 @@ def parallel_lines(left: Path, right: Path, faults: Faults) -> tuple[list[int], 
     if is_blank:
         raise CorpusError(located(left, None, "this file has blank lines only", "Take the corpus again"))
     faults.check(len(numbers), left, right)
-    return numbers, left_texts, right_texts
+    return np.array(numbers, dtype=np.int64), left_texts.column(), right_texts.column()
 
 
 def reject_unequal(left: Path, right: Path, left_count: int, right_count: int) -> None:
@@ -159,31 +186,37 @@ def reject_unequal(left: Path, right: Path, left_count: int, right_count: int) -
         raise AlignmentError(located(longer, surplus, problem, "Take both files from the same release of the corpus"))
 
 
+Values = Sequence[Any] | pa.Array | pa.ChunkedArray
+
+
 def sentence_pairs_table(
     corpus: str,
     pair: str,
     *,
-    pair_ids: Sequence[str],
-    splits: Sequence[str],
-    sources: Sequence[str],
-    targets: Sequence[str],
-    scores: Sequence[float | None] | None = None,
-    mean_scores: Sequence[float | None] | None = None,
+    pair_ids: Values,
+    splits: Values,
+    sources: Values,
+    targets: Values,
+    scores: Values | None = None,
+    mean_scores: Values | None = None,
 ) -> pa.Table:
     """Build a table in the schema `sentence_pairs` from columns of equal length, with texts in NFC."""
     rows = len(pair_ids)
     schema = SCHEMAS["sentence_pairs"]
-    columns = {
-        "corpus": [corpus] * rows,
-        "pair": [pair] * rows,
+    columns: dict[str, Values] = {
+        "corpus": pa.repeat(corpus, rows),
+        "pair": pa.repeat(pair, rows),
         "pair_id": pair_ids,
         "split": splits,
         "source": sources,
         "target": targets,
-        "score": [None] * rows if scores is None else scores,
-        "mean_score": [None] * rows if mean_scores is None else mean_scores,
-        "source_key": text_keys(sources),
-        "target_key": text_keys(targets),
+        "score": pa.nulls(rows, pa.float64()) if scores is None else scores,
+        "mean_score": pa.nulls(rows, pa.float64()) if mean_scores is None else mean_scores,
+        "source_key": key_strings(sources),
+        "target_key": key_strings(targets),
     }
-    arrays = {name: pa.array(column, schema.field(name).type) for name, column in columns.items()}
+    arrays = {
+        name: column if isinstance(column, pa.Array | pa.ChunkedArray) else pa.array(column, schema.field(name).type)
+        for name, column in columns.items()
+    }
     return conform(pa.table(arrays), schema, "sentence_pairs")

@@ -5,7 +5,8 @@ import pyarrow as pa
 
 from disent_core.corpora.splits import SPLITS
 from disent_core.errors import CorpusError
-from disent_core.text import MOST_CHARACTERS, text_keys
+from disent_core.storage.text_columns import key_strings
+from disent_core.text import MOST_CHARACTERS
 
 _KEYS = {"text": "text_key", "source": "source_key", "target": "target_key"}
 """Column of the key of each column of texts."""
@@ -27,14 +28,14 @@ def check_rows(table: pa.Table, name: str, remedy: str) -> None:
     row, identifier = ("pair", "pair_id") if "pair_id" in table.column_names else ("utterance", "utterance_id")
     names = [column for column in (identifier, "split", *_KEYS, *_KEYS.values()) if column in table.column_names]
     rows = pl.DataFrame(table.select(names)).select(pl.col(pl.String))
-    for is_bad, problem in _problems(rows, identifier):
+    for is_bad, problem in _problems(table, rows, identifier):
         if (bad := is_bad.arg_true()).len():
             first = rows.row(bad[0], named=True)
             label = repr(first[identifier]) if identifier in first else f"of row {bad[0] + 1}"
             raise CorpusError(f"{name}, {row} {label}: {problem.format(**first)}. {remedy}")
 
 
-def _problems(rows: pl.DataFrame, identifier: str) -> list[tuple[pl.Series, str]]:
+def _problems(table: pa.Table, rows: pl.DataFrame, identifier: str) -> list[tuple[pl.Series, str]]:
     """Return for each problem which rows have it, and its description, a format string of the columns."""
     problems: list[tuple[pl.Series, str]] = []
     if identifier in rows:
@@ -50,6 +51,6 @@ def _problems(rows: pl.DataFrame, identifier: str) -> list[tuple[pl.Series, str]
         problems.append((is_long, f"{text} has more than {MOST_CHARACTERS:,} characters"))
         problems.append((is_blank, f"{text} is empty"))
         if key in rows and not (is_long | is_blank).any():
-            is_other = rows[key].ne_missing(pl.Series(text_keys(rows[text]), dtype=pl.String))
+            is_other = rows[key].ne_missing(pl.Series(key_strings(table[text]), dtype=pl.String))
             problems.append((is_other, f"{key} {{{key}!r}} is not disent_core.text.text_key of its {text}"))
     return problems

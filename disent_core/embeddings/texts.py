@@ -10,11 +10,8 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Int
 
-from disent_core.embeddings.arrays import KEY
-from disent_core.text import text_keys
-
-_BLOCK = 16_384
-"""Texts that are Python objects at a time."""
+from disent_core.embeddings.arrays import KEY, keys_array
+from disent_core.storage.text_columns import BLOCK, key_strings
 
 
 class TextColumn(Sequence[str]):
@@ -36,8 +33,8 @@ class TextColumn(Sequence[str]):
         return self._column[int(self._rows[row])].as_py()
 
     def __iter__(self) -> Iterator[str]:
-        for start in range(0, len(self), _BLOCK):
-            yield from self[start : start + _BLOCK]
+        for start in range(0, len(self), BLOCK):
+            yield from self[start : start + BLOCK]
 
 
 @dataclass(frozen=True)
@@ -88,15 +85,14 @@ def distinct_texts(parts: Iterable[tuple[np.ndarray, pa.Array | pa.ChunkedArray,
 
 def keys_of_texts(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
     """Compute the keys of the texts of a column."""
-    blocks = (column.slice(start, _BLOCK) for start in range(0, len(column), _BLOCK))
-    return np.concatenate([np.zeros(0, KEY), *(np.array(text_keys(block.to_pylist()), dtype=KEY) for block in blocks)])
+    return keys_array(key_strings(column))
 
 
 def keys_fingerprint(name: str, keys: np.ndarray) -> str:
     """`storage.tables.fingerprint` of a name and the list of keys, without the list."""
     digest = hashlib.sha256(f"[{json.dumps(name, ensure_ascii=False)},[".encode())
-    for start in range(0, len(keys), _BLOCK):
-        block = b'","'.join(keys[start : start + _BLOCK].tolist())
+    for start in range(0, len(keys), BLOCK):
+        block = b'","'.join(keys[start : start + BLOCK].tolist())
         digest.update(b'%s"%s"' % (b"," if start else b"", block))
     digest.update(b"]]")
     return digest.hexdigest()[:32]

@@ -5,13 +5,14 @@ Both have the same template, which is the utterance without its slot values (FMD
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from jaxtyping import Int64, UInt64
 
 from disent_core.random_bits import GOLDEN, mixed
@@ -68,14 +69,18 @@ def template_pairs(utterances: pa.Table, config: TemplatePairConfig) -> pa.Table
     for column in ("corpus", "language"):
         if len(values := utterances[column].unique().to_pylist()) > 1:
             raise ValueError(f"template pairs are made for one {column} at a time, found {values}")
-    sources = [source for source in Annotated.of_table(utterances) if source.slots]
-    pools = _value_pools(sources, config.values)
+    pools = _value_pools(Annotated.of_table(utterances), config.values)
+    sources = Annotated.of_table(utterances.filter(pc.is_in(utterances["split"], pa.array(config.splits))))
+    return rows_table(_rows(sources, pools, config), "template_pairs")
+
+
+def _rows(
+    sources: Iterable[Annotated], pools: Sequence["_Pool"], config: TemplatePairConfig
+) -> Iterator[dict[str, Any]]:
     taken: set[str] = set()
-    rows = []
     for source in sources:
-        if source.split in config.splits and (choices := _choices(source, pools)):
-            rows += _targets(source, choices, config, taken)
-    return rows_table(rows, "template_pairs")
+        if source.slots and (choices := _choices(source, pools)):
+            yield from _targets(source, choices, config, taken)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,18 +105,14 @@ class _Values:
 _Pool = Mapping[str, _Values]
 
 
-def _value_pools(sources: Sequence[Annotated], values: ValueSource) -> list[_Pool]:
+def _value_pools(sources: Iterable[Annotated], values: ValueSource) -> list[_Pool]:
     """Return values by slot type: the pool to draw from, then the pool to fall back to."""
-    all_splits = {source.split for source in sources}
-    pools = []
-    for splits in {"test": [{"test"}, {"train"}], "train": [{"train"}], "all": [all_splits]}[values]:
-        texts_by_type: defaultdict[str, set[str]] = defaultdict(set)
-        for source in sources:
-            if source.split in splits:
-                for slot in source.slots:
-                    texts_by_type[slot.type].add(source.value(slot))
-        pools.append({slot_type: _Values.of(texts) for slot_type, texts in texts_by_type.items()})
-    return pools
+    texts_by_type: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for source in sources:
+        for slot in source.slots:
+            texts_by_type["all" if values == "all" else source.split][slot.type].add(source.value(slot))
+    pools = {"test": ["test", "train"], "train": ["train"], "all": ["all"]}[values]
+    return [{name: _Values.of(texts) for name, texts in texts_by_type[split].items()} for split in pools]
 
 
 _Choice = tuple[_Values, int | None]

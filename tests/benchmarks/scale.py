@@ -3,8 +3,8 @@
 python -m tests.benchmarks.scale [--texts 100000] [--corpus bitext|utterances] [--home FOLDER]
 
 The corpus is invented: a bitext of two languages with a text a side, or annotated utterances of one language. The
-encoder is tiny. Each stage is a process of its own, as on the command line; the system reports its processor time and
-its most resident memory, of which pages of mapped files are a part that it may take back.
+encoder is tiny. Each stage is one process, as on the command line with one worker; the system reports its processor
+time and its most resident memory, of which pages of mapped files are a part that it may take back.
 """
 
 import argparse
@@ -39,6 +39,7 @@ kind = "huggingface"
 path = {encoder}
 pooling = "mean"
 max_length = 32
+batch_tokens = 8192
 
 [methods.dream_once]
 method = "dream"
@@ -71,9 +72,8 @@ step_costs.RESET_PEAK = pathlib.Path(os.devnull)  # the peak of all steps is ask
 try:
     main()
 finally:
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]  # steps have workers
-    seconds = sum(one.ru_utime + one.ru_stime for one in used)
-    print(seconds, max(one.ru_maxrss for one in used), file=sys.stderr)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    print(used.ru_utime + used.ru_stime, used.ru_maxrss, file=sys.stderr)
 """
 
 
@@ -130,7 +130,7 @@ def measure(folder: Path, kind: str, count: int) -> Iterator[str]:
         selection = " or ".join(f"key:{name}/*" for name in ([stage] if stage != AGAIN else STAGES[kind]))
         began = time.perf_counter()
         done = subprocess.run(
-            [sys.executable, "-c", RUN, "materialize", selection],
+            [sys.executable, "-c", RUN, "materialize", selection, "--workers", "1"],
             env=os.environ | {"DISENT_CONFIG": str(folder / "disent.toml"), "DISENT_HOME": str(folder / "home")},
             capture_output=True,
             text=True,

@@ -5,8 +5,10 @@ Typologically-Diverse Languages, https://aclanthology.org/2023.acl-long.235. Utt
 """
 
 import hashlib
+from array import array
 from collections.abc import Iterator
 from difflib import get_close_matches
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from disent_core.corpora.contract import Kind
 from disent_core.corpora.lines import check_length, check_line
 from disent_core.errors import CorpusError, located, quoted
 from disent_core.storage.tables import rows_table
+from disent_core.storage.text_columns import first_repeated
 from disent_core.text import MARKERS, MASK, language_part, normalise, parsed_json, text_key
 
 LOCALES = tuple(  # one name per line would take 52 lines
@@ -58,10 +61,15 @@ def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> p
         CorpusError: if the locale is unknown or absent, or a file is missing, damaged or malformed.
     """
     location, content = _read_locale(path, locale)
-    rows = _rows(location, content, locale, language)
+    numbers = array("q")
+    rows = _rows(location, content, locale, language, numbers)
     table = rows_table(({"corpus": corpus, "language": language, **row} for row in rows), "utterances")
     if not len(table):
         raise CorpusError(located(location, None, "this file has no utterance", "Download the archive again"))
+    if repeated := first_repeated(table["utterance_id"]):
+        first, again = (numbers[row] for row in repeated)
+        problem = f"id {quoted(table['utterance_id'][repeated[1]].as_py())} is already on line {first}"
+        raise CorpusError(located(location, again, problem, _REMEDY))
     return table
 
 
@@ -95,20 +103,19 @@ def _read_locale(path: Path, locale: str) -> tuple[str, bytes]:
     return read_data_file(path, f"{locale}.jsonl")
 
 
-def _rows(location: str, content: bytes, locale: str, language: str) -> Iterator[dict[str, Any]]:
-    lines: dict[str, int] = {}
-    for number, line in enumerate(content.split(b"\n"), start=1):
+def _rows(location: str, content: bytes, locale: str, language: str, numbers: "array[int]") -> Iterator[dict[str, Any]]:
+    """Yield the rows, and append the line of each to `numbers`."""
+    for number, ended in enumerate(BytesIO(content), start=1):
+        line = ended.removesuffix(b"\n")
         if not line.strip():
             continue
         try:
             check_line(line)
-            record = _record(line, locale)
-            first = lines.setdefault(record["id"], number)
-            if first != number:
-                raise ValueError(f"id {quoted(record['id'])} is already on line {first}")
-            yield _row(record, language)
+            row = _row(_record(line, locale), language)
         except ValueError as error:  # broken UTF-8 and broken JSON are ValueErrors too
             raise CorpusError(located(location, number, str(error), _REMEDY)) from error
+        numbers.append(number)
+        yield row
 
 
 def _record(line: bytes, locale: str) -> dict[str, str]:

@@ -119,8 +119,8 @@ def read_sides(sides: Sides, pair: str, *, corpus: str) -> pa.Table:
     table = sentence_pairs_table(
         corpus,
         pair,
-        pair_ids=list(map(str, numbers)),
-        splits=["test"] * len(numbers),
+        pair_ids=pa.array(numbers).cast(pa.string()),
+        splits=pa.repeat("test", len(numbers)),
         sources=sources,
         targets=targets,
     )

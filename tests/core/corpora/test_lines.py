@@ -80,7 +80,8 @@ def sides(tmp_path, left, right):
 
 
 def test_lines_that_are_blank_in_both_files_are_left_out(tmp_path):
-    assert parallel_lines(*sides(tmp_path, "a\n\nc\n", "x\n \nz\n"), Faults()) == ([1, 3], ["a", "c"], ["x", "z"])
+    read = parallel_lines(*sides(tmp_path, "a\n\nc\n", "x\n \nz\n"), Faults())
+    assert [list(map(str, column)) for column in read] == [["1", "3"], ["a", "c"], ["x", "z"]]
 
 
 @pytest.mark.parametrize(
@@ -105,7 +106,7 @@ def test_a_text_that_cannot_be_stored_is_named(tmp_path):
 def test_a_pair_without_one_side_or_with_a_text_that_cannot_be_stored_is_left_out(tmp_path):
     faults = Faults()
     numbers, *_ = parallel_lines(*sides(tmp_path, "a\nb\nc\nd <mask>\ne\n", "x\n\nz\ny\nw\n"), faults)
-    assert numbers == [1, 3, 5]
+    assert numbers.tolist() == [1, 3, 5]
 
 
 def test_files_of_blank_lines_are_an_error(tmp_path):

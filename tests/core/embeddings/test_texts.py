@@ -9,13 +9,15 @@ from hypothesis import strategies as st
 from disent_core.embeddings import texts as module
 from disent_core.embeddings.arrays import key_column, keys_array
 from disent_core.embeddings.texts import Texts, distinct_texts, keys_fingerprint, keys_of_texts
+from disent_core.storage import text_columns
 from disent_core.storage.tables import fingerprint
 from disent_core.text import text_key, text_keys
 
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch):
-    monkeypatch.setattr(module, "_BLOCK", 2)
+    monkeypatch.setattr(module, "BLOCK", 2)
+    monkeypatch.setattr(text_columns, "BLOCK", 2)
 
 
 @given(st.lists(st.text("ab", max_size=4), max_size=9), st.lists(st.text("ab", max_size=4), max_size=9))
