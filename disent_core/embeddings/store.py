@@ -10,8 +10,9 @@ deleted at any time. Texts are encoded in the order of their keys.
 
 import logging
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from disent_core.embeddings.texts import Texts
 from disent_core.encoders.contract import EncodedBatch, Encoder, FloatName
 from disent_core.errors import EncoderError
 from disent_core.progress import Progress
+from disent_core.shards.engine import map_shards, ranges
 from disent_core.storage.atomic import locked
 from disent_core.storage.checksums import checksummed_path, ignore_damaged
 from disent_core.storage.tables import fingerprint, safe_part, states_schema, vectors_schema
@@ -34,6 +36,8 @@ logger = logging.getLogger(__name__)
 VECTORS, STATES = "sentence_vectors", "token_states"
 CHUNK_TEXTS, CHUNK_SECONDS, CHUNK_BYTES = 20_000, 60.0, 1 << 29
 """A part is written when any of these is reached."""
+TEXTS_OF_SHARD = 50_000
+"""Texts that are encoded in one shard."""
 
 
 # --- the store --------------------------------------------------------------------------------------------
@@ -129,21 +133,46 @@ class EmbeddingStore:
             EncoderError: if a text can't be encoded or a value is not finite.
             TableError: if a stored part is damaged.
         """
+        with locked(self.folder(VECTORS)):
+            return self._add(encoder, texts)
+
+    def add_in_shards(self, load: Callable[[], Encoder], texts: Texts, *, on_gpu: bool = False) -> EncodeReport:
+        """As `add`, of the encoder that `load` gives, in shards of texts if the engine of the step cuts (`sharded`).
+
+        A shard stores its own parts. A killed call, or shard, goes on with the texts that no part has.
+        """
+        started = time.monotonic()
+        with locked(self.folder(VECTORS)):
+            lacks_vector, lacks_states = self._lacking(texts)
+            rows = np.flatnonzero(lacks_vector | lacks_states)
+            shards = ranges(len(rows), TEXTS_OF_SHARD, on_gpu=on_gpu)
+            if len(shards) == 1:
+                return self._add(load(), texts)
+            parts = [texts.take(rows[shard.start : shard.stop]) for shard in shards]
+            reports = [*map_shards(_Encode(self, load), parts, on_gpu=on_gpu)]
+        tokens, truncated = (sum(getattr(one, name) for one in reports) for name in ("tokens", "truncated"))
+        return EncodeReport(len(rows), len(texts) - len(rows), time.monotonic() - started, tokens, truncated)
+
+    def _add(self, encoder: Encoder, texts: Texts) -> EncodeReport:
+        """As `add`, for who holds the lock."""
         started = time.monotonic()
         if encoder.fingerprint[:12] != self._place.parts[1]:
             raise ValueError(f"encoder {encoder.fingerprint[:12]} is not that of store {self._place}")
-        with locked(self.folder(VECTORS)):
-            lacks_vector = self.lacks(texts.keys, states=False)
-            lacks_states = texts.with_states.copy()
-            lacks_states[texts.with_states] = self.lacks(texts.keys[texts.with_states], states=True)
-            total, what = int((lacks_vector | lacks_states).sum()), f"{encoder.name}, {self._place.name}"
-            counts = _Counts(Progress(logger, total, "texts", what=what))
-            for chosen, states in ((lacks_states, True), (lacks_vector & ~lacks_states, False)):
-                rows = np.flatnonzero(chosen)
-                batches = encoder.encode(texts.of(rows), states=states)
-                self._store(encoder, texts.keys[rows], batches, counts, lacks_vector[rows])
+        lacks_vector, lacks_states = self._lacking(texts)
+        total, what = int((lacks_vector | lacks_states).sum()), f"{encoder.name}, {self._place.name}"
+        counts = _Counts(Progress(logger, total, "texts", what=what))
+        for chosen, states in ((lacks_states, True), (lacks_vector & ~lacks_states, False)):
+            rows = np.flatnonzero(chosen)
+            batches = encoder.encode(texts.of(rows), states=states)
+            self._store(encoder, texts.keys[rows], batches, counts, lacks_vector[rows])
         seconds = time.monotonic() - started
         return EncodeReport(total, len(texts) - total, seconds, counts.tokens, counts.truncated)
+
+    def _lacking(self, texts: Texts) -> tuple[Bool[np.ndarray, " texts"], Bool[np.ndarray, " texts"]]:
+        """Which texts have no vector yet, and which lack states that they need."""
+        lacks_states = texts.with_states.copy()
+        lacks_states[texts.with_states] = self.lacks(texts.keys[texts.with_states], states=True)
+        return self.lacks(texts.keys, states=False), lacks_states
 
     def open_vectors(self, keys: Collection[str] = ()) -> VectorTable:
         """Open all stored vectors as one memory-mapped matrix, to which new parts are appended first.
@@ -224,6 +253,21 @@ class EmbeddingStore:
 
     def _arrays(self, table: str) -> Arrays:
         return open_arrays(self._cache(), table, self.parts(table), self.folder(table))
+
+
+@dataclass
+class _Encode:
+    """Encodes the texts of a shard; each worker loads the encoder once."""
+
+    store: EmbeddingStore
+    load: Callable[[], Encoder]
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        return self.load()
+
+    def __call__(self, texts: Texts) -> EncodeReport:
+        return self.store._add(self.encoder, texts)
 
 
 @dataclass

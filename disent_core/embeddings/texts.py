@@ -52,6 +52,10 @@ class Texts:
         """Texts of some rows."""
         return TextColumn(self.column, rows)
 
+    def take(self, rows: Int[np.ndarray, " some"]) -> "Texts":
+        """Some of the texts, by ascending row."""
+        return Texts(self.keys[rows], self.column.take(pa.array(rows)), self.with_states[rows])
+
     @classmethod
     def of_mapping(cls, texts: Mapping[str, str], state_keys: Collection[str] = ()) -> "Texts":
         """Texts by their keys.

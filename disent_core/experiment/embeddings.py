@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ from disent_core.experiment.workspace import (
     Key,
     Workspace,
 )
+from disent_core.shards.engine import sharded
 from disent_core.storage.atomic import atomic_path
 from disent_core.storage.tables import SCHEMAS, fingerprint, read_table
 from disent_core.training.needs import Need
@@ -162,7 +164,8 @@ def encode(workspace: Workspace, name: str, language: str) -> dict[str, StepResu
     plan, lazy = text_plan(workspace, name, language), lazy_encoder(workspace, name)
     embedding_store = store(workspace, name, language)
     embedding_store.quarantine_damaged()
-    figures = _encode(lazy, language, embedding_store, plan)
+    with sharded(workspace.engine):
+        figures = _encode(lazy, language, embedding_store, plan)
     results = {
         table: _result(embedding_store, table, plan, lazy.fingerprint, figures)
         for table in tables_of(workspace.config, name)
@@ -178,7 +181,14 @@ def _encode(lazy: LazyEncoder, language: str, embedding_store: EmbeddingStore, p
         embedding_store.lacks(plan.keys, states=False).any() or embedding_store.lacks(with_states, states=True).any()
     ):
         return {"encoded": 0, "reused": len(plan)}
-    report = embedding_store.add(lazy.load(language), plan)
+    if isinstance(lazy.config, VectorsConfig):  # read from files, which each worker would read whole
+        report = embedding_store.add(lazy.load(language), plan)
+    else:
+        from disent_core.encoders.huggingface import resolve_device  # loads torch
+
+        lazy = replace(lazy, device=resolve_device(lazy.device))  # of every shard the same: another has other bits
+        load = partial(lazy.load, language)
+        report = embedding_store.add_in_shards(load, plan, on_gpu=lazy.device == "cuda")
     return {
         "encoded": report.encoded,
         "reused": report.reused,

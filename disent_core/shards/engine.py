@@ -76,35 +76,42 @@ def sharded(engine: Engine, folder: Path | None = None, inputs: str = "") -> Ite
         remove_path(folder)
 
 
-def ranges(items: int, size: int) -> list[range]:
-    """Cut items into ranges of `size`; one range has them all where the engine would not be worth its start."""
-    if items < size * _LEAST_SHARDS[_CURRENT.get().engine.name]:
+def ranges(items: int, size: int, *, on_gpu: bool = False) -> list[range]:
+    """Cut items into ranges of `size`; one range has them all where the engine would not be worth its start.
+
+    Processes of one machine would only wait for each other's use of its GPU.
+    """
+    engine = _CURRENT.get().engine.name
+    if items < size * _LEAST_SHARDS[engine] or (on_gpu and engine == "processes"):
         return [range(items)]
     return [range(start, min(start + size, items)) for start in range(0, items, size)]
 
 
-def map_shards(work: Callable[[Shard], Result], shards: Sequence[Shard]) -> Iterator[Result]:
+def map_shards(work: Callable[[Shard], Result], shards: Sequence[Shard], *, on_gpu: bool = False) -> Iterator[Result]:
     """Yield `work(shard)` for each shard, in their order.
 
     Args:
         work: a function or object that other processes can import; what it holds is sent to each worker once.
         shards: what is sent with each call. One alone is computed here.
+        on_gpu: whether `work` computes on a GPU, which Ray then gives it.
 
     Raises:
         ShardError: if the processes of a shard were killed again and again, or there is no cluster.
         DisentError: what `work` raises.
     """
     engine, progress = _CURRENT.get().engine, Progress(_log, len(shards), "shards")
-    for done, result in enumerate(_results(work, shards, engine), start=1):
+    for done, result in enumerate(_results(work, shards, engine, on_gpu), start=1):
         progress.advance(done)
         yield result
 
 
-def _results(work: Callable[[Shard], Result], shards: Sequence[Shard], engine: Engine) -> Iterator[Result]:
+def _results(
+    work: Callable[[Shard], Result], shards: Sequence[Shard], engine: Engine, on_gpu: bool
+) -> Iterator[Result]:
     if engine.name == "ray" and len(shards) > 1:
         from disent_core.shards.on_ray import on_ray
 
-        return on_ray(work, shards)
+        return on_ray(work, shards, gpus=int(on_gpu))
     if engine.name == "processes" and min(engine.workers, len(shards)) > 1:
         from disent_core.shards.processes import in_processes
 

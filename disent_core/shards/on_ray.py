@@ -1,9 +1,13 @@
 """Compute shards on a Ray cluster that is running. Nothing here starts one: Ray listens on every interface."""
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from disent_core.errors import DisentError, ShardError
+
+_log = logging.getLogger(__name__)
 
 Shard = TypeVar("Shard")
 Result = TypeVar("Result")
@@ -12,8 +16,13 @@ _NO_RAY = "DISENT_SHARDS=ray needs Ray: pip install 'disent[ray]'"
 _NO_CLUSTER = "DISENT_SHARDS=ray needs a running cluster: set RAY_ADDRESS, or run on one of its nodes"
 
 
-def on_ray(work: Callable[[Shard], Result], shards: Sequence[Shard]) -> Iterator[Result]:
+def on_ray(work: Callable[[Shard], Result], shards: Sequence[Shard], *, gpus: int = 0) -> Iterator[Result]:
     """Yield `work(shard)` for each shard, in their order; Ray computes a shard of a lost node or worker again.
+
+    Args:
+        work: is put into the memory of each node once.
+        shards: each is a task with one processor.
+        gpus: of each task.
 
     Raises:
         ShardError: if Ray is not installed, there is no cluster, or a shard was lost again and again.
@@ -29,8 +38,15 @@ def on_ray(work: Callable[[Shard], Result], shards: Sequence[Shard]) -> Iterator
             ray.init(address="auto", log_to_driver=False)
         except ConnectionError as error:
             raise ShardError(_NO_CLUSTER) from error
-    shared = ray.put(work)  # its arrays are in the memory of each node once
-    results = [ray.remote(_compute).options(scheduling_strategy="SPREAD").remote(shared, shard) for shard in shards]
+    free = ray.available_resources()
+    if free.get("CPU", 0) < 1 or free.get("GPU", 0) < gpus:
+        # The step itself holds what its shards would wait for, perhaps the only processor or GPU.
+        _log.info("nothing of the Ray cluster is free: shards are computed by the step itself")
+        yield from map(work, shards)
+        return
+    task = ray.remote(_compute).options(num_gpus=gpus, scheduling_strategy="SPREAD")
+    shared = [ray.put(work)]  # in a list, Ray leaves it where it is
+    results = [task.remote(shared, shard) for shard in shards]
     try:
         for result in results:
             yield ray.get(result)
@@ -41,9 +57,17 @@ def on_ray(work: Callable[[Shard], Result], shards: Sequence[Shard]) -> Iterator
     except RayError as error:
         raise ShardError(f"Ray could not compute a shard: {type(error).__name__}") from error
     finally:
-        for result in results:
+        for result in results:  # nothing is left to do, unless one has failed
             ray.cancel(result, force=True)
 
 
-def _compute(work: Callable[[Any], Any], shard: Any) -> Any:
-    return work(shard)
+def _compute(shared: list[Any], shard: Any) -> Any:
+    return _work(shared[0])(shard)
+
+
+@lru_cache(maxsize=1)
+def _work(reference: Any) -> Callable[[Any], Any]:
+    """The work of this worker's shards, which loads its encoder once."""
+    import ray  # pyright: ignore[reportMissingImports]
+
+    return ray.get(reference)

@@ -60,11 +60,12 @@ def nearest_rows(
         bound: of the sum of absolute products of two rows, below 2; rows of norm 1 have 1.
         device: `cpu` or `cuda`, which give equal results: float32 products may round in any order, float64 ones do not.
     """
-    shards = ranges(len(pool), max(PAIRS_OF_SHARD // max(len(queries), 1), k, _LEAST_CANDIDATES))
+    on_gpu = device != "cpu"
+    shards = ranges(len(pool), max(PAIRS_OF_SHARD // max(len(queries), 1), k, _LEAST_CANDIDATES), on_gpu=on_gpu)
     if len(shards) == 1:
         return _nearest_of_pool(queries, pool, k, bound, device)
     parts = ((shard.start, pool[shard.start : shard.stop]) for shard in shards)
-    found = map_shards(_Candidates(queries, k, bound, device), [*parts])
+    found = map_shards(_Candidates(queries, k, bound, device), [*parts], on_gpu=on_gpu)
     scores, indices = reduce(partial(_merged, k=k), found)
     return scores, indices
 
