@@ -1,6 +1,7 @@
 """Build and query the DuckDB warehouse, without Dagster.
 
-`sql_folder` reads the tables and views that it consists of; `sql/checks` has one check a file.
+`sql_folder` reads the tables and views that it consists of, `warehouse_inputs` has what they are made from, and
+`sql/checks` one check a file.
 """
 
 import errno
@@ -8,7 +9,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,6 @@ from typing import Any, Literal
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from disent_assets.sql_folder import (
     COMMENT,
@@ -30,35 +30,20 @@ from disent_assets.sql_folder import (
     published_tables,
     relations,
 )
+from disent_assets.warehouse_inputs import (
+    attach_inputs,
+    file_literal,
+    find_files,
+    keep_files,
+    missing_files,
+    over_files,
+    text_literal,
+)
 from disent_core.errors import DisentError, TableError, located
 from disent_core.storage.atomic import storage_errors
 from disent_core.storage.checksums import checksummed_path
 from disent_core.storage.schemas import ASSET_STATE, STEP_COSTS
-from disent_core.storage.tables import SCHEMAS, table_path
-
-INPUTS = (
-    "metrics",
-    "rankings",
-    "comparisons",
-    "mteb_results",
-    "configured_methods",
-    "encoders",
-    "scored_embeddings",
-    "utterances",
-    "sentence_pairs",
-    "negative_pool",
-    "masked_utterances",
-    "template_pairs",
-    "training_template_pairs",
-    "parallel_mates",
-    "code_switched_pairs",
-    "training_curve",
-    "training_costs",
-    "metric_history",
-    "asset_state",
-    "step_costs",
-)
-"""Tables that the warehouse is built from, by their names in `SCHEMAS`."""
+from disent_core.storage.tables import table_path
 
 STORAGE_VERSION = "v1.2.0"
 """The oldest DuckDB that opens the warehouse: many programs lag behind the newest. Views keep to its functions."""
@@ -111,10 +96,18 @@ class CheckResult:
 
 @dataclass(frozen=True, kw_only=True)
 class WarehouseReport:
-    """Outcome of a build: the number of rows of each relation (tables first), the checks, and the time it took."""
+    """Outcome of a build.
+
+    Attributes:
+        rows: number of rows of each relation, tables first.
+        checks: their results.
+        files: names of the files beside the warehouse that its views read.
+        seconds: time of the build.
+    """
 
     rows: Mapping[str, int]
     checks: tuple[CheckResult, ...]
+    files: tuple[str, ...]
     seconds: float
 
 
@@ -126,6 +119,7 @@ def build_warehouse(
     sql_root: Path,
     destination: Path,
     before_swap: Callable[[], None] = lambda: None,
+    large: Collection[str] = (),
 ) -> WarehouseReport:
     """Build the warehouse beside `destination` and swap it in, so that a reader sees either the old or the new one.
 
@@ -134,26 +128,21 @@ def build_warehouse(
         sql_root: folder with `tables`, `views`, `checks` and `published`.
         destination: the DuckDB file. It changes only if every check of severity `error` passes.
         before_swap: is called when the checks have passed, before `destination` changes.
+        large: names of inputs whose rows are not copied: a table that only chooses columns of one is a view over its
+            files.
 
     Raises:
         TableError: if an input is missing, damaged or of another schema, or a check of severity `error` fails.
         DisentError: if a file of `sql_root` can't be run; names the file.
     """
     started = time.monotonic()
-    if unknown := sorted(set(inputs) - set(INPUTS)):
-        raise TableError(f"{unknown} are not inputs of the warehouse; choose from {list(INPUTS)}")
     published = published_tables(sql_root / "published")
     ordered = in_order(relations(sql_root, published))
+    chosen = {relation.chosen_from for relation in ordered}
     with _new_database(destination) as connection:
-        connection.execute("attach ':memory:' as inputs")  # in memory, so that it is not part of the file
-        for name in INPUTS:
-            rows = inputs.get(name, ())
-            if isinstance(rows, pa.Table):
-                _input_table(connection, name, rows)
-            else:
-                _attach_input(connection, name, rows)
-        for name, rows in published.items():
-            _input_table(connection, name, rows)
+        attach_inputs(connection, {**inputs, **published}, published)
+        files = {name: keep_files(inputs[name], destination) for name in large if name in chosen}
+        ordered = [over_files(relation, files, destination) for relation in ordered]
         for relation in ordered:
             _create(connection, relation)
         connection.execute("detach inputs")
@@ -164,7 +153,8 @@ def build_warehouse(
             problem = f"{len(failed)} of {len(checks)} checks of the warehouse failed: {'; '.join(failed)}"
             raise TableError(f"{problem}. Correct the rows that sql/checks/ names; the last warehouse stays")
         before_swap()
-    return WarehouseReport(rows=counts, checks=checks, seconds=time.monotonic() - started)
+    names = tuple(dict.fromkeys(name for of_table in files.values() for name in of_table))
+    return WarehouseReport(rows=counts, checks=checks, files=names, seconds=time.monotonic() - started)
 
 
 @contextmanager
@@ -174,8 +164,8 @@ def _new_database(destination: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         spill = beside.with_name(beside.name + ".tmp")
         connection = duckdb.connect(":memory:", config={**_NO_EXTENSIONS, "temp_directory": str(spill)})
         try:
-            file = str(beside.absolute()).replace("'", "''")
-            connection.execute(f"attach '{file}' as warehouse (storage_version '{STORAGE_VERSION}')")
+            file = text_literal(str(beside.absolute()))
+            connection.execute(f"attach {file} as warehouse (storage_version '{STORAGE_VERSION}')")
             connection.execute("use warehouse")
             yield connection
         finally:
@@ -185,44 +175,6 @@ def _new_database(destination: Path) -> Iterator[duckdb.DuckDBPyConnection]:
                 connection.close()
             beside.with_name(beside.name + ".wal").unlink(missing_ok=True)
             shutil.rmtree(spill, ignore_errors=True)
-
-
-def _attach_input(connection: duckdb.DuckDBPyConnection, name: str, paths: Sequence[Path]) -> None:
-    """Create `inputs.NAME`: a view over exactly these files, or an empty table if there are none."""
-    for path in paths:
-        _require_schema(path, name)
-    if paths:
-        files = ", ".join(_file_literal(path) for path in paths)
-        query = f"create view inputs.{name} as from read_parquet([{files}], hive_partitioning = false)"
-        connection.execute(query)
-        return
-    _input_table(connection, name, SCHEMAS[name].empty_table())
-
-
-def _input_table(connection: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> None:
-    connection.register("rows", rows)
-    connection.execute(f"create table inputs.{name} as from rows")
-    connection.unregister("rows")
-
-
-def _require_schema(path: Path, name: str) -> None:
-    try:
-        schema = pq.read_schema(path)
-    except FileNotFoundError as error:
-        raise TableError(located(path, None, "this table does not exist", "Materialise its asset")) from error
-    except (pa.ArrowInvalid, OSError) as error:
-        remedy = "Delete the file and materialise its asset again"
-        raise TableError(located(path, None, f"this table is damaged ({error})", remedy)) from error
-    if not schema.equals(SCHEMAS[name]):
-        odd = sorted(str(field) for field in {*schema} ^ {*SCHEMAS[name]})
-        remedy = "Materialise its asset again"
-        raise TableError(located(path, None, f"the schema is not that of {name}, see {odd[:4]}", remedy))
-
-
-def _file_literal(path: Path) -> str:
-    """SQL literal of one path: quotes in it are doubled, and `*`, `?` and `[` are no patterns."""
-    exact = re.sub(r"[*?[]", r"[\g<0>]", str(path.absolute()))
-    return "'" + exact.replace("'", "''") + "'"
 
 
 def _create(connection: duckdb.DuckDBPyConnection, relation: Relation) -> None:
@@ -312,17 +264,18 @@ def query(database: Path, sql: str, *, limit: int | None = None, seconds: float 
     # instance that attaches the path opens the file again.
     with storage_errors(database), duckdb.connect(":memory:", config=_NO_EXTENSIONS) as connection:
         try:
-            path = str(database.absolute()).replace("'", "''")
-            connection.execute(f"attach '{path}' as warehouse (read_only)")
+            path = text_literal(str(database.absolute()))
+            connection.execute(f"attach {path} as warehouse (read_only)")
         except duckdb.Error as error:
             _raise_of_disk(error)
             remedy = "Delete the file and materialise it again"
             raise TableError(located(database, None, f"can't be opened ({error})", remedy)) from error
         _load_newest(connection, database, sql)
+        find_files(connection, database)
         connection.execute(f"set search_path = '{_search_path(connection)}'")
         for option in _QUERY_OPTIONS:
             connection.execute(f"set {option}")
-        with _one_line("query"):
+        with _one_line("query"), missing_files(database):
             _require_select(connection, sql)
             answer = _interruptible(connection, sql, limit, seconds)
         if answer is not None:
@@ -336,7 +289,7 @@ def _load_newest(connection: duckdb.DuckDBPyConnection, database: Path, sql: str
         path = table_path(database.parent, *key)
         if re.search(rf"\b({shown_in})\b", sql, re.IGNORECASE) and path.is_file():
             with _one_line(f"{path}: can't be read. Delete it, and the next run records it again"):
-                connection.execute(f"create temp table {key[1]} as from read_parquet({_file_literal(path)})")
+                connection.execute(f"create temp table {key[1]} as from read_parquet({file_literal(path)})")
 
 
 def _search_path(connection: duckdb.DuckDBPyConnection) -> str:

@@ -5,8 +5,9 @@ What belongs here: which files are loaded, and when. What does not: SQL, and how
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from disent_core.experiment.tables import refresh_vocabulary, stored_tables, tra
 from disent_core.experiment.workspace import Workspace
 from disent_core.storage.atomic import locked
 from disent_core.storage.checksums import ignore_damaged, read_verified, verified, write_checksummed_text
-from disent_core.storage.tables import SCHEMAS, content_of, fingerprint, read_table
+from disent_core.storage.remote import remote_of
+from disent_core.storage.tables import SCHEMAS, TableInfo, fingerprint, read_info, read_table
 
 CODE_VERSION = "1"
 HISTORY = Check("history_is_complete", "No file of the history of metrics was damaged and set aside.", blocking=False)
@@ -54,23 +56,26 @@ def refresh_warehouse(workspace: Workspace, run_id: str = "", began_at: datetime
     Raises:
         TableError: if a table is damaged, or a check of severity `error` fails. The last warehouse stays.
     """
-    from disent_assets.duckdb_warehouse import INPUTS, build_warehouse
+    from disent_assets.duckdb_warehouse import build_warehouse
+    from disent_assets.warehouse_inputs import INPUTS, are_whole, remove_others
     from disent_core.experiment.history import append, history_files, new_rows, read_history
 
     with locked(workspace.warehouse):
         refresh_vocabulary(workspace)
         stored = stored_tables(workspace)
         inputs: dict[str, list[Path] | pa.Table] = {name: stored[name] for name in INPUTS if name in stored}
-        contents = {name: [content_of(path) for path in stored[name]] for name in inputs}
-        inputs_hash = fingerprint(CODE_VERSION, contents, sql_hash(SQL))
+        infos = {name: [info for path in stored[name] if (info := read_info(path)) is not None] for name in inputs}
+        contents = {name: [info.content_hash for info in of_table] for name, of_table in infos.items()}
+        large = _large_tables(workspace, infos)
+        inputs_hash = fingerprint(CODE_VERSION, contents, sql_hash(SQL), *([large] if large else []))
         history = read_history(workspace)
         # The record is written after the swap: a run that is killed in between builds the warehouse again.
         record = workspace.warehouse.with_suffix(".json")
         is_intact, recorded = verified(workspace.warehouse) is not None, ignore_damaged(lambda: read_verified(record))
-        if is_intact and recorded is not None:
-            last = json.loads(recorded)
-            if last["inputs"] == inputs_hash and last.get("history") == list(history.files):
-                return _result(last, history.damaged, {}, is_reused=True)
+        last: dict[str, Any] = json.loads(recorded) if recorded is not None else {}
+        is_same = last.get("inputs") == inputs_hash and last.get("history") == list(history.files)
+        if is_intact and is_same and are_whole(workspace.warehouse, last.get("files", ())):
+            return _result(last, history.damaged, {}, is_reused=True)
         metrics = pa.concat_tables(
             [SCHEMAS["metrics"].empty_table(), *(read_table(path, SCHEMAS["metrics"]) for path in stored["metrics"])]
         )
@@ -80,17 +85,29 @@ def refresh_warehouse(workspace: Workspace, run_id: str = "", began_at: datetime
         inputs["asset_state"] = recorded_states(workspace)
         inputs["step_costs"] = recorded_costs(workspace)
         inputs["training_costs"] = training_costs(workspace, stored["training_curve"])
-        report = build_warehouse(inputs, SQL, workspace.warehouse, lambda: append(workspace, added, inputs=inputs_hash))
+        begin = partial(append, workspace, added, inputs=inputs_hash)
+        report = build_warehouse(inputs, SQL, workspace.warehouse, begin, large)
+        files_before = last.get("files", ())
         last = {
             "inputs": inputs_hash,
             "sql": sql_hash(SQL),
             "history": [file.path.name for file in history_files(workspace)],
             "checks": {check.name: check.offending for check in report.checks},
             "rows": dict(report.rows),
+            "files": list(report.files),
             "build_seconds": report.seconds,
         }
         write_checksummed_text(record, json.dumps(last, indent=2) + "\n")
+        remove_others(workspace.warehouse, {*report.files, *files_before})
         return _result(last, history.damaged, Counter(added["event"].to_pylist()), is_reused=False)
+
+
+def _large_tables(workspace: Workspace, infos: Mapping[str, Sequence[TableInfo]]) -> list[str]:
+    """The tables over whose files the warehouse has views. In a bucket it has none: readers fetch one file there."""
+    if remote_of(workspace.warehouse) is not None:
+        return []
+    bound = workspace.config.warehouse.copy_rows_below
+    return [name for name, of_table in infos.items() if sum(info.rows for info in of_table) >= bound]
 
 
 def _result(last: Mapping[str, Any], damaged: int, events: Mapping[str, int], *, is_reused: bool) -> StepResult:

@@ -55,6 +55,15 @@ class Relation:
         return references(self.sql)
 
     @property
+    def chosen_from(self) -> str:
+        """The only input, if the query does nothing but choose columns of it; empty otherwise."""
+        words = COMMENT.sub("", self.sql).replace(",", " ").split()
+        if words[:1] != ["select"] or words[-2:-1] != ["from"] or not words[-1].startswith("inputs."):
+            return ""
+        are_columns = all(word.isidentifier() and word != "distinct" for word in words[1:-2])
+        return words[-1].removeprefix("inputs.") if are_columns else ""
+
+    @property
     def description(self) -> str | None:
         """What a row is, and the units, from the header of its file; None if it has none."""
         header = dict(_HEADER.findall(self.sql))

@@ -22,6 +22,7 @@ BOUNDS: Mapping[str, tuple[int, int]] = {
     "checkpoint_seconds": (0, 1_000_000),
     "classifier_learning_rate": _RATE,
     "contrastive_learning_rate": _RATE,
+    "copy_rows_below": (0, 1 << 50),
     "discriminator_learning_rate": _RATE,
     "filter_hidden": _WIDTH,
     "heads": (1, 1_000),

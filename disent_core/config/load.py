@@ -15,7 +15,7 @@ from disent_core import methods
 from disent_core.config.checks import check_names
 from disent_core.config.corpora import complete_corpora
 from disent_core.config.model import Config, MethodConfig
-from disent_core.config.sections import CorpusConfig, ExperimentConfig, MtebConfig, TargetsConfig
+from disent_core.config.sections import CorpusConfig, ExperimentConfig, MtebConfig, TargetsConfig, WarehouseConfig
 from disent_core.config.toml_lines import Locator
 from disent_core.encoders import ENCODER_KINDS
 from disent_core.encoders.contract import EncoderConfig
@@ -44,6 +44,7 @@ class _File(Settings):
     targets: TargetsConfig = field(default_factory=TargetsConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     mteb: MtebConfig = field(default_factory=MtebConfig)
+    warehouse: WarehouseConfig = field(default_factory=WarehouseConfig)
 
 
 def load_config(path: Path) -> Config:
@@ -88,6 +89,7 @@ def load_config(path: Path) -> Config:
         targets=parsed.targets,
         evaluation=parsed.evaluation,
         mteb=parsed.mteb,
+        warehouse=parsed.warehouse,
     )
     check_names(config, locator)
     return config

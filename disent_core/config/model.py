@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from disent_core.config.corpora import languages_of_locales
-from disent_core.config.sections import CorpusConfig, ExperimentConfig, MtebConfig, TargetsConfig
+from disent_core.config.sections import CorpusConfig, ExperimentConfig, MtebConfig, TargetsConfig, WarehouseConfig
 from disent_core.corpora import reader
 from disent_core.corpora.languages import split_codes, split_pair
 from disent_core.encoders.config import DistilledConfig, HuggingFaceConfig, ScratchConfig
@@ -62,6 +62,7 @@ class Config:
     targets: TargetsConfig
     evaluation: EvaluationConfig
     mteb: MtebConfig
+    warehouse: WarehouseConfig
 
     @cached_property
     def locales(self) -> dict[str, dict[str, str]]:

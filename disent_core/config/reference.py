@@ -13,7 +13,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from disent_core import methods
 from disent_core.config.bounds import BOUNDS, OTHER, SEED
 from disent_core.config.model import MethodConfig
-from disent_core.config.sections import CorpusConfig, ExperimentConfig, MtebConfig, TargetsConfig
+from disent_core.config.sections import CorpusConfig, ExperimentConfig, MtebConfig, TargetsConfig, WarehouseConfig
 from disent_core.encoders import ENCODER_KINDS
 from disent_core.evaluation.contract import EvaluationConfig
 from disent_core.negatives.config import BleuConfig
@@ -47,6 +47,7 @@ SECTIONS = {
     "[targets]": TargetsConfig,
     "[evaluation]": EvaluationConfig,
     "[mteb]": MtebConfig,
+    "[warehouse]": WarehouseConfig,
 }
 
 

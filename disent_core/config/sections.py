@@ -142,6 +142,20 @@ class MtebConfig(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
+class WarehouseConfig(Settings):
+    """How the warehouse holds the tables of a run.
+
+    Attributes:
+        copy_rows_below: a table with fewer rows is copied into the file; of a larger one, the file has a view.
+    """
+
+    copy_rows_below: int = 10_000_000
+
+    def __post_init__(self) -> None:
+        self.check_not_negative("copy_rows_below")
+
+
+@dataclass(frozen=True, kw_only=True)
 class TargetsConfig(MaskingConfig):
     """How utterances are masked, and how template pairs are generated for tasks and for training.
 

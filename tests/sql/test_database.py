@@ -9,9 +9,10 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from disent_assets.duckdb_warehouse import INPUTS, build_warehouse, query
+from disent_assets.duckdb_warehouse import build_warehouse, query
 from disent_assets.sql_folder import references
 from disent_assets.table_text import render
+from disent_assets.warehouse_inputs import INPUTS
 from disent_core.errors import DisentError, StorageError, TableError
 from disent_core.storage.tables import SCHEMAS, write_table
 

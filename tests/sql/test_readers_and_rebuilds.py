@@ -10,25 +10,41 @@ import pytest
 
 from disent_assets.duckdb_warehouse import build_warehouse, query
 from disent_assets.resources import SQL
+from disent_assets.warehouse_inputs import remove_others
 from disent_core.storage.tables import SCHEMAS, rows_table, write_table
 
 ROWS = 40
 READERS = 10
 REBUILDS = int(os.environ.get("DISENT_TEST_REBUILDS", "4"))
-QUESTION = "select count(*) as n, min(value) as low, max(value) as high from metrics"
+QUESTION = """
+    select count(*) as n, min(value) as low, max(value) as high
+    from (select value from metrics union all select score as value from rankings)"""
 
 
-def rebuild(folder: Path, number: int) -> None:
-    """Replace the warehouse by one in which every metric has this value, as the asset does."""
-    row = {
+def rebuild(folder: Path, number: int, before: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Replace the warehouse by one in which every metric and score has this value, as the asset does.
+
+    Metrics are copied into the file, and rankings a view over files whose names are returned; `before` are the last.
+    """
+    of_both = {
         "task": "sts", "dataset": "toy", "method": "raw", "encoder": "tiny", "trained_on": "", "evaluated_on": "en-de",
-        "embedding": "sentence", "metric": "pearson", "value": number / 1_000, "ci_low": None, "ci_high": None, "n": 5,
+        "embedding": "sentence",
+    }  # fmt: skip
+    metric = of_both | {
+        "metric": "pearson", "value": number / 1_024, "ci_low": None, "ci_high": None, "n": 5,
         "settings": "{}", "fingerprint": "f", "created_at": 0,
     }  # fmt: skip
-    path = folder / "metrics.parquet"
-    rows = [row | {"seed": seed} for seed in [None, *range(ROWS - 1)]]
-    write_table(path, rows_table(rows, "metrics"), SCHEMAS["metrics"], inputs=str(number))
-    build_warehouse({"metrics": [path]}, SQL, folder / "warehouse.duckdb")
+    ranked = of_both | {"seed": 0, "rank": 1, "candidate_id": "1", "score": number / 1_024, "is_gold": True}
+    tables = {
+        "metrics": [metric | {"seed": seed} for seed in [None, *range(ROWS - 1)]],
+        "rankings": [ranked | {"query_id": str(query_id)} for query_id in range(ROWS)],
+    }
+    for name, rows in tables.items():
+        write_table(folder / f"{name}.parquet", rows_table(rows, name), SCHEMAS[name], inputs=str(number))
+    inputs, warehouse = {name: [folder / f"{name}.parquet"] for name in tables}, folder / "warehouse.duckdb"
+    report = build_warehouse(inputs, SQL, warehouse, large=["rankings"])
+    remove_others(warehouse, {*report.files, *before})
+    return report.files
 
 
 def read(path: Path, is_over: "Synchronized[int]", reads: "Synchronized[int]") -> None:
@@ -36,7 +52,7 @@ def read(path: Path, is_over: "Synchronized[int]", reads: "Synchronized[int]") -
     last = 0.0
     while not is_over.value:
         (answer,) = query(path, QUESTION).to_pylist()
-        assert answer["n"] == ROWS, answer
+        assert answer["n"] == 2 * ROWS, answer
         assert answer["low"] == answer["high"] >= last, answer
         last = answer["high"]
         with reads.get_lock():
@@ -47,7 +63,7 @@ def read(path: Path, is_over: "Synchronized[int]", reads: "Synchronized[int]") -
 def test_ten_clients_read_one_warehouse_or_the_next_while_it_is_rebuilt(tmp_path):
     context = multiprocessing.get_context("spawn")
     is_over, reads = context.Value("i", 0), context.Value("i", 0)
-    rebuild(tmp_path, 0)
+    files = rebuild(tmp_path, 0)
     arguments = (tmp_path / "warehouse.duckdb", is_over, reads)
     readers = [context.Process(target=read, args=arguments, daemon=True) for _ in range(READERS)]
     for reader in readers:
@@ -56,11 +72,11 @@ def test_ten_clients_read_one_warehouse_or_the_next_while_it_is_rebuilt(tmp_path
     while reads.value < READERS and time.monotonic() < until:
         time.sleep(0.05)
     for number in range(1, REBUILDS + 1):
-        rebuild(tmp_path, number)
+        files = rebuild(tmp_path, number, files)
     is_over.value = 1
     for reader in readers:
         reader.join(60)
     print(f"{reads.value} answers by {READERS} clients during {REBUILDS} rebuilds")
     assert [reader.exitcode for reader in readers] == [0] * READERS
     assert reads.value >= READERS
-    assert query(tmp_path / "warehouse.duckdb", QUESTION).to_pylist()[0]["high"] == REBUILDS / 1_000
+    assert query(tmp_path / "warehouse.duckdb", QUESTION).to_pylist()[0]["high"] == REBUILDS / 1_024

@@ -1,0 +1,118 @@
+"""A refresh of the warehouse decides which tables are views over their files, and keeps these files."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from disent_assets import refresh_warehouse as module
+from disent_assets.duckdb_warehouse import query
+from disent_assets.refresh_warehouse import CODE_VERSION, refresh_warehouse
+from disent_assets.sql_folder import sql_hash
+from disent_assets.warehouse_inputs import INPUTS, files_folder
+from disent_core.experiment.tables import stored_tables
+from disent_core.experiment.workspace import Workspace
+from disent_core.storage.tables import SCHEMAS, content_of, fingerprint, rows_table, write_table
+
+CONFIGURATION = """\
+[[corpora]]
+name = "one"
+format = "massive"
+path = "one"
+languages = ["en-US", "de-DE"]
+
+[[encoders]]
+name = "toy"
+kind = "scratch"
+
+[experiment]
+pairs = ["en-de"]
+methods = ["raw"]
+"""
+UTTERANCE = {
+    "corpus": "one", "language": "en", "split": "test", "text": "wake me up", "tokens": ["wake", "me", "up"],
+    "slot_tags": ["O", "O", "O"], "text_key": "k",
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def few(tmp_path, monkeypatch) -> Path:
+    """One relation: all of them take seconds."""
+    root = tmp_path / "sql"
+    for name in ("tables/corpora", "published", "checks"):
+        (root / name).mkdir(parents=True)
+    shutil.copy(module.SQL / "tables/corpora/utterances.sql", root / "tables/corpora")
+    shutil.copy(module.SQL / "columns.csv", root)
+    monkeypatch.setattr(module, "SQL", root)
+    return root
+
+
+@pytest.fixture
+def opened(load, tmp_path):
+    """Open the folder of results with a bound of this many rows, or the default."""
+
+    def open_with(bound: int | None = None) -> Workspace:
+        section = "" if bound is None else f"[warehouse]\ncopy_rows_below = {bound}\n"
+        return Workspace(load(CONFIGURATION + section), tmp_path / "home")
+
+    write_utterances(open_with(), "12")
+    return open_with
+
+
+def write_utterances(workspace: Workspace, ids: str) -> None:
+    rows = [UTTERANCE | {"utterance_id": name, "domain": None, "intent": None} for name in ids]
+    path = workspace.table("corpora", "utterances", "one", "en")
+    write_table(path, rows_table(rows, "utterances"), SCHEMAS["utterances"], inputs=ids)
+
+
+def kept(workspace: Workspace) -> list[str]:
+    return sorted(path.name for path in files_folder(workspace.warehouse).glob("*"))
+
+
+@pytest.mark.parametrize(("bound", "files"), [(2, 1), (3, 0), (None, 0)])
+def test_a_table_is_a_view_from_the_configured_number_of_rows_on(opened, bound, files):
+    workspace = opened(bound)
+    refresh_warehouse(workspace)
+    assert len(kept(workspace)) == files
+    assert query(workspace.warehouse, "from utterances").num_rows == 2
+
+
+def test_a_home_in_a_bucket_has_no_views(opened, monkeypatch):
+    monkeypatch.setattr(module, "remote_of", lambda _: "a bucket")
+    refresh_warehouse(opened(0))
+    assert kept(opened(0)) == []
+
+
+def test_a_warehouse_without_views_is_that_of_earlier_versions(opened, few):
+    workspace = opened()
+    contents = {name: [content_of(path) for path in paths] for name, paths in stored_tables(workspace).items()}
+    refreshed = refresh_warehouse(workspace)
+    contents |= {name: [content_of(path) for path in paths] for name, paths in stored_tables(workspace).items()}
+    of_inputs = {name: contents[name] for name in INPUTS if name in contents}
+    assert refreshed.content == fingerprint(CODE_VERSION, of_inputs, sql_hash(few))
+
+
+def test_the_bound_rebuilds_only_what_it_changes(opened):
+    results = [refresh_warehouse(opened(bound)) for bound in (None, 1_000_000, 2, 2, None)]
+    assert [result.is_reused for result in results] == [False, True, False, True, False]
+
+
+def test_a_damaged_file_of_a_view_is_replaced_by_the_next_refresh(opened):
+    workspace = opened(2)
+    refresh_warehouse(workspace)
+    (name,) = kept(workspace)
+    (files_folder(workspace.warehouse) / name).unlink()
+    assert not refresh_warehouse(workspace).is_reused
+    assert query(workspace.warehouse, "from utterances").num_rows == 2
+    assert refresh_warehouse(workspace).is_reused
+
+
+def test_the_files_of_the_last_warehouse_stay_for_who_still_reads_it(opened):
+    workspace, seen = opened(1), []
+    for ids in ("1", "12", "123"):
+        write_utterances(workspace, ids)
+        refresh_warehouse(workspace)
+        seen.append(set(kept(workspace)))
+    assert [len(names) for names in seen] == [1, 2, 2]
+    assert seen[0] < seen[1]
+    assert not seen[0] & seen[2]

@@ -1,0 +1,178 @@
+"""Of a large table the warehouse has a view over its files, with the same columns, rows and checks."""
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Collection
+from pathlib import Path
+
+import duckdb
+import pytest
+from made_warehouses import SQL, write_rows
+from test_old_clients import OLDEST
+
+from disent_assets import warehouse_inputs
+from disent_assets.duckdb_warehouse import WarehouseReport, build_warehouse, query
+from disent_assets.sql_folder import Relation, relations
+from disent_core.errors import DisentError, TableError
+
+FEW = ("tables/corpora/utterances", "tables/negatives/negative_pool", "tables/metrics", "checks/utterances_grain")
+ROWS = {"utterances": [{}, {"utterance_id": "2", "language": "de"}], "metrics": [{}]}
+COLUMNS = """
+    select schema_name, table_name, column_name, data_type, comment from duckdb_columns()
+    where database_name = 'warehouse' order by all"""
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory) -> Path:
+    """A folder of SQL with few relations: all of them take seconds."""
+    root = tmp_path_factory.mktemp("sql")
+    for name in FEW:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(SQL / f"{name}.sql", root / f"{name}.sql")
+    (root / "published").mkdir()
+    shutil.copy(SQL / "columns.csv", root)
+    return root
+
+
+def build(
+    folder: Path, sql: Path, large: Collection[str] = ("utterances",), rows: dict[str, list[dict]] = ROWS
+) -> WarehouseReport:
+    inputs = {name: [write_rows(folder / "in" / f"{name}.parquet", name, of_table)] for name, of_table in rows.items()}
+    return build_warehouse(inputs, sql, folder / "warehouse.duckdb", large=large)
+
+
+def ask(folder: Path, sql: str) -> list[dict]:
+    return query(folder / "warehouse.duckdb", sql).to_pylist()
+
+
+def views(folder: Path) -> set[str]:
+    listed = "select view_name as name from duckdb_views() where database_name = 'warehouse' and not internal"
+    return {row["name"] for row in ask(folder, listed)}
+
+
+def kept(folder: Path) -> list[Path]:
+    return sorted((folder / "warehouse.files").iterdir())
+
+
+def test_a_view_over_files_has_the_rows_columns_and_comments_of_the_copy(tmp_path, few):
+    copied, viewed = build(tmp_path / "a", few, ()), build(tmp_path / "b", few, ("utterances", "metrics"))
+    assert (copied.rows, copied.checks) == (viewed.rows, viewed.checks)
+    for asked in (COLUMNS, "from utterances order by all", "from metrics"):
+        assert ask(tmp_path / "a", asked) == ask(tmp_path / "b", asked)
+    assert (views(tmp_path / "a"), views(tmp_path / "b")) == (set(), {"utterances", "metrics"})
+    assert (copied.files, len(viewed.files)) == ((), 2)
+
+
+def test_every_relation_can_be_built_over_views(tmp_path):
+    large = {relation.chosen_from for relation in relations(SQL, {}).values()} & {"utterances", "rankings", "metrics"}
+    report = build(tmp_path, SQL, large, {**ROWS, "rankings": [{}]})
+    assert {"utterances", "rankings", "metrics"} <= views(tmp_path)
+    assert {report.rows[name] for name in ("main.leaderboard", "evaluation.rankings", "main.case_studies")} == {1}
+
+
+def test_a_check_reads_the_rows_of_a_view(tmp_path, few):
+    with pytest.raises(TableError, match="utterances_grain"):
+        build(tmp_path, few, rows={"utterances": [{}, {}]})
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["select distinct a from inputs.x", "select a from inputs.x where a", "select max(a) from inputs.x",
+     "from inputs.x", "select a from inputs.x join inputs.y", "select a from main.x",
+     "select a as b, 1 from inputs.x", ""],
+)  # fmt: skip
+def test_only_a_query_that_chooses_columns_becomes_a_view(sql):
+    assert Relation("main.x", "table", sql).chosen_from == ""
+    assert Relation("main.x", "table", "-- reads: inputs.y\nselect\n    a,\n    b\nfrom inputs.x\n").chosen_from == "x"
+
+
+def test_the_large_tables_of_the_stages_only_choose_columns():
+    chosen = {relation.chosen_from for relation in relations(SQL, {}).values()}
+    assert {"utterances", "sentence_pairs", "rankings", "training_curve", "masked_utterances"} <= chosen
+
+
+def test_the_files_of_a_view_take_no_space_beside_the_table(tmp_path, few):
+    build(tmp_path, few)
+    (file,) = kept(tmp_path)
+    assert file.samefile(tmp_path / "in/utterances.parquet")
+
+
+def test_without_links_the_files_of_a_view_are_copies(tmp_path, few, monkeypatch):
+    def refuse(*_: object) -> None:
+        raise OSError("no links here")
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    build(tmp_path, few)
+    assert len(ask(tmp_path, "from utterances")) == 2
+
+
+def test_a_view_keeps_its_rows_when_the_table_is_replaced(tmp_path, few):
+    build(tmp_path, few)
+    write_rows(tmp_path / "in/utterances.parquet", "utterances", [{"text": "another"}])
+    assert len(ask(tmp_path, "from utterances")) == 2
+
+
+def test_a_damaged_file_of_a_view_is_noticed_and_replaced(tmp_path, few):
+    files = build(tmp_path, few).files
+    (file,), path = kept(tmp_path), tmp_path / "warehouse.duckdb"
+    assert warehouse_inputs.are_whole(path, files)
+    file.unlink()
+    file.write_bytes(b"PAR1")
+    assert not warehouse_inputs.are_whole(path, files)
+    assert build(tmp_path, few).files == files
+    assert warehouse_inputs.are_whole(path, files)
+
+
+@pytest.mark.parametrize("name", ["o'clock", "a, b", "all*", "x[a]c", "year=2026"])
+def test_a_home_that_is_moved_keeps_its_views(tmp_path, few, name):
+    build(tmp_path / "before", few)
+    (tmp_path / "before").rename(tmp_path / name)
+    assert len(ask(tmp_path / name, "from utterances")) == 2
+
+
+def test_a_warehouse_that_is_copied_without_its_files_says_what_is_missing(tmp_path, few):
+    build(tmp_path, few)
+    (tmp_path / "alone").mkdir()
+    alone = shutil.copy(tmp_path / "warehouse.duckdb", tmp_path / "alone/copy.duckdb")
+    with pytest.raises(TableError, match=r"alone/warehouse\.files: .* is missing here\. Copy this folder"):
+        query(Path(alone), "from utterances")
+    assert query(Path(alone), "from metrics").num_rows == 1
+
+
+def test_another_program_reads_the_views_where_they_were_built_and_elsewhere_if_told(tmp_path, few):
+    build(tmp_path / "before", few)
+    asked = "select count(*) from corpora.utterances"
+    with duckdb.connect(tmp_path / "before/warehouse.duckdb", read_only=True) as program:
+        assert program.sql(asked).fetchall() == [(2,)]
+    (tmp_path / "before").rename(tmp_path / "after")
+    with duckdb.connect(tmp_path / "after/warehouse.duckdb", read_only=True) as program:
+        program.execute(f"set variable warehouse_folder = '{tmp_path / 'after'}'")
+        assert program.sql(asked).fetchall() == [(2,)]
+
+
+def test_the_oldest_duckdb_reads_a_view(tmp_path, few):
+    build(tmp_path, few)
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import duckdb; "
+        "print(len(duckdb.connect(sys.argv[2], read_only=True).execute('from corpora.utterances').fetchall()))"
+    )
+    command = [sys.executable, "-c", code, OLDEST, tmp_path / "warehouse.duckdb"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "2\n"
+
+
+@pytest.mark.parametrize("path", ["{home}/in/metrics.parquet", "{home}/warehouse.files/../in/metrics.parquet"])
+def test_a_query_of_a_warehouse_with_views_reaches_no_other_file(tmp_path, few, path):
+    build(tmp_path, few)
+    with pytest.raises(DisentError):
+        ask(tmp_path, f"from read_parquet('{path.format(home=tmp_path)}')")
+
+
+def test_only_the_files_of_the_warehouse_and_the_one_before_are_kept(tmp_path, few):
+    path, builds = tmp_path / "warehouse.duckdb", []
+    for text in "abc":
+        builds.append(build(tmp_path, few, rows={"utterances": [{"text": text}]}).files)
+        warehouse_inputs.remove_others(path, {*builds[-1], *(builds[-2:-1] or [()])[0]})
+    assert {file.name for file in kept(tmp_path)} == {*builds[1], *builds[2]}
+    assert re.fullmatch(r"[0-9a-f]{64}\.parquet", builds[2][0])
