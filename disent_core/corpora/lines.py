@@ -5,8 +5,9 @@ import os
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -41,7 +42,7 @@ def read_bytes(path: Path) -> bytes:
         raise _unreadable(path, error) from error
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _opened(path: Path) -> BufferedReader:
     if not path.is_file():
         raise missing(path, "file")
     return path.open("rb")
@@ -90,6 +91,9 @@ def iter_lines(path: Path) -> Iterator[str]:
     number = 0
     try:
         with _opened(path) as file:
+            if not file.peek(1).removeprefix(_BYTE_ORDER_MARK):
+                problem = "this file is empty"
+                raise CorpusError(located(path, None, problem, "Take it from the published corpus again"))
             for number, line in enumerate(file, start=1):
                 content = line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line
                 check_line(content := content.removesuffix(b"\n"))
@@ -99,8 +103,6 @@ def iter_lines(path: Path) -> Iterator[str]:
         raise CorpusError(located(path, number, problem, REMEDY)) from error
     except OSError as error:
         raise _unreadable(path, error) from error
-    if number == 0 or (number == 1 and not line.removeprefix(_BYTE_ORDER_MARK)):
-        raise CorpusError(located(path, None, "this file is empty", "Take it from the published corpus again"))
 
 
 def files_hash(files: Iterable[Path]) -> str:

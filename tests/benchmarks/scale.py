@@ -76,6 +76,24 @@ finally:
     print(used.ru_utime + used.ru_stime, used.ru_maxrss, file=sys.stderr)
 """
 
+MORE = 100
+ADD = f"""
+import resource, sys
+from disent_assets.resources import open_workspace
+from disent_core.embeddings.texts import Texts
+from disent_core.experiment.embeddings import lazy_encoder, store
+from disent_core.text import text_key
+workspace = open_workspace()
+encoder, vectors = lazy_encoder(workspace, "tiny").load("en"), store(workspace, "tiny", "en")
+vectors.open_vectors()
+before = resource.getrusage(resource.RUSAGE_SELF)
+added = vectors.add(encoder, Texts.of_mapping({{text_key(text): text for text in map(str, range(-{MORE}, 0))}}))
+assert added.encoded == {MORE} and len(vectors.open_vectors().keys) > {MORE}
+used = resource.getrusage(resource.RUSAGE_SELF)
+seconds = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
+print(seconds, used.ru_maxrss, file=sys.stderr)
+"""
+
 
 def words(chance: random.Random) -> list[str]:
     """3 to 10 of 50,000 words, of which low numbers are frequent."""
@@ -119,28 +137,34 @@ def write_corpus(folder: Path, kind: str, count: int) -> None:
 
 
 def measure(folder: Path, kind: str, count: int) -> Iterator[str]:
-    """A line of a Markdown table for each stage, and for a second run of all of them."""
+    """A line of a Markdown table for each stage, for a second run of all of them, and for a few more texts."""
     write_corpus(folder / "corpus", kind, count)
     encoder = tiny_encoder(folder / "encoder").folder
     config = CONFIG.format(encoder=json.dumps(str(encoder)), **CORPORA[kind])
     (folder / "disent.toml").write_text(config, encoding="utf-8")
     yield "| stage | processor seconds | seconds | peak memory, GB | texts a processor second |"
     yield "|---|---|---|---|---|"
-    for stage in (*STAGES[kind], AGAIN):
-        selection = " or ".join(f"key:{name}/*" for name in ([stage] if stage != AGAIN else STAGES[kind]))
-        began = time.perf_counter()
-        done = subprocess.run(
-            [sys.executable, "-c", RUN, "materialize", selection, "--workers", "1"],
-            env=os.environ | {"DISENT_CONFIG": str(folder / "disent.toml"), "DISENT_HOME": str(folder / "home")},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            raise SystemExit(done.stderr[-2000:])
-        used, peak = map(float, done.stderr.split()[-2:])
-        seconds = time.perf_counter() - began
-        yield f"| {stage} | {used:.0f} | {seconds:.0f} | {peak * 1024 / 1e9:.2f} | {count / used:,.0f} |"
+    for stage in (*STAGES[kind], "all again"):
+        selection = " or ".join(f"key:{name}/*" for name in ([stage] if stage in STAGES[kind] else STAGES[kind]))
+        yield row(stage, count, folder, RUN, "materialize", selection, "--workers", "1")
+    yield row(f"{MORE} more texts of one language", MORE, folder, ADD)
+
+
+def row(name: str, texts: int, folder: Path, *command: str) -> str:
+    """Run a program and return its line of the table."""
+    began = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", *command],
+        env=os.environ | {"DISENT_CONFIG": str(folder / "disent.toml"), "DISENT_HOME": str(folder / "home")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(done.stderr[-2000:])
+    used, peak = map(float, done.stderr.split()[-2:])
+    seconds = time.perf_counter() - began
+    return f"| {name} | {used:.1f} | {seconds:.0f} | {peak * 1024 / 1e9:.2f} | {texts / used:,.0f} |"
 
 
 def main() -> None:

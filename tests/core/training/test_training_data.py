@@ -11,9 +11,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic import DIM, random_rows, world
+from synthetic import DIM, random_rows, state_table, vector_table, world
 
 from disent_core import methods
+from disent_core.embeddings.arrays import StateTable, VectorTable
 from disent_core.errors import ConfigError, TableError, TrainingError
 from disent_core.heads import fine_tuned_encoder
 from disent_core.heads.contract import trainer
@@ -62,6 +63,31 @@ def test_taking_states_equals_slicing_each_text(text_counts, dtype, data):
     for text, real, row in zip(states, mask, rows, strict=True):
         assert torch.equal(text[real], values[begin[row] : begin[row] + length[row]].float())
         assert real.tolist() == sorted(real.tolist(), reverse=True)
+
+
+@pytest.mark.parametrize("stored_otherwise", [(), (0,), (1,), (0, 1)])
+def test_rows_of_a_bank_are_those_of_the_keys_in_whatever_order_tables_are_stored(stored_otherwise):
+    sorted_tables = [(vector_table(texts), state_table(texts)) for texts in ("abcd", "efg")]
+    tables = [
+        (restored(vectors), restored_states(states)) if number in stored_otherwise else (vectors, states)
+        for number, (vectors, states) in enumerate(sorted_tables)
+    ]
+    rows = torch.tensor([5, 0, 6, 3, 3, 4, 1, 2])
+    for bank_of, side in ((vector_bank, 0), (state_bank, 1)):
+        ours, theirs = (bank_of([table[side] for table in some]).take(rows) for some in (tables, sorted_tables))
+        assert all(map(torch.equal, *((one if side else [one]) for one in (ours, theirs))))
+
+
+def restored(table: VectorTable) -> VectorTable:
+    """The same table, stored backwards."""
+    order = np.arange(len(table.keys))[::-1].copy()
+    return replace(table, matrix=table.matrix[order], order=order)
+
+
+def restored_states(table: StateTable) -> StateTable:
+    order = np.arange(len(table.keys))[::-1].copy()
+    texts = np.split(table.values, table.offsets[1:-1])[::-1]
+    return replace(table, values=np.concatenate(texts), offsets=np.cumsum([0, *map(len, texts)]), order=order)
 
 
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=8), st.integers(1, 2), st.data())
