@@ -13,16 +13,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from disent_assets.asset_state import recorded_states
+from disent_assets.recorded import recorded
 from disent_assets.resources import SQL
 from disent_assets.sql_folder import sql_hash
-from disent_assets.step_costs import recorded_costs
 from disent_core.experiment.result import Check, StepResult
 from disent_core.experiment.tables import refresh_vocabulary, stored_tables, training_costs
 from disent_core.experiment.workspace import Workspace
 from disent_core.storage.atomic import locked
 from disent_core.storage.checksums import ignore_damaged, read_verified, verified, write_checksummed_text
 from disent_core.storage.remote import remote_of
+from disent_core.storage.schemas import ASSET_STATE, STEP_COSTS
 from disent_core.storage.tables import SCHEMAS, TableInfo, fingerprint, read_info, read_table
 
 CODE_VERSION = "1"
@@ -71,8 +71,8 @@ def refresh_warehouse(workspace: Workspace, run_id: str = "", began_at: datetime
         history = read_history(workspace)
         # The record is written after the swap: a run that is killed in between builds the warehouse again.
         record = workspace.warehouse.with_suffix(".json")
-        is_intact, recorded = verified(workspace.warehouse) is not None, ignore_damaged(lambda: read_verified(record))
-        last: dict[str, Any] = json.loads(recorded) if recorded is not None else {}
+        is_intact, written = verified(workspace.warehouse) is not None, ignore_damaged(lambda: read_verified(record))
+        last: dict[str, Any] = json.loads(written) if written is not None else {}
         is_same = last.get("inputs") == inputs_hash and last.get("history") == list(history.files)
         if is_intact and is_same and are_whole(workspace.warehouse, last.get("files", ())):
             return _result(last, history.damaged, {}, is_reused=True)
@@ -82,8 +82,8 @@ def refresh_warehouse(workspace: Workspace, run_id: str = "", began_at: datetime
         times = {"recorded_at": datetime.now(UTC), "began_at": began_at}
         added = new_rows(workspace, history, metrics, run_id=run_id, **times)
         inputs["metric_history"] = pa.concat_tables([history.rows, added])
-        inputs["asset_state"] = recorded_states(workspace)
-        inputs["step_costs"] = recorded_costs(workspace)
+        inputs["asset_state"] = recorded(workspace, ASSET_STATE)
+        inputs["step_costs"] = recorded(workspace, STEP_COSTS)
         inputs["training_costs"] = training_costs(workspace, stored["training_curve"])
         begin = partial(append, workspace, added, inputs=inputs_hash)
         report = build_warehouse(inputs, SQL, workspace.warehouse, begin, large)

@@ -13,16 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-import pyarrow as pa
 
-from disent_core.errors import TableError
+from disent_assets.recorded import record, recorded
 from disent_core.experiment.keys import HEAD, METRICS
 from disent_core.experiment.workspace import Workspace
 from disent_core.heads.cost import machine
 from disent_core.storage.atomic import locked
-from disent_core.storage.checksums import ignore_damaged
 from disent_core.storage.schemas import STEP_COSTS
-from disent_core.storage.tables import SCHEMAS, fingerprint, read_table, rows_table, write_table
 
 RESET_PEAK = Path("/proc/self/clear_refs")
 """Linux forgets the highest memory of a process so far when a 5 is written to it."""
@@ -85,16 +82,6 @@ def _peak_memory() -> int | None:
 # --- the table --------------------------------------------------------------------------------------------
 
 
-def recorded_costs(workspace: Workspace) -> pa.Table:
-    """The last cost of each step; no rows if nothing is recorded, or the table is damaged."""
-    schema, path = SCHEMAS["step_costs"], workspace.table(*STEP_COSTS)
-    try:
-        table = ignore_damaged(lambda: read_table(path, schema))
-    except TableError:  # nothing was recorded yet
-        table = None
-    return schema.empty_table() if table is None else table
-
-
 def record_cost(
     workspace: Workspace, key: Sequence[str], partition: str, cost: StepCost, made: Mapping[str, Any], device: str
 ) -> None:
@@ -121,11 +108,10 @@ def record_cost(
         "steps": made.get("steps"),
         "machine": machine(device),
     }
-    path, name = workspace.table(*STEP_COSTS), ("asset", "partition")
-    with locked(path):
-        before = [one for one in recorded_costs(workspace).to_pylist() if any(one[part] != row[part] for part in name)]
-        rows = [*before, row]
-        write_table(path, rows_table(rows, "step_costs"), SCHEMAS["step_costs"], inputs=fingerprint(len(rows)))
+    name = ("asset", "partition")
+    with locked(workspace.table(*STEP_COSTS)):
+        before = recorded(workspace, STEP_COSTS).to_pylist()
+        record(workspace, STEP_COSTS, [*(one for one in before if any(one[part] != row[part] for part in name)), row])
 
 
 def parts(key: Sequence[str]) -> dict[str, str | None]:

@@ -1,6 +1,6 @@
 """Stage `heads`: train a method on aligned pairs and embeddings to weights of every seed and a training curve."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from disent_core.heads.contract import TrainedLabeller, TrainedMethod, trainer
 from disent_core.heads.identity import (
     HeadRun,
 )
-from disent_core.heads.run import HeadReport, train_head
+from disent_core.heads.run import train_head
 from disent_core.storage.tables import SCHEMAS, fingerprint, read_table
 from disent_core.training.build_data import training_data
 from disent_core.training.data import TrainingData, text_features
@@ -62,7 +62,9 @@ def train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: 
         TrainingError: if training can't start or diverges; the message names the head.
     """
     try:
-        run, report = _train(workspace, encoder, method, trained_on)
+        run, open_data = head_and_data(workspace, encoder, method, trained_on)
+        device = resolve_device(workspace.config.experiment.device)
+        report = train_head(run, head_files(workspace, run), open_data, device=device)
     except TrainingError as error:
         raise TrainingError(f"{method.name} on {encoder}, {trained_on}: {error}") from error
     curve = read_table(head_files(workspace, run).curve, SCHEMAS["training_curve"])
@@ -87,7 +89,14 @@ def train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: 
     )
 
 
-def _train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: str) -> tuple[HeadRun, HeadReport]:
+def head_and_data(
+    workspace: Workspace, encoder: str, method: MethodConfig, trained_on: str
+) -> tuple[HeadRun, Callable[[], TrainingData]]:
+    """What is trained, and what opens the data that it is trained on.
+
+    Raises:
+        TableError: if a table that it trains on does not exist.
+    """
     config, needs, paired = workspace.config, method.needs, not method.method.labels
     aligned = _of_set(workspace, ALIGNED, trained_on) if paired else SCHEMAS["aligned_pairs"].empty_table()
     mates = [_of_set(workspace, MATES, trained_on)] if Need.PARALLEL_MATES in needs else []
@@ -115,8 +124,7 @@ def _train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on:
             encoder=encoder_files(workspace, encoder, method),
         )
 
-    device = resolve_device(config.experiment.device)
-    return run, train_head(run, head_files(workspace, run), open_data, device=device)
+    return run, open_data
 
 
 def _cut_short(method: MethodConfig, curve: pa.Table, best: Sequence[Mapping[str, Any]]) -> list[int]:

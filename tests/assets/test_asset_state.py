@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from disent_assets import asset_state as tested
-from disent_assets.asset_state import record_states, recorded_states
+from disent_assets.asset_state import record_states
 from disent_assets.duckdb_warehouse import build_warehouse, query
+from disent_assets.recorded import recorded
 from disent_assets.resources import SQL
 from disent_assets.status import State
 from disent_core.experiment.workspace import Workspace
@@ -50,7 +51,7 @@ def record(workspace, monkeypatch):
     def record_these(*found: State) -> list[dict[str, Any]]:
         monkeypatch.setattr(tested, "states", lambda *_: iter(found))
         assert record_states(workspace, None, None) == list(found)  # pyright: ignore[reportArgumentType]
-        return recorded_states(workspace).to_pylist()
+        return recorded(workspace, ASSET_STATE).to_pylist()
 
     return record_these
 
@@ -69,7 +70,7 @@ def test_an_asset_without_encoder_or_method_has_none(record):
 
 def build(workspace: Workspace) -> None:
     rows = [METRIC | {"method": "raw", "trained_on": ""}, METRIC | {"method": "dream", "trained_on": "en-de"}]
-    inputs = {"metrics": rows_table(rows, "metrics"), "asset_state": recorded_states(workspace)}
+    inputs = {"metrics": rows_table(rows, "metrics"), "asset_state": recorded(workspace, ASSET_STATE)}
     build_warehouse(inputs, SQL, workspace.warehouse)
 
 
@@ -91,14 +92,14 @@ def test_numbers_of_an_untrained_method_are_stale_only_if_the_partition_has_thei
     record(State("evaluation/toy/raw_metrics", "en-ja", "failed", ("line 3",), False))
     places = ("en-de", "en-ja", "ja-en", "ja", "de")
     rows = [METRIC | {"method": "raw", "trained_on": "", "evaluated_on": place} for place in places]
-    inputs = {"metrics": rows_table(rows, "metrics"), "asset_state": recorded_states(workspace)}
+    inputs = {"metrics": rows_table(rows, "metrics"), "asset_state": recorded(workspace, ASSET_STATE)}
     build_warehouse(inputs, SQL, workspace.warehouse)
     stale = query(workspace.warehouse, "select evaluated_on from stale_metrics order by all").to_pylist()
     assert [row["evaluated_on"] for row in stale] == ["en-ja", "ja", "ja-en"]
 
 
 def test_without_a_record_there_are_no_states(workspace):
-    assert recorded_states(workspace).equals(SCHEMAS["asset_state"].empty_table())
+    assert recorded(workspace, ASSET_STATE).equals(SCHEMAS["asset_state"].empty_table())
     build(workspace)
     assert query(workspace.warehouse, "from asset_state").num_rows == 0
 
@@ -106,6 +107,6 @@ def test_without_a_record_there_are_no_states(workspace):
 def test_a_damaged_record_is_set_aside(workspace, record, caplog):
     record(metrics_of("raw", "fresh"))
     workspace.table(*ASSET_STATE).write_bytes(b"PAR1")
-    assert recorded_states(workspace).num_rows == 0
+    assert recorded(workspace, ASSET_STATE).num_rows == 0
     assert "all.parquet.damaged" in caplog.text
     assert len(record(metrics_of("raw", "fresh"))) == 1

@@ -10,7 +10,8 @@ import pytest
 
 from disent_assets import step_costs
 from disent_assets.factory import spec, table_asset
-from disent_assets.step_costs import Meter, recorded_costs
+from disent_assets.recorded import recorded
+from disent_assets.step_costs import Meter
 from disent_core.experiment.result import StepResult
 from disent_core.experiment.workspace import Workspace
 from disent_core.storage.schemas import STEP_COSTS
@@ -59,7 +60,7 @@ def run(workspace) -> Run:
 
 
 def rows(workspace: Workspace) -> list[dict]:
-    return recorded_costs(workspace).to_pylist()
+    return recorded(workspace, STEP_COSTS).to_pylist()
 
 
 def test_a_step_that_made_something_has_a_row(run, workspace):
@@ -125,4 +126,4 @@ def test_a_damaged_table_is_set_aside_and_begun_again(run, workspace, caplog):
 
 
 def test_nothing_is_recorded_of_steps_that_were_made_before(workspace):
-    assert recorded_costs(workspace).num_rows == 0
+    assert recorded(workspace, STEP_COSTS).num_rows == 0

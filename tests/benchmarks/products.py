@@ -25,7 +25,7 @@ from disent_core.training.needs import SIDES
 from tests.benchmarks import training
 
 LANGUAGES, WORDS, EPOCHS = ("en", "de"), 8_000, 3
-PRODUCTS = ("mm", "bmm", "addmm", "_linear_pointwise")
+PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "linear", "matmul", "_linear_pointwise")
 RUNS: dict[str, tuple[Method[Any], dict[str, Any]]] = {
     "DREAM, fast": (dream.METHOD, {"partner": "next_in_batch"}),
     "DREAM, converged": (dream.METHOD, {}),

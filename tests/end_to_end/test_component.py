@@ -19,7 +19,6 @@ from pydantic import ValidationError
 
 from disent_assets import factory, placement, refresh
 from disent_assets.asset_results import pictures
-from disent_assets.asset_state import recorded_states
 from disent_assets.automation import newest_by_hand
 from disent_assets.component import DisentLineage
 from disent_assets.durations import expected_seconds
@@ -27,11 +26,13 @@ from disent_assets.homes import claim
 from disent_assets.hosted import _result, hosted, hosted_assets
 from disent_assets.instance import FACE, home_tag, open_again
 from disent_assets.plan import plan
+from disent_assets.recorded import recorded
 from disent_assets.refresh import OF_STEPS
 from disent_assets.status import states
 from disent_core.config.load import load_config
 from disent_core.errors import ConfigError
 from disent_core.experiment.workspace import Workspace
+from disent_core.storage.schemas import ASSET_STATE
 
 pytestmark = pytest.mark.end_to_end
 
@@ -244,8 +245,8 @@ def test_a_refresh_records_the_runs_of_its_lineage_in_the_instance_of_the_projec
         assert len(instance.get_runs(dg.RunsFilter(tags=OF_STEPS))) == len(runs) == 2
     names = ("corpora/utterances", "targets/masked_utterances")
     assert fresh == {(f"second/{name}", language) for name in names for language in ("en", "de")}
-    recorded = [(row["asset"], row["stage"]) for row in recorded_states(workspace).to_pylist()]
-    assert set(recorded) >= {(name, name.partition("/")[0]) for name in names}
+    rows = [(row["asset"], row["stage"]) for row in recorded(workspace, ASSET_STATE).to_pylist()]
+    assert set(rows) >= {(name, name.partition("/")[0]) for name in names}
     assert not (project.home / "dagster" / "storage").exists()
 
 
