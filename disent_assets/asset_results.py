@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import dagster as dg
 
-from disent_assets.profiles import database_errors
+from disent_assets.profiles.patience import database_errors
 from disent_assets.resources import pictures_address
 from disent_core.errors import DisentError
 from disent_core.experiment.result import CheckResult, StepResult

@@ -19,7 +19,8 @@ import dagster as dg
 import yaml
 
 from disent_assets.homes import is_read_only
-from disent_assets.profiles import dagster_settings, database_errors
+from disent_assets.profiles import dagster_settings
+from disent_assets.profiles.patience import database_errors
 from disent_assets.resources import database, is_local
 from disent_core.errors import StorageError, located
 from disent_core.storage.atomic import locked, storage_errors, write_text

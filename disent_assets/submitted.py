@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 import dagster as dg
 from dagster._core.execution.submit_asset_runs import submit_asset_run
@@ -20,7 +19,7 @@ from dagster._utils import SingleInstigatorDebugCrashFlags
 
 from disent_assets.instance import home_tag
 from disent_assets.plan import Step
-from disent_assets.profiles import database_errors
+from disent_assets.profiles.patience import LOOK_SECONDS, database_errors, patient
 from disent_assets.resources import code_locations
 from disent_assets.run_step import NOT_REPEATED, Outcome, outcome_of, recorded_versions
 from disent_assets.status import failures_of, is_lost
@@ -29,11 +28,7 @@ from disent_core.experiment.workspace import Workspace
 
 AT_ONCE = 16
 """Steps that are submitted at once, by default."""
-LOOK_SECONDS = 1.0
-PATIENCE_SECONDS = 600.0
-"""How long the database may be away. Steps that write meanwhile are tried again, see `factory.LOST_PROCESS`."""
 _UNUSED: SingleInstigatorDebugCrashFlags = {}
-Answer = TypeVar("Answer")
 
 
 @dataclass
@@ -61,7 +56,8 @@ class Submitted:
         self.tags = {**home_tag(instance), **NOT_REPEATED, **tags}
         self.runs: dict[str, _Run] = {}
         self.due: list[Step] = []
-        self.locations = WorkspaceProcessContext(instance, WorkspaceFileTarget([str(code_locations())]))
+        named = WorkspaceFileTarget([str(code_locations())])
+        self.locations = WorkspaceProcessContext(instance, named, code_server_log_level="warning")
         self.locations.__enter__()
 
     def is_free(self) -> bool:
@@ -102,12 +98,12 @@ class Submitted:
         if not self.runs:
             return
         time.sleep(LOOK_SECONDS)
-        for run in patiently(lambda: self.instance.get_runs(dg.RunsFilter(run_ids=list(self.runs)))):
+        for run in patient(self.instance.get_runs)(dg.RunsFilter(run_ids=list(self.runs))):
             followed = self.runs[run.run_id]
-            patiently(lambda run=run, followed=followed: self._tell(run.run_id, followed))
+            patient(self._tell)(run.run_id, followed)
             if run.is_finished:
                 del self.runs[run.run_id]
-                yield followed.step, patiently(lambda run=run, followed=followed: self._outcome(run, followed))
+                yield followed.step, patient(self._outcome)(run, followed)
 
     def _tell(self, run: str, followed: _Run) -> None:
         """Log the lines that are new."""
@@ -130,19 +126,3 @@ class Submitted:
             with suppress(*database_errors()):
                 self.instance.run_coordinator.cancel_run(run)
         self.locations.__exit__(None, None, None)
-
-
-def patiently(ask: Callable[[], Answer], clock: Callable[[], float] = time.monotonic) -> Answer:
-    """The answer of a database that may be away for a while.
-
-    Raises:
-        Exception: what the database raises, if it is away for longer than `PATIENCE_SECONDS`.
-    """
-    began = clock()
-    while True:
-        try:
-            return ask()
-        except database_errors():
-            if clock() - began > PATIENCE_SECONDS:
-                raise
-            time.sleep(LOOK_SECONDS)

@@ -23,7 +23,7 @@ from starlette.types import Scope
 
 from disent_assets.guard import READS, Guard, refused
 from disent_assets.instance import shown_state
-from disent_assets.resources import home_folder
+from disent_assets.resources import home_folder, is_local
 
 PICTURES = (".png", ".svg")
 NO_SCRIPT = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
@@ -36,7 +36,8 @@ class Server(DagsterWebserver):
         return [Middleware(Guard), *super().build_middleware()]
 
     def build_routes(self) -> list[BaseRoute]:
-        home = Path(self._process_context.instance.root_directory).parent  # DAGSTER_HOME is DISENT_HOME/dagster
+        of_state = Path(self._process_context.instance.root_directory).parent  # DAGSTER_HOME is DISENT_HOME/dagster
+        home = of_state if is_local() else home_folder()
         return [Mount("/pictures", Pictures(directory=home / "plots", check_dir=False)), *super().build_routes()]
 
     async def graphql_http_endpoint(self, request: Request) -> HTMLResponse | JSONResponse | PlainTextResponse:

@@ -162,6 +162,19 @@ def test_ray_is_imported_by_one_module_of_the_core_and_only_when_shards_are_sent
     assert loaded_by(sorted(importers), ("ray",)) == "[]"
 
 
+def test_what_only_several_machines_need_is_imported_where_they_are_used():
+    extras = {"obstore", "ray", "dagster_ray", "dagster_k8s", "dagster_postgres", "kubernetes", "psycopg2"}
+    places = ("disent_core.storage.objects", "disent_core.shards.", "disent_assets.profiles.")
+    users = {
+        name
+        for name in SOURCES
+        for node in found(name, ast.ImportFrom | ast.Import)
+        for module in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names])
+        if module.split(".")[0] in extras
+    }
+    assert {name for name in users if not f"{name}.".startswith(places)} == set()
+
+
 # --- manners ----------------------------------------------------------------------------------------------
 
 

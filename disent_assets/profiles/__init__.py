@@ -1,10 +1,8 @@
 """What differs between the profiles: the executor of steps, and what `dagster.yaml` says beside its defaults."""
 
-import sys
 from pathlib import Path
 
 import dagster as dg
-from sqlalchemy.exc import DBAPIError
 
 from disent_assets.resources import RunSettings, database, is_local
 
@@ -32,12 +30,3 @@ def executor_of(settings: RunSettings) -> dg.ExecutorDefinition:
         case _:  # slurm is a Ray that an allocation starts
             from disent_assets.profiles.ray import executor
     return executor()
-
-
-def database_errors() -> tuple[type[Exception], ...]:
-    """What Dagster raises while its database is away."""
-    if "dagster_postgres" not in sys.modules:
-        return (DBAPIError,)
-    from dagster_postgres.utils import DagsterPostgresException  # pyright: ignore[reportMissingImports]
-
-    return DBAPIError, DagsterPostgresException

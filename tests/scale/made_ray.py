@@ -37,65 +37,82 @@ class Network:
 class Nodes:
     """A head without processors for steps, and nodes of one processor each. Ends only what it has started."""
 
-    def __init__(self, network: Network, folder: Path, environment: Mapping[str, str]) -> None:
-        self.network, self.folder, self.environment = network, folder, environment
-        self.started: list[subprocess.Popen[bytes]] = []
-        head = ["--head", "--num-cpus=0", "--port=6379", "--dashboard-host=127.0.0.1", f"--temp-dir={folder}"]
-        self.head = self._start(*head)
+    address = "http://127.0.0.1:8265"
 
-    @property
-    def address(self) -> str:
-        return "http://127.0.0.1:8265"
+    def __init__(self, network: Network, folder: Path, environment: Mapping[str, str]) -> None:
+        self.network, self.folder, self.environment = network, folder, dict(environment)
+        self.started: list[subprocess.Popen[bytes]] = []
+        self._start("--head", "--num-cpus=0", "--port=6379", "--dashboard-host=127.0.0.1", f"--temp-dir={folder}")
 
     def add(self) -> subprocess.Popen[bytes]:
-        """Start a node; it joins a little later."""
+        """Start a node; returns when it has joined."""
         return self._start("--address=127.0.0.1:6379", "--num-cpus=1")
 
     def _start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        shared = ["--block", "--disable-usage-stats", "--object-store-memory=80000000", "--memory=100000000000"]
-        command = self.network.command(BIN / "ray", "start", *arguments, *shared, "--node-ip-address=127.0.0.1")
-        log = (self.folder.parent / f"ray-{len(self.started)}.log").open("ab")
-        node = subprocess.Popen(command, env=dict(self.environment), stdout=log, stderr=log, start_new_session=True)
+        """A node gives up if its agent needs more than 15 s, on a machine with other work; then it is started again."""
+        before = self.alive()
+        for _ in range(10):
+            node = self._started(*arguments)
+            until = time.monotonic() + 120
+            while node.poll() is None and time.monotonic() < until and "raylet" not in ended(node.pid):
+                if self.alive() > before:
+                    return node
+                time.sleep(1)
+            end(node)
+        raise TimeoutError(f"no node can be started; see {self.folder.parent}/ray-*.log")
+
+    def _started(self, *arguments: str) -> subprocess.Popen[bytes]:
+        number = len(self.started)
+        agents = ("dashboard-agent-listen", "dashboard-agent-grpc", "runtime-env-agent", "metrics-export")
+        ports = [f"--{name}-port={52400 + 10 * number + place}" for place, name in enumerate(agents)]
+        ports += [f"--min-worker-port={20000 + 500 * number}", f"--max-worker-port={20499 + 500 * number}"]
+        size = ["--object-store-memory=80000000", "--memory=100000000000"]
+        shared = ["--block", "--disable-usage-stats", "--node-ip-address=127.0.0.1", *size, *ports]
+        log = (self.folder.parent / f"ray-{number}.log").open("ab")
+        command = self.network.command(BIN / "ray", "start", *arguments, *shared)
+        node = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log, start_new_session=True)
         self.started.append(node)
         return node
 
-    def wait(self, count: int, seconds: float = 180) -> None:
-        """Wait until the head answers and so many nodes have joined."""
-        until = time.monotonic() + seconds
-        ask = "import ray; ray.init('127.0.0.1:6379', log_to_driver=False); print(sum(n['Alive'] for n in ray.nodes()))"
-        while time.monotonic() < until:
-            command = self.network.command(sys.executable, "-c", ask)
-            found = subprocess.run(command, env=dict(self.environment), capture_output=True, text=True, check=False)
-            if found.stdout.strip() == str(count + 1):
-                return
-        raise TimeoutError(found.stderr)
+    def alive(self) -> int:
+        """How many nodes have joined; 0 while there is no head."""
+        ask = self.network.command("curl", "-s", f"{self.address}/nodes?view=summary")
+        return subprocess.run(ask, capture_output=True, text=True, check=False).stdout.count('"ALIVE"')
 
     def kill(self, node: subprocess.Popen[bytes]) -> None:
         """Kill the raylet of a node, as if its machine were lost; the rest of the node ends by itself."""
-        for process, name in processes_below(node.pid):
+        for process, name, _ in processes_below(node.pid):
             if name == "raylet":
                 os.kill(process, signal.SIGKILL)
         node.wait(timeout=60)
 
     def close(self) -> None:
         for node in reversed(self.started):
-            for process, _ in processes_below(node.pid):
-                with suppress(ProcessLookupError):
-                    os.kill(process, signal.SIGKILL)
-            node.kill()
-            node.wait()
+            end(node)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def processes_below(process: int) -> list[tuple[int, str]]:
-    """Id and name of every process that another one has started, and those that they have started."""
-    listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid=,comm="], capture_output=True, text=True, check=True).stdout
+def end(node: subprocess.Popen[bytes]) -> None:
+    """Kill a node with all that it has started."""
+    for process, _, _ in processes_below(node.pid):
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+    node.kill()
+    node.wait()
+
+
+def ended(process: int) -> set[str]:
+    """Names of the processes that a process has started and that have ended."""
+    return {name for _, name, state in processes_below(process) if state.startswith("Z")}
+
+
+def processes_below(process: int) -> list[tuple[int, str, str]]:
+    """Id, name and state of every process that another one has started, and of those that these have started."""
+    listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid=,stat=,comm="], capture_output=True, text=True, check=True)
     below, found = {process}, []
-    rows = [
-        (int(own), int(parent), name) for own, parent, name in (line.split(None, 2) for line in listed.splitlines())
-    ]
-    for own, parent, name in sorted(rows):  # by age, unless ids have begun anew
+    rows = sorted((int(row[0]), int(row[1]), *row[2:]) for row in (line.split() for line in listed.stdout.splitlines()))
+    for own, parent, state, name, *_ in rows:  # by age, unless ids have begun anew
         if parent in below:
             below.add(own)
-            found.append((own, name))
+            found.append((own, name, state))
     return found

@@ -1,0 +1,154 @@
+"""Where steps run is said by the environment; without it, nothing is different from one machine."""
+
+import json
+
+import dagster as dg
+import pytest
+import yaml
+from sqlalchemy.exc import OperationalError
+
+from disent_assets.definitions import build
+from disent_assets.instance import dagster_home, open_instance, settings_folder
+from disent_assets.profiles import dagster_settings
+from disent_assets.profiles.patience import PATIENCE_SECONDS, patient
+from disent_assets.resources import (
+    code_locations,
+    database,
+    is_local,
+    open_workspace,
+    passed_on,
+    pictures_address,
+    profile_of,
+    run_settings,
+    step_share,
+)
+from disent_core.errors import ConfigError
+
+POSTGRES = "postgresql+psycopg2://me:secret@host/runs"
+
+
+def test_steps_run_on_this_machine_unless_a_profile_is_named():
+    assert (profile_of({}), is_local({}), run_settings({}).profile) == ("local", True, "local")
+    assert (profile_of({"DISENT_PROFILE": "slurm"}), is_local({"DISENT_PROFILE": "ray"})) == ("slurm", False)
+
+
+@pytest.mark.parametrize(
+    ("ask", "environment", "message"),
+    [
+        (profile_of, {"DISENT_PROFILE": "spark"}, "DISENT_PROFILE: 'spark' is none of local, ray, k8s, slurm"),
+        (database, {"DISENT_POSTGRES": "postgresql://host/runs"}, "has to begin with postgresql\\+psycopg2://"),
+        (step_share, {"DISENT_GPU": "one"}, "DISENT_GPU: 'one' is no number from 0 on"),
+        (step_share, {"DISENT_GPU": "-1"}, "DISENT_GPU: '-1' is no number from 0 on"),
+        (step_share, {"DISENT_MEMORY": "nan"}, "DISENT_MEMORY: 'nan' is no number from 0 on"),
+        (step_share, {"DISENT_MEMORY": "0"}, "a step can't run without memory"),
+    ],
+)
+def test_a_setting_that_can_not_be_is_refused(ask, environment, message):
+    with pytest.raises(ConfigError, match=message):
+        ask(environment)
+
+
+def test_a_cluster_is_told_the_settings_but_no_password():
+    environment = {"DISENT_POSTGRES": POSTGRES, "DISENT_ALERTS": "http://x/token", "DISENT_HOME": "/x", "HOME": "/y"}
+    assert passed_on(environment) == ["PATH", "DISENT_HOME"]
+
+
+def test_settings_of_the_environment_have_defaults(tmp_path):
+    assert (code_locations({}).name, pictures_address({}), step_share({})) == ("workspace.yaml", "/pictures", (1, 1))
+    assert pictures_address({"DISENT_PICTURES": "https://plots.example/"}) == "https://plots.example"
+    assert code_locations({"DISENT_WORKSPACE": str(tmp_path / "own.yaml")}) == tmp_path / "own.yaml"
+
+
+@pytest.mark.parametrize(("profile", "has_queue"), [("local", True), ("ray", False), ("slurm", False), ("k8s", False)])
+@pytest.mark.parametrize("address", [None, POSTGRES])
+def test_a_new_dagster_yaml_is_that_of_the_profile_and_names_a_variable_for_the_password(
+    monkeypatch, profile, has_queue, address
+):
+    monkeypatch.setenv("DISENT_PROFILE", profile)
+    monkeypatch.setenv("DISENT_POSTGRES", address or "")
+    text = dagster_settings()
+    settings = yaml.safe_load(text)
+    assert ("run_queue" in settings, "run_coordinator" in settings) == (has_queue, not has_queue)
+    assert settings.get("storage") == (address and {"postgres": {"postgres_url": {"env": "DISENT_POSTGRES"}}})
+    assert "secret" not in text
+
+
+def test_a_run_is_started_at_once_where_a_cluster_lets_its_steps_wait(tmp_path, monkeypatch):
+    monkeypatch.setenv("DISENT_PROFILE", "ray")
+    with open_instance(tmp_path) as instance:
+        assert type(instance.run_coordinator).__name__ == "SyncInMemoryRunCoordinator"
+
+
+def test_a_dagster_home_of_the_user_is_read_where_steps_run_elsewhere(tmp_path, monkeypatch):
+    own = tmp_path / "own"
+    own.mkdir()
+    monkeypatch.setenv("DAGSTER_HOME", str(own))
+    assert settings_folder(tmp_path / "home") == tmp_path / "home" / "dagster"
+    monkeypatch.setenv("DISENT_PROFILE", "k8s")
+    assert settings_folder(tmp_path / "home") == own
+    monkeypatch.setenv("DAGSTER_HOME", str(dagster_home(tmp_path / "other")))  # another command has set it
+    assert settings_folder(tmp_path / "home") == tmp_path / "home" / "dagster"
+
+
+# --- what a step asks for ---------------------------------------------------------------------------------
+
+
+def asked_of_ray(tmp_path, device: str = "auto") -> dict[str, dict]:
+    workspace = open_workspace({"DISENT_HOME": str(tmp_path)})
+    object.__setattr__(workspace.config.experiment, "device", device)
+    assets = [one for one in build(workspace).assets or () if isinstance(one, dg.AssetsDefinition)]
+    return {one.key.to_user_string() if len(one.keys) == 1 else one.op.name: json.loads(
+        one.op.tags["dagster-ray/config"]) for one in assets if "dagster-ray/config" in one.op.tags}  # fmt: skip
+
+
+def test_every_step_asks_for_a_processor_and_memory_and_only_one_that_computes_for_a_gpu(tmp_path):
+    asked = asked_of_ray(tmp_path)
+    assert len(asked) > 15
+    assert {one["num_cpus"] for one in asked.values()} == {1}
+    assert all(one["memory"] >= 2 << 30 for one in asked.values())
+    with_gpu = {name for name, one in asked.items() if one.get("num_gpus")}
+    assert {"heads/scratch/dream_head", "embeddings/scratch/scratch_encoder"} <= with_gpu
+    assert not with_gpu & {"corpora/utterances", "evaluation/scratch/dream_metrics", "warehouse/database"}
+
+
+def test_steps_ask_for_the_share_of_a_gpu_that_is_set_and_for_none_on_a_processor(tmp_path, monkeypatch):
+    assert not any("num_gpus" in one for one in asked_of_ray(tmp_path, device="cpu").values())
+    monkeypatch.setenv("DISENT_GPU", "0.25")
+    assert asked_of_ray(tmp_path)["heads/scratch/dream_head"]["num_gpus"] == 0.25
+
+
+def test_a_cluster_counts_gpus_itself(tmp_path, monkeypatch):
+    monkeypatch.setattr("disent_assets.placement._has_gpu", lambda: True)
+    workspace = open_workspace({"DISENT_HOME": str(tmp_path)})
+    for profile, expected in (("local", {None, "gpu"}), ("ray", {None})):
+        monkeypatch.setenv("DISENT_PROFILE", profile)
+        assets = [one for one in build(workspace).assets or () if isinstance(one, dg.AssetsDefinition)]
+        assert {one.op.pool for one in assets} == expected
+
+
+# --- a database that is away ------------------------------------------------------------------------------
+
+
+def away(times: int):
+    """A question that the database answers only after so many errors."""
+    left = [None] * times
+
+    def ask(word: str) -> str:
+        if left:
+            left.pop()
+            raise OperationalError("select", {}, Exception("connection refused"))
+        return word
+
+    return ask
+
+
+def test_a_question_is_asked_again_until_the_database_is_back():
+    pauses = []
+    assert patient(away(120), pause=pauses.append)("here") == "here"
+    assert len(pauses) == 120
+
+
+def test_patience_ends():
+    clock = iter([0.0, 1.0, PATIENCE_SECONDS + 1])
+    with pytest.raises(OperationalError):
+        patient(away(3), clock=lambda: next(clock), pause=lambda _: None)("here")

@@ -1,0 +1,80 @@
+"""Steps that are submitted become runs of other processes, and the command that follows them says what came of each."""
+
+import sys
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from disent_assets.instance import FACE, open_instance
+from disent_assets.plan import plan
+from disent_assets.resources import open_workspace
+from disent_assets.run_step import COMMAND
+from disent_assets.runner import Report, run_steps
+from disent_core.registry import imported
+
+TOY = """
+import logging, os, signal
+import dagster as dg
+from disent_assets import factory
+
+def run(partition):
+    logging.getLogger("disent_core").info("texts of %s", partition)
+    if partition == "bad":
+        raise ValueError("no such text")
+    if partition == "lost":
+        os.kill(os.getpid(), signal.SIGKILL)
+    yield dg.MaterializeResult(data_version=dg.DataVersion(partition), metadata={"recomputed": True})
+
+names = dg.StaticPartitionsDefinition(["good", "bad", "lost"])
+texts = factory.step_asset([factory.spec(["corpora", "texts"], "Texts.", code_version="1")], run, partitions=names)
+defs = dg.Definitions(assets=[texts], executor=dg.in_process_executor)
+"""
+
+
+class Heard(Report):
+    """Remembers the lines."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def log(self, step, level, text) -> None:
+        self.lines.append(text)
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch) -> dg.Definitions:
+    """A code location with one asset, which this process and its code server load from a file."""
+    (tmp_path / "toy.py").write_text(TOY, encoding="utf-8")
+    named = f"load_from: [{{python_file: {{relative_path: toy.py, executable_path: {sys.executable}}}}}]"
+    (tmp_path / "workspace.yaml").write_text(named, encoding="utf-8")
+    monkeypatch.setenv("DISENT_WORKSPACE", str(tmp_path / "workspace.yaml"))
+    monkeypatch.setenv("DISENT_PROFILE", "ray")  # whose dagster.yaml starts runs at once
+    monkeypatch.syspath_prepend(tmp_path)
+    return imported("toy:defs")
+
+
+def test_each_step_is_a_run_of_another_process_whose_end_is_told(toy, tmp_path):
+    workspace, heard = open_workspace({"DISENT_HOME": str(tmp_path / "home")}), Heard()
+    with open_instance(workspace.home) as instance:
+        result = run_steps(
+            lambda _: toy, workspace, plan(toy), instance, report=heard, tags={COMMAND: "test"}, submits=True
+        )
+        runs = {run.tags["dagster/partition"]: run for run in instance.get_runs()}
+        again = run_steps(lambda _: toy, workspace, plan(toy, partition="good"), instance, submits=True)
+        assert len(instance.get_runs()) == len(runs)
+    assert {name: run.status.value for name, run in runs.items()} == {
+        "good": "SUCCESS",
+        "bad": "FAILURE",
+        "lost": "FAILURE",
+    }
+    assert all(run.tags[COMMAND] == "test" and not FACE.items() <= run.tags.items() for run in runs.values())
+    failed = {step.partition: reason for step, reason in result.failed.items()}
+    assert failed.keys() == {"bad", "lost"}
+    assert failed["bad"].startswith("ValueError: no such text (")
+    assert "signal 9" in failed["lost"]
+    assert (result.summary(0).split(";")[0], again.summary(0).split(";")[0]) == (
+        "1 tables made, 0 up to date",
+        "0 tables made, 1 up to date",
+    )
+    assert {"texts of good", "texts of bad", "texts of lost"} <= set(heard.lines)
