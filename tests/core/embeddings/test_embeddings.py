@@ -223,6 +223,7 @@ def test_new_parts_are_appended_to_the_arrays_and_nothing_stored_is_written_agai
     store.encode_missing(encoder, by_key("stop", "pause"))
     assert len(store.open_vectors().keys) == 3
     assert written == [0, 0, 32, 4 * DIM]
+    assert sorted(file.stat().st_size for file in store._home.glob("cache/**/*.bin")) == [3 * 4 * DIM, 3 * 32]
     np.testing.assert_array_equal(vectors_of(store, by_key("play"))[0], encoder.states_of("play").mean(0))
 
 
