@@ -30,6 +30,8 @@ lock: setup ## write requirements/*.txt again after a change of pyproject.toml; 
 	$(COMPILE) pyproject.toml --extra lineage --extra export --extra test --output-file requirements/test.txt
 	$(COMPILE) pyproject.toml --extra mteb --constraint requirements/test.txt --output-file requirements/mteb.txt
 	$(COMPILE) pyproject.toml --extra s3 --extra postgres --extra ray --extra k8s --group scale --constraint requirements/test.txt --output-file requirements/scale.txt
+	$(COMPILE) pyproject.toml --extra lineage --extra s3 --extra postgres --extra ray --extra k8s \
+		--constraint requirements/test.txt --output-file requirements/image.txt
 	for group in build lint bench audit docs; do \
 		$(COMPILE) --group $$group --constraint requirements/test.txt --output-file requirements/$$group.txt || exit; done
 	echo duckdb==1.2.0 | $(COMPILE) - --output-file requirements/duckdb-1.2.0.txt

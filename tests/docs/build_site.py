@@ -25,6 +25,7 @@ COPIED = (
     "CITATION.bib",
     "data/corpora/README.md",
     "sql/published/README.md",
+    *(f"deploy/{name}/README.md" for name in ("image", "compose", "helm", "kuberay", "slurm")),
 )
 MADE = {"docs/python.md": generated.python, "docs/warehouse.md": generated.warehouse}
 _SHIM = re.compile(r'src="https://unpkg\.com/iframe-worker/shim"')

@@ -10,9 +10,8 @@ import pytest
 from disent_core.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted(
-    [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("data/corpora/*.md"), *ROOT.glob("sql/**/*.md")]
-)
+FOLDERS = ("*.md", "docs/**/*.md", "data/corpora/*.md", "sql/**/*.md", "deploy/**/*.md")
+PAGES = sorted(page for pattern in FOLDERS for page in ROOT.glob(pattern))
 PYTHON, SQL, TUTORIAL = ({"python"}, {"sql"}, {"python", "sh"})
 RUN = {
     "README.md": (PYTHON, "tests/end_to_end/test_readme.py"),

@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted(
-    page for pattern in ("*.md", "docs/**/*.md", "data/corpora/*.md", "sql/**/*.md") for page in ROOT.glob(pattern)
-)
+FOLDERS = ("*.md", "docs/**/*.md", "data/corpora/*.md", "sql/**/*.md", "deploy/**/*.md")
+PAGES = sorted(page for pattern in FOLDERS for page in ROOT.glob(pattern))
 _FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
-PARTS = ("disent_core", "disent_assets", "sql", "tests", "docs", "configs", "data/corpora")
+PARTS = ("disent_core", "disent_assets", "sql", "tests", "docs", "configs", "data/corpora", "deploy")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _NAMED = re.compile(r"`([\w./-]+\.(?:py|sql|csv|toml|md|yaml)|[\w.-]+/[\w./-]+/)`")
 NOT_OURS = re.compile(r"NAME|^(data/real|heads|encoders|cache|checkpoints|vectors|tables|DISENT_HOME)/|\bdefs\.yaml$")
