@@ -20,6 +20,7 @@ pages are of earlier code, and how many tables have not been run yet.
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -333,18 +334,19 @@ def _data(workspace: Workspace, encoders: Sequence[str]) -> str:
 
 
 def _is_of_current_code(workspace: Workspace, encoder: str, method: str) -> bool:
-    """Whether the current code would train and evaluate the method's heads from the inputs that the home has."""
+    """Whether the current code would make all metrics of a method from the inputs that the home has.
+
+    A training set without metrics says nothing: its figures stand in no row.
+    """
     sql = f"select distinct fingerprint from metrics where encoder = '{encoder}' and method = '{method}'"
     recorded = set(query(workspace.warehouse, sql)["fingerprint"].to_pylist())
     configured = workspace.config.methods[method]
     current = set()
-    try:
-        for training_set in workspace.config.training_sets_of(configured):
+    for training_set in workspace.config.training_sets_of(configured):
+        with suppress(DisentError, OSError):  # a head is of other code, or a file does not exist: not current
             require_trained(workspace, head_run(workspace, encoder, configured, training_set))
             current.add(metrics_inputs(workspace, encoder, configured, training_set))
-    except (DisentError, OSError):  # a head is of other code, or a file does not exist any more
-        return False
-    return recorded <= current
+    return bool(recorded) and recorded <= current
 
 
 def shown(answer: pa.Table) -> Table:

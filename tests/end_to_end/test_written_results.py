@@ -36,6 +36,11 @@ def test_every_method_of_a_finished_run_has_a_row_of_the_present_code(written):
     assert EARLIER not in codes.values()
 
 
+def test_a_training_set_that_has_not_been_run_makes_no_row_of_earlier_code(copied, written):
+    copied.configure('pairs = ["en-de", "en-ja"]', 'pairs = ["en-de", "en-ja", "de-ja"]')
+    assert [method for method, code in written().items() if code == EARLIER] == ["raw"]  # it is measured on all pairs
+
+
 def test_figures_are_those_of_the_warehouse(copied, written):
     written()
     (best,) = copied.ask(
