@@ -22,18 +22,19 @@ def open(config: str | Path = "disent.toml", *, home: str | Path | None = None) 
 
     Args:
         config: the TOML file.
-        home: folder of results. None: the one of the command line, `DISENT_HOME` or `data` in the project.
+        home: folder of results, or an address such as `s3://bucket/prefix`. None: the one of the command line,
+            `DISENT_HOME` or `data` in the project.
 
     Raises:
         ConfigError: if the configuration can't be read, or the folder has the results of another; the message names
             file, line and key.
     """
     from disent_assets.homes import check_owner
-    from disent_assets.resources import home_folder
+    from disent_assets.resources import home_folder, open_home
     from disent_core.config.load import load_config
     from disent_core.experiment.workspace import Workspace
 
-    folder = home_folder() if home is None else Path(home).expanduser().resolve()
+    folder = home_folder() if home is None else open_home(home)
     workspace = Workspace(load_config(Path(config).expanduser()), folder)
     check_owner(workspace.config, workspace.home)
     return Run(workspace)
@@ -70,12 +71,14 @@ class Run:
 
     def heads(self) -> list[HeadName]:
         """Every head that can be opened: trained heads, and methods that need no training."""
+        from disent_core.storage.checksums import is_stored
+
         return [
             HeadName(method.name, encoder, pair)
             for encoder in self.config.encoders
             for method in self.config.methods_of(encoder)
             for pair in self.config.training_sets_of(method)
-            if not method.method.is_trained or self._workspace.head(encoder, method.name, pair).is_file()
+            if not method.method.is_trained or is_stored(self._workspace.head(encoder, method.name, pair))
         ]
 
     def head(self, method: str, encoder: str | None = None, pair: str | None = None) -> "Head":

@@ -10,14 +10,14 @@ from disent_assets.recorded import record, recorded
 from disent_assets.status import State, states
 from disent_assets.step_costs import parts
 from disent_core.experiment.workspace import Workspace
-from disent_core.storage.atomic import locked
+from disent_core.storage.remote import sole_maker
 from disent_core.storage.schemas import ASSET_STATE
 
 
 def record_states(workspace: Workspace, definitions: dg.Definitions, instance: dg.DagsterInstance) -> list[State]:
     """Find the state of every partition of every asset, write the table, and return them, upstream first."""
     found = list(states(workspace, definitions, instance))
-    with locked(workspace.table(*ASSET_STATE)):
+    with sole_maker(workspace.table(*ASSET_STATE)):
         before = {(row["asset"], row["partition"]): row for row in recorded(workspace, ASSET_STATE).to_pylist()}
         record(workspace, ASSET_STATE, list(_rows(found, before, datetime.now(UTC), len(workspace.prefix))))
     return found

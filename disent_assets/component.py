@@ -20,7 +20,9 @@ class DisentLineage(dg.Component, dg.Model, dg.Resolvable):
     A project can have several, each with a configuration, a folder of results and a prefix of its own.
     """
 
-    config: str = Field(description="The configuration; a relative path begins in the folder of this file.")
+    config: str = Field(
+        description="The configuration; a relative path begins in the folder of this file. Or s3://bucket/prefix."
+    )
     home: str = Field(description="The folder of its results; a relative path begins in the folder of this file.")
     prefix: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")]] = Field(
         default=[], description="How the keys of its assets begin."
@@ -39,12 +41,13 @@ class DisentLineage(dg.Component, dg.Model, dg.Resolvable):
         """
         from disent_assets.homes import check_owner
         from disent_assets.hosted import hosted
-        from disent_assets.resources import shard_engine
+        from disent_assets.resources import open_home, shard_engine
         from disent_core.config.load import load_config
         from disent_core.experiment.workspace import Workspace
 
         config, home = (_path(context.path, value) for value in (self.config, self.home))
-        workspace = Workspace(load_config(config), home.resolve(), tuple(self.prefix), shard_engine())
+        home = open_home(self.home if "://" in self.home else home)
+        workspace = Workspace(load_config(config), home, tuple(self.prefix), shard_engine())
         check_owner(workspace.config, workspace.home)
         return hosted(workspace, self.pool)
 

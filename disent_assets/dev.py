@@ -22,7 +22,7 @@ import click
 import dagster as dg
 
 from disent_assets.instance import FACE, dagster_home, has_own_database, open_instance, settings_folder
-from disent_assets.resources import SHARED
+from disent_assets.resources import SHARED, address_of
 from disent_core.errors import DisentError
 
 GRACE_SECONDS = 20
@@ -48,7 +48,7 @@ def serve(home: Path, port: int) -> int:
 
 def _environment(home: Path, port: int) -> Mapping[str, str]:
     return {
-        "DISENT_HOME": str(home),
+        "DISENT_HOME": address_of(home),
         "DAGSTER_HOME": str(settings_folder(home)),
         "DISENT_UI": f"http://127.0.0.1:{port}",
         "DISENT_STARTED": uuid4().hex,

@@ -41,7 +41,7 @@ from disent_assets.warehouse_inputs import (
 )
 from disent_core.errors import DisentError, TableError, located
 from disent_core.storage.atomic import storage_errors
-from disent_core.storage.checksums import checksummed_path
+from disent_core.storage.checksums import brought, checksummed_path
 from disent_core.storage.schemas import ASSET_STATE, STEP_COSTS
 from disent_core.storage.tables import table_path
 
@@ -258,7 +258,7 @@ def query(database: Path, sql: str, *, limit: int | None = None, seconds: float 
         TableError: if the warehouse is missing or damaged.
         DisentError: if the query can't be run, is another statement, or exceeds a limit.
     """
-    if not database.is_file():
+    if not brought(database).is_file():
         raise TableError(located(database, None, "there is no warehouse", "Run disent materialize"))
     # All connections of a process to a path share one open file, even after the file was replaced. A new in-memory
     # instance that attaches the path opens the file again.
@@ -287,7 +287,7 @@ def _load_newest(connection: duckdb.DuckDBPyConnection, database: Path, sql: str
     """Put what was recorded last before what is in the file, which is older, if a query names it."""
     for key, shown_in in _RECORDED.items():
         path = table_path(database.parent, *key)
-        if re.search(rf"\b({shown_in})\b", sql, re.IGNORECASE) and path.is_file():
+        if re.search(rf"\b({shown_in})\b", sql, re.IGNORECASE) and brought(path).is_file():
             with _one_line(f"{path}: can't be read. Delete it, and the next run records it again"):
                 connection.execute(f"create temp table {key[1]} as from read_parquet({file_literal(path)})")
 

@@ -8,7 +8,9 @@ from pathlib import Path
 from disent_core.config.model import Config
 from disent_core.errors import ConfigError, StorageError, located
 from disent_core.storage.atomic import is_allowed, write_text
-from disent_core.storage.checksums import sha256_of
+from disent_core.storage.checksums import brought, sha256_of, write_checksummed_text
+from disent_core.storage.probe import check_bucket
+from disent_core.storage.remote import bucket_of
 
 _UNUSABLE = re.compile(r"\?|%[0-9A-Fa-f]{2}")
 """What Dagster's addresses of its SQLite files read as something else."""
@@ -81,12 +83,21 @@ def claim(config: Config, home: Path) -> None:
 
     Raises:
         ConfigError: if they are of another.
-        StorageError: if the folder can't be written.
+        StorageError: if the folder can't be written, or its bucket does not refuse racing writes.
     """
     check_owner(config, home)
     identity = _identity(config, home)
-    if _recorded(home) != identity:
-        write_text(home / _RECORD, json.dumps(identity, indent=1) + "\n")
+    recorded = _recorded(home)
+    if recorded == identity:
+        return
+    text = json.dumps(identity, indent=1) + "\n"
+    bucket = bucket_of(home)
+    if bucket is None:
+        write_text(home / _RECORD, text)
+        return
+    if not recorded:  # the first write to this bucket
+        check_bucket(bucket)
+    write_checksummed_text(home / _RECORD, text)
 
 
 def _identity(config: Config, home: Path) -> dict[str, str]:
@@ -101,7 +112,7 @@ def _identity(config: Config, home: Path) -> dict[str, str]:
 def _recorded(home: Path) -> dict[str, str]:
     """The record; empty if there is none, or it is damaged."""
     try:
-        record = json.loads((home / _RECORD).read_text(encoding="utf-8"))
+        record = json.loads(brought(home / _RECORD).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     is_whole = isinstance(record, dict) and all(isinstance(value, str) for value in record.values())

@@ -19,9 +19,8 @@ from disent_assets.sql_folder import sql_hash
 from disent_core.experiment.result import Check, StepResult
 from disent_core.experiment.tables import refresh_vocabulary, stored_tables, training_costs
 from disent_core.experiment.workspace import Workspace
-from disent_core.storage.atomic import locked
 from disent_core.storage.checksums import ignore_damaged, read_verified, verified, write_checksummed_text
-from disent_core.storage.remote import remote_of
+from disent_core.storage.remote import remote_of, sole_maker
 from disent_core.storage.schemas import ASSET_STATE, STEP_COSTS
 from disent_core.storage.tables import SCHEMAS, TableInfo, fingerprint, read_info, read_table
 
@@ -60,7 +59,7 @@ def refresh_warehouse(workspace: Workspace, run_id: str = "", began_at: datetime
     from disent_assets.warehouse_inputs import INPUTS, are_whole, remove_others
     from disent_core.experiment.history import append, history_files, new_rows, read_history
 
-    with locked(workspace.warehouse):
+    with sole_maker(workspace.warehouse):
         refresh_vocabulary(workspace)
         stored = stored_tables(workspace)
         inputs: dict[str, list[Path] | pa.Table] = {name: stored[name] for name in INPUTS if name in stored}

@@ -1,9 +1,10 @@
 """Read from the environment which configuration and folder of results are used, and how a run is executed.
 
 This is the only module that reads `DISENT_CONFIG` (default `disent.toml` in the project, see `project_folder`),
-`DISENT_HOME` (default `data/` in the project), `DISENT_EXECUTOR`, `DISENT_SHARDS`, `DISENT_UI`, `DISENT_ALERTS`,
-`DISENT_WORKERS` and `DISENT_STARTED`, and, where steps run on other machines, `DISENT_PROFILE`, `DISENT_POSTGRES`,
-`DISENT_WORKSPACE`, `DISENT_GPU`, `DISENT_MEMORY` and `DISENT_PICTURES` (`docs/scale.md` describes them for users).
+`DISENT_HOME` (default `data/` in the project), `DISENT_CACHE`, `DISENT_EXECUTOR`, `DISENT_SHARDS`, `DISENT_UI`,
+`DISENT_ALERTS`, `DISENT_WORKERS` and `DISENT_STARTED`, and, where steps run on other machines, `DISENT_PROFILE`,
+`DISENT_POSTGRES`, `DISENT_WORKSPACE`, `DISENT_GPU`, `DISENT_MEMORY` and `DISENT_PICTURES` (`docs/scale.md` describes
+them for users).
 """
 
 import math
@@ -55,12 +56,36 @@ PROJECT = project_folder()
 
 
 def home_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """The folder of results.
+    """The folder of results or, if they are in a bucket (`s3://bucket/prefix`), of their copies on this machine.
 
     Raises:
-        ConfigError: if DISENT_HOME names the home of a user who does not exist.
+        ConfigError: if DISENT_HOME names the home of a user who does not exist, or a store that is not known.
     """
-    return _path("DISENT_HOME", environment.get("DISENT_HOME") or PROJECT / "data").resolve()
+    home = environment.get("DISENT_HOME") or PROJECT / "data"
+    if "://" in str(home):
+        return _copies_of(str(home), _path("DISENT_CACHE", environment.get("DISENT_CACHE") or "~/.cache/disent"))
+    return _path("DISENT_HOME", home).resolve()
+
+
+def _copies_of(address: str, cache: Path) -> Path:
+    """The folder with copies of the results in a bucket, to which this process attaches it."""
+    from disent_core.storage.objects import SCHEMES, Bucket
+    from disent_core.storage.remote import RemoteHome, attach
+    from disent_core.storage.tables import fingerprint
+
+    scheme, _, place = address.rstrip("/").partition("://")
+    if scheme not in SCHEMES or not place:
+        known = ", ".join(f"{one}://bucket/prefix" for one in SCHEMES)
+        raise ConfigError(f"DISENT_HOME: {address!r} is neither a folder nor one of {known}")
+    name = "".join(letter if letter.isalnum() else "-" for letter in place)[:80]
+    folder = cache.resolve() / f"{name}-{fingerprint(scheme, place)[:8]}"
+    attach(RemoteHome(Bucket(f"{scheme}://{place}"), folder))
+    return folder
+
+
+def open_home(home: str | Path) -> Path:
+    """As `home_folder`, for a home that somebody has named: a folder, or an address."""
+    return home_folder({**os.environ, "DISENT_HOME": str(home)})
 
 
 @dataclass(frozen=True)
@@ -86,7 +111,15 @@ class RunSettings:
 
 def environment_of(config: Path, home: Path) -> dict[str, str]:
     """The environment of a process that works with another configuration and folder than this one."""
-    return {**os.environ, "DISENT_CONFIG": str(config), "DISENT_HOME": str(home)}
+    return {**os.environ, "DISENT_CONFIG": str(config), "DISENT_HOME": address_of(home)}
+
+
+def address_of(home: Path) -> str:
+    """What DISENT_HOME has to be for a process that uses the same home."""
+    from disent_core.storage.remote import bucket_of
+
+    bucket = bucket_of(home)
+    return str(home) if bucket is None else bucket.address
 
 
 def run_settings(environment: Mapping[str, str] = os.environ) -> RunSettings:

@@ -15,6 +15,7 @@ from disent_core.experiment.workspace import Workspace
 from disent_core.report.document import PICTURES, Picture, RunReport, document
 from disent_core.report.papers import TABLE_VIEW
 from disent_core.storage.atomic import atomic_path
+from disent_core.storage.checksums import brought
 
 Rows = list[dict[str, Any]]
 
@@ -97,5 +98,5 @@ def _pictures(workspace: Workspace) -> Iterator[Picture]:
             for training_set in config.training_sets_of(method):
                 for name in PICTURES:
                     path = workspace.plot(encoder, method.name, training_set, name=name)
-                    if path.is_file():
+                    if brought(path).is_file():
                         yield Picture(encoder, method.name, training_set, name, path.read_bytes())

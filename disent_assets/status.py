@@ -15,6 +15,8 @@ from disent_assets.published_files import unreadable_tables
 from disent_assets.staleness import staleness
 from disent_core.experiment.keys import EMBEDDINGS, HEAD, METRICS, aligned_key, embedding_key
 from disent_core.experiment.workspace import Workspace
+from disent_core.storage.checksums import is_stored
+from disent_core.storage.remote import remote_of
 
 FAILED = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 _PLAIN = {
@@ -167,7 +169,7 @@ def _first_line(text: str) -> str:
 
 def is_lost(workspace: Workspace, key: Sequence[str], partition: str | None) -> bool:
     """Whether files of a partition that was made no longer exist."""
-    return not all(path.exists() for path in _files(workspace, key, partition))
+    return not all(is_stored(path) for path in _files(workspace, key, partition))
 
 
 def _files(workspace: Workspace, key: Sequence[str], partition: str | None) -> list[Path]:
@@ -179,7 +181,9 @@ def _files(workspace: Workspace, key: Sequence[str], partition: str | None) -> l
         case ("embeddings", encoder, _, str(language)):
             table = next(table for table in EMBEDDINGS if embedding_key(encoder, table) == tuple(key))
             parts = (workspace.embeddings / table / encoder).glob(f"*/{language}/part-*.parquet")
-            files = [next(parts, workspace.embeddings / table / encoder / language)]
+            absent = workspace.embeddings / table / encoder / language
+            is_local = remote_of(absent) is None  # a bucket tells no folder by a part of its name
+            files = [next(parts, absent)] if is_local else []
         case ("heads", encoder, name, str(pair)) if name.endswith(HEAD):
             files = [workspace.head(encoder, name.removesuffix(HEAD), pair)]
         case ("evaluation", encoder, name, str(pair)) if name.endswith(METRICS):

@@ -18,7 +18,7 @@ from disent_assets.recorded import record, recorded
 from disent_core.experiment.keys import HEAD, METRICS
 from disent_core.experiment.workspace import Workspace
 from disent_core.heads.cost import machine
-from disent_core.storage.atomic import locked
+from disent_core.storage.remote import sole_maker
 from disent_core.storage.schemas import STEP_COSTS
 
 RESET_PEAK = Path("/proc/self/clear_refs")
@@ -109,7 +109,7 @@ def record_cost(
         "machine": machine(device),
     }
     name = ("asset", "partition")
-    with locked(workspace.table(*STEP_COSTS)):
+    with sole_maker(workspace.table(*STEP_COSTS)):
         before = recorded(workspace, STEP_COSTS).to_pylist()
         record(workspace, STEP_COSTS, [*(one for one in before if any(one[part] != row[part] for part in name)), row])
 

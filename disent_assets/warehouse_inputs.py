@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from disent_assets.sql_folder import Relation
 from disent_core.errors import TableError, located
 from disent_core.storage.atomic import storage_errors
-from disent_core.storage.checksums import sha256_of
+from disent_core.storage.checksums import brought, sha256_of
 from disent_core.storage.tables import SCHEMAS
 
 INPUTS = (
@@ -77,7 +77,7 @@ def attach_inputs(
             _input_table(connection, name, rows)
         elif rows:
             for path in rows:
-                _require_schema(path, name)
+                _require_schema(brought(path), name)
             connection.execute(f"create view inputs.{name} as from {_scan(map(file_literal, rows))}")
         else:
             _input_table(connection, name, SCHEMAS[name].empty_table())

@@ -25,7 +25,7 @@ import dagster as dg
 
 from disent_assets.instance import cancel_run_of, end_run_of, open_instance, process_tag
 from disent_assets.plan import Step
-from disent_assets.resources import ONE_THREAD, environment, shard_engine
+from disent_assets.resources import ONE_THREAD, address_of, environment, open_home, shard_engine
 from disent_assets.run_step import Outcome, run_step
 from disent_assets.stopping import swallowed_silently
 from disent_core.config.load import load_config
@@ -133,6 +133,7 @@ class Work:
         path: file of the configuration.
         signature: hash of that file, which must be the same for all processes.
         home: folder of results.
+        address: what DISENT_HOME is for it.
         tags: of all runs.
     """
 
@@ -140,6 +141,7 @@ class Work:
     path: Path
     signature: str | None
     home: Path
+    address: str
     tags: Mapping[str, str]
 
     @classmethod
@@ -149,7 +151,8 @@ class Work:
         Raises:
             ConfigError: if the configuration has changed since it was loaded.
         """
-        work = cls(load, workspace.config.path, _hash_of(workspace.config.path), workspace.home, tags)
+        path = workspace.config.path
+        work = cls(load, path, _hash_of(path), workspace.home, address_of(workspace.home), tags)
         if signature(work.workspace().config) != signature(workspace.config):
             raise _changed(work.path)
         return work
@@ -162,7 +165,7 @@ class Work:
         """
         if _hash_of(self.path) != self.signature:
             raise _changed(self.path)
-        return Workspace(load_config(self.path), self.home, engine=shard_engine())
+        return Workspace(load_config(self.path), open_home(self.address), engine=shard_engine())
 
 
 def _changed(path: Path) -> ConfigError:

@@ -27,8 +27,8 @@ from disent_core.encoders.contract import EncodedBatch, Encoder, FloatName
 from disent_core.errors import EncoderError
 from disent_core.progress import Progress
 from disent_core.shards.engine import map_shards, ranges
-from disent_core.storage.atomic import locked
-from disent_core.storage.checksums import checksummed_path, ignore_damaged
+from disent_core.storage.checksums import checksummed_path, ignore_damaged, stored_in
+from disent_core.storage.remote import sole_maker
 from disent_core.storage.tables import fingerprint, safe_part, states_schema, vectors_schema
 
 logger = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class EmbeddingStore:
 
     def parts(self, table: str) -> list[Path]:
         """Parts of a table, in a fixed order."""
-        return sorted(self.folder(table).glob("part-*.parquet"))
+        return stored_in(self.folder(table), "part-*.parquet")
 
     def keys(self, table: str) -> np.ndarray:
         """Keys of the texts that a table holds, sorted.
@@ -133,7 +133,7 @@ class EmbeddingStore:
             EncoderError: if a text can't be encoded or a value is not finite.
             TableError: if a stored part is damaged.
         """
-        with locked(self.folder(VECTORS)):
+        with sole_maker(self.folder(VECTORS)):
             return self._add(encoder, texts)
 
     def add_in_shards(self, load: Callable[[], Encoder], texts: Texts, *, on_gpu: bool = False) -> EncodeReport:
@@ -142,7 +142,7 @@ class EmbeddingStore:
         A shard stores its own parts. A killed call, or shard, goes on with the texts that no part has.
         """
         started = time.monotonic()
-        with locked(self.folder(VECTORS)):
+        with sole_maker(self.folder(VECTORS)):
             lacks_vector, lacks_states = self._lacking(texts)
             rows = np.flatnonzero(lacks_vector | lacks_states)
             shards = ranges(len(rows), TEXTS_OF_SHARD, on_gpu=on_gpu)

@@ -20,8 +20,14 @@ from disent_core.encoders.config import (
 from disent_core.encoders.contract import Device, Encoder, EncoderFiles, Pooling
 from disent_core.encoders.files import DENSE, PACKAGE_PREFIX, encoder_fingerprint, files_fingerprint, model_folder
 from disent_core.errors import EncoderError, located
-from disent_core.storage.atomic import locked
-from disent_core.storage.checksums import ignore_damaged, is_verified_folder, read_verified, write_checksummed_text
+from disent_core.storage.checksums import (
+    brought,
+    ignore_damaged,
+    is_verified_folder,
+    read_verified,
+    write_checksummed_text,
+)
+from disent_core.storage.remote import sole_maker
 from disent_core.storage.tables import fingerprint
 
 
@@ -107,7 +113,7 @@ class LazyEncoder:
 
         A frozen encoder does not change when texts change later: delete its folder to pretrain it again.
         """
-        with locked(self.folder):
+        with sole_maker(self.folder):
             return self._done() or self._pretrain(texts, pairs)
 
     @property
@@ -141,7 +147,7 @@ class LazyEncoder:
     def _frozen(self) -> HuggingFaceConfig:
         if not self.is_pretrained_here:
             return self.config
-        if not self.folder.is_dir():
+        if not brought(self.folder).is_dir():
             remedy = f"Materialise the asset embeddings/{self.config.name}/{self.config.name}_encoder first"
             raise EncoderError(located(self.folder, None, f"{self.config.name!r} is not made yet", remedy))
         return frozen(self.config, self.folder)

@@ -9,7 +9,7 @@ from typing import Any
 from disent_core.encoders.config import HuggingFaceConfig
 from disent_core.encoders.contract import Pooling
 from disent_core.errors import EncoderError, located
-from disent_core.storage.checksums import sha256_of
+from disent_core.storage.checksums import brought, sha256_of
 from disent_core.storage.tables import fingerprint
 
 CODE_VERSIONS = {"auto": "2", "float32": "2", "bfloat16": "3"}
@@ -79,7 +79,7 @@ def files_fingerprint(folder: Path, pooling: Pooling = "cls") -> dict[str, str]:
 def record_of(folder: Path) -> Mapping[str, Any] | None:
     """The record of an encoder; None if there is none. The other files are not verified."""
     try:
-        return json.loads((folder / RECORD).read_bytes())
+        return json.loads((brought(folder) / RECORD).read_bytes())
     except (OSError, ValueError):
         return None
 

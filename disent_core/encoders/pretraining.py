@@ -34,8 +34,8 @@ from disent_core.optimisation.config import OptimiserConfig
 from disent_core.optimisation.optimiser import Optimiser
 from disent_core.optimisation.seeds import seeded
 from disent_core.optimisation.steps import EpochReport, Terms, TrainingRun, TrainingTask, train
-from disent_core.storage.atomic import atomic_path, write_text
-from disent_core.storage.checksums import verified, write_folder_checksums
+from disent_core.storage.atomic import write_text
+from disent_core.storage.checksums import checksummed_folder, verified
 from disent_core.storage.tables import fingerprint
 
 CODE_VERSION = "1"
@@ -203,12 +203,9 @@ def _publish(task: PretrainingTask, config: ScratchConfig, work: Path, folder: P
         model_max_length=config.max_length,
         **token_roles,
     )
-    if folder.is_dir():
-        shutil.rmtree(folder)
-    with quiet_transformers(), atomic_path(folder) as beside:
+    with quiet_transformers(), checksummed_folder(folder) as beside:
         task.model.save_pretrained(beside)
         tokeniser.save_pretrained(beside)
         (beside / _LOSS).write_text(f"{float(task.last_loss)!r}\n")
         (beside / _MARKER).write_text(made_from)
-        write_folder_checksums(beside)
     shutil.rmtree(work)

@@ -19,7 +19,7 @@ from disent_core.experiment.embeddings import lazy_encoder, store
 from disent_core.experiment.keys import aligned_key, encoder_key
 from disent_core.experiment.result import StepResult
 from disent_core.experiment.workspace import SENTENCE_PAIRS, UTTERANCES, Key, Workspace
-from disent_core.storage.atomic import locked
+from disent_core.storage.remote import sole_maker
 from disent_core.storage.tables import SCHEMAS, fingerprint, read_table
 from disent_core.text import text_key
 
@@ -75,7 +75,7 @@ def align(workspace: Workspace, name: str) -> StepResult:
     made_from = fingerprint(
         ALIGNED_VERSION, distilled_identity(settings, is_student=False), teacher.fingerprint, fingerprint(pairs)
     )
-    with locked(folder):
+    with sole_maker(folder):
         if not (is_reused := is_made(folder, made_from)):
             record = {"made_from": made_from, **_told(workspace, name, material)}
             make_aligned(material.training, settings, teacher.folder, folder, record)
@@ -117,7 +117,7 @@ def distil(workspace: Workspace, name: str) -> StepResult:
     )
     figures: dict[str, Any] = _counts(material)
     first = shared_with(workspace.config, name, student_version)
-    with locked(folder):
+    with sole_maker(folder):
         is_reused = is_made(folder, made_from)
         if not is_reused and first != name:
             if not is_made(workspace.pretrained(first), made_from):

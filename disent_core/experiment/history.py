@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from disent_core.errors import DisentError
 from disent_core.experiment.evaluation import Provenance, provenance
 from disent_core.experiment.workspace import Workspace
-from disent_core.storage.checksums import ignore_damaged, read_verified, remove_with_checksum
+from disent_core.storage.checksums import ignore_damaged, read_verified, remove_with_checksum, stored_in
 from disent_core.storage.schemas import SUBJECT
 from disent_core.storage.tables import SCHEMAS, conform, content_of, fingerprint, read_parquet, write_table
 
@@ -81,7 +81,7 @@ def history_files(workspace: Workspace) -> list[HistoryFile]:
 
 def _files(workspace: Workspace, *, damaged: bool) -> list[HistoryFile]:
     folder = workspace.table("warehouse", "history", "any").parent
-    named = [(path, _FILE.fullmatch(path.name)) for path in folder.glob("*.parquet*")]
+    named = [(path, _FILE.fullmatch(path.name)) for path in stored_in(folder, "*.parquet*")]
     return [
         HistoryFile(int(match[1]), int(match[2]), path) for path, match in named if match and bool(match[3]) == damaged
     ]

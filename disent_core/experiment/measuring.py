@@ -34,7 +34,8 @@ from disent_core.experiment.training import load_head
 from disent_core.experiment.workspace import Workspace
 from disent_core.heads.contract import TrainedLabeller, TrainedMethod
 from disent_core.shards.engine import sharded
-from disent_core.storage.atomic import locked
+from disent_core.storage.checksums import is_stored
+from disent_core.storage.remote import sole_maker
 from disent_core.storage.tables import SCHEMAS, content_of, fingerprint, read_table, refresh_table
 from disent_core.training.data import text_features
 
@@ -64,7 +65,7 @@ def refresh_metrics(workspace: Workspace, encoder: str, method: MethodConfig, tr
     paths = {name: workspace.table("evaluation", name, encoder, method.name, training_set) for name in TABLES}
     inputs = metrics_inputs(workspace, encoder, method, training_set)
     measured = cache(lambda: measure(workspace, encoder, method, training_set, inputs))
-    with locked(paths["metrics"].with_suffix("")):  # one lock for all three: one measurement makes them
+    with sole_maker(paths["metrics"].with_suffix("")):  # one lock for all three: one measurement makes them
         refreshed = {
             name: refresh_table(
                 paths[name], SCHEMAS[name], inputs=inputs, make=partial(lambda name: getattr(measured(), name), name)
@@ -178,7 +179,7 @@ def refresh_comparisons(workspace: Workspace, encoder: str) -> StepResult:
         for training_set in config.training_sets_of(method)
     ]
     paths = [workspace.table("evaluation", "outcomes", *of) for of in measured]
-    paths = [path for path in paths if path.is_file()]
+    paths = [path for path in paths if is_stored(path)]
     inputs = fingerprint(comparisons_version(config), [content_of(path) for path in paths])
     refreshed = refresh_table(
         workspace.comparisons(encoder),

@@ -18,6 +18,7 @@ from disent_core.heads.contract import TrainedLabeller, TrainedMethod, trainer
 from disent_core.heads.identity import ENCODER_CONFIG, METHOD_REFERENCE, describe_head
 from disent_core.methods.contract import Method
 from disent_core.settings import Settings
+from disent_core.storage.checksums import brought
 from disent_core.storage.manifests import manifest_path
 from disent_core.training.data import TextFeatures
 from disent_core.training.features import features_of
@@ -87,7 +88,7 @@ def open_head(path: Path, *, device: Device = "auto", encoder: Path | None = Non
         EncoderError: if its encoder is not there, or is another one than it was trained on.
     """
     # Without a manifest the file is somebody else's, which must not be quarantined as a damaged head.
-    described = describe_head(path) if manifest_path(path).is_file() else None
+    described = describe_head(path) if manifest_path(brought(path)).is_file() else None
     if described is None:
         remedy = "Name the .safetensors file of a trained head, with its .manifest beside it, or an exported folder"
         remedy += "; commands also take METHOD@ENCODER:PAIR, such as facet@scratch:en-de"

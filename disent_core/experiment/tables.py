@@ -27,7 +27,7 @@ from disent_core.experiment.workspace import (
     Workspace,
 )
 from disent_core.heads.cost import TrainingCost
-from disent_core.storage.checksums import ignore_damaged
+from disent_core.storage.checksums import ignore_damaged, is_stored
 from disent_core.storage.tables import SCHEMAS, fingerprint, read_info, read_table, refresh_table, rows_table
 
 OF_LANGUAGES = (UTTERANCES, POOL, MASKED, TEMPLATES, TRAINING_TEMPLATES)
@@ -43,7 +43,7 @@ SCORED = ("warehouse", "scored_embeddings", "all")
 
 def stored_tables(workspace: Workspace) -> dict[str, list[Path]]:
     """Existing files of declared partitions, by table."""
-    return {name: [path for path in paths if path.is_file()] for name, paths in declared_tables(workspace).items()}
+    return {name: [path for path in paths if is_stored(path)] for name, paths in declared_tables(workspace).items()}
 
 
 def read_stored(workspace: Workspace, name: Sequence[str]) -> pa.Table:
@@ -68,7 +68,7 @@ def read_stored(workspace: Workspace, name: Sequence[str]) -> pa.Table:
     if not paths:
         available = ", ".join("/".join(parts) for parts in partitions.values()) or "none"
         raise ValueError(f"{'/'.join(name)!r} is no partition of {table}; there are {available}")
-    stored = [path for path in paths if path.is_file()]
+    stored = [path for path in paths if is_stored(path)]
     if not stored:
         raise TableError(located(paths[0], None, "this table does not exist yet", "Run `disent materialize` first"))
     return pa.concat_tables([read_table(path, SCHEMAS[table]) for path in stored])

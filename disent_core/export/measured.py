@@ -12,6 +12,7 @@ from disent_core.experiment.headline import LANGUAGE
 from disent_core.experiment.saved_heads import SavedHead
 from disent_core.export.card import Measured
 from disent_core.export.record import RECORD, read_record
+from disent_core.storage.checksums import brought, stored_in
 
 _NAMES = ("task", "dataset", "evaluated_on", "embedding", "metric")
 _MAIN = ("accuracy_at_1", "map", "spearman", "span_f1", "accuracy")
@@ -27,10 +28,10 @@ def measured_of(head: SavedHead, seed: int | None) -> Sequence[Measured]:
     """
     if head.path.name == RECORD:
         return [Measured(**row) for row in read_record(head.path.parent)["measured"]]
-    files = sorted((head.path.resolve().parents[3] / "tables" / "warehouse" / "history").glob("[!.]*.parquet"))
+    files = stored_in(head.path.resolve().parents[3] / "tables" / "warehouse" / "history", "[!.]*.parquet")
     latest: dict[tuple[Any, ...], Mapping[str, Any]] = {}
     for row in sorted(
-        (row for file in files for row in _rows(pq.read_table(file), head)), key=lambda row: row["refresh"]
+        (row for file in files for row in _rows(pq.read_table(brought(file)), head)), key=lambda row: row["refresh"]
     ):
         latest[(*(row[name] for name in _NAMES), row["settings"], row["seed"])] = row
     kept = [row for row in latest.values() if row["seed"] == seed and _is_plain(row)]

@@ -21,13 +21,13 @@ from disent_core.heads.identity import (
     describe_head,
 )
 from disent_core.progress import Progress
-from disent_core.storage.atomic import locked
 from disent_core.storage.checksums import (
     ignore_damaged,
     remove_with_checksum,
     verified,
     write_checksummed_text,
 )
+from disent_core.storage.remote import sole_maker
 from disent_core.storage.tables import SCHEMAS, TableInfo, fingerprint, read_info, write_table
 from disent_core.training.data import TrainingData
 from disent_core.training.epoch import Epoch, curve_table
@@ -62,7 +62,7 @@ def train_head(run: HeadRun, files: HeadFiles, open_data: Callable[[], TrainingD
     Raises:
         TrainingError: if training can't start or diverges.
     """
-    with locked(files.weights):
+    with sole_maker(files.weights):
         return _done(run, files) or _train_head(run, files, open_data, device)
 
 

@@ -117,7 +117,7 @@ def stored_in(folder: Path, pattern: str) -> list[Path]:
 
 
 def brought(path: Path) -> Path:
-    """The path of a file, after its newest version was brought to this machine; nothing is there if there is none.
+    """The path of a result, after its newest version was brought to this machine; nothing is there if there is none.
 
     Raises:
         DamagedError: if it is damaged in the bucket.
@@ -203,8 +203,8 @@ def is_verified_folder(folder: Path) -> bool:
     home = remote_of(folder)
     if home is None:
         return _is_verified_here(folder)
-    is_there = home.bring_folder(folder) is not None
-    return is_there and (_is_verified_here(folder) or home.bring_folder(folder) is not None)
+    is_there = home.bring(folder) is not None
+    return is_there and (_is_verified_here(folder) or home.bring(folder) is not None)
 
 
 def _is_verified_here(folder: Path) -> bool:

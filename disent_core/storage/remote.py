@@ -16,7 +16,7 @@ What is not shared: `cache/`, `dagster/`, `downloads/`, and hidden folders, in w
 import json
 import logging
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 _NAMES = ".names"
 _OF_THIS_MACHINE = ("cache", "dagster", "downloads")
-_OBJECTS = "objects"
+_FILES = "files"
 """The fact of a folder that has the keys of its files."""
 
 
@@ -57,9 +57,21 @@ class Published:
     object: str
 
     @property
+    def files(self) -> Mapping[str, str] | None:
+        """Of a folder: the key of each of its files; None for a file."""
+        return self.entry.facts.get(_FILES)
+
+    @property
     def objects(self) -> set[str]:
         """Keys of all its bytes."""
-        return {self.object, *self.entry.facts.get(_OBJECTS, {}).values()}
+        return {self.object, *(self.files or {}).values()}
+
+    def is_at(self, path: Path) -> bool:
+        """Whether there is a copy of this version."""
+        if self.files is None:
+            return path.is_file() and read_manifest(path)[:1] == [self.entry]
+        manifest = path / FOLDER_MANIFEST
+        return manifest.is_file() and entry_of(manifest, {}).is_of(self.entry)
 
 
 REMEDY = "Materialise its asset to rebuild it"
@@ -97,61 +109,52 @@ class RemoteHome:
         return newest and newest.entry
 
     def bring(self, path: Path) -> ManifestEntry | None:
-        """Let the copy of a file be its newest version, and return its entry; None if there is no such result.
+        """Let the copy of a result be its newest version, and return its entry; None if there is no such result.
 
         Raises:
-            DamagedError: if its bytes are not as they were written. It is then no result any more.
+            DamagedError: if its bytes are not as they were written. The result has been renamed.
             StorageError: if the store or the disk fails.
         """
-
-        def fetch(version: Published) -> None:
-            with recorded_path(path, **version.entry.facts) as copy:
-                self._download(version.object, version.entry, copy)
-
-        return self._bring(path, lambda newest: path.is_file() and read_manifest(path)[:1] == [newest], fetch)
-
-    def bring_folder(self, folder: Path) -> ManifestEntry | None:
-        """As `bring`, for a folder that was published whole."""
-        manifest = folder / FOLDER_MANIFEST
-
-        def fetch(version: Published) -> None:
-            with replacing_folder(folder) as copy:
-                copy.mkdir()
-                self._download(version.object, version.entry, copy / FOLDER_MANIFEST)
-                for name, recorded in json.loads((copy / FOLDER_MANIFEST).read_bytes()).items():
-                    (copy / name).parent.mkdir(parents=True, exist_ok=True)
-                    self._download(version.entry.facts[_OBJECTS][name], ManifestEntry(**recorded), copy / name)
-
-        return self._bring(folder, lambda newest: manifest.is_file() and entry_of(manifest, {}).is_of(newest), fetch)
+        unfit: Published | None = None
+        while (newest := self._newest(path)) is not None and not newest.is_at(path):
+            if newest == unfit:
+                raise self._quarantine(path, newest)
+            with locked(path.with_name(f"{path.name}.copy")):  # so that workers do not fetch the same twice
+                try:
+                    if not newest.is_at(path):
+                        self._fetch(newest, path)
+                except _UnfitError:
+                    unfit = newest  # look again: another version may have come meanwhile, and its bytes are there
+        return newest and newest.entry
 
     def names(self, folder: Path) -> list[str]:
         """Names of the results in a folder, sorted."""
         found = self.bucket.read(self._key(folder / _NAMES))
         return [] if found is None else json.loads(found.data)
 
-    def _bring(
-        self, path: Path, is_here: Callable[[ManifestEntry], bool], fetch: Callable[[Published], None]
-    ) -> ManifestEntry | None:
-        unfit: Published | None = None
-        while (newest := self._newest(path)) is not None and not is_here(newest.entry):
-            if newest == unfit:
-                raise self._damaged(path, newest)
-            with locked(path.with_name(f"{path.name}.copy")):  # so that workers do not fetch the same twice
-                try:
-                    if not is_here(newest.entry):
-                        fetch(newest)
-                except _UnfitError:
-                    unfit = newest  # look again: another version may have come meanwhile, and its bytes are there
-        return newest and newest.entry
+    def _fetch(self, version: Published, path: Path) -> None:
+        if version.files is None:
+            with recorded_path(path, **version.entry.facts) as copy:
+                self._download(version.object, version.entry, copy)
+            return
+        with replacing_folder(path) as copy:
+            copy.mkdir()
+            self._download(version.object, version.entry, copy / FOLDER_MANIFEST)
+            for name, recorded in json.loads((copy / FOLDER_MANIFEST).read_bytes()).items():
+                (copy / name).parent.mkdir(parents=True, exist_ok=True)
+                self._download(version.files[name], ManifestEntry(**recorded), copy / name)
 
     def _download(self, key: str, entry: ManifestEntry, path: Path) -> None:
         if self.bucket.download(key, path, entry.bytes) != entry.sha256:
             raise _UnfitError
 
-    def _damaged(self, path: Path, version: Published) -> DamagedError:
-        """Take a result away whose bytes are lost or damaged, so that it is made again; returns the error to raise."""
+    def _quarantine(self, path: Path, version: Published) -> DamagedError:
+        """Rename a result whose bytes are damaged or gone, so that it is made again; returns the error to raise."""
+        damaged = path.with_name(f"{path.name}.damaged")
+        self._change(damaged, lambda _: [version])
+        self._change_names(path, lambda names: (names | {damaged.name}) - {path.name})
         self._change(path, lambda versions: [] if versions[:1] == [version] else None)
-        problem = "this result is not as it was written, or its bytes are gone"
+        problem = f"this result is not as it was written, or its bytes are gone. It was quarantined as {damaged.name}"
         return DamagedError(located(f"{self.bucket.address}/{self._key(path)}", None, problem, REMEDY))
 
     # --- writing ---
@@ -176,7 +179,7 @@ class RemoteHome:
         def uploaded() -> Published:
             files = json.loads(manifest.read_bytes())
             objects = {name: self._upload(filled / name, folder, one["sha256"]) for name, one in files.items()}
-            whole = ManifestEntry(entry.bytes, entry.sha256, {_OBJECTS: objects})
+            whole = ManifestEntry(entry.bytes, entry.sha256, {_FILES: objects})
             return Published(whole, self._upload(manifest, folder, entry.sha256))
 
         self._publish(folder, entry, uploaded)
@@ -304,6 +307,12 @@ def attach(home: RemoteHome) -> None:
 def detach(folder: Path) -> None:
     """Undo `attach`."""
     _HOMES.pop(folder, None)
+
+
+def bucket_of(folder: Path) -> Bucket | None:
+    """The bucket of the home that has its copies in this folder; None for a home of this machine alone."""
+    home = _HOMES.get(folder)
+    return home and home.bucket
 
 
 def remote_of(path: Path) -> RemoteHome | None:

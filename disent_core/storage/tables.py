@@ -23,8 +23,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from disent_core.errors import TableError, located, quoted
-from disent_core.storage.atomic import locked
-from disent_core.storage.checksums import checksummed_path, ignore_damaged, read_verified, verify_checksum
+from disent_core.storage.checksums import checksummed_path, ignore_damaged, read_verified, recorded
+from disent_core.storage.remote import sole_maker
 from disent_core.storage.schemas import SCHEMAS, states_schema, vectors_schema
 
 __all__ = [
@@ -197,7 +197,7 @@ def refresh_table(path: Path, schema: pa.Schema, *, inputs: str, make: Callable[
     """
     if (info := ignore_damaged(lambda: read_info(path))) is not None and info.inputs_hash == inputs:
         return RefreshResult(info, is_reused=True)
-    with locked(path):
+    with sole_maker(path):
         if (info := ignore_damaged(lambda: read_info(path))) is not None and info.inputs_hash == inputs:
             return RefreshResult(info, is_reused=True)
         return RefreshResult(write_table(path, make(), schema, inputs=inputs), is_reused=False)
@@ -206,10 +206,12 @@ def refresh_table(path: Path, schema: pa.Schema, *, inputs: str, make: Callable[
 def read_info(path: Path) -> TableInfo | None:
     """Verify a table and return its row count and hashes; None if there is no such table.
 
+    The rows of a home in a bucket are not fetched for that, but verified when they are read.
+
     Raises:
         DamagedError: if the file is not as it was written. It has been quarantined.
     """
-    entry = verify_checksum(path)
+    entry = recorded(path)
     if entry is None:
         return None
     return TableInfo(entry.facts["rows"], entry.facts["inputs"], entry.facts["content"], entry.facts.get("notes", ""))

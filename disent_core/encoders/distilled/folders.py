@@ -2,15 +2,13 @@
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from disent_core.encoders.checkpoint import quiet_transformers
 from disent_core.encoders.files import RECORD, record_of
-from disent_core.storage.atomic import remove_path, replacing
-from disent_core.storage.checksums import is_verified_folder, write_folder_checksums
+from disent_core.storage.checksums import brought, checksummed_folder, is_verified_folder
 
 
 def publish(model: Any, tokeniser: Any, folder: Path, record: Mapping[str, Any]) -> None:
@@ -23,30 +21,16 @@ def publish(model: Any, tokeniser: Any, folder: Path, record: Mapping[str, Any])
         record: what it is made from: `made_from`, a fingerprint of all of that, and whatever else is to be told.
     """
 
-    with quiet_transformers(), _in_place_of(folder) as beside:
+    with quiet_transformers(), checksummed_folder(folder) as beside:
         model.save_pretrained(beside)
         tokeniser.save_pretrained(beside)
         (beside / RECORD).write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-        write_folder_checksums(beside)
 
 
 def copy_encoder(source: Path, folder: Path) -> None:
     """Copy an encoder, completely or not at all, in place of one that is there."""
-    with _in_place_of(folder) as beside:
-        shutil.copytree(source, beside)
-
-
-@contextmanager
-def _in_place_of(folder: Path) -> Iterator[Path]:
-    """A folder beside, to be filled."""
-
-    @contextmanager
-    def clearing(_: Path) -> Iterator[None]:
-        remove_path(folder)  # not before the new one is complete
-        yield
-
-    with replacing(folder, clearing) as beside:
-        yield beside
+    with checksummed_folder(folder) as beside:
+        shutil.copytree(brought(source), beside)
 
 
 def is_made(folder: Path, made_from: str) -> bool:

@@ -1,0 +1,65 @@
+"""Try whether a bucket keeps the promise that results stand on: of writes that race, one passes."""
+
+import threading
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from disent_core.errors import StorageError, located
+from disent_core.storage.objects import Bucket, Version
+
+RACERS = 16
+_REMEDY = "Results could be lost there: use one with conditional writes: S3, Google Cloud Storage, Azure, R2"
+
+
+@dataclass(frozen=True)
+class Probed:
+    """How many of `RACERS` writes at once have created an object, and how many have replaced one version of it."""
+
+    created: int
+    replaced: int
+
+
+def check_bucket(bucket: Bucket) -> Probed:
+    """Let writes race to create one object, and to replace one version of it.
+
+    Raises:
+        StorageError: if two of them pass, or none does, or the store fails.
+    """
+    key = f".doctor/{uuid.uuid4().hex}"
+    try:
+        probed = Probed(_passed(lambda text: bucket.create(key, text)), 0)
+        found = bucket.read(key)
+        if found is not None:
+            version = found.version
+            probed = Probed(probed.created, _passed(lambda text: bucket.replace(key, text, version)))
+    finally:
+        bucket.delete(key)
+    if (probed.created, probed.replaced) != (1, 1):
+        problem = (
+            f"of {RACERS} writes at once, {probed.created} have created one object and {probed.replaced} have replaced "
+            "one version of it, and each should be 1"
+        )
+        raise StorageError(located(bucket.address, None, problem, _REMEDY))
+    return probed
+
+
+def _passed(write: Callable[[bytes], Version | None]) -> int:
+    """How many of the writes pass, each from a thread of its own with a text of its own."""
+    start, passed, failed = threading.Barrier(RACERS), [], []
+
+    def race(text: bytes) -> None:
+        start.wait()
+        try:
+            passed.append(write(text) is not None)
+        except StorageError as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=race, args=(uuid.uuid4().hex.encode(),)) for _ in range(RACERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[0]
+    return sum(passed)
