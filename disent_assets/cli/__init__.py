@@ -9,6 +9,7 @@ from disent_assets.cli import (
     dev,
     diff,
     export,
+    homes,
     init,
     leaderboard,
     materialize,
@@ -21,6 +22,6 @@ from disent_assets.cli import (
 from disent_assets.cli.group import main
 
 __all__ = [
-    "completion", "costs", "dev", "diff", "export", "init", "leaderboard", "main", "materialize", "mteb", "queries",
-    "reports", "search", "serve",
+    "completion", "costs", "dev", "diff", "export", "homes", "init", "leaderboard", "main", "materialize", "mteb",
+    "queries", "reports", "search", "serve",
 ]  # fmt: skip

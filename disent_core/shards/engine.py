@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Generic, Literal, TypeVar
 
@@ -18,6 +19,7 @@ import numpy as np
 from disent_core.progress import Progress
 from disent_core.storage.atomic import remove_path
 from disent_core.storage.checksums import checksummed_path, read_verified, verified
+from disent_core.storage.remote import RemoteHome, attach, attached
 
 _log = logging.getLogger(__name__)
 
@@ -111,12 +113,24 @@ def _results(
     if engine.name == "ray" and len(shards) > 1:
         from disent_core.shards.on_ray import on_ray
 
-        return on_ray(work, shards, gpus=int(on_gpu))
+        return on_ray(_at_home(work), shards, gpus=int(on_gpu))
     if engine.name == "processes" and min(engine.workers, len(shards)) > 1:
         from disent_core.shards.processes import in_processes
 
-        return in_processes(work, shards, engine.workers)
+        return in_processes(_at_home(work), shards, engine.workers)
     return map(work, shards)
+
+
+def _at_home(work: Callable[[Shard], Result]) -> Callable[[Shard], Result]:
+    """The same work in another process, which keeps results in the same buckets as this one."""
+    homes = attached()
+    return partial(_work_at, homes, work) if homes else work
+
+
+def _work_at(homes: Sequence[RemoteHome], work: Callable[[Shard], Result], shard: Shard) -> Result:
+    for home in homes:
+        attach(home)
+    return work(shard)
 
 
 def map_kept(work: Callable[[range], Arrays], shards: Sequence[range], name: str) -> Iterator[Arrays]:

@@ -24,6 +24,7 @@ _PART = 1 << 24
 _AGAIN = "No complete file is lost: check the network and the store, and start the same run again"
 _MAY = "Give this process credentials that may list, read, write and delete there"
 _NO_BUCKET = "there is no such bucket"
+_OTHER_BUCKET = "Make it, or set DISENT_HOME to another"
 
 Version = Mapping[str, str]
 """Which version of an object was read or written; opaque."""
@@ -63,6 +64,9 @@ class Bucket:
     address: str
     options: Mapping[str, Any] = field(default_factory=dict)
     _stores: dict[int, Any] = field(default_factory=dict, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_stores": {}}  # another process opens its own
 
     @property
     def _store(self) -> Any:
@@ -181,12 +185,12 @@ class Bucket:
             yield
         except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
             raise self._error(key, "the store refuses access", _MAY) from error
-        except FileNotFoundError as error:
-            raise self._error(key, _NO_BUCKET, "Make it, or set DISENT_HOME to another") from error
         except exceptions.NotSupportedError as error:
             remedy = "Use one that can: S3, Google Cloud Storage, Azure"
             raise self._error(key, f"the store can't do this ({_reason(error)})", remedy) from error
-        except exceptions.BaseError as error:
+        except (exceptions.BaseError, FileNotFoundError) as error:  # the latter also for an upload that is gone
+            if _is_without_bucket(error):
+                raise self._error(key, _NO_BUCKET, _OTHER_BUCKET) from error
             raise self._error(key, f"the store fails or does not answer ({_reason(error)})", _AGAIN) from error
 
     def _error(self, key: str, problem: str, remedy: str) -> StorageError:
@@ -198,7 +202,7 @@ def _version(meta: Mapping[str, Any]) -> Version:
     return {name: meta[name] for name in ("e_tag", "version") if meta[name] is not None}
 
 
-def _is_without_bucket(error: FileNotFoundError) -> bool:
+def _is_without_bucket(error: Exception) -> bool:
     return "NoSuchBucket" in str(error) or "ContainerNotFound" in str(error)
 
 

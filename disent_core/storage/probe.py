@@ -1,11 +1,14 @@
-"""Try whether a bucket keeps the promise that results stand on: of writes that race, one passes."""
+"""Try whether a home keeps what results stand on: of writes that race in a bucket, one passes; a folder has locks."""
 
+import fcntl
 import threading
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from disent_core.errors import StorageError, located
+from disent_core.storage.atomic import storage_errors
 from disent_core.storage.objects import Bucket, Version
 
 RACERS = 16
@@ -42,6 +45,24 @@ def check_bucket(bucket: Bucket) -> Probed:
         )
         raise StorageError(located(bucket.address, None, problem, _REMEDY))
     return probed
+
+
+def check_locks(folder: Path) -> None:
+    """Take a lock twice in a folder of this machine, or of a file server.
+
+    Raises:
+        StorageError: if the second one is not refused, or the folder can't be written.
+    """
+    path = folder / f".doctor-{uuid.uuid4().hex}"
+    with storage_errors(path), path.open("a") as first, path.open("a") as second:
+        path.unlink()
+        fcntl.flock(first, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+    problem = "locks are not kept here, so two processes could make one result at once"
+    raise StorageError(located(folder, None, problem, "Mount the folder with locks, or set DISENT_HOME to another"))
 
 
 def _passed(write: Callable[[bytes], Version | None]) -> int:

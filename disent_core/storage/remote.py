@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from disent_core.errors import DamagedError, located
 from disent_core.storage.atomic import locked, remove_path, replacing
@@ -78,6 +79,9 @@ REMEDY = "Materialise its asset to rebuild it"
 MANIFEST = ".manifest"
 
 
+_TRIES = 2
+
+
 class _UnfitError(Exception):
     """Bytes that were fetched are not those that were written."""
 
@@ -97,6 +101,9 @@ class RemoteHome:
     pace: Pace = field(default_factory=Pace)
     _leases: list[Lease] = field(default_factory=list)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_leases": []}  # they belong to this process
+
     # --- reading ---
 
     def entry(self, path: Path) -> ManifestEntry | None:
@@ -115,16 +122,16 @@ class RemoteHome:
             DamagedError: if its bytes are not as they were written. The result has been renamed.
             StorageError: if the store or the disk fails.
         """
-        unfit: Published | None = None
+        unfit: list[Published] = []
         while (newest := self._newest(path)) is not None and not newest.is_at(path):
-            if newest == unfit:
+            if unfit.count(newest) == _TRIES:
                 raise self._quarantine(path, newest)
             with locked(path.with_name(f"{path.name}.copy")):  # so that workers do not fetch the same twice
                 try:
                     if not newest.is_at(path):
                         self._fetch(newest, path)
                 except _UnfitError:
-                    unfit = newest  # look again: another version may have come meanwhile, and its bytes are there
+                    unfit.append(newest)  # look again: it may have gone wrong on its way, or be replaced by now
         return newest and newest.entry
 
     def names(self, folder: Path) -> list[str]:
@@ -152,7 +159,7 @@ class RemoteHome:
         """Rename a result whose bytes are damaged or gone, so that it is made again; returns the error to raise."""
         damaged = path.with_name(f"{path.name}.damaged")
         self._change(damaged, lambda _: [version])
-        self._change_names(path, lambda names: (names | {damaged.name}) - {path.name})
+        self._change_names(path, lambda names: names - {path.name})
         self._change(path, lambda versions: [] if versions[:1] == [version] else None)
         problem = f"this result is not as it was written, or its bytes are gone. It was quarantined as {damaged.name}"
         return DamagedError(located(f"{self.bucket.address}/{self._key(path)}", None, problem, REMEDY))
@@ -217,9 +224,12 @@ class RemoteHome:
     def _key(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()
 
-    def _newest(self, path: Path) -> Published | None:
+    def _versions(self, path: Path) -> list[Published]:
         found = self.bucket.read(manifest_key(self._key(path)))
-        return None if found is None else next(iter(published_in(found.data)), None)
+        return [] if found is None else published_in(found.data)
+
+    def _newest(self, path: Path) -> Published | None:
+        return next(iter(self._versions(path)), None)
 
     def _change(self, path: Path, change: Callable[[Sequence[Published]], Sequence[Published] | None]) -> None:
         """Let a manifest list what `change` makes of its versions; None leaves it as it is."""
@@ -302,6 +312,11 @@ _HOMES: dict[Path, RemoteHome] = {}
 def attach(home: RemoteHome) -> None:
     """Keep the results of a folder in a bucket, from now on in this process."""
     _HOMES[home.folder] = home
+
+
+def attached() -> tuple[RemoteHome, ...]:
+    """The homes of this process that are in buckets."""
+    return tuple(_HOMES.values())
 
 
 def detach(folder: Path) -> None:

@@ -28,6 +28,7 @@ OUR_OWN = {
     "disent_assets.results": "our documentation",
     "disent_assets.sql_folder": "our SQL files",
     "disent_assets.step_costs": "what Linux says of the process",
+    "disent_assets.warehouse_inputs": "paths of our tables",
     "disent_core.config.load": "errors of tomllib",
     "disent_core.config.reference": "our docstrings",
     "disent_core.config.toml_lines": "lines of the configuration, which are bounded",
@@ -38,6 +39,7 @@ OUR_OWN = {
     "disent_core.report.papers": "names of views",
     "disent_core.report.style": "pictures of matplotlib",
     "disent_core.storage.atomic": "names of files and errors of the system",
+    "disent_core.storage.leftovers": "keys of our objects",
 }
 OF_OTHERS = {
     "disent_assets.search_page.answers", "disent_core.evaluation.mteb_results",

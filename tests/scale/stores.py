@@ -11,6 +11,7 @@ from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from disent_core.storage.checksums import write_checksummed_text
 from disent_core.storage.leases import Pace
 from disent_core.storage.objects import Bucket
 from disent_core.storage.remote import RemoteHome, attach, detach
@@ -54,6 +55,11 @@ def make_bucket(endpoint: str, name: str) -> str:
     """Make a bucket; returns its address."""
     with urllib.request.urlopen(urllib.request.Request(f"{endpoint}/{name}", method="PUT")):
         return f"s3://{name}"
+
+
+def write_number(folder: Path, number: int) -> None:
+    """Work for another process."""
+    write_checksummed_text(folder / str(number), f"number {number}")
 
 
 class Machines:
@@ -202,3 +208,9 @@ def silent(proxy: Proxy, _: BaseHTTPRequestHandler, __: Callable) -> None:
 def refused(_: Proxy, request: BaseHTTPRequestHandler, __: Callable) -> None:
     """403: the credentials may not do this."""
     _send(request, 403, {}, b"<Error><Code>AccessDenied</Code><Message>no</Message></Error>")
+
+
+if __name__ == "__main__":
+    with moto() as endpoint:
+        print(endpoint, flush=True)
+        threading.Event().wait()

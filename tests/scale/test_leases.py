@@ -1,0 +1,108 @@
+"""Leases: one holder at a time, a dead one is followed, and whoever has lost a lease publishes nothing."""
+
+import threading
+
+import pytest
+
+from disent_core.errors import StorageError
+from disent_core.storage.checksums import read_verified, write_checksummed_text
+from disent_core.storage.leases import Lease, Pace, _take, leased
+from disent_core.storage.objects import Bucket
+from disent_core.storage.remote import sole_maker
+
+KEY = "tables/table.lease"
+DEAD = Pace(beat=1e6, lasts=0.3, look=0.01)
+"""A holder that never renews its lease, as after a kill."""
+RESULT = "tables/stage/en.parquet"
+
+
+@pytest.fixture(params=["memory", "s3"])
+def bucket(request):
+    return Bucket(request.getfixturevalue("address") if request.param == "s3" else "memory:///")
+
+
+def lease_of(bucket, pace=DEAD) -> Lease:
+    """Take a lease as a process does that is killed before it gives it back."""
+    return _take(bucket, KEY, pace)
+
+
+def test_fences_rise_with_every_holder_and_leases_are_free_at_once_after_use(bucket):
+    fences = []
+    for _ in range(3):
+        with leased(bucket, KEY, Pace(lasts=1e6)) as lease:
+            fences.append(lease.fence)
+    assert fences == [1, 2, 3]
+
+
+def test_the_lease_of_a_dead_holder_is_taken_over_and_its_renewal_is_refused(bucket):
+    zombie = lease_of(bucket)
+    with leased(bucket, KEY, DEAD) as lease:
+        assert lease.fence == 2
+        for _ in range(2):
+            with pytest.raises(StorageError, match=r"another process has taken over .* start the same run again"):
+                zombie.renew()
+        lease.renew()
+
+
+def test_a_zombie_that_gives_its_lease_back_takes_it_from_nobody(bucket):
+    zombie = lease_of(bucket)
+    with leased(bucket, KEY, DEAD) as lease:
+        zombie.release()
+        lease.renew()
+
+
+def test_a_living_holder_is_waited_for_however_long_it_takes(bucket):
+    order, waits = [], threading.Event()
+
+    def second():
+        waits.set()
+        with leased(bucket, KEY, Pace(beat=1e6, lasts=1.0, look=0.01)):
+            order.append("second")
+
+    with leased(bucket, KEY, Pace(beat=0.02, lasts=1e6, look=0.01)) as lease:
+        thread = threading.Thread(target=second)
+        thread.start()
+        waits.wait()
+        while lease.claim.beat < 20:
+            threading.Event().wait(0.01)
+        order.append("first")
+    thread.join()
+    assert order == ["first", "second"]
+
+
+def test_a_renewed_lease_is_another_object_even_if_its_store_compares_bytes(bucket):
+    lease = lease_of(bucket)
+    before = bucket.read(KEY)
+    lease.renew()
+    assert bucket.read(KEY).version != before.version
+    assert bucket.read(KEY).version == lease.version
+
+
+def test_whoever_has_lost_a_lease_publishes_nothing(machines):
+    if machines.bucket is None:
+        pytest.skip("the system releases the lock of a dead process")
+    here, there = machines.new(), machines.new()
+    started, taken = threading.Event(), threading.Event()
+    refused = []
+
+    def zombie():
+        with sole_maker(here / RESULT):
+            started.set()
+            taken.wait()
+            try:
+                write_checksummed_text(here / RESULT, "old")
+            except StorageError as error:
+                refused.append(str(error))
+
+    thread = threading.Thread(target=zombie)
+    thread.start()
+    started.wait()
+    key = f"{RESULT}.lease"
+    held = machines.bucket.read(key)
+    while machines.bucket.replace(key, held.data.replace(b'"fence": 1', b'"fence": 2'), held.version) is None:
+        held = machines.bucket.read(key)  # it was renewed meanwhile
+    write_checksummed_text(there / RESULT, "new")
+    taken.set()
+    thread.join()
+    assert len(refused) == 1
+    assert read_verified(here / RESULT) == read_verified(there / RESULT) == b"new"

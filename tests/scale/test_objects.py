@@ -1,0 +1,167 @@
+"""A bucket: writes that may be refused, and a store that fails, is slow, cuts its answers or loses them."""
+
+from datetime import timedelta
+
+import pytest
+from stores import Proxy, busy, cut, flipped, lost_answer, refused, silent
+
+from disent_core.errors import StorageError
+from disent_core.storage.checksums import checksummed_path, read_verified, write_checksummed_text
+from disent_core.storage.objects import CHUNK, Bucket
+from disent_core.storage.probe import check_bucket
+from disent_core.storage.remote import RemoteHome, attach, detach
+
+IMPATIENT = {
+    "retry_config": {"max_retries": 4, "backoff": {"init_backoff": timedelta(milliseconds=1)}},
+    "client_options": {"timeout": timedelta(milliseconds=500), "allow_http": True},
+}
+RESULT = "tables/stage/en.parquet"
+
+
+@pytest.fixture(params=["memory", "s3"])
+def bucket(request):
+    return Bucket(request.getfixturevalue("address") if request.param == "s3" else "memory:///")
+
+
+@pytest.fixture
+def proxy(s3):
+    with Proxy(s3) as found:
+        yield found
+
+
+@pytest.fixture
+def home(proxy, address, tmp_path):
+    """A home whose requests go through the proxy."""
+    found = RemoteHome(Bucket(address, {**IMPATIENT, "endpoint": proxy.address}), tmp_path)
+    attach(found)
+    yield found
+    detach(tmp_path)
+
+
+def test_an_object_is_created_once(bucket):
+    assert bucket.read("key") is None
+    assert bucket.create("key", b"one") == bucket.read("key").version
+    assert bucket.create("key", b"two") is None
+    assert bucket.read("key").data == b"one"
+
+
+def test_only_the_version_that_was_read_is_replaced(bucket):
+    first = bucket.create("key", b"one")
+    second = bucket.replace("key", b"two", first)
+    assert bucket.replace("key", b"three", first) is None
+    assert bucket.read("key").data == b"two"
+    bucket.delete("key")
+    bucket.delete("key")
+    assert bucket.replace("key", b"four", second) is None
+    assert bucket.read("key") is None
+
+
+def test_of_racing_writes_one_passes(bucket):
+    probed = check_bucket(bucket)
+    assert (probed.created, probed.replaced) == (1, 1)
+    assert list(bucket.listed()) == []
+
+
+@pytest.mark.parametrize("careless", ["create", "replace"])
+def test_a_store_that_lets_two_racing_writes_pass_is_refused_in_one_line(careless):
+    class Careless(Bucket):
+        """Looks first and writes then, as stores without conditional writes do behind some gateways."""
+
+        def _put(self, key, data, mode):
+            if (mode == "create") == (careless == "create"):
+                super()._put(key, data, "overwrite")
+                return {"e_tag": "any"}
+            return super()._put(key, data, mode)
+
+    bucket = Careless("memory:///")
+    message = r"^memory:///: of 16 writes at once, \d+ have created one object .* could be lost there: use one with"
+    with pytest.raises(StorageError, match=message):
+        check_bucket(bucket)
+    assert list(bucket.listed()) == []
+
+
+def test_a_large_file_is_fetched_in_parts(bucket, tmp_path, monkeypatch):
+    monkeypatch.setattr("disent_core.storage.objects.CHUNK", 1_000)
+    content = bytes(range(256)) * 13
+    assert CHUNK > len(content) > 3_000
+    (tmp_path / "file").write_bytes(content)
+    bucket.upload(tmp_path / "file", "key")
+    assert bucket.download("key", tmp_path / "copy", len(content)) is not None
+    assert (tmp_path / "copy").read_bytes() == content
+    assert bucket.download("other", tmp_path / "copy", len(content)) is None
+
+
+# --- faults of a store ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", [busy, cut, silent])
+def test_a_fault_that_passes_is_not_noticed(fault, proxy, home, tmp_path):
+    write_checksummed_text(tmp_path / RESULT, "old")
+    (tmp_path / RESULT).unlink()
+    proxy.break_next(fault, times=3, methods=("GET",))
+    assert read_verified(tmp_path / RESULT) == b"old"
+    proxy.break_next(busy, times=3, methods=("PUT",))
+    write_checksummed_text(tmp_path / RESULT, "new")
+    assert read_verified(tmp_path / RESULT) == b"new"
+    assert proxy.met == 6
+
+
+@pytest.mark.parametrize("part", ["manifest", ".names", "parquet/"])
+def test_a_lost_answer_to_a_write_that_succeeded_is_success(part, proxy, home, tmp_path):
+    proxy.break_next(lost_answer, methods=("PUT",), part=part)
+    write_checksummed_text(tmp_path / RESULT, "old")
+    proxy.break_next(lost_answer, methods=("PUT",), part=part)
+    write_checksummed_text(tmp_path / RESULT, "new")
+    assert read_verified(tmp_path / RESULT) == b"new"
+    assert home.names((tmp_path / RESULT).parent) == ["en.parquet"]
+    assert proxy.met == 2 - (part == ".names")  # a name that is there is not written again
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        (busy, "the store fails or does not answer .* start the same run again"),
+        (silent, "the store fails or does not answer"),
+        (refused, "the store refuses access. Give this process credentials"),
+    ],
+)
+def test_a_fault_that_stays_is_one_line_and_leaves_the_last_result(fault, message, proxy, home, tmp_path):
+    write_checksummed_text(tmp_path / RESULT, "old")
+    proxy.break_next(fault, times=10, methods=("PUT",))
+    with pytest.raises(StorageError, match=rf"^s3://bucket-[^\n]*{message}[^\n]*$"):
+        write_checksummed_text(tmp_path / RESULT, "new")
+    proxy.faults.clear()
+    assert read_verified(tmp_path / RESULT) == b"old"
+    assert [path.name for path in (tmp_path / RESULT).parent.glob(".*tmp")] == []
+
+
+def test_an_upload_of_many_parts_that_is_cut_leaves_the_last_result(proxy, home, tmp_path):
+    home.bucket.options["client_options"] = {"timeout": timedelta(minutes=1), "allow_http": True}
+    write_checksummed_text(tmp_path / RESULT, "old")
+
+    def write() -> None:
+        with checksummed_path(tmp_path / RESULT) as beside, beside.open("wb") as file:
+            file.truncate(20 << 20)
+
+    proxy.break_next(busy, times=20, methods=("PUT",), part="partNumber=2")
+    with pytest.raises(StorageError, match="the store fails"):
+        write()
+    proxy.faults.clear()
+    assert read_verified(tmp_path / RESULT) == b"old"
+    write()
+    assert read_verified(tmp_path / RESULT) == bytes(20 << 20)
+
+
+def test_bytes_that_changed_on_their_way_are_fetched_again(proxy, home, tmp_path):
+    write_checksummed_text(tmp_path / RESULT, "content")
+    (tmp_path / RESULT).unlink()
+    proxy.break_next(flipped, methods=("GET",), part="parquet/")
+    assert read_verified(tmp_path / RESULT) == b"content"
+    assert proxy.met == 1
+
+
+def test_a_bucket_that_does_not_exist_is_one_line(s3):
+    bucket = Bucket("s3://no-such-bucket/prefix", IMPATIENT)
+    for ask in (lambda: bucket.read("key"), lambda: bucket.create("key", b""), lambda: list(bucket.listed())):
+        with pytest.raises(StorageError, match=r"^s3://no-such-bucket/prefix/.*there is no such bucket. Make it"):
+            ask()

@@ -1,0 +1,299 @@
+"""A home in a bucket: what its copies are for, what a kill leaves, and what is cleaned up."""
+
+import os
+import signal
+import subprocess
+import sys
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from stores import Machines, write_number
+
+from disent_core.errors import DamagedError
+from disent_core.shards.engine import Engine, map_shards, sharded
+from disent_core.storage.atomic import remove_path
+from disent_core.storage.checkpoints import read_checkpoint, write_checkpoint
+from disent_core.storage.checksums import (
+    brought,
+    checksummed_folder,
+    checksummed_path,
+    is_stored,
+    is_verified_folder,
+    read_verified,
+    recorded,
+    remove_with_checksum,
+    stored_in,
+    write_checksummed_text,
+)
+from disent_core.storage.leftovers import delete, leftovers
+from disent_core.storage.objects import Bucket
+from disent_core.storage.remote import remote_of
+
+RESULT = "tables/stage/en.parquet"
+
+
+@pytest.fixture(params=["memory", "s3"])
+def shared(request, tmp_path):
+    """Machines that share a bucket."""
+    found = Machines(tmp_path, Bucket(request.getfixturevalue("address") if request.param == "s3" else "memory:///"))
+    yield found
+    found.end()
+
+
+def bytes_of(bucket):
+    return sorted(one.key for one in bucket.listed() if one.key.startswith(f"{RESULT}/"))
+
+
+def test_what_is_recorded_is_known_without_the_bytes(shared):
+    here, there = shared.new(), shared.new()
+    with checksummed_path(here / RESULT, rows=3) as beside:
+        beside.write_text("content")
+    assert recorded(there / RESULT).facts == {"rows": 3}
+    assert is_stored(there / RESULT)
+    assert not (there / RESULT).exists()
+
+
+def test_copies_can_be_deleted_at_any_time(shared):
+    here = shared.new()
+    write_checksummed_text(here / RESULT, "content")
+    remove_path(here)
+    assert read_verified(here / RESULT) == b"content"
+
+
+def test_the_folder_of_copies_is_a_home_that_can_be_copied(shared, tmp_path):
+    here, there = shared.new(), shared.new()
+    write_checksummed_text(here / RESULT, "content")
+    read_verified(there / RESULT)
+    there.rename(tmp_path / "plain")
+    assert read_verified(tmp_path / "plain" / RESULT) == b"content"
+
+
+@pytest.mark.parametrize("name", ["cache/arrays/one", "dagster/one", "encoders/.tiny.pretraining/one", ".one"])
+def test_what_belongs_to_a_machine_stays_there(shared, name):
+    here = shared.new()
+    write_checksummed_text(here / name, "content")
+    assert read_verified(here / name) == b"content"
+    assert list(shared.bucket.listed()) == []
+
+
+def test_only_the_folder_of_a_home_is_in_its_bucket(shared, tmp_path):
+    here = shared.new()
+    assert remote_of(here / RESULT) is not None
+    assert remote_of(here.with_name(here.name + "-other") / RESULT) is None
+    assert remote_of(tmp_path / RESULT) is None
+
+
+@pytest.mark.parametrize("fault", ["changed", "cut", "gone"])
+def test_bytes_that_are_damaged_in_the_bucket_are_quarantined_and_the_result_can_be_made_again(shared, fault):
+    here, there = shared.new(), shared.new()
+    write_checksummed_text(here / RESULT, "older")
+    write_checksummed_text(here / RESULT, "content")
+    newest = remote_of(here / RESULT)._newest(here / RESULT).object
+    shared.bucket.delete(newest)
+    if fault != "gone":
+        shared.bucket.create(newest, {"changed": b"Content", "cut": b"cont"}[fault])
+    with pytest.raises(DamagedError, match=r"en.parquet: .* quarantined as en.parquet.damaged. Materialise its asset"):
+        read_verified(there / RESULT)
+    assert read_verified(there / RESULT) is None
+    assert not is_stored(here / RESULT)
+    assert stored_in((here / RESULT).parent, "*") == []
+    assert is_stored(here / f"{RESULT}.damaged")
+    write_checksummed_text(there / RESULT, "again")
+    assert read_verified(here / RESULT) == b"again"
+
+
+def test_a_file_of_a_folder_that_is_damaged_in_the_bucket_quarantines_the_folder(shared):
+    here, there = shared.new(), shared.new()
+    with checksummed_folder(here / "encoders" / "tiny") as beside:
+        beside.mkdir()
+        (beside / "weights").write_text("content")
+    files = remote_of(here / "encoders" / "tiny")._newest(here / "encoders" / "tiny").files
+    shared.bucket.delete(files["weights"])
+    shared.bucket.create(files["weights"], b"Content")
+    with pytest.raises(DamagedError):
+        brought(there / "encoders" / "tiny")
+    assert not is_verified_folder(there / "encoders" / "tiny")
+    assert not (there / "encoders" / "tiny").exists()
+
+
+def test_equal_bytes_are_uploaded_once(shared):
+    here, there = shared.new(), shared.new()
+    for home in (here, there):
+        write_checksummed_text(home / RESULT, "content")
+    assert len(bytes_of(shared.bucket)) == 1
+
+
+def test_a_checkpoint_goes_on_on_another_machine(shared, monkeypatch):
+    import torch
+
+    here, there = shared.new(), shared.new()
+    for step in range(3):
+        write_checkpoint(here / "checkpoints" / "one", "run", {"step": step}, {"weights": torch.ones(2)})
+    state, tensors = read_checkpoint(there / "checkpoints" / "one", "run")
+    assert state == {"step": 0}  # the others came within a minute of it
+    assert tensors["weights"].tolist() == [1.0, 1.0]
+
+
+def test_what_shards_write_in_other_processes_is_in_the_bucket_too(address, tmp_path):
+    machines = Machines(tmp_path, Bucket(address))
+    here, there = machines.new(), machines.new()
+    with sharded(Engine("processes", 2)):
+        assert list(map_shards(partial(write_number, here / "tables" / "parts"), range(3))) == [None] * 3
+    for number in range(3):
+        assert read_verified(there / "tables" / "parts" / str(number)) == f"number {number}".encode()
+    machines.end()
+
+
+# --- kills ------------------------------------------------------------------------------------------------
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from disent_core.storage.checksums import write_checksummed_text
+from disent_core.storage.objects import Bucket
+from disent_core.storage.remote import RemoteHome, attach
+
+address, folder, part = sys.argv[1:]
+put = Bucket._put
+def killed(self, key, data, mode):
+    if part in key:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return put(self, key, data, mode)
+Bucket._put = killed
+attach(RemoteHome(Bucket(address), Path(folder)))
+write_checksummed_text(Path(folder) / "tables/stage/en.parquet", "new")
+"""
+
+
+@pytest.mark.parametrize(("part", "left"), [(".manifest", b"old"), (".names", b"new")])
+def test_a_kill_between_bytes_manifest_and_name_leaves_the_old_or_the_new_result(address, tmp_path, part, left):
+    machines = Machines(tmp_path, Bucket(address))
+    here = machines.new()
+    write_checksummed_text(here / RESULT, "old")
+    shared = remote_of(here / RESULT)
+    shared._change_names(here / RESULT, lambda _: set())  # as if it were new
+    (tmp_path / "killed").mkdir()
+    command = [sys.executable, "-c", KILLED, address, str(tmp_path / "killed"), part]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert read_verified(here / RESULT) == left
+    orphans = leftovers(machines.bucket, timedelta())
+    assert len(orphans) == (left == b"old")
+    delete(machines.bucket, orphans)
+    assert read_verified(machines.new() / RESULT) == left
+    write_checksummed_text(here / RESULT, "new")
+    assert read_verified(machines.new() / RESULT) == b"new"
+    assert shared.names((here / RESULT).parent) == ["en.parquet"]
+    machines.end()
+
+
+# --- leftovers --------------------------------------------------------------------------------------------
+
+
+def test_bytes_of_listed_versions_are_kept_and_others_are_left_over(shared):
+    here = shared.new()
+    for version in range(5):
+        write_checksummed_text(here / RESULT, str(version))
+    with checksummed_folder(here / "encoders" / "tiny") as beside:
+        beside.mkdir()
+        (beside / "weights").write_text("content")
+    everything = {one.key for one in shared.bucket.listed()}
+    assert leftovers(shared.bucket, timedelta(hours=1)) == []
+    found = leftovers(shared.bucket, timedelta())
+    assert {one.key for one in found} == set(bytes_of(shared.bucket)) - set(bytes_of_versions(here))
+    assert delete(shared.bucket, found) == 2
+    assert {one.key for one in shared.bucket.listed()} == everything - {one.key for one in found}
+    there = shared.new()
+    assert read_verified(there / RESULT) == b"4"
+    assert is_verified_folder(there / "encoders" / "tiny")
+
+
+def bytes_of_versions(home):
+    return [one.object for one in remote_of(home / RESULT)._versions(home / RESULT)]
+
+
+def test_old_checkpoints_and_quarantined_results_are_left_over(shared):
+    here = shared.new()
+    write_checksummed_text(here / "checkpoints" / "one", "state")
+    write_checksummed_text(here / RESULT, "content")
+    shared.bucket.delete(remote_of(here / RESULT)._newest(here / RESULT).object)
+    remove_path(here)
+    with pytest.raises(DamagedError):
+        read_verified(here / RESULT)
+    delete(shared.bucket, leftovers(shared.bucket, timedelta()))
+    assert not is_stored(here / "checkpoints" / "one")
+    assert not is_stored(here / f"{RESULT}.damaged")
+    assert bytes_of(shared.bucket) == []
+
+
+# --- any order of events ----------------------------------------------------------------------------------
+
+NAMES = st.sampled_from(["one", "two", "three"])
+TEXTS = st.sampled_from(["a", "b", "c"])
+WHICH = st.integers(0, 1)
+
+
+class AnyOrder(RuleBasedStateMachine):
+    """Two machines and a dictionary: whatever is done, and whatever happens to copies, both read what it has."""
+
+    @initialize()
+    def begin(self):
+        self.folder = Path(os.environ["PYTEST_HOMES"]) / os.urandom(8).hex()
+        self.folder.mkdir()
+        self.machines = Machines(self.folder, Bucket("memory:///"))
+        self.homes = [self.machines.new(), self.machines.new()]
+        self.model = {}
+
+    def path(self, which, name):
+        return self.homes[which] / "tables" / "stage" / name
+
+    @rule(which=WHICH, name=NAMES, text=TEXTS)
+    def write(self, which, name, text):
+        write_checksummed_text(self.path(which, name), text)
+        self.model[name] = text
+
+    @rule(which=WHICH, name=NAMES)
+    def remove(self, which, name):
+        remove_with_checksum(self.path(which, name))
+        self.model.pop(name, None)
+
+    @rule(which=WHICH, name=NAMES)
+    def fail(self, which, name):
+        with pytest.raises(ZeroDivisionError), checksummed_path(self.path(which, name)):
+            raise ZeroDivisionError
+
+    @rule(which=WHICH, name=NAMES)
+    def lose_a_copy(self, which, name):
+        remove_path(self.path(which, name))
+
+    @rule(which=WHICH, name=NAMES)
+    def damage_a_copy(self, which, name):
+        if self.path(which, name).exists():
+            self.path(which, name).write_text("z")
+
+    @rule()
+    def clean_up(self):
+        delete(self.machines.bucket, leftovers(self.machines.bucket, timedelta()))
+
+    @rule(which=WHICH)
+    def read(self, which):
+        for name in ("one", "two", "three"):
+            wanted = self.model.get(name)
+            assert read_verified(self.path(which, name)) == (None if wanted is None else wanted.encode())
+            assert is_stored(self.path(which, name)) == (wanted is not None)
+        names = [path.name for path in stored_in(self.path(which, "any").parent, "*")]
+        assert names == sorted(self.model)
+
+    def teardown(self):
+        self.machines.end()
+
+
+def test_in_any_order_of_events_both_machines_read_what_was_written_last(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTEST_HOMES", str(tmp_path))
+    case = AnyOrder.TestCase()
+    case.settings = settings(max_examples=30, stateful_step_count=15, deadline=None)
+    case.runTest()
