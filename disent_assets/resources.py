@@ -144,14 +144,15 @@ def run_settings(environment: Mapping[str, str] = os.environ) -> RunSettings:
 
 
 def shard_engine(environment: Mapping[str, str] = os.environ) -> "Engine":
-    """Where the shards of a step are computed: `inline`, `processes`, `processes:N` or `ray`.
+    """Where the shards of a step are computed: `inline`, `processes`, `processes:N` or `ray`, as by default on Ray.
 
     Raises:
         ConfigError: if DISENT_SHARDS is none of these.
     """
     from disent_core.shards.engine import Engine
 
-    name, colon, count = (environment.get("DISENT_SHARDS") or "inline").partition(":")
+    usual = "ray" if profile_of(environment) in ("ray", "slurm") else "inline"
+    name, colon, count = (environment.get("DISENT_SHARDS") or usual).partition(":")
     if name in ("inline", "ray") and not colon:
         return Engine(name)
     if name == "processes" and (not colon or (count.isdecimal() and int(count) > 0)):

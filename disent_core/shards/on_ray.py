@@ -35,7 +35,7 @@ def on_ray(work: Callable[[Shard], Result], shards: Sequence[Shard], *, gpus: in
         raise ShardError(_NO_RAY) from error
     if not ray.is_initialized():
         try:
-            ray.init(address="auto", log_to_driver=False)
+            ray.init(address="auto", log_to_driver=False, logging_level=logging.WARNING)
         except ConnectionError as error:
             raise ShardError(_NO_CLUSTER) from error
     free = ray.available_resources()
@@ -57,8 +57,9 @@ def on_ray(work: Callable[[Shard], Result], shards: Sequence[Shard], *, gpus: in
     except RayError as error:
         raise ShardError(f"Ray could not compute a shard: {type(error).__name__}") from error
     finally:
-        for result in results:  # nothing is left to do, unless one has failed
-            ray.cancel(result, force=True)
+        _, unfinished = ray.wait(results, num_returns=len(results), timeout=0)
+        for result in unfinished:  # one has failed, or nobody wants the rest
+            ray.cancel(result)  # by force, or if it is finished, may end this process: Ray 2.60, task_manager.cc:1329
 
 
 def _compute(shared: list[Any], shard: Any) -> Any:

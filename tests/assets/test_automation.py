@@ -71,6 +71,14 @@ def test_the_engine_of_shards_is_inline_unless_told():
     assert shard_engine({}) == Engine("inline")
 
 
+@pytest.mark.parametrize(
+    ("profile", "engine"), [("local", "inline"), ("k8s", "inline"), ("ray", "ray"), ("slurm", "ray")]
+)
+def test_the_profiles_of_ray_send_shards_there(profile, engine):
+    assert shard_engine({"DISENT_PROFILE": profile}) == Engine(engine)
+    assert shard_engine({"DISENT_PROFILE": profile, "DISENT_SHARDS": "processes:2"}) == Engine("processes", 2)
+
+
 @pytest.mark.parametrize("workers", ["0", "-1", "two", "1.5"])
 def test_a_number_of_workers_that_is_none_is_refused(workers):
     with pytest.raises(ConfigError, match="DISENT_WORKERS"):

@@ -1,6 +1,6 @@
 """Measure the shards of a step: whole, shard by shard in one process, and in two; each must give the same bits.
 
-python -m tests.benchmarks.shards negatives|search [--items 600000] [--massive TARBALL] [--engines inline ray]
+python -m tests.benchmarks.shards WHAT [--items 600000] [--massive TARBALL] [--engines inline ray]
 
 Seconds of the processor are those of this process and of all that it started, so they include the start of workers;
 those of Ray's workers, which belong to the cluster, are not among them.
@@ -9,17 +9,26 @@ those of Ray's workers, which belong to the cluster, are not among them.
 import argparse
 import os
 import resource
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from disent_assets.resources import shard_engine
+from disent_core.embeddings import store as embeddings
+from disent_core.embeddings.store import EmbeddingStore
+from disent_core.embeddings.texts import Texts
+from disent_core.encoders.config import HuggingFaceConfig
+from disent_core.encoders.configured import LazyEncoder
 from disent_core.evaluation.metrics.ranking import nearest
 from disent_core.negatives.config import BleuConfig
 from disent_core.negatives.nearest import max_bleu
 from disent_core.shards.engine import sharded
+from disent_core.text import text_keys
+from tests.benchmarks.encoding import MODEL
 from tests.benchmarks.negatives import DEFAULT_MASSIVE, read_english, recombined
 from tests.benchmarks.retrieval import vectors
 
@@ -40,7 +49,24 @@ def search(items: int, massive: Path) -> Work:
     return lambda: nearest(queries, pool, 5)
 
 
-WORK = {"negatives": (negatives, 600_000), "search": (search, 150_000)}
+def encoding(items: int, massive: Path) -> Work:
+    """So many distinct texts with MiniLM, in four shards (usually a shard has 50,000)."""
+    sentences = [" ".join(words) for words in recombined(read_english(massive), items)]
+    texts = Texts.of_mapping(dict(zip(text_keys(sentences), sentences, strict=True)))
+    embeddings.TEXTS_OF_SHARD = -(-items // 4)
+    lazy = LazyEncoder(HuggingFaceConfig(name="minilm", path=MODEL, pooling="mean"), Path(), "cpu")
+
+    def encode() -> tuple[np.ndarray, ...]:
+        with tempfile.TemporaryDirectory() as home:
+            store = EmbeddingStore(Path(home), encoder="minilm", fingerprint=lazy.fingerprint, language="en")
+            store.add_in_shards(partial(lazy.load, "en"), texts)
+            vectors = store.open_vectors()
+            return (vectors.take(vectors.rows([key.decode() for key in texts.keys.tolist()])),)
+
+    return encode
+
+
+WORK = {"negatives": (negatives, 600_000), "search": (search, 150_000), "encoding": (encoding, 12_000)}
 
 
 def measure(work: Work, engines: tuple[str, ...]) -> Iterator[str]:
