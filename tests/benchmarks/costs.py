@@ -1,7 +1,7 @@
 """Compare the dearest steps of a finished home with the matrix products alone that they compute.
 
 What a step took is what `disent costs` shows. Its products are counted in a part of it that runs again here, without
-writing to the home: 512 texts of an encoding, the first epoch of a training, the problems of the first seed of an
+writing to the home: 8,192 texts of an encoding, the first epoch of a training, the problems of the first seed of an
 evaluation; the rest of the step has as many for each text, training step or seed. Each product is then timed alone, on
 matrices of the same shapes and number formats. Products outside of torch (probes, clusters, resamplings) are not
 counted. A step with none has no share: it reads, writes or compares texts.
@@ -34,8 +34,8 @@ from disent_core.heads.contract import TrainedMethod, trainer
 from disent_core.storage.schemas import STEP_COSTS
 from tests.benchmarks.products import Recorded
 
-TEXTS = 512
-"""Texts of a language that are encoded again."""
+TEXTS = 8192
+"""Texts of a language that are encoded again: of few texts, much of a batch is filled up."""
 COLUMNS = ("step", "seconds of the processor", "its products alone, s", "share of the limit", "peak memory, MB")
 
 
