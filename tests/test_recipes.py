@@ -20,8 +20,6 @@ CLUSTER = yaml.safe_load((DEPLOY / "kuberay/raycluster.yaml").read_text(encoding
 LOCK = (ROOT / "requirements/image.txt").read_text(encoding="utf-8")
 LOCKED = dict(re.findall(r"^([\w.-]+)(?:\[\S+\])?==(\S+)", LOCK, re.MULTILINE))
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-AWAITED = {"DISENT_CACHE", "doctor"}
-"""What comes with homes in buckets."""
 
 
 def words(path: Path, pattern: str) -> set[str]:
@@ -34,13 +32,13 @@ def words(path: Path, pattern: str) -> set[str]:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(DEPLOY).as_posix())
 def test_every_setting_of_a_recipe_is_one_that_the_code_reads(path):
     read = words(ROOT / "disent_assets/resources.py", r"DISENT_[A-Z]+")
-    assert words(path, r"\bDISENT_[A-Z]+") <= read | AWAITED
+    assert words(path, r"\bDISENT_[A-Z]+") <= read
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(DEPLOY).as_posix())
 def test_every_command_of_a_recipe_is_one_of_disent(path):
     named = words(path, r"(?m)(?:^|[`\[]|-- |\.sif )\s*disent,? ([a-z]+)\b")
-    assert named <= {*main.commands} | AWAITED
+    assert named <= {*main.commands}
 
 
 @pytest.mark.parametrize("extra", ["lineage", "s3", "postgres", "ray", "k8s"])

@@ -92,7 +92,7 @@ class Slurm:
     def close(self) -> None:
         self.ask("scancel", "--signal=KILL", "--full", "--user=root")
         for daemon in reversed(self.started):
-            for process, _ in processes_below(daemon.pid):
+            for process, *_ in processes_below(daemon.pid):
                 try:
                     os.kill(process, 9)
                 except ProcessLookupError:

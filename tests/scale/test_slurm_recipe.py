@@ -47,9 +47,13 @@ def slurm(tmp_path) -> Iterator[Slurm]:
 def test_two_tasks_of_one_allocation_make_the_tables_of_a_project(slurm, tmp_path):
     config, home, output = tmp_path / "disent.toml", tmp_path / "home", tmp_path / "out"
     config.write_text(CONFIG.format(corpus=str(ROOT / "data/corpora/sample")), encoding="utf-8")
+    program = tmp_path / "bin/disent"  # of this checkout, whichever environment has Ray
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m disent_assets.cli "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
     own = {
         "DISENT_CONFIG": str(config), "DISENT_HOME": str(home), "DISENT_MEMORY": "0.1", "HEAD_ADDRESS": "127.0.0.1",
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), slurm.environment["PATH"]]),
+        "PATH": os.pathsep.join([str(program.parent), str(Path(sys.executable).parent), slurm.environment["PATH"]]),
         "PYTHONPATH": str(ROOT), "OBJECT_STORE_BYTES": "80000000",
     }  # fmt: skip
     options = ("--nodes=1", "--ntasks-per-node=2", "--cpus-per-task=1", "--mem-per-cpu=2000M", "--parsable")
