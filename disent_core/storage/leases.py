@@ -38,7 +38,7 @@ class _Claim:
     """What a lease says.
 
     Attributes:
-        owner: unique name of its holder; empty if it is free.
+        owner: unique name of its holder, a process or all of a machine; empty if it is free.
         host: machine of its holder, for people.
         fence: how often it was taken so far.
         beat: how often it was renewed; without it, the store could not tell the renewed object from the old one.
@@ -94,13 +94,20 @@ class Lease:
 
 
 @contextmanager
-def leased(bucket: Bucket, key: str, pace: Pace = Pace()) -> Iterator[Lease]:
-    """Hold a lease, which is renewed by a thread; wait while another process holds it.
+def leased(bucket: Bucket, key: str, pace: Pace = Pace(), owner: str = "") -> Iterator[Lease]:
+    """Hold a lease, which is renewed by a thread; wait while another owner holds it.
+
+    Args:
+        bucket: that has it.
+        key: of the lease.
+        pace: of all who share it.
+        owner: name under which it is held. Who comes with the name of its holder takes it at once, and must know that
+            the holder is gone. Default: a new one.
 
     Raises:
         StorageError: if the store fails.
     """
-    lease, done = _take(bucket, key, pace), threading.Event()
+    lease, done = _take(bucket, key, pace, owner or uuid.uuid4().hex), threading.Event()
     thread = threading.Thread(target=_renew, args=(lease, pace.beat, done), daemon=True)
     thread.start()
     try:
@@ -117,8 +124,8 @@ def _renew(lease: Lease, beat: float, done: threading.Event) -> None:
             lease.renew()
 
 
-def _take(bucket: Bucket, key: str, pace: Pace) -> Lease:
-    owner, is_told = uuid.uuid4().hex, False
+def _take(bucket: Bucket, key: str, pace: Pace, owner: str) -> Lease:
+    is_told = False
     seen: Version | None = None
     since = time.monotonic()
     while True:
@@ -126,7 +133,7 @@ def _take(bucket: Bucket, key: str, pace: Pace) -> Lease:
         last = _Claim("", "", 0) if found is None else _Claim(**json.loads(found.data))
         if found is not None and found.version != seen:
             seen, since = found.version, time.monotonic()
-        if not last.owner or time.monotonic() - since >= pace.lasts:
+        if last.owner in ("", owner) or time.monotonic() - since >= pace.lasts:
             claim = _Claim(owner, socket.gethostname(), last.fence + 1)
             version = (
                 bucket.create(key, claim.text) if found is None else bucket.replace(key, claim.text, found.version)

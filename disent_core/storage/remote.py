@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from disent_core.errors import DamagedError, located
-from disent_core.storage.atomic import locked, remove_path, replacing
+from disent_core.storage.atomic import locked, remove_path, replacing, write_text
 from disent_core.storage.leases import Lease, Pace, leased
 from disent_core.storage.manifests import (
     FOLDER_MANIFEST,
@@ -267,15 +267,25 @@ class RemoteHome:
     def leased(self, path: Path) -> Iterator[None]:
         """Hold the lease of a result; what this process publishes meanwhile is refused if it loses the lease.
 
+        The caller holds the lock of the result on this machine: so a lease that this machine has is a killed process's.
+
         Raises:
             StorageError: if the store fails.
         """
-        with leased(self.bucket, f"{self._key(path)}.lease", self.pace) as lease:
+        with leased(self.bucket, f"{self._key(path)}.lease", self.pace, self._machine()) as lease:
             self._leases.append(lease)
             try:
                 yield
             finally:
                 self._leases.remove(lease)
+
+    def _machine(self) -> str:
+        """Name of this folder of copies, under which its processes hold leases."""
+        path = self.folder / ".machine"
+        with locked(path):
+            if not path.exists():
+                write_text(path, uuid.uuid4().hex)
+            return path.read_text(encoding="utf-8")
 
 
 def manifest_key(key: str) -> str:

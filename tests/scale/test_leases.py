@@ -8,7 +8,7 @@ from disent_core.errors import StorageError
 from disent_core.storage.checksums import read_verified, write_checksummed_text
 from disent_core.storage.leases import Lease, Pace, _take, leased
 from disent_core.storage.objects import Bucket
-from disent_core.storage.remote import sole_maker
+from disent_core.storage.remote import remote_of, sole_maker
 
 KEY = "tables/table.lease"
 DEAD = Pace(beat=1e6, lasts=0.3, look=0.01)
@@ -23,7 +23,7 @@ def bucket(request):
 
 def lease_of(bucket, pace=DEAD) -> Lease:
     """Take a lease as a process does that is killed before it gives it back."""
-    return _take(bucket, KEY, pace)
+    return _take(bucket, KEY, pace, "killed")
 
 
 def test_fences_rise_with_every_holder_and_leases_are_free_at_once_after_use(bucket):
@@ -76,6 +76,17 @@ def test_a_renewed_lease_is_another_object_even_if_its_store_compares_bytes(buck
     lease.renew()
     assert bucket.read(KEY).version != before.version
     assert bucket.read(KEY).version == lease.version
+
+
+def test_a_killed_process_is_followed_at_once_on_its_own_machine(machines):
+    home = machines.new()
+    if machines.bucket is not None:
+        remote = remote_of(home / RESULT)
+        remote.pace = Pace(beat=1e6, lasts=1e6, look=0.01)
+        _take(machines.bucket, f"{RESULT}.lease", remote.pace, remote._machine())
+    with sole_maker(home / RESULT):  # would wait for ever otherwise
+        write_checksummed_text(home / RESULT, "content")
+    assert read_verified(home / RESULT) == b"content"
 
 
 def test_whoever_has_lost_a_lease_publishes_nothing(machines):
