@@ -32,6 +32,10 @@ class Postgres:
         """End it at once, with every connection."""
         self._run("pg_ctl", "stop", "--mode=immediate")
 
+    def is_up(self) -> bool:
+        asked = ["pg_isready", "--quiet", f"--host={self.folder}", f"--username={USER}"]
+        return subprocess.run(asked, check=False).returncode == 0
+
     def _run(self, program: str, *arguments: str) -> None:
         as_other = ["runuser", "-u", USER, "--"] if os.geteuid() == 0 else []
         command = [*as_other, program, "-D", str(self.folder / "data"), *arguments]

@@ -1,0 +1,68 @@
+"""Postgres that goes away in the middle of a step: results are there, and the next command uses them."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Timer
+
+import dagster as dg
+import pytest
+from made_postgres import Postgres
+from projects import Project, counts, new_project
+
+from disent_assets import factory
+from disent_assets.step_costs import Meter
+
+CORPORA = ("materialize", "key:corpora/utterances", "--partition", "en")
+
+
+@pytest.fixture
+def postgres() -> Iterator[Postgres]:
+    with TemporaryDirectory(prefix="pg") as folder:  # paths of sockets are short
+        Path(folder).chmod(0o755)
+        server = Postgres(Path(folder) / "postgres")
+        server.make()
+        server.start()
+        yield server
+        server.stop()
+
+
+@pytest.fixture
+def project(postgres, tmp_path, monkeypatch) -> Project:
+    monkeypatch.setenv("DISENT_POSTGRES", postgres.address)
+    return new_project(tmp_path)
+
+
+def away_for(seconds: float, postgres: Postgres, monkeypatch) -> None:
+    """Stop the server when the next step has made its results, before Dagster hears of them; start it again later."""
+    cost, left = Meter.cost, [seconds]
+
+    def then_stop(meter):
+        if left:
+            postgres.stop()
+            Timer(left.pop(), postgres.start).start()
+        return cost(meter)
+
+    monkeypatch.setattr(factory.Meter, "cost", then_stop)
+
+
+def test_a_step_whose_database_is_back_within_seconds_succeeds(project, postgres, monkeypatch):
+    away_for(2, postgres, monkeypatch)
+    assert project.materialize(*CORPORA[1:])["made"] == 1
+
+
+def test_after_a_longer_outage_the_step_has_failed_and_the_next_command_uses_what_was_made(
+    project, postgres, monkeypatch
+):
+    away_for(15, postgres, monkeypatch)
+    failed = project.disent(*CORPORA)
+    assert failed.exit_code == 1
+    assert "failed: corpora [en]" in failed.output
+    until = time.monotonic() + 60
+    while not postgres.is_up():
+        assert time.monotonic() < until
+        time.sleep(0.2)
+    assert counts(project.disent(*CORPORA).stdout) == {"made": 0, "up_to_date": 1, "encoded": 0, "steps": 0}
+    with dg.DagsterInstance.from_config(str(project.home / "dagster")) as instance:
+        assert {run.status.value for run in instance.get_runs(limit=1)} == {"SUCCESS"}
