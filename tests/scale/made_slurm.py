@@ -61,11 +61,15 @@ class Slurm:
         key.chmod(0o600)
         files = {"key-file": key, "socket": folder / "munge.socket", "pid-file": folder / "munge.pid",
                  "log-file": folder / "munge.log", "seed-file": folder / "munge.seed"}  # fmt: skip
+        self.started: list[subprocess.Popen[bytes]] = []
+        self.options = [f"--{name}={path}" for name, path in files.items()]
+
+    def start(self) -> None:
+        """Start the daemons; returns when the node is idle."""
         # Slurm asks for addresses of the kinds that this machine has beside those of loopback.
-        subprocess.run(network.command("ip", "address", "add", "10.99.0.1/32", "dev", "lo"), check=True)
-        options = [f"--{name}={path}" for name, path in files.items()]
-        self.started = [self._start("munged", "--foreground", "--force", *options)]
-        self._wait((folder / "munge.socket").exists)
+        subprocess.run(self.network.command("ip", "address", "add", "10.99.0.1/32", "dev", "lo"), check=True)
+        self.started.append(self._start("munged", "--foreground", "--force", *self.options))
+        self._wait((self.folder / "munge.socket").exists)
         self.started += [self._start("slurmctld", "-D", "-i"), self._start("slurmd", "-D", "-N", "localhost")]
         self._wait(lambda: "idle" in self.ask("sinfo", "--noheader", "--format=%T"))
 

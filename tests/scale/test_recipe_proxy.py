@@ -63,7 +63,7 @@ def ask() -> Iterator[Callable[..., str]]:
         yield curl
     finally:
         for process in started:
-            process.kill()
+            process.terminate()  # nginx ends its workers
             process.wait()
         network.close()
         shutil.rmtree(folder)

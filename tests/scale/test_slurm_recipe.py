@@ -39,9 +39,12 @@ def slurm(tmp_path) -> Iterator[Slurm]:
         pytest.fail(f"{', '.join(missing())} missing: apt-get install slurm-wlm munge")
     network = Network()
     slurm = Slurm(network, tmp_path / "slurm", cpus=4)
-    yield slurm
-    slurm.close()
-    network.close()
+    try:
+        slurm.start()
+        yield slurm
+    finally:
+        slurm.close()
+        network.close()
 
 
 def test_two_tasks_of_one_allocation_make_the_tables_of_a_project(slurm, tmp_path):
