@@ -19,9 +19,11 @@ from disent_assets.plan import Step
 from disent_assets.run_step import Outcome
 from disent_assets.staleness import staleness
 from disent_assets.status import State, stale_inputs
-from disent_assets.submitted import AT_ONCE, Submitted
 from disent_assets.workers import Executor, Load, Processes, ThisProcess, Work, one_thread
 from disent_core.experiment.workspace import Workspace
+
+AT_ONCE = 16
+"""Steps that are submitted at once, by default."""
 
 
 class Report:
@@ -126,6 +128,8 @@ def run_steps(
         one_thread()
     executor: Executor
     if submits:
+        from disent_assets.submitted import Submitted  # loads what local runs need not
+
         executor = Submitted(workspace, instance, tags, count, report.log)
     elif count > 1:
         executor = Processes(Work.of(load, workspace, tags), instance, count, report.log)

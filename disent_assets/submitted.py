@@ -9,12 +9,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import dagster as dg
 from dagster._core.execution.submit_asset_runs import submit_asset_run
+from dagster._core.run_coordinator import QueuedRunCoordinator
 from dagster._core.storage.tags import PARTITION_NAME_TAG
 from dagster._core.workspace.context import WorkspaceProcessContext, WorkspaceRequestContext
 from dagster._core.workspace.load_target import WorkspaceFileTarget
+from dagster._daemon.controller import get_daemon_statuses
+from dagster._daemon.run_coordinator import QueuedRunCoordinatorDaemon
 from dagster._utils import SingleInstigatorDebugCrashFlags
 
 from disent_assets.instance import home_tag
@@ -23,11 +27,9 @@ from disent_assets.profiles.patience import LOOK_SECONDS, database_errors, patie
 from disent_assets.resources import code_locations
 from disent_assets.run_step import NOT_REPEATED, Outcome, outcome_of, recorded_versions
 from disent_assets.status import failures_of, is_lost
-from disent_core.errors import DisentError
+from disent_core.errors import DisentError, located
 from disent_core.experiment.workspace import Workspace
 
-AT_ONCE = 16
-"""Steps that are submitted at once, by default."""
 _UNUSED: SingleInstigatorDebugCrashFlags = {}
 
 
@@ -54,6 +56,7 @@ class Submitted:
     ) -> None:
         self.workspace, self.instance, self.count, self.log = workspace, instance, count, log
         self.tags = {**home_tag(instance), **NOT_REPEATED, **tags}
+        _check_that_runs_start(instance)
         self.runs: dict[str, _Run] = {}
         self.due: list[Step] = []
         named = WorkspaceFileTarget([str(code_locations())])
@@ -126,3 +129,18 @@ class Submitted:
             with suppress(*database_errors()):
                 self.instance.run_coordinator.cancel_run(run)
         self.locations.__exit__(None, None, None)
+
+
+def _check_that_runs_start(instance: dg.DagsterInstance) -> None:
+    """Check that runs which are submitted do not wait for ever: a `dagster.yaml` of the profile `local` has a queue.
+
+    Raises:
+        DisentError: if they are put into a queue from which no daemon takes them.
+    """
+    if not isinstance(instance.run_coordinator, QueuedRunCoordinator):
+        return
+    daemon = QueuedRunCoordinatorDaemon.daemon_type()
+    if not get_daemon_statuses(instance, [daemon])[daemon].healthy:
+        problem = "its runs wait in a queue, and no daemon takes them from there; it was made for another profile"
+        file = Path(instance.root_directory, "dagster.yaml")
+        raise DisentError(located(file, None, problem, "Delete it, or start a daemon (docs/scale.md)"))

@@ -22,7 +22,8 @@ from disent_assets.resources import (
     run_settings,
     step_share,
 )
-from disent_core.errors import ConfigError
+from disent_assets.submitted import Submitted
+from disent_core.errors import ConfigError, DisentError
 
 POSTGRES = "postgresql+psycopg2://me:secret@host/runs"
 
@@ -88,6 +89,11 @@ def test_a_dagster_home_of_the_user_is_read_where_steps_run_elsewhere(tmp_path, 
     assert settings_folder(tmp_path / "home") == own
     monkeypatch.setenv("DAGSTER_HOME", str(dagster_home(tmp_path / "other")))  # another command has set it
     assert settings_folder(tmp_path / "home") == tmp_path / "home" / "dagster"
+
+
+def test_runs_are_not_submitted_to_a_queue_that_nobody_looks_at(tmp_path):
+    with open_instance(tmp_path) as instance, pytest.raises(DisentError, match="no daemon takes them from there"):
+        Submitted(open_workspace({"DISENT_HOME": str(tmp_path)}), instance, {}, 1, lambda *_: None)
 
 
 # --- what a step asks for ---------------------------------------------------------------------------------

@@ -163,6 +163,7 @@ def test_a_training_whose_step_or_node_is_killed_ends_with_the_weights_of_an_und
     cluster, local, undisturbed, tmp_path, what
 ):
     project = local.copy(tmp_path)
+    (project.home / "dagster" / "dagster.yaml").unlink()  # of the profile local
     lengthen(project)
     command = cluster.start(project, *HEAD)
     wait_for_checkpoint(project, command)
