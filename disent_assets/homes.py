@@ -102,11 +102,8 @@ def claim(config: Config, home: Path) -> None:
 
 def _identity(config: Config, home: Path) -> dict[str, str]:
     path = config.path.resolve()
-    return {
-        "path": str(path),
-        "path_from_home": os.path.relpath(path, home),
-        "sha256": sha256_of(path),
-    }
+    from_home = {"path_from_home": os.path.relpath(path, home)} if bucket_of(home) is None else {}
+    return {"path": str(path), **from_home, "sha256": sha256_of(path)}
 
 
 def _recorded(home: Path) -> dict[str, str]:

@@ -1,0 +1,85 @@
+"""Let processes publish results of the same names to one bucket, while others read.
+
+    python tests/scale/races.py --publishes 10000 --writers 16 --results 4
+
+No reader may meet bytes that nobody wrote, and in the end each result is what its manifest says.
+"""
+
+import argparse
+import multiprocessing
+import os
+import random
+import tempfile
+import time
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+
+from stores import environment, make_bucket, moto
+
+from disent_core.storage.checksums import checksummed_path, read_verified, recorded
+from disent_core.storage.leftovers import delete, leftovers
+from disent_core.storage.objects import Bucket
+from disent_core.storage.remote import RemoteHome, attach
+
+
+def content(number: int) -> bytes:
+    """Of a version: 2 to 40 kB that no other version has, from which its number can be told."""
+    return f"{number:08}".encode() * random.Random(number).randint(250, 5_000)
+
+
+def is_whole(data: bytes, publishes: int) -> bool:
+    """Whether these are the bytes of one version."""
+    return data[:8].isdigit() and int(data[:8]) < publishes and data == content(int(data[:8]))
+
+
+def _attached(address: str, folder: Path) -> Path:
+    folder.mkdir()
+    attach(RemoteHome(Bucket(address), folder))
+    return folder
+
+
+def _path(home: Path, result: int) -> Path:
+    return home / "tables" / "stage" / f"{result}.parquet"
+
+
+def publish(address: str, folder: Path, numbers: range, results: int) -> int:
+    """Publish versions, each of a random result; returns how many reads were torn."""
+    home, chance, torn = _attached(address, folder), random.Random(numbers.start), 0
+    for number in numbers:
+        path = _path(home, chance.randrange(results))
+        with checksummed_path(path, number=number) as beside:
+            beside.write_bytes(content(number))
+        if number % 8 == 0:
+            torn += not is_whole(read_verified(path) or b"", numbers.stop + 10**7)
+    return torn
+
+
+def race(address: str, folder: Path, publishes: int, writers: int, results: int) -> dict[str, int]:
+    """Let them race; returns counts."""
+    each = publishes // writers
+    work = [(address, folder / str(one), range(one * each, (one + 1) * each), results) for one in range(writers)]
+    with multiprocessing.get_context("spawn").Pool(writers) as pool:
+        torn = sum(pool.starmap(publish, work))
+    home, bucket = _attached(address, folder / "last"), Bucket(address)
+    for result in range(results):
+        data, entry = read_verified(_path(home, result)), recorded(_path(home, result))
+        torn += data is None or entry is None or data != content(entry.facts["number"])
+    orphans = leftovers(bucket, timedelta())
+    delete(bucket, orphans)
+    kept = Counter(one.key.split("/")[2] for one in bucket.listed() if one.key.count("/") == 3)
+    torn += any(count > 3 for count in kept.values())
+    return {"published": each * writers, "torn": torn, "replaced": len(orphans)}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, usual in (("publishes", 10_000), ("writers", 16), ("results", 4)):
+        parser.add_argument(f"--{name}", type=int, default=usual, metavar="N")
+    chosen = parser.parse_args()
+    with moto() as endpoint, tempfile.TemporaryDirectory() as folder:
+        os.environ |= environment(endpoint)
+        began = time.monotonic()
+        counts = race(make_bucket(endpoint, "races"), Path(folder), chosen.publishes, chosen.writers, chosen.results)
+        print(counts, f"{time.monotonic() - began:.0f} s")
+    raise SystemExit(counts["torn"] > 0)

@@ -1,0 +1,55 @@
+"""Small projects whose results are in a bucket, and what they have there as a plain folder."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "end_to_end"))
+
+from projects import Project
+
+from disent_assets.resources import home_folder
+from disent_core.storage.checksums import brought
+from disent_core.storage.objects import Bucket
+from disent_core.storage.remote import MANIFEST, RemoteHome, attach, detach
+
+
+@dataclass(frozen=True)
+class RemoteProject(Project):
+    """A project with its results in a bucket; `machine` names the folder of their copies."""
+
+    address: str
+    machine: str = "machine"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            "DISENT_CONFIG": str(self.config),
+            "DISENT_HOME": self.address,
+            "DISENT_CACHE": str(self.folder / self.machine),
+            "DISENT_WORKERS": "1",
+        }
+
+    @property
+    def home(self) -> Path:
+        return home_folder(self.environment)
+
+
+@dataclass(frozen=True)
+class Fetched(Project):
+    """All that the bucket of a project has, in a folder of its own."""
+
+    address: str
+
+    @property
+    def home(self) -> Path:
+        return self.folder / "fetched"
+
+    def fetch(self) -> None:
+        """Fetch it."""
+        bucket = Bucket(self.address)
+        attach(RemoteHome(bucket, self.home))
+        for one in list(bucket.listed()):
+            if one.key.endswith(MANIFEST) and not one.key.startswith("checkpoints/"):
+                brought(self.home / one.key.removesuffix(MANIFEST))
+        detach(self.home)

@@ -1,0 +1,57 @@
+"""A lineage whose results are in a bucket ends with the results of one in a folder, to the bit."""
+
+import pytest
+from remote_projects import Fetched, RemoteProject
+
+import bench  # isort: skip - remote_projects says where it is
+import rebuilds  # isort: skip
+
+
+@pytest.fixture
+def in_a_bucket(address, tmp_path):
+    (tmp_path / "remote").mkdir()
+    return RemoteProject(bench.new_lineage(tmp_path / "remote", bench.SMALLEST).folder, address)
+
+
+def test_it_has_the_tables_weights_metrics_and_warehouse_of_one_in_a_folder(in_a_bucket, tmp_path):
+    (tmp_path / "local").mkdir()
+    local = bench.new_lineage(tmp_path / "local", bench.SMALLEST)
+    assert local.materialize() == in_a_bucket.materialize()
+    fetched = Fetched(in_a_bucket.folder, in_a_bucket.address)
+    fetched.fetch()
+    for kind in (rebuilds.tables, rebuilds.heads, rebuilds.embeddings, rebuilds.warehouse):
+        assert kind(local.home)
+        assert kind(local.home) == kind(fetched.home)
+    other = RemoteProject(in_a_bucket.folder, in_a_bucket.address, machine="other")
+    assert list(other.materialize().values()) == [0, 21, 0, 0]
+    assert list(other.home.glob("tables/evaluation/outcomes/**/*.parquet")) == []  # what nobody reads is not fetched
+    assert other.disent("sql", "select count(*) from metrics").exit_code == 0
+    assert in_a_bucket.disent("gc", "--older", "0h").exit_code == 0
+    assert list(in_a_bucket.materialize().values()) == [0, 21, 0, 0]
+
+
+def test_doctor_and_gc_say_what_they_find(in_a_bucket):
+    told = in_a_bucket.disent("doctor")
+    assert told.exit_code == 0
+    assert "of 16 writes at once, 1 created an object, 1 replaced a version" in told.stdout
+    assert "0 objects would be deleted" in in_a_bucket.disent("gc", "--dry-run").stdout
+    assert in_a_bucket.disent("gc", "--older", "soon").exit_code == 2
+
+
+def test_a_bucket_of_another_configuration_is_refused_on_any_machine(in_a_bucket, address, tmp_path):
+    from disent_assets.resources import open_for_work
+
+    open_for_work(in_a_bucket.environment)
+    (tmp_path / "other").mkdir()
+    other = RemoteProject(bench.new_lineage(tmp_path / "other", bench.CONFIG).folder, address)
+    told = other.disent("status")
+    assert told.exit_code == 2
+    assert "are of the configuration" in told.stderr
+
+
+@pytest.mark.parametrize("home", ["s4://bucket", "s3://", "http://host/folder"])
+def test_an_address_of_no_known_store_is_one_line(home, tmp_path):
+    project = RemoteProject(tmp_path, home)
+    told = project.disent("sql", "select 1")
+    assert told.exit_code == 2
+    assert "is neither a folder nor one of s3://bucket/prefix" in told.stderr
