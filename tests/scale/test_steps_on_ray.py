@@ -1,6 +1,7 @@
 """A lineage on two nodes of Ray with Postgres: what one machine makes, also if a node or a step is killed."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -164,6 +165,7 @@ def test_a_training_whose_step_or_node_is_killed_ends_with_the_weights_of_an_und
 ):
     project = local.copy(tmp_path)
     (project.home / "dagster" / "dagster.yaml").unlink()  # of the profile local
+    shutil.rmtree(project.home / "heads")  # the database may know one from another test
     lengthen(project)
     command = cluster.start(project, *HEAD)
     wait_for_checkpoint(project, command)
