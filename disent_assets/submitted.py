@@ -26,7 +26,7 @@ from disent_assets.plan import Step
 from disent_assets.profiles.patience import LOOK_SECONDS, database_errors, patient
 from disent_assets.resources import code_locations
 from disent_assets.run_step import NOT_REPEATED, Outcome, outcome_of, recorded_versions
-from disent_assets.status import failures_of, is_lost
+from disent_assets.status import is_lost
 from disent_core.errors import DisentError, located
 from disent_core.experiment.workspace import Workspace
 
@@ -120,7 +120,8 @@ class Submitted:
 
     def _outcome(self, run: dg.DagsterRun, followed: _Run) -> Outcome:
         events = [entry.dagster_event for entry in self.instance.all_logs(run.run_id) if entry.dagster_event]
-        failure = None if run.is_success else "; ".join(failures_of(self.instance, run.run_id).values())
+        told = [event.message for event in events if event.is_engine_event and event.message]
+        failure = None if run.is_success else told[-1] if told else "its run was ended"  # unless a step has failed
         return outcome_of(followed.step, events, followed.recorded, run_failure=failure)
 
     def close(self) -> None:
