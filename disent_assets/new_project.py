@@ -44,7 +44,7 @@ _MASSIVE = """\
 
 
 def write_project(folder: Path, *, real: bool) -> None:
-    """Write a new project, whole or not at all.
+    """Write a new project; in a new folder whole or not at all.
 
     Args:
         folder: where; it may exist if it is empty.
@@ -55,6 +55,7 @@ def write_project(folder: Path, *, real: bool) -> None:
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(located(folder, None, "this is not an empty folder", "Name a new one"))
+    folder = folder.resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder.parent, prefix=".disent-") as temporary:
         made = Path(temporary, "project")
@@ -63,7 +64,11 @@ def write_project(folder: Path, *, real: bool) -> None:
             (made / name).write_text(text, encoding="utf-8")
         if not real:
             shutil.copytree(SHARED / "data" / "corpora", made / "data" / "corpora", ignore=_MAKE_CORPORA)
-        made.rename(folder)
+        if not folder.exists():
+            made.rename(folder)
+            return
+        for path in sorted(made.iterdir(), key=lambda path: path.name == "disent.toml"):  # a project once that is there
+            path.rename(folder / path.name)
 
 
 def _files(*, real: bool) -> dict[str, str]:

@@ -67,7 +67,8 @@ def test_a_new_project_runs_from_an_installed_package(run, site, tmp_path):
 
 def test_a_project_is_written_into_an_empty_folder_only(run, tmp_path):
     (tmp_path / "mine").mkdir()
-    assert run("init", "mine").returncode == 0
+    assert run("init", ".", folder=tmp_path / "mine").returncode == 0
+    assert (tmp_path / "mine" / "disent.toml").is_file()
     again = run("init", "mine")
     assert again.returncode == 2
     assert again.stderr == "disent: mine: this is not an empty folder. Name a new one\n"
