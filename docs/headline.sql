@@ -21,8 +21,10 @@ figures as (
         and hubness = 'none'
         and metric in ('accuracy_at_1', 'accuracy')
         and trained_on in ('', 'en-de')
-        and encoder <> 'minilm_cls'
-        and method in ('raw', 'lexicon', 'dream', 'fmda_two_stage', 'fmda_softmax', 'fine_tuned', 'facet')
+        and encoder not in ('minilm_cls', 'minilm_aligned')
+        and method in (
+            'raw', 'lexicon', 'dream', 'fmda_softmax', 'fmda_two_stage_softmax', 'fine_tuned', 'facet'
+        )
         and (
             (task = 'crosslingual_retrieval' and evaluated_on in ('en-de', 'de-en') and rank is not null)
             or (task = 'crosslingual_retrieval' and evaluated_on = 'en-de' and embedding = 'language')
@@ -61,8 +63,8 @@ select
 from cells
 group by encoder, method
 order by
-    list_position(['minilm_multi', 'minilm_mean', 'minilm_low'], encoder),
+    list_position(['minilm_multi', 'minilm_multi_upper', 'minilm_mean', 'minilm_low'], encoder),
     list_position(
-        ['raw', 'lexicon', 'dream', 'fmda_two_stage', 'fmda_softmax', 'fine_tuned', 'facet'],
+        ['raw', 'lexicon', 'dream', 'fmda_softmax', 'fmda_two_stage_softmax', 'fine_tuned', 'facet'],
         split_part(method, ' ', 1)
     )
