@@ -99,7 +99,7 @@ def test_an_encoder_that_is_there_stays_until_the_next_is_complete(teacher, tmp_
         raise OSError("no")
 
     with monkeypatch.context() as patch:
-        patch.setattr("disent_core.encoders.distilled.folders.write_folder_checksums", fails)
+        patch.setattr("disent_core.storage.checksums.write_folder_checksums", fails)
         with pytest.raises(OSError, match="no"):
             make(tmp_path / "multi", teacher, vocab_size=110)
     assert files(tmp_path / "multi") == before
