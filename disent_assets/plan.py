@@ -76,7 +76,7 @@ def plan(
     Args:
         definitions: with the assets of the configuration.
         selections: in Dagster's syntax, or names of stages; everything if there are none.
-        partition: only steps of this partition and of those that it is made from, as a pair is from its languages.
+        partition: only steps of this partition and of what it is made from, as a pair is from its languages.
         prefix: of the workspace.
 
     Raises:
@@ -90,7 +90,8 @@ def plan(
         raise ValueError(f"nothing to materialise in selection {' '.join(selections)!r}")
     bundles = _bundles(graph, keys, len(prefix))
     upstream = dict(_upstream(graph, bundles))
-    allowed = upstream.keys() if partition is None else _made_for(partition, upstream)
+    chosen = {index for index, bundle in enumerate(bundles) if selected & set(bundle)}
+    allowed = upstream.keys() if partition is None else _made_for(partition, upstream, chosen)
     steps = _steps(graph, bundles, upstream, selected, allowed, len(prefix))
     if not steps:
         raise ValueError(f"no asset of the selection has a partition {partition!r}")
@@ -111,8 +112,11 @@ def _select(graph: BaseAssetGraph, selection: str) -> set[dg.AssetKey]:
         raise ValueError(f"selection {selection!r} can't be read; {meant} stages are {', '.join(STAGES)}") from error
 
 
-def _made_for(partition: str, upstream: Mapping[_Node, set[_Node]]) -> set[_Node]:
-    """The bundles of a partition, and the partitions of others that they are made from."""
+def _made_for(partition: str, upstream: Mapping[_Node, set[_Node]], selected: Collection[int]) -> set[_Node]:
+    """The bundles of a partition, and the partitions of others that they are made from.
+
+    What has no partitions, such as an encoder that is pretrained on every language, counts only if it is selected.
+    """
     known = sorted({name for _, name in upstream if name is not None})
     if partition not in known:
         close = difflib.get_close_matches(partition, known, n=1)
@@ -121,7 +125,7 @@ def _made_for(partition: str, upstream: Mapping[_Node, set[_Node]]) -> set[_Node
     found = {node for node in upstream if node[1] == partition}
     due = list(found)
     while due:
-        above = {node for node in upstream[due.pop()] - found if node[1] is not None}
+        above = {node for node in upstream[due.pop()] - found if node[1] is not None or node[0] in selected}
         found |= above
         due += above
     return found

@@ -79,6 +79,12 @@ def test_a_pair_brings_its_languages_and_no_others():
     }  # fmt: skip
 
 
+def test_a_selected_encoder_brings_all_that_it_is_pretrained_on():
+    made = names(plan(TOY, ["+key:heads/tiny/dream_head"], "en-ja"))
+    assert {"embeddings, tiny_encoder", "corpora, targets [de]"} <= made
+    assert "embeddings/tiny/tiny_vectors [de]" not in made
+
+
 @pytest.mark.parametrize("written", ["evalution", "+evalution"])
 def test_a_misspelt_stage_is_told_with_the_stages_and_the_closest(written):
     with pytest.raises(ValueError, match=r"did you mean 'evaluation'\? The stages are corpora, .*warehouse"):
