@@ -17,7 +17,7 @@ from disent_assets.resources import pictures_address
 from disent_core.errors import DisentError
 from disent_core.experiment.result import CheckResult, StepResult
 from disent_core.report.style import png, png_made_of, preview
-from disent_core.storage.checksums import checksummed_path, remove_with_checksum, sha256_of, verified
+from disent_core.storage.checksums import brought, checksummed_path, remove_with_checksum, sha256_of, verified
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -140,7 +140,7 @@ def pictures(
             _write(small, preview(drawn))
             _write(path, drawn)  # last, because it tells that both are of this result
         elif verified(small) is None:
-            _write(small, preview(path.read_bytes()))
+            _write(small, preview(brought(path).read_bytes()))
         shown[path.stem] = _linked(plots, path, small)
     if shown:
         shown["pictures"] = dg.MetadataValue.path(str(next(iter(drawings)).parent))  # for those who have no server

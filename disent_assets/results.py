@@ -41,6 +41,7 @@ from disent_core.experiment.workspace import Workspace
 from disent_core.heads.identity import settings_fingerprint
 from disent_core.report.scores import CUT_SHORT, CUT_SHORT_NOTE, marked
 from disent_core.storage.atomic import write_text
+from disent_core.storage.checksums import is_stored
 from disent_core.storage.tables import content_of, fingerprint
 
 EARLIER = "earlier"
@@ -290,7 +291,7 @@ def _table(block: Block, project: Path, home: Path | None) -> tuple[Table, str]:
     def kept(about: About, old: Stamp) -> Stamp:
         return old if old.code == block.code(config, about) else Stamp("", EARLIER)
 
-    if home is None or not (home / "warehouse.duckdb").is_file():
+    if home is None or not is_stored(home / "warehouse.duckdb"):
         return block.table.stamped(kept), f"kept ({block.config} has no warehouse here)"
     workspace = Workspace(config, home)
     is_fresh = cache(lambda encoder, method: _is_of_current_code(workspace, encoder, method))

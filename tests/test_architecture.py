@@ -302,6 +302,116 @@ def test_no_module_has_more_than_400_lines():
     assert {name: length for name, length in lengths.items() if length > 400} == {}
 
 
+# --- files ------------------------------------------------------------------------------------------------
+
+METHODS_OF_PATHS = {
+    "open", "read_text", "read_bytes", "write_text", "write_bytes", "is_file", "is_dir", "exists", "stat", "glob",
+    "rglob", "iterdir", "mkdir", "rmdir", "unlink", "replace", "touch", "symlink_to", "hardlink_to",
+}  # fmt: skip
+FUNCTIONS_OF_FILES = {
+    "open", "os.replace", "os.rename", "os.remove", "os.walk", "os.path.isfile", "shutil.rmtree", "shutil.move",
+    "shutil.copytree", "shutil.copyfile", "shutil.copy", "np.load", "np.save", "np.memmap", "np.lib.format.open_memmap",
+    "pq.read_table", "pq.read_schema", "pq.read_metadata", "pq.write_table", "pq.ParquetFile", "pq.ParquetWriter",
+    "safe_open", "load_file", "save_file", "write_text", "atomic_path", "remove_path",
+}  # fmt: skip
+LENT = {"beside", "temporary", "brought", "verified_file", "pa"}
+"""Names of what the seam lends: a file to fill before it is published, one that was fetched and checked, its bytes."""
+NO_RESULTS = {
+    "disent.model": "an exported folder, which its user names",
+    "disent.searching": "an index, which its user names",
+    "disent_core.config": "the configuration, and whether the paths in it exist",
+    "disent_core.corpora": "corpora and downloads, which are inputs",
+    "disent_core.embeddings.grown": "arrays, which each machine makes of the parts for itself",
+    "disent_core.encoders": "folders of models that were brought or that users name, vectors that were made elsewhere, "
+    "and hidden folders with the unfinished work of this machine",
+    "disent_core.evaluation.mteb_results": "results of mteb, which are inputs",
+    "disent_core.experiment.corpora": "corpora, downloads and word lists, which are inputs",
+    "disent_core.experiment.embeddings.write_texts": "texts for a file that the user names",
+    "disent_core.experiment.mteb_results": "results of mteb, which are inputs",
+    **dict.fromkeys(
+        [
+            f"disent_core.export.{one}"
+            for one in ("folder", "record", "saved_folder", "tagger_folder", "transformers_folder")
+        ],
+        "exported folders, which their users name",
+    ),
+    "disent_core.heads.cost": "what the system tells of the processor",
+    "disent_core.heads.families.closed_form": "the checkpoint that this process has read or written before",
+    "disent_core.report.document": "a part of the package",
+    "disent_core.report.style": "a picture that was verified",
+    "disent_core.search": "indexes, which their users name",
+    "disent_core.training.stacked_state": "the checkpoint that this process has read or written before",
+    "disent_assets.automation": "the lock of Dagster's state, which is of this machine",
+    "disent_assets.cli": "files that the user names, and report.html, which is of this machine",
+    "disent_assets.corpus_versions": "hashes of corpora, kept in the cache of this machine",
+    "disent_assets.dev": "the lock of Dagster's state, which is of this machine",
+    "disent_assets.duckdb_warehouse": "the shipped SQL, and what DuckDB spills beside a new warehouse",
+    "disent_assets.durations": "how long steps took, beside Dagster's state of this machine",
+    "disent_assets.homes": "Dagster's state, and the owner of a home that is in no bucket",
+    "disent_assets.instance": "Dagster's settings and state, which are of this machine",
+    "disent_assets.new_project": "the folder of a new project",
+    "disent_assets.placement": "what the system tells of GPUs",
+    "disent_assets.profiles": "the shipped settings of Dagster",
+    "disent_assets.published_files": "hashes of corpora, kept in the cache of this machine",
+    "disent_assets.questions": "pages of the documentation",
+    "disent_assets.refresh_warehouse": "the shipped SQL",
+    "disent_assets.resources": "where the project is",
+    "disent_assets.results": "pages of the documentation and configurations",
+    "disent_assets.results_run": "whether there is state of Dagster, and a file of the project",
+    "disent_assets.run_report": "the page, which is of this machine, and pictures that were brought",
+    "disent_assets.search_page": "a part of the package",
+    "disent_assets.sql_folder": "the shipped SQL",
+    "disent_assets.status._files": "parts of embeddings, if the home is in no bucket",
+    "disent_assets.step_costs": "what the system tells of this process",
+    "disent_assets.warehouse_inputs": "files that were brought, linked for a warehouse that is in no bucket",
+    "disent_assets.workers": "the configuration",
+}
+"""Folders, modules and functions that may use files directly: which files these are."""
+
+
+def used_directly(name: str) -> Iterator[tuple[str, str]]:
+    """Calls that go to files without asking whether the results are in a bucket, each with what it is in."""
+    for part in tree(name).body:
+        for node in (node for node in ast.walk(part) if isinstance(node, ast.Call)):
+            method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+            is_of_text = method == "replace" and len(node.args) != 1
+            is_direct = (method in METHODS_OF_PATHS and not is_of_text) or ast.unparse(node.func) in FUNCTIONS_OF_FILES
+            if is_direct and not LENT & {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}:
+                yield f"{name}.{getattr(part, 'name', '')}", ast.unparse(node)
+
+
+def test_results_are_read_and_written_through_the_storage_seam_alone():
+    direct = [one for name in SOURCES if not name.startswith("disent_core.storage.") for one in used_directly(name)]
+    reasons = {place: {one for one in NO_RESULTS if f"{place}.".startswith(f"{one}.")} for place, _ in direct}
+    assert [(place, call) for place, call in direct if not reasons[place]] == []
+    assert {one for found in reasons.values() for one in found} == set(NO_RESULTS)
+
+
+def test_the_core_has_no_state_beside_what_is_listed():
+    # `remote` knows which homes are in a bucket (decision 0015). The others only save work.
+    changes = {"append", "add", "update", "pop", "clear", "setdefault", "extend", "remove", "insert", "discard"}
+    stateful = set()
+    for name in CORE:
+        own = {
+            target.id
+            for node in tree(name).body
+            if isinstance(node, ast.Assign | ast.AnnAssign)
+            for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+            if isinstance(target, ast.Name)
+        }
+        for node in ast.walk(tree(name)):
+            is_call = isinstance(node, ast.Attribute) and node.attr in changes
+            is_item = isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load)
+            is_changed = (is_call or is_item) and isinstance(node.value, ast.Name) and node.value.id in own
+            if is_changed or isinstance(node, ast.Global):
+                stateful.add(name)
+    assert stateful == {
+        "disent_core.storage.remote",
+        "disent_core.storage.checkpoints",
+        "disent_core.evaluation.metrics.shared",
+    }
+
+
 # --- registries -------------------------------------------------------------------------------------------
 
 

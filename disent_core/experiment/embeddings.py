@@ -35,6 +35,7 @@ from disent_core.experiment.workspace import (
 )
 from disent_core.shards.engine import sharded
 from disent_core.storage.atomic import atomic_path
+from disent_core.storage.checksums import is_stored
 from disent_core.storage.tables import SCHEMAS, fingerprint, read_table
 from disent_core.training.needs import Need
 from disent_core.training.text_plan import texts_to_encode
@@ -329,7 +330,7 @@ def _check_made(workspace: Workspace, encoder: str, language: str) -> None:
         if language in pair
     ]
     for path in (*paths, *_mates_of(workspace, encoder, language)):
-        if not path.is_file():
+        if not is_stored(path):
             remedy = "Run `disent materialize '+group:targets'` first"
             raise TableError(located(path, None, "this table does not exist yet", remedy))
 

@@ -17,8 +17,7 @@ from typing import Generic, Literal, TypeVar
 import numpy as np
 
 from disent_core.progress import Progress
-from disent_core.storage.atomic import remove_path
-from disent_core.storage.checksums import checksummed_path, read_verified, remove_with_checksum, verified
+from disent_core.storage.checksums import checksummed_path, read_verified, remove_all_below, verified
 from disent_core.storage.remote import RemoteHome, attach, attached
 
 _log = logging.getLogger(__name__)
@@ -75,9 +74,7 @@ def sharded(engine: Engine, folder: Path | None = None, inputs: str = "") -> Ite
     finally:
         _CURRENT.reset(before)
     if folder is not None:
-        for path in folder.rglob("*.safetensors"):
-            remove_with_checksum(path)  # from a bucket too
-        remove_path(folder)
+        remove_all_below(folder)
 
 
 def ranges(items: int, size: int, *, on_gpu: bool = False) -> list[range]:

@@ -67,6 +67,13 @@ def remove_with_checksum(path: Path) -> None:
     manifest_path(path).unlink(missing_ok=True)
 
 
+def remove_all_below(folder: Path) -> None:
+    """Remove a folder with the results that this machine has of it; from a bucket too."""
+    for manifest in sorted(folder.rglob("*.manifest")):
+        remove_with_checksum(manifest.with_suffix(""))
+    remove_path(folder)
+
+
 @contextmanager
 def checksummed_folder(folder: Path) -> Iterator[Path]:
     """As `atomic_path`, for a folder in place of one that may be there; it gets a manifest of all its files."""

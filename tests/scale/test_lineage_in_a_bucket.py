@@ -26,6 +26,8 @@ def test_it_has_the_tables_weights_metrics_and_warehouse_of_one_in_a_folder(in_a
     assert list(other.materialize().values()) == [0, 21, 0, 0]
     assert list(other.home.glob("tables/evaluation/outcomes/**/*.parquet")) == []  # what nobody reads is not fetched
     assert other.disent("sql", "select count(*) from metrics").exit_code == 0
+    third = RemoteProject(in_a_bucket.folder, in_a_bucket.address, machine="third")  # which has nothing yet
+    assert third.disent("texts", str(tmp_path / "texts.jsonl"), "--encoder", "tiny").exit_code == 0
     assert in_a_bucket.disent("gc", "--older", "0h").exit_code == 0
     assert list(in_a_bucket.materialize().values()) == [0, 21, 0, 0]
 

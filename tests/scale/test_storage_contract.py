@@ -14,6 +14,7 @@ from disent_core.storage.checksums import (
     is_verified_folder,
     read_verified,
     recorded,
+    remove_all_below,
     remove_with_checksum,
     stored_in,
     verify_checksum,
@@ -82,6 +83,17 @@ def test_what_was_removed_is_gone_for_all_and_can_be_written_again(machines):
         assert stored_in((home / RESULT).parent, "*.parquet") == []
     write_checksummed_text(there / RESULT, "once")
     assert read_verified(here / RESULT) == b"once"
+
+
+def test_of_a_folder_that_was_removed_nothing_is_left_for_anybody(machines):
+    here, there = machines.new(), machines.new()
+    folder = here / "checkpoints" / "one"
+    for name in ("1.safetensors", "2/training.safetensors"):
+        write_checksummed_text(folder / name, name)
+    remove_all_below(folder)
+    assert not folder.exists()
+    assert [name for name in ("1.safetensors", "2/training.safetensors")
+            if is_stored(there / "checkpoints" / "one" / name)] == []  # fmt: skip
 
 
 def test_the_results_of_a_folder_are_found_by_their_names(machines):

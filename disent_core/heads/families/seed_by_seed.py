@@ -1,6 +1,5 @@
 """Methods that train one seed after another, because the model is too large, or too irregular, for a stack of seeds."""
 
-import shutil
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -11,6 +10,7 @@ from torch import Tensor
 
 from disent_core.heads.contract import AnyMethod, Trainer
 from disent_core.optimisation.steps import EpochReport, TrainingRun
+from disent_core.storage.checksums import remove_all_below
 from disent_core.storage.tables import fingerprint
 from disent_core.storage.weights import merge_weights, save_weights
 from disent_core.training.data import TrainingData
@@ -73,7 +73,7 @@ class SeedBySeedTrainer(Trainer[AnyMethod]):
         """Write the weights of every seed and delete the checkpoints; returns the fingerprint of the weights."""
         parts = {seed: _folder(checkpoint) / f"{seed}.safetensors" for seed in description["seeds"]}
         content = merge_weights(parts, path, {**description, "method": self.method.name})
-        shutil.rmtree(_folder(checkpoint))
+        remove_all_below(_folder(checkpoint))
         return content
 
 
