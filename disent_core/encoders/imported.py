@@ -3,10 +3,12 @@
 `path` is a file, a folder, or a pattern in which `{language}` stands for the language. A `.parquet` or `.jsonl` file
 has a column `vector` and a column `text` or `text_key`, and may have a column `language`. A matrix `NAME.npy` has its
 texts beside it in `NAME.txt`, one a line. Rows and lines are counted from 1.
+
+No Python object is made for a text. A matrix is mapped into memory; vectors of other files are held there as float32.
 """
 
 import glob
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -16,15 +18,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
-from jaxtyping import Float32, Int
+from jaxtyping import Float, Float32, Int
 
 from disent_core.encoders.config import VectorsConfig
 from disent_core.encoders.contract import EncodedBatch, FloatName
 from disent_core.errors import EncoderError, located, quoted
 from disent_core.storage.checksums import sha256_of
-from disent_core.storage.foreign import column_names, read_foreign_parquet
+from disent_core.storage.foreign import column_names, foreign_batches
 from disent_core.storage.tables import fingerprint
-from disent_core.text import parsed_json, text_key, text_keys
+from disent_core.storage.text_columns import TextCollector, blocks, first_repeated, key_strings
+from disent_core.text import parsed_json, text_keys
 
 CODE_VERSION = "1"
 """Changes with every change of this code that changes vectors."""
@@ -44,21 +47,20 @@ def load(config: VectorsConfig, language: str) -> "ImportedVectors":
         EncoderError: if there are none, or they are not one finite vector of one width for each text; names file
             and row.
     """
-    vectors = _open(config, language)
-    if vectors is None:
+    vectors = _Vectors(_read_all(config, language))
+    if not vectors.pieces:
         problem = f"there are no vectors of {language!r} here"
         raise EncoderError(located(_place(config, language), None, problem, _remedy(config)))
     return ImportedVectors(config, language, vectors)
 
 
-def known_keys(config: VectorsConfig, language: str) -> frozenset[str]:
+def known_keys(config: VectorsConfig, language: str) -> pa.StringArray:
     """Return the keys of the texts of a language that have a vector.
 
     Raises:
         EncoderError: if the files are malformed, as in `load`.
     """
-    vectors = _open(config, language)
-    return frozenset(() if vectors is None else vectors.keys)
+    return _Vectors(_read_all(config, language)).keys
 
 
 def vector_files(config: VectorsConfig, language: str | None = None) -> list[Path]:
@@ -99,9 +101,8 @@ class ImportedVectors:
     """An `Encoder` of one language that looks vectors up; make one with `load`."""
 
     def __init__(self, config: VectorsConfig, language: str, vectors: "_Vectors") -> None:
-        self._config, self._language, self._matrix = config, language, vectors.matrix
-        self.rows: Mapping[str, int] = {key: row for row, key in enumerate(vectors.keys)}
-        self.name, self.dim = config.name, int(vectors.matrix.shape[1])
+        self._config, self._language, self._vectors = config, language, vectors
+        self.name, self.dim = config.name, vectors.dim
         self.vector_dtype: FloatName = config.vector_dtype
         self.states_dtype: FloatName = "float32"
         self.fingerprint = encoder_fingerprint(config)
@@ -114,7 +115,8 @@ class ImportedVectors:
         """
         if states and texts:
             raise EncoderError(f"encoder {self.name!r} is imported vectors, which have no token states")
-        rows = np.array([self.rows.get(text_key(text), -1) for text in texts], dtype=np.int64)
+        keys = pa.chunked_array((text_keys(block) for block in blocks(texts)), pa.string())
+        rows = pc.index_in(keys, value_set=self._vectors.keys).fill_null(-1).to_numpy()
         if (missing := np.flatnonzero(rows < 0)).size:
             problem = f"{missing.size} of {len(texts)} texts of {self._language!r} have no vector"
             example = f", e.g. {quoted(texts[int(missing[0])])}"
@@ -124,7 +126,7 @@ class ImportedVectors:
         for start in range(0, len(rows), _BATCH_TEXTS):
             block = rows[start : start + _BATCH_TEXTS]
             indices = np.arange(start, start + len(block))
-            yield EncodedBatch(indices, self._matrix[block], None, np.zeros(len(block), dtype=np.int64))
+            yield EncodedBatch(indices, self._vectors.take(block), None, np.zeros(len(block), dtype=np.int64))
 
 
 def _place(config: VectorsConfig, language: str) -> str:
@@ -136,59 +138,92 @@ def _remedy(config: VectorsConfig) -> str:
     return f"Run {commands}, embed the texts that it writes, and put their vectors here"
 
 
-# --- files ------------------------------------------------------------------------------------------------
+# --- vectors of one language ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Vectors:
-    """Vectors of one language from some files: row i is that of the text of `keys[i]`.
+class _Piece:
+    """Some vectors of one file: row i of the matrix is that of the text of `keys[i]`, in row `rows[i]` of the file.
 
-    `places` are file and row, `names` the name of the text in messages.
+    `names` name the texts in messages. The matrix may have other floats than float32.
     """
 
-    keys: Sequence[str]
-    names: Sequence[str]
-    places: Sequence[tuple[Path, int]]
-    matrix: Float32[np.ndarray, "texts dim"]
+    file: Path
+    rows: Int[np.ndarray, " texts"]
+    keys: pa.ChunkedArray
+    names: pa.ChunkedArray
+    matrix: Float[np.ndarray, "texts dim"]
+
+    @property
+    def dim(self) -> int:
+        return self.matrix.shape[1]
 
 
-def _open(config: VectorsConfig, language: str) -> _Vectors | None:
-    """Read all vectors of a language, of one width and without repeated texts; None if there are none."""
-    of_files = [_read(file, language) for file in vector_files(config, language)]
-    of_files = [vectors for vectors in of_files if vectors.keys]
-    return _joined(of_files) if of_files else None
+class _Vectors:
+    """Pieces with a vector for each of their texts.
 
+    Raises:
+        EncoderError: if they have several widths, or a text more than once.
+    """
 
-def _joined(of_files: Sequence[_Vectors]) -> _Vectors:
-    for vectors in of_files[1:]:
-        widths = [file_vectors.matrix.shape[1] for file_vectors in (vectors, of_files[0])]
-        if widths[0] != widths[1]:
-            problem = f"vectors have {widths[0]} dimensions, and those of {of_files[0].places[0][0]} have {widths[1]}"
-            raise EncoderError(located(vectors.places[0][0], None, problem, "Make all with one model"))
-    places = [place for vectors in of_files for place in vectors.places]
-    names = [name for vectors in of_files for name in vectors.names]
-    keys = [key for vectors in of_files for key in vectors.keys]
-    row_of_key: dict[str, int] = {}
-    for row, key in enumerate(keys):
-        if (first_row := row_of_key.setdefault(key, row)) != row:
+    def __init__(self, pieces: Iterable[_Piece]) -> None:
+        self.pieces = [piece for piece in pieces if len(piece.keys)]
+        self._starts = np.cumsum([0, *(len(piece.keys) for piece in self.pieces)])
+        self.dim = self.pieces[0].dim if self.pieces else 0
+        for piece in self.pieces:
+            if piece.dim != self.dim:
+                first = self.pieces[0].file
+                problem = f"vectors have {piece.dim} dimensions, and those of {first} have {self.dim}"
+                raise EncoderError(located(piece.file, None, problem, "Make all with one model"))
+        chunks = [chunk for piece in self.pieces for chunk in piece.keys.chunks]
+        self.keys: pa.StringArray = pa.chunked_array(chunks, pa.string()).combine_chunks()
+        if repeated := first_repeated(pa.chunked_array([self.keys])):
+            (first, row), (piece, place) = map(self._place_of, repeated)
             problem = (
-                f"text {quoted(names[row])} has a vector already, in {places[first_row][0]}:{places[first_row][1]}"
+                f"text {quoted(piece.names[place].as_py())} has a vector already, in {first.file}:{first.rows[row]}"
             )
-            raise EncoderError(located(*places[row], problem, "Keep one of them"))
-    return _Vectors(keys, names, places, np.concatenate([vectors.matrix for vectors in of_files]))
+            raise EncoderError(located(piece.file, int(piece.rows[place]), problem, "Keep one of them"))
+
+    def _place_of(self, row: int) -> tuple[_Piece, int]:
+        """The piece of a row, and its place there."""
+        number = int(np.searchsorted(self._starts, row, side="right")) - 1
+        return self.pieces[number], row - int(self._starts[number])
+
+    def take(self, rows: Int[np.ndarray, " rows"]) -> Float32[np.ndarray, "rows dim"]:
+        """Vectors of some rows."""
+        vectors = np.empty((len(rows), self.dim), dtype=np.float32)
+        numbers = np.searchsorted(self._starts, rows, side="right") - 1
+        for number in np.unique(numbers):
+            here = numbers == number
+            vectors[here] = _float32(self.pieces[number].matrix[rows[here] - self._starts[number]])
+        return vectors
 
 
-def _read(file: Path, language: str) -> _Vectors:
-    vectors = _read_matrix(file) if file.suffix == ".npy" else _of_table(_read_table(file), file, language)
-    bad_rows = np.flatnonzero(~np.isfinite(vectors.matrix).all(axis=1))
-    if bad_rows.size:
-        row = int(bad_rows[0])
+# --- files ------------------------------------------------------------------------------------------------
+
+
+def _read_all(config: VectorsConfig, language: str) -> Iterator[_Piece]:
+    for file in vector_files(config, language):
+        pieces = list(_read_matrix(file) if file.suffix == ".npy" else _read_table(file, language))
+        _check_finite(pieces)
+        yield from pieces
+
+
+def _check_finite(pieces: Sequence[_Piece]) -> None:
+    bad_rows = [(piece, _not_finite(piece.matrix)) for piece in pieces]
+    piece, rows = next((found for found in bad_rows if found[1].size), (None, None))
+    if piece is not None and rows is not None:
+        count, row = sum(rows.size for _, rows in bad_rows), int(rows[0])
         problem = (
-            f"{bad_rows.size} vectors are not finite (NaN, or beyond float32), "
-            f"first that of {quoted(vectors.names[row])}"
+            f"{count} vectors are not finite (NaN, or beyond float32), first that of {quoted(piece.names[row].as_py())}"
         )
-        raise EncoderError(located(*vectors.places[row], problem, "Embed these texts again"))
-    return vectors
+        raise EncoderError(located(piece.file, int(piece.rows[row]), problem, "Embed these texts again"))
+
+
+def _not_finite(matrix: Float[np.ndarray, "rows dim"]) -> Int[np.ndarray, " bad"]:
+    starts = range(0, len(matrix), _BATCH_TEXTS)
+    bad = [~np.isfinite(_float32(matrix[start : start + _BATCH_TEXTS])).all(axis=1) for start in starts]
+    return np.flatnonzero(np.concatenate([np.zeros(0, bool), *bad]))
 
 
 def _texts_of(file: Path) -> list[Path]:
@@ -196,74 +231,93 @@ def _texts_of(file: Path) -> list[Path]:
     return [file.with_suffix(".txt")] if file.suffix == ".npy" else []
 
 
-def _read_matrix(file: Path) -> _Vectors:
+def _read_matrix(file: Path) -> Iterator[_Piece]:
     """Read `NAME.npy` with `NAME.txt`."""
     (beside,) = _texts_of(file)
     try:
-        matrix = np.lib.format.open_memmap(
-            file, mode="r"
-        )  # allocates nothing for what the header claims, never unpickles
-        texts = beside.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        # It allocates nothing for what the header claims, and never unpickles.
+        matrix = np.lib.format.open_memmap(file, mode="r")
+        texts = _lines(beside)
     except (OSError, ValueError, OverflowError, EOFError, TypeError, SyntaxError, TokenError) as error:
         remedy = f"Put a matrix there, and a line for each of its rows in {beside.name}"
         raise EncoderError(located(file, None, f"this matrix and its texts can't be read ({error})", remedy)) from error
-    texts = [text.removesuffix("\r") for text in texts]
     if matrix.ndim != 2 or not np.issubdtype(matrix.dtype, np.floating):
         problem = f"an array of shape {matrix.shape} and type {matrix.dtype}"
         raise EncoderError(located(file, None, problem, "Save a matrix of floats, one row a text"))
     if len(texts) != len(matrix):
         problem = f"{len(texts)} lines in {beside.name}, and {len(matrix)} vectors"
         raise EncoderError(located(file, None, problem, "Give each text one line and one row"))
-    places = [(file, row) for row in range(1, len(texts) + 1)]
-    return _Vectors(_keys(texts), texts, places, _float32(matrix))
+    yield _Piece(file, np.arange(1, len(texts) + 1), _keys(texts), texts, matrix)
 
 
-def _keys(texts: Sequence[str]) -> list[str]:
+def _lines(path: Path) -> pa.ChunkedArray:
+    texts = TextCollector()
+    with path.open(encoding="utf-8") as lines:
+        for line in lines:
+            texts.append(line.removesuffix("\n"))
+    return texts.column()
+
+
+def _keys(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     """Keys of texts; a small file may hold one long text many times."""
-    distinct = list(dict.fromkeys(texts))
-    key_of_text = dict(zip(distinct, text_keys(distinct), strict=True))
-    return [key_of_text[text] for text in texts]
+    encoded = texts.dictionary_encode().chunks
+    return pa.chunked_array((key_strings(chunk.dictionary).take(chunk.indices) for chunk in encoded), pa.string())
 
 
-def _read_table(file: Path) -> pa.Table:
-    kind = "JSON lines" if file.suffix == ".jsonl" else "Parquet"
+def _read_table(file: Path, language: str) -> Iterator[_Piece]:
+    """Read JSON lines or Parquet, a piece for some thousand rows."""
+    row, width = 1, 0
+    for table in _tables(file):
+        piece = _piece(table, np.arange(row, row + len(table)), file, language, width)
+        row += len(table)
+        if len(piece.keys):
+            width = piece.dim
+            yield piece
+
+
+def _tables(file: Path) -> Iterator[pa.Table]:
+    kind, batches = ("JSON lines", _line_batches) if file.suffix == ".jsonl" else ("Parquet", _parquet_batches)
     try:
-        return _read_lines(file) if file.suffix == ".jsonl" else read_foreign_parquet(file, _COLUMNS)
+        for batch in batches(file):
+            yield pa.Table.from_batches([batch])
     except (pa.ArrowException, OSError, ValueError) as error:
         raise EncoderError(located(file, None, f"no {kind} can be read ({error})", "Write the file again")) from error
 
 
-def _read_lines(file: Path) -> pa.Table:
+def _parquet_batches(file: Path) -> Iterator[pa.RecordBatch]:
+    return foreign_batches(file, _COLUMNS)
+
+
+def _line_batches(file: Path) -> Iterator[pa.RecordBatch]:
     """Read JSON lines: the columns of the first line, with their required types."""
     with file.open(encoding="utf-8") as lines:
         first = parsed_json(lines.readline(_BLOCK_BYTES) or "{}")
     if not isinstance(first, dict):
         raise ValueError("a line must be an object")
     schema = pa.schema([(name, kind) for name, kind in _COLUMNS.items() if name in first])
-    return pyarrow.json.read_json(
+    return pyarrow.json.open_json(
         file,
         read_options=pyarrow.json.ReadOptions(block_size=_BLOCK_BYTES),
         parse_options=pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
     )
 
 
-def _of_table(table: pa.Table, file: Path, language: str) -> _Vectors:
+def _piece(table: pa.Table, rows: Int[np.ndarray, " rows"], file: Path, language: str, width: int) -> _Piece:
+    """Take what is of the language; vectors must have that width, or any one width if it is 0."""
     column = next((name for name in ("text", "text_key") if name in table.column_names), None)
     if column is None or "vector" not in table.column_names:
         remedy = "Name them vector, and text or text_key"
         names = table.column_names if file.suffix == ".jsonl" else column_names(file)
         raise EncoderError(located(file, None, f"the columns are {names}", remedy))
-    rows = np.arange(1, len(table) + 1)
     if "language" in table.column_names:
         is_language = pc.equal(_strings(table, "language", file), language).fill_null(False)
         rows, table = rows[is_language.to_numpy(False)], table.filter(is_language)
-    names = _strings(table, column, file).to_pylist()
-    if None in names:
-        raise EncoderError(
-            located(file, int(rows[names.index(None)]), f"{column} is null", "Write it, or drop the row")
-        )
+    names = _strings(table, column, file)
+    if names.null_count:
+        row = int(rows[pc.index(names.is_null(), True).as_py()])
+        raise EncoderError(located(file, row, f"{column} is null", "Write it, or drop the row"))
     keys = _keys(names) if column == "text" else names
-    return _Vectors(keys, names, [(file, row) for row in rows.tolist()], _matrix(table["vector"], rows, file))
+    return _Piece(file, rows, keys, names, _matrix(table["vector"], rows, file, width))
 
 
 def _strings(table: pa.Table, name: str, file: Path) -> pa.ChunkedArray:
@@ -279,18 +333,21 @@ def _strings(table: pa.Table, name: str, file: Path) -> pa.ChunkedArray:
     return strings
 
 
-def _matrix(column: pa.ChunkedArray, rows: Int[np.ndarray, " rows"], file: Path) -> Float32[np.ndarray, "rows dim"]:
-    """Convert a column of lists of one length."""
+def _matrix(
+    column: pa.ChunkedArray, rows: Int[np.ndarray, " rows"], file: Path, width: int
+) -> Float32[np.ndarray, "rows dim"]:
+    """Convert a column of lists of one length, `width` if it is known already."""
     array = column.combine_chunks()
     kind = array.type
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
     if not is_list or not pa.types.is_floating(kind.value_type):
         raise EncoderError(located(file, None, f"vector has type {kind}", "Write lists of floats"))
     widths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(False)
-    bad_rows = np.flatnonzero(widths != (widths[0] if len(widths) else 0))
-    if bad_rows.size or (len(widths) and not widths[0]):
-        row = int(bad_rows[0]) if bad_rows.size else 0
-        problem = f"a vector of {widths[row]} dimensions, where the first has {widths[0]}"
+    width = width or (int(widths[0]) if len(widths) else 0)
+    bad_rows = np.flatnonzero((widths != width) | (widths == 0))
+    if bad_rows.size:
+        row = int(bad_rows[0])
+        problem = f"a vector of {widths[row]} dimensions, where the first has {width}"
         raise EncoderError(located(file, int(rows[row]), problem, "Make all with one model"))
     flat = pc.list_flatten(array).to_numpy(zero_copy_only=False)
     return _float32(flat.reshape(len(array), -1) if len(array) else np.zeros((0, 0)))

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from disent_core.config.model import Config
-from disent_core.embeddings.arrays import KEY, StateTable, VectorTable, key_column, keys_array
+from disent_core.embeddings.arrays import StateTable, VectorTable, key_column, keys_array
 from disent_core.embeddings.store import STATES, VECTORS, EmbeddingStore
 from disent_core.embeddings.texts import Texts, keys_fingerprint, keys_of_texts
 from disent_core.encoders.config import VectorsConfig
@@ -36,7 +36,7 @@ from disent_core.experiment.workspace import (
 from disent_core.shards.engine import sharded
 from disent_core.storage.atomic import atomic_path
 from disent_core.storage.checksums import is_stored
-from disent_core.storage.tables import SCHEMAS, fingerprint, read_table
+from disent_core.storage.tables import SCHEMAS, fingerprint, read_table, rows_of
 from disent_core.training.needs import Need
 from disent_core.training.text_plan import texts_to_encode
 
@@ -307,11 +307,11 @@ def texts_of(workspace: Workspace, encoder: str, *, only_missing: bool) -> pa.Ta
     for language in workspace.config.languages:
         _check_made(workspace, encoder, language)
         plan = text_plan(workspace, encoder, language)
-        wanted = np.ones(len(plan), dtype=bool)
+        columns = [key_column(plan.keys), pa.repeat(language, len(plan)), plan.column.cast(pa.string())]
+        texts = pa.table(columns, schema=schema)
         if isinstance(settings, VectorsConfig) and only_missing:
-            wanted = ~np.isin(plan.keys, np.array([*known_keys(settings, language)], dtype=KEY))
-        keys, texts = key_column(plan.keys[wanted]), plan.column.filter(pa.array(wanted))
-        tables.append(pa.table([keys, pa.repeat(language, len(keys)), texts.cast(pa.string())], schema=schema))
+            texts = texts.filter(pc.invert(pc.is_in(texts["text_key"], known_keys(settings, language))))
+        tables.append(texts)
     return pa.concat_tables(tables)
 
 
@@ -347,5 +347,5 @@ def write_texts(texts: pa.Table, path: Path) -> None:
         if path.suffix == ".parquet":
             pq.write_table(texts, beside)
         else:
-            lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in texts.to_pylist())
-            beside.write_text("".join(lines), encoding="utf-8")
+            with beside.open("w", encoding="utf-8") as file:
+                file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows_of(texts))

@@ -30,15 +30,11 @@ def read_foreign_parquet(path: Path, columns: Collection[str]) -> pa.Table:
         pa.ArrowException, OSError: if it is damaged or no Parquet file.
         ValueError: if it unpacks to far more than its size suggests.
     """
-    batches = list(foreign_batches(path, columns))
-    if batches:
-        return pa.Table.from_batches(batches)
-    schema = pq.ParquetFile(path).schema_arrow
-    return schema.empty_table().select([name for name in schema.names if name in columns])
+    return pa.Table.from_batches(foreign_batches(path, columns))
 
 
 def foreign_batches(path: Path, columns: Collection[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of `read_foreign_parquet`, a few thousand at a time.
+    """Yield the rows of `read_foreign_parquet`, a few thousand at a time; of a file without rows, a batch without any.
 
     Raises:
         pa.ArrowException, OSError: if it is damaged or no Parquet file.
@@ -55,11 +51,14 @@ def foreign_batches(path: Path, columns: Collection[str]) -> Iterator[pa.RecordB
         _require(total, most)
     strings = [name for name in chosen if _is_string(file.schema_arrow.field(name).type)]
     file = pq.ParquetFile(path, read_dictionary=strings)  # so a string of many rows is read once
-    total = 0
+    total, is_empty = 0, True
     for batch in file.iter_batches(_BATCH_ROWS, columns=chosen):
+        is_empty = False
         total += sum(_bytes_of(column) for column in batch.columns)
         _require(total, most)
         yield pa.RecordBatch.from_arrays([_decoded(column) for column in batch.columns], batch.schema.names)
+    if is_empty:
+        yield pa.RecordBatch.from_arrays([pa.nulls(0, file.schema_arrow.field(name).type) for name in chosen], chosen)
 
 
 def _is_string(kind: pa.DataType) -> bool:

@@ -1,6 +1,6 @@
 """Make and hash columns of many texts; only a block of them are Python objects at a time."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -34,10 +34,11 @@ class TextCollector:
         self._open = []
 
 
-def blocks(column: pa.Array | pa.ChunkedArray) -> Iterator[list[str]]:
-    """Yield the texts of a column as lists."""
-    for start in range(0, len(column), BLOCK):
-        yield column.slice(start, BLOCK).to_pylist()
+def blocks(texts: Sequence[str] | pa.Array | pa.ChunkedArray) -> Iterator[Sequence[str]]:
+    """Yield the texts of a column as lists, or the parts of a sequence."""
+    for start in range(0, len(texts), BLOCK):
+        block = texts[start : start + BLOCK]
+        yield block.to_pylist() if isinstance(block, pa.Array | pa.ChunkedArray) else block
 
 
 def key_strings(column: Iterable[str] | pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:

@@ -18,10 +18,19 @@ from disent_core.encoders.configured import LazyEncoder
 from disent_core.encoders.contract import Encoder
 from disent_core.encoders.imported import known_keys, load
 from disent_core.errors import EncoderError
+from disent_core.storage import foreign, text_columns
 from disent_core.text import text_key, text_keys
 
 TEXTS = ["weck mich um neun", "spiele jazz", "wie wird das wetter", "stopp"]
 MATRIX = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch):
+    """Every file has several pieces, and every search for texts several blocks."""
+    monkeypatch.setattr(foreign, "_BATCH_ROWS", 2)
+    monkeypatch.setattr(imported, "_BATCH_TEXTS", 3)
+    monkeypatch.setattr(text_columns, "BLOCK", 2)
 
 
 def write(path: Path, texts=TEXTS, matrix=MATRIX, *, column="text", kind=None, language=None) -> Path:
@@ -129,8 +138,7 @@ def test_a_text_is_found_in_whatever_form_its_accents_have(tmp_path):
     np.testing.assert_array_equal(encode(encoder, [composed]), MATRIX[:1])
 
 
-def test_many_texts_come_in_batches(tmp_path, monkeypatch):
-    monkeypatch.setattr(imported, "_BATCH_TEXTS", 3)
+def test_many_texts_come_in_batches(tmp_path):
     encoder = load(config(write(tmp_path / "v.parquet")), "de")
     assert [len(batch.indices) for batch in encoder.encode(TEXTS, states=False)] == [3, 1]
     np.testing.assert_array_equal(encode(encoder, TEXTS), MATRIX)
@@ -325,8 +333,8 @@ def test_a_method_that_tunes_the_encoder_is_refused(tmp_path):
 def test_known_keys_are_those_of_the_language_and_none_where_there_are_no_files(tmp_path):
     write(tmp_path / "de.parquet", TEXTS[:2], MATRIX[:2])
     own = config(tmp_path / "{language}.parquet")
-    assert known_keys(own, "de") == set(text_keys(TEXTS[:2]))
-    assert known_keys(own, "en") == set()
+    assert known_keys(own, "de").to_pylist() == text_keys(TEXTS[:2])
+    assert known_keys(own, "en").to_pylist() == []
 
 
 def test_a_path_may_have_characters_that_patterns_know(tmp_path):
@@ -340,5 +348,5 @@ def test_strings_of_the_newest_encoding_are_read(tmp_path):
     texts = pa.array(TEXTS, pa.string_view())
     languages = pa.array(["de", "de", "en", "de"], pa.string_view())
     pq.write_table(pa.table({"text": texts, "language": languages, "vector": MATRIX.tolist()}), tmp_path / "v.parquet")
-    rows = load(VectorsConfig(name="v", path=str(tmp_path / "v.parquet")), "de").rows
-    assert list(rows) == text_keys([TEXTS[0], TEXTS[1], TEXTS[3]])
+    keys = known_keys(VectorsConfig(name="v", path=str(tmp_path / "v.parquet")), "de")
+    assert keys.to_pylist() == text_keys([TEXTS[0], TEXTS[1], TEXTS[3]])
