@@ -183,7 +183,7 @@ def _checked(embedded: Mapping[str, Embedded], texts: Texts, seed: int | None) -
             raise EncoderError(f"{what}: the matrix has shape {shape}, not one row for each text")
         if isinstance(matrix, np.ndarray):
             check_finite(matrix, what)
-            share(matrix)
+        share(matrix)
     return embedded
 
 

@@ -15,9 +15,10 @@ from jaxtyping import Float, Float32, Int
 from disent_core.errors import EncoderError
 from disent_core.evaluation.contract import Embedded, Engine, LateInteraction, Ties
 from disent_core.evaluation.metrics.grid import blocks, on_grid
-from disent_core.evaluation.metrics.shared import is_shared, shared
+from disent_core.evaluation.metrics.shared import is_shared, recent, shared
 
 _BLOCK_SCORES = 1 << 23  # scores held at once: 32 MB
+_KEPT_SCORES = 1 << 25  # of a late interaction that are kept whole: 128 MB
 _SHARED = 11  # neighbours that a shared search finds: what the tasks ask for by default
 
 
@@ -64,7 +65,14 @@ def distinct_rows(pool: Embedded) -> tuple[Embedded, Int[np.ndarray, " pool"]]:
     kept, group = _copies(pool)
     if kept is None:
         return pool, group
-    return pool[kept] if isinstance(pool, np.ndarray) else pool.take(kept), group
+    return pool[kept] if isinstance(pool, np.ndarray) else _without_copies(pool), group
+
+
+@shared
+def _without_copies(pool: LateInteraction) -> LateInteraction:
+    kept, _ = _copies(pool)
+    assert kept is not None
+    return pool.take(kept)
 
 
 @shared
@@ -294,13 +302,42 @@ def scored_distinct(
 
     from disent_core.evaluation.metrics.exact_search import exact_scores
 
-    for block in _blocks(len(queries), len(group)):
-        if isinstance(queries, np.ndarray) and isinstance(distinct, np.ndarray):
-            scores = exact_scores(torch.from_numpy(queries[block]), torch.from_numpy(distinct)).numpy()
-        else:
-            scores = queries.take(np.arange(block.start, block.stop)).similarity(distinct)
-        # A column for each candidate again.
-        yield block, scores if len(distinct) == len(group) else scores[:, group]
+    width = len(group)
+    if isinstance(queries, np.ndarray) and isinstance(distinct, np.ndarray):
+        candidates = torch.from_numpy(distinct)
+        scored = (
+            (block, exact_scores(torch.from_numpy(queries[block]), candidates).numpy())
+            for block in _blocks(len(queries), width)
+        )
+    else:
+        scored = _scored_late(queries, distinct, width)  # pyright: ignore[reportArgumentType] - both are, see `checked`
+    for block, scores in scored:  # a column for each candidate again
+        yield block, scores if len(distinct) == width else scores[:, group]
+
+
+def _scored_late(
+    queries: LateInteraction, distinct: LateInteraction, width: int
+) -> Iterator[tuple[slice, Float32[np.ndarray, "queries distinct"]]]:
+    """Yield blocks of queries with scores that the caller may write to."""
+    if len(queries) * len(distinct) > _KEPT_SCORES:
+        yield from _similarities_by_block(queries, distinct, width)
+        return
+    kept = _similarities(queries, distinct, width)
+    yield from ((block, kept[block].copy()) for block in _blocks(len(queries), width))
+
+
+@recent
+def _similarities(
+    queries: LateInteraction, distinct: LateInteraction, width: int
+) -> Float32[np.ndarray, "queries distinct"]:
+    return np.concatenate([scores for _, scores in _similarities_by_block(queries, distinct, width)])
+
+
+def _similarities_by_block(
+    queries: LateInteraction, distinct: LateInteraction, width: int
+) -> Iterator[tuple[slice, Float32[np.ndarray, "queries distinct"]]]:
+    for block in _blocks(len(queries), width):
+        yield block, queries.take(np.arange(block.start, block.stop)).similarity(distinct)
 
 
 def first_is_gold(

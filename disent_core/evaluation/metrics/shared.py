@@ -1,11 +1,14 @@
-"""Keep what is computed of matrices that nobody changes: many problems of an evaluation search the same ones."""
+"""Keep what is computed of embeddings that nobody changes: many problems of an evaluation search the same ones."""
 
 import weakref
+from collections import deque
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
+
+from disent_core.evaluation.contract import Embedded, LateInteraction
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
@@ -14,16 +17,17 @@ _alive: set[int] = set()
 """Addresses of the matrices that are shared, as long as they live."""
 _results: dict[tuple[object, ...], Any] = {}
 """By function and arguments, of which a matrix counts by its address; an entry ends with the first of its matrices."""
+_MATRICES = (np.ndarray, LateInteraction)
 
 
-def share(matrix: np.ndarray) -> None:
+def share(matrix: Embedded) -> None:
     """Let `shared` functions keep their results of this matrix; from now on nobody may write to it."""
-    if id(matrix) not in _alive:
+    if id(matrix) not in _alive and type(matrix).__weakrefoffset__:  # a class with slots may have no weak references
         _alive.add(id(matrix))
         weakref.finalize(matrix, _alive.discard, id(matrix))
 
 
-def is_shared(*matrices: np.ndarray) -> bool:
+def is_shared(*matrices: Embedded) -> bool:
     """Whether all of these are shared."""
     return all(id(matrix) in _alive for matrix in matrices)
 
@@ -31,20 +35,37 @@ def is_shared(*matrices: np.ndarray) -> bool:
 def shared(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
     """Compute a function of shared matrices once for as long as they live; of others at each call.
 
-    The result is one matrix or a tuple with matrices, which are shared as well. It must not have an argument in it:
-    that would live for ever. A call with keywords is not kept.
+    A late interaction counts as a matrix. The result is one matrix or a tuple with matrices, which are shared as well.
+    It must not have an argument in it: that would live for ever. A call with keywords is not kept.
     """
+    return _kept(function, None)
+
+
+def recent(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+    """As `shared`, but only the last `_RECENT` results are kept: for large ones."""
+    return _kept(function, _RECENT)
+
+
+_RECENT = 4
+"""What the corrections for hubs of a pair of languages search in turns, both ways, and two results more."""
+
+
+def _kept(function: Callable[_Parameters, _Result], most: int | None) -> Callable[_Parameters, _Result]:
+    in_turn: deque[tuple[object, ...]] = deque()
 
     @wraps(function)
     def kept(*arguments: _Parameters.args, **options: _Parameters.kwargs) -> _Result:
-        matrices = [one for one in arguments if isinstance(one, np.ndarray)]
+        matrices = [one for one in arguments if isinstance(one, _MATRICES)]
         if options or not matrices or not is_shared(*matrices):
             return function(*arguments, **options)
-        key = (function, *(id(one) if isinstance(one, np.ndarray) else one for one in arguments))
+        key = (function, *(id(one) if isinstance(one, _MATRICES) else one for one in arguments))
         if key not in _results:
+            in_turn.append(key)
+            if most is not None and len(in_turn) > most:
+                _results.pop(in_turn.popleft(), None)
             result = _results[key] = function(*arguments, **options)
             for one in result if isinstance(result, tuple) else (result,):
-                if isinstance(one, np.ndarray):
+                if isinstance(one, _MATRICES):
                     share(one)
             for matrix in matrices:
                 weakref.finalize(matrix, _results.pop, key, None)
