@@ -138,7 +138,7 @@ def _targets(
     """Make the rows of one source; with `dedup` their texts must not be in `taken`. Adds the texts to `taken`."""
     excluded = taken if config.dedup else set()
     rows, used = [], {source.text}
-    for orders in zip(*_orders(source, choices, config), strict=True):
+    for orders in _orders(source, choices, config):
         short = takewhile(lambda new: sum(map(len, new)) <= MOST_CHARACTERS, _drawn(choices, orders))
         texts = ((new, source.rebuilt(source.slots, new)) for new in short)
         target = next(((new, text) for new, text in texts if text not in used and text not in excluded), None)
@@ -150,19 +150,49 @@ def _targets(
     return rows
 
 
-def _orders(
-    source: Annotated, choices: Sequence[_Choice], config: TemplatePairConfig
-) -> Iterator[Int64[np.ndarray, "targets picks"]]:
-    """Yield for each slot the places of the other values, sorted by hash for each target."""
-    numbers = np.arange(1, config.n_targets + 1, dtype=np.uint64)
-    for position, (values, old) in enumerate(choices):
-        key = hash_of(f"{config.seed}\x1f{source.row['utterance_id']}\x1f{position}")
-        salts = mixed(np.uint64(key) + numbers * GOLDEN)
-        order = np.argsort(mixed(salts[:, None] ^ values.hashes), axis=1, kind="stable")
-        yield order if old is None else order[order != old].reshape(config.n_targets, -1)
+_SORTED_FIRST = 8
+"""Values whose order is found at first: mostly the first is taken, of thousands."""
 
 
-def _drawn(choices: Sequence[_Choice], orders: Sequence[Int64[np.ndarray, " _"]]) -> Iterator[list[str]]:
+class _Order:
+    """Places of the values but the old one, by ascending hash; only as many are sorted as are asked for."""
+
+    def __init__(self, hashes: UInt64[np.ndarray, " values"], old: int | None) -> None:
+        self._hashes, self._old = hashes, old
+        self._places: Int64[np.ndarray, " sorted"] = np.zeros(0, dtype=np.int64)
+        self._expected = _SORTED_FIRST
+
+    def __len__(self) -> int:
+        return len(self._hashes) - (self._old is not None)
+
+    def __getitem__(self, rank: int) -> int:
+        while rank >= len(self._places):
+            self._sort()
+        return int(self._places[rank])
+
+    def _sort(self) -> None:
+        """Sort the values below a bound, as many as expected of evenly spread hashes, or all of them."""
+        places = np.arange(len(self._hashes))
+        if self._expected < len(places):
+            places = np.flatnonzero(self._hashes < np.uint64((self._expected << 64) // len(places)))
+        places = places[np.argsort(self._hashes[places], kind="stable")]
+        self._places = places[places != self._old]
+        self._expected *= 8
+
+
+def _orders(source: Annotated, choices: Sequence[_Choice], config: TemplatePairConfig) -> Iterator[list[_Order]]:
+    """Yield for each target the order of the values of each slot."""
+    steps = np.arange(1, config.n_targets + 1, dtype=np.uint64) * GOLDEN
+    keys = [hash_of(f"{config.seed}\x1f{source.row['utterance_id']}\x1f{slot}") for slot in range(len(choices))]
+    hashes = [
+        mixed(mixed(np.uint64(key) + steps)[:, None] ^ values.hashes)
+        for key, (values, _) in zip(keys, choices, strict=True)
+    ]
+    for of_target in zip(*hashes, strict=True):
+        yield [_Order(of_slot, old) for of_slot, (_, old) in zip(of_target, choices, strict=True)]
+
+
+def _drawn(choices: Sequence[_Choice], orders: Sequence[_Order]) -> Iterator[list[str]]:
     """Yield combinations of one new value per slot, by the sum of their ranks, then by the rank of the earlier slot."""
     first: tuple[int, ...] = tuple(0 for _ in choices)
     heap, seen = [(0, first)], {first}

@@ -188,10 +188,21 @@ def test_draws_spread_over_the_values_evenly():
 
 def test_combinations_are_drawn_by_the_sum_of_their_ranks():
     choices = [(made_of._Values.of(set(values)), None) for values in ("abc", "xy", "pqr")]
-    orders = [np.array(places) for places in ([2, 0, 1], [1, 0], [0, 1, 2])]
+    places = ([2, 0, 1], [1, 0], [0, 1, 2])
+    orders = [made_of._Order(np.argsort(some).astype(np.uint64), None) for some in places]
     ranks = sorted(product(range(3), range(2), range(3)), key=lambda some: (sum(some), some))
     twin = [["cab"[one], "yx"[two], "pqr"[three]] for one, two, three in ranks]
     assert list(made_of._drawn(choices, orders)) == twin
+
+
+HASHES = st.integers(0, 5) | st.integers(0, 2**64 - 1)
+
+
+@given(st.lists(HASHES, min_size=1, max_size=60), st.none() | st.integers(0, 59))
+def test_an_order_is_that_of_all_hashes_however_few_are_sorted(hashes, old):
+    order = made_of._Order(np.array(hashes, dtype=np.uint64), old if (old or 0) < len(hashes) else None)
+    twin = [place for place in sorted(range(len(hashes)), key=hashes.__getitem__) if place != order._old]
+    assert [order[rank] for rank in range(len(order))] == twin
 
 
 def test_two_languages_at_once_are_rejected():
