@@ -9,7 +9,7 @@ export OMP_WAIT_POLICY ?= PASSIVE
 # Only files with the hashes of requirements/*.txt are installed, and nothing beside them.
 LOCKED := $(BIN)/pip install --quiet --no-deps --no-build-isolation --require-hashes
 
-.PHONY: setup lock demo results tables test mteb-test scale-test install-test faults dev dev-test ui-read-only fuzz audit lint bench docs clean
+.PHONY: setup lock demo results tables test mteb-test scale-test scale-faults install-test faults dev dev-test ui-read-only fuzz audit lint bench docs clean
 
 setup: .venv/.stamp ## make the environment in .venv
 
@@ -63,6 +63,12 @@ mteb-test: setup ## test heads and tasks in mteb; installs it, which make test d
 scale-test: setup ## test homes in buckets, and all else that needs more than one machine; installs what make test does without
 	$(LOCKED) --requirement requirements/scale.txt
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/scale
+
+scale-faults: setup ## kill steps and nodes on Ray, stop Postgres, break requests to a store, let writers race; takes hours
+	$(LOCKED) --requirement requirements/scale.txt
+	OMP_NUM_THREADS=1 $(BIN)/python tests/scale/scale_faults.py --kills-on-ray 80 --nodes 20 --outages 3 --long-outages 2 \
+		--requests 50 --publishes 10000
+	OMP_NUM_THREADS=1 $(BIN)/python tests/scale/scale_faults.py --kills-in-a-bucket 60
 
 install-test: setup ## do what a new user does, from an empty environment to a search, and time each step; needs the network
 	$(BIN)/python tests/end_to_end/fresh_install.py --python $(PYTHON)

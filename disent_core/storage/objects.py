@@ -23,6 +23,8 @@ CHUNK = 1 << 26
 _PART = 1 << 24
 _AGAIN = "No complete file is lost: check the network and the store, and start the same run again"
 _MAY = "Give this process credentials that may list, read, write and delete there"
+_CUT = "response body error"
+_TRIES = 4
 _NO_BUCKET = "there is no such bucket"
 _OTHER_BUCKET = "Make it, or set DISENT_HOME to another"
 
@@ -86,7 +88,7 @@ class Bucket:
         """
         with self._errors(key):
             try:
-                found = _obstore().get(self._store, key)
+                found = _asked("get", self._store, key)
                 return Stored(bytes(found.bytes()), _version(found.meta))
             except FileNotFoundError as error:
                 if _is_without_bucket(error):
@@ -113,7 +115,7 @@ class Bucket:
         refused = (_obstore().exceptions.AlreadyExistsError, _obstore().exceptions.PreconditionError)
         with self._errors(key):
             try:
-                return _version(_obstore().put(self._store, key, data, mode=mode))
+                return _version(_asked("put", self._store, key, data, mode=mode))
             except refused:
                 pass
         # If the answer to a request is lost, obstore repeats it, and then its own success is in its way.
@@ -128,7 +130,7 @@ class Bucket:
         """
         with self._errors(key):
             try:
-                _obstore().delete(self._store, key)
+                _asked("delete", self._store, key)
             except FileNotFoundError as error:
                 if _is_without_bucket(error):
                     raise
@@ -153,7 +155,7 @@ class Bucket:
             StorageError: if the store does not answer, or refuses.
         """
         with self._errors(key):
-            _obstore().put(self._store, key, path, chunk_size=_PART)
+            _asked("put", self._store, key, path, chunk_size=_PART)
 
     def download(self, key: str, path: Path, size: int) -> str | None:
         """Write an object of this size to a file, and return its SHA-256; None if there is no such object.
@@ -166,7 +168,7 @@ class Bucket:
             for start in range(0, size, CHUNK):
                 with self._errors(key):
                     try:
-                        part = _obstore().get_range(self._store, key, start=start, end=min(start + CHUNK, size))
+                        part = _asked("get_range", self._store, key, start=start, end=min(start + CHUNK, size))
                     except FileNotFoundError as error:
                         if _is_without_bucket(error):
                             raise
@@ -195,6 +197,18 @@ class Bucket:
 
     def _error(self, key: str, problem: str, remedy: str) -> StorageError:
         return StorageError(located(f"{self.address.rstrip('/')}/{key}", None, problem, remedy))
+
+
+def _asked(name: str, *arguments: Any, **options: Any) -> Any:
+    """What a function of obstore answers. It repeats what fails, but not a request whose refusal ends in its middle."""
+    ask = getattr(_obstore(), name)
+    for _ in range(_TRIES - 1):
+        try:
+            return ask(*arguments, **options)
+        except _obstore().exceptions.GenericError as error:
+            if _CUT not in str(error):
+                raise
+    return ask(*arguments, **options)
 
 
 def _version(meta: Mapping[str, Any]) -> Version:

@@ -32,6 +32,13 @@ class Postgres:
         """End it at once, with every connection."""
         self._run("pg_ctl", "stop", "--mode=immediate")
 
+    def empty(self) -> None:
+        """Begin anew, without any run."""
+        self.stop()
+        shutil.rmtree(self.folder)
+        self.make()
+        self.start()
+
     def is_up(self) -> bool:
         asked = ["pg_isready", "--quiet", f"--host={self.folder}", f"--username={USER}"]
         return subprocess.run(asked, check=False).returncode == 0

@@ -84,7 +84,7 @@ class Nodes:
         for process, name, _ in processes_below(node.pid):
             if name == "raylet":
                 os.kill(process, signal.SIGKILL)
-        node.wait(timeout=60)
+        node.wait(timeout=300)
 
     def close(self) -> None:
         for node in reversed(self.started):

@@ -1,21 +1,13 @@
-"""Let processes publish results of the same names to one bucket, while others read.
-
-    python tests/scale/races.py --publishes 10000 --writers 16 --results 4
+"""Let processes publish results of the same names to one bucket, while others read; `scale_faults.py` runs it.
 
 No reader may meet bytes that nobody wrote, and in the end each result is what its manifest says.
 """
 
-import argparse
 import multiprocessing
-import os
 import random
-import tempfile
-import time
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
-
-from stores import environment, make_bucket, moto
 
 from disent_core.storage.checksums import checksummed_path, read_verified, recorded
 from disent_core.storage.leftovers import delete, leftovers
@@ -70,16 +62,3 @@ def race(address: str, folder: Path, publishes: int, writers: int, results: int)
     kept = Counter(one.key.split("/")[2] for one in bucket.listed() if one.key.count("/") == 3)
     torn += any(count > 3 for count in kept.values())
     return {"published": each * writers, "torn": torn, "replaced": len(orphans)}
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, usual in (("publishes", 10_000), ("writers", 16), ("results", 4)):
-        parser.add_argument(f"--{name}", type=int, default=usual, metavar="N")
-    chosen = parser.parse_args()
-    with moto() as endpoint, tempfile.TemporaryDirectory() as folder:
-        os.environ |= environment(endpoint)
-        began = time.monotonic()
-        counts = race(make_bucket(endpoint, "races"), Path(folder), chosen.publishes, chosen.writers, chosen.results)
-        print(counts, f"{time.monotonic() - began:.0f} s")
-    raise SystemExit(counts["torn"] > 0)

@@ -7,6 +7,7 @@ import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -91,29 +92,32 @@ Fault = Callable[["Proxy", BaseHTTPRequestHandler, Callable[[], tuple[int, dict[
 
 
 class Proxy:
-    """A proxy on loopback that answers the next requests with faults, and lets all others through."""
+    """A proxy on loopback that answers the next requests with faults, and all others as usual: it lets them through."""
 
-    def __init__(self, behind: str) -> None:
-        self.behind, self.faults, self.met, self.is_over = behind, [], 0, threading.Event()
+    def __init__(self, behind: str, usual: Callable[[BaseHTTPRequestHandler], Fault] = lambda _: through) -> None:
+        self.behind, self.usual, self.faults, self.met, self.is_over = behind, usual, [], 0, threading.Event()
         proxy = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def _any(self) -> None:
-                body = self._body()
+                body = cache(self._body)
 
                 def answer() -> tuple[int, dict[str, str], bytes]:
                     connection = HTTPConnection(proxy.behind.removeprefix("http://"))
                     headers = {name: value for name, value in self.headers.items() if name.lower() not in _OWN}
-                    connection.request(self.command, self.path, body, headers | {"Content-Length": str(len(body))})
+                    length = {"Content-Length": str(len(body()))}
+                    connection.request(self.command, self.path, body(), headers | length)
                     found = connection.getresponse()
                     told = {name: value for name, value in found.getheaders() if name.lower() not in _OWN}
-                    length = found.headers.get("Content-Length") if self.command == "HEAD" else None
-                    return found.status, told | ({"Content-Length": length} if length else {}), found.read()
+                    size = found.headers.get("Content-Length") if self.command == "HEAD" else None
+                    return found.status, told | ({"Content-Length": size} if size else {}), found.read()
 
                 with suppress(BrokenPipeError, ConnectionResetError):
                     proxy.next(self)(proxy, self, answer)
+                if not self.close_connection:
+                    body()  # what is left of it is not the next request
 
             def _body(self) -> bytes:
                 return self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -139,7 +143,7 @@ class Proxy:
                 del self.faults[place]
                 self.met += 1
                 return fault
-        return through
+        return self.usual(request)
 
     def break_next(self, fault: Fault, *, times: int = 1, methods: tuple[str, ...], part: str = "") -> None:
         """Answer the next requests of these methods, whose path has the part, with a fault."""
@@ -191,6 +195,12 @@ def cut(_: Proxy, request: BaseHTTPRequestHandler, answer: Callable) -> None:
     request.end_headers()
     request.wfile.write(body[: len(body) // 2])
     request.wfile.flush()
+    request.close_connection = True
+
+
+def cut_upload(_: Proxy, request: BaseHTTPRequestHandler, __: Callable) -> None:
+    """The connection ends in the middle of what is sent, and the store has nothing of it."""
+    request.rfile.read(int(request.headers.get("Content-Length") or 0) // 2)
     request.close_connection = True
 
 

@@ -106,6 +106,20 @@ def test_a_fault_that_passes_is_not_noticed(fault, proxy, home, tmp_path):
     assert proxy.met == 6
 
 
+def test_a_refusal_that_is_cut_is_asked_for_again(proxy, home):
+    bucket = home.bucket
+    version = bucket.create("key", b"first")
+    assert bucket.replace("key", b"second", version) is not None
+    proxy.break_next(cut, times=3, methods=("GET",))
+    assert bucket.read("other") is None
+    proxy.break_next(cut, times=3, methods=("PUT",))
+    assert bucket.create("key", b"third") is None
+    proxy.break_next(cut, times=3, methods=("PUT",))
+    assert bucket.replace("key", b"third", version) is None
+    assert bucket.read("key").data == b"second"
+    assert proxy.met == 9
+
+
 @pytest.mark.parametrize("part", ["manifest", ".names", "parquet/"])
 def test_a_lost_answer_to_a_write_that_succeeded_is_success(part, proxy, home, tmp_path):
     proxy.break_next(lost_answer, methods=("PUT",), part=part)

@@ -1,4 +1,4 @@
-"""A short series of `races.py`; the long one is run by hand."""
+"""A short series of `races.py`; the long one is one of `scale_faults.py`."""
 
 from races import race
 
