@@ -58,7 +58,7 @@ def _training_utterances(workspace: Workspace, language: str) -> int:
 
 def _refresh(workspace: Workspace, corpus: CorpusConfig, language: str) -> RefreshResult:
     """Make the pool of one corpus; updating the scores of the last run gives the same result as a fresh run."""
-    from disent_core.negatives.state import BLEU_STATE_SCHEMA, bleu_state, pool
+    from disent_core.negatives.state import BLEU_STATE_SCHEMA, READ, bleu_state, pool
 
     settings = version(workspace.config)
     source = workspace.table(*UTTERANCES, corpus.name, language)
@@ -66,7 +66,7 @@ def _refresh(workspace: Workspace, corpus: CorpusConfig, language: str) -> Refre
     inputs = fingerprint(CODE_VERSION, workspace.config.negatives, content_of(source))
 
     def make() -> pa.Table:
-        utterances = read_table(source, SCHEMAS["utterances"])
+        utterances = read_table(source, SCHEMAS["utterances"], READ)
         stored = read_info(scores)
         is_usable = stored is not None and stored.inputs_hash == settings
         previous = read_table(scores, BLEU_STATE_SCHEMA) if is_usable else None

@@ -1,14 +1,15 @@
 """Compute the largest BLEU of each utterance against every other one, and update it exactly."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow as pa
 from jaxtyping import Bool, Float64, Int64
 
 from disent_core.negatives.config import BleuConfig
-from disent_core.negatives.ngrams import blocks, index_ngrams, matches
+from disent_core.negatives.ngrams import Numbered, blocks, index_ngrams, matches, numbered
 from disent_core.negatives.scoring import scorer
 from disent_core.negatives.search import Ids, Search
 from disent_core.shards.engine import Arrays, map_kept, ranges
@@ -18,7 +19,7 @@ _log = logging.getLogger(__name__)
 ROWS_OF_SHARD = 100_000
 """Texts that are compared with all others in one shard."""
 
-Tokens = Sequence[Sequence[str]]
+Tokens = Iterable[Sequence[str]]
 Scores = Float64[np.ndarray, " utterances"]
 Witnesses = Int64[np.ndarray, " utterances"]
 
@@ -36,8 +37,8 @@ def max_bleu(tokens: Tokens, config: BleuConfig) -> tuple[Scores, Witnesses]:
     Returns:
         The score in [0, 1], and its witness: the lowest index of an utterance with that score, -1 if the score is 0.
     """
-    none_known = np.zeros(len(tokens), np.bool_)
-    return update_max_bleu(tokens, config, known=none_known, nearest=np.full(len(tokens), -1))
+    texts = numbered(tokens)
+    return _update(texts, config, np.zeros(len(texts), np.bool_), np.full(len(texts), -1))
 
 
 def update_max_bleu(
@@ -58,14 +59,22 @@ def update_max_bleu(
     Raises:
         ValueError: if `known` or `nearest` do not fit the tokens.
     """
-    if not len(known) == len(nearest) == len(tokens):
-        raise ValueError(f"{len(tokens)} utterances, {len(known)} known, {len(nearest)} witnesses")
-    if len(nearest) and not -2 <= nearest.min() <= nearest.max() < len(tokens):
-        raise ValueError(f"witnesses are {nearest.min()} to {nearest.max()} of {len(tokens)} utterances")
-    if not len(tokens):
+    utterances = numbered(tokens)
+    count = len(utterances)
+    if not len(known) == len(nearest) == count:
+        raise ValueError(f"{count} utterances, {len(known)} known, {len(nearest)} witnesses")
+    if len(nearest) and not -2 <= nearest.min() <= nearest.max() < count:
+        raise ValueError(f"witnesses are {nearest.min()} to {nearest.max()} of {count} utterances")
+    return _update(utterances, config, known, nearest)
+
+
+def _update(
+    utterances: Numbered, config: BleuConfig, known: Bool[np.ndarray, " utterances"], nearest: Witnesses
+) -> tuple[Scores, Witnesses]:
+    if not len(utterances):
         return np.empty(0), np.empty(0, np.int64)
-    texts = _distinct(tokens)
-    search = _search(texts, [tokens[int(i)] for i in texts.first], config, known, nearest)
+    texts = _distinct(utterances)
+    search = _search(texts, utterances.take(texts.first), config, known, nearest)
     return _by_utterance(texts, search)
 
 
@@ -84,11 +93,13 @@ class _Texts:
     second: Int64[np.ndarray, " texts"]
 
 
-def _distinct(tokens: Tokens) -> _Texts:
-    numbers: dict[tuple[str, ...], int] = {}
-    of = np.array([numbers.setdefault(tuple(text), len(numbers)) for text in tokens], np.int64)
+def _distinct(utterances: Numbered) -> _Texts:
+    ends = np.cumsum(utterances.lengths) * utterances.tokens.itemsize
+    buffers = [None, pa.py_buffer(np.concatenate([[0], ends])), pa.py_buffer(utterances.tokens)]
+    texts = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(utterances), buffers)
+    of = texts.dictionary_encode().indices.to_numpy().astype(np.int64)  # in the order in which they first occur
     _, first = np.unique(of, return_index=True)
-    second = np.full(len(first), len(tokens))
+    second = np.full(len(first), len(utterances))
     repeats = np.flatnonzero(first[of] != np.arange(len(of)))
     np.minimum.at(second, of[repeats], repeats)
     return _Texts(of, first, second)
@@ -96,7 +107,7 @@ def _distinct(tokens: Tokens) -> _Texts:
 
 def _search(
     texts: _Texts,
-    tokens: list[Sequence[str]],
+    tokens: Numbered,
     config: BleuConfig,
     known: Bool[np.ndarray, " utterances"],
     nearest: Witnesses,

@@ -4,12 +4,45 @@ Repeated n-grams of a text get different columns: the second "the" has another c
 then share min(count, count) columns, the clipped matches of BLEU, and `X @ X.T` has them for all pairs of texts.
 """
 
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Bool, Int, Int64
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """Texts one after another, as numbers of their tokens in the order in which these first occur."""
+
+    tokens: Int64[np.ndarray, " tokens"]
+    lengths: Int64[np.ndarray, " texts"]
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def take(self, rows: Int64[np.ndarray, " some"]) -> "Numbered":
+        """Some of the texts, ascending; every token must be in one of them."""
+        is_taken = np.zeros(len(self), np.bool_)
+        is_taken[rows] = True
+        return Numbered(self.tokens[np.repeat(is_taken, self.lengths)], self.lengths[rows])
+
+
+def numbered(texts: Iterable[Sequence[str]]) -> Numbered:
+    """Number the tokens of texts, of which one at a time is held."""
+    vocabulary: dict[str, int] = {}
+    number, lengths = vocabulary.setdefault, array("q")
+
+    def flat() -> Iterator[int]:
+        for text in texts:
+            lengths.append(len(text))
+            for token in text:
+                yield number(token, len(vocabulary))
+
+    tokens = np.fromiter(flat(), np.int64)
+    return Numbered(tokens, np.array(lengths, np.int64))
 
 
 @dataclass(frozen=True)
@@ -26,13 +59,10 @@ class NgramIndex:
     orders: tuple[sp.csr_array, ...]
 
 
-def index_ngrams(texts: Sequence[Sequence[str]], order: int) -> NgramIndex:
+def index_ngrams(texts: Numbered, order: int) -> NgramIndex:
     """Index all n-grams up to `order`: O(tokens log tokens) time, O(tokens) memory."""
-    lengths = np.fromiter((len(text) for text in texts), np.int64, len(texts))
-    vocabulary: dict[str, int] = {}
-    number = vocabulary.setdefault
-    flat = (number(token, len(vocabulary)) for text in texts for token in text)
-    token = np.fromiter(flat, np.int64, int(lengths.sum()))
+    lengths, token = texts.lengths, texts.tokens
+    distinct = int(token.max(initial=-1)) + 1
     row = np.repeat(np.arange(len(texts)), lengths)
     end = np.cumsum(lengths)[row]
     # `gram` numbers the n-gram that starts at position `at` of the flat list of tokens.
@@ -43,7 +73,7 @@ def index_ngrams(texts: Sequence[Sequence[str]], order: int) -> NgramIndex:
             # An n-gram can only recur where its first n - 1 tokens do.
             can_recur = (at + n <= end[at]) & (np.bincount(gram)[gram] > 1)
             at, gram = at[can_recur], gram[can_recur]
-            _, gram = np.unique(gram * len(vocabulary) + token[at + n - 1], return_inverse=True)
+            _, gram = np.unique(gram * distinct + token[at + n - 1], return_inverse=True)
         orders.append(_matrix(row[at], gram, len(texts)))
     return NgramIndex(lengths, tuple(orders))
 

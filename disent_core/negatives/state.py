@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from disent_core.negatives.config import BleuConfig
 from disent_core.negatives.nearest import Witnesses, update_max_bleu
-from disent_core.storage.tables import SCHEMAS, conform
+from disent_core.storage.tables import SCHEMAS, conform, rows_of
 
 _log = logging.getLogger(__name__)
 
@@ -24,6 +24,10 @@ BLEU_STATE_SCHEMA = pa.schema(
     ]
 )
 """Schema of the BLEU state: one row per train utterance, ordered by id."""
+
+
+READ = ["corpus", "language", "utterance_id", "split", "text", "text_key"]
+"""Columns of `utterances` that are read."""
 
 
 def negative_pool(utterances: pa.Table, config: BleuConfig) -> pa.Table:
@@ -61,10 +65,9 @@ def bleu_state(utterances: pa.Table, config: BleuConfig, previous: pa.Table | No
     Raises:
         ValueError: if the rows are of several corpora or languages, or an id occurs twice.
     """
-    train = utterances.filter(pc.field("split") == "train").sort_by("utterance_id")
+    train = utterances.select(READ).filter(pc.field("split") == "train").sort_by("utterance_id")
     _check(train)
-    texts = zip(train["text"].to_pylist(), train["language"].to_pylist(), strict=True)
-    tokens = [config.tokens(text, language) for text, language in texts]
+    tokens = (config.tokens(row["text"], row["language"]) for row in rows_of(train.select(["text", "language"])))
     known, nearest = _previous_witnesses(train, previous)
     score, witness = update_max_bleu(tokens, config, known=known, nearest=nearest)
     columns = {

@@ -134,6 +134,12 @@ def test_the_witness_is_the_lowest_index_of_several():
     assert nearest.tolist() == [1, 0, 0, 0, -1]
 
 
+def test_texts_may_come_one_at_a_time():
+    tokens = [["a", "b", "c", "d"], [], ["b", "c", "d", "e"], ["a", "b", "c", "d"]]
+    for found, expected in zip(max_bleu(iter(tokens), UNSMOOTHED), max_bleu(tokens, UNSMOOTHED), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
 @settings(max_examples=40, deadline=None)
 @given(corpora, configs, st.randoms(use_true_random=False))
 def test_scores_do_not_depend_on_the_order_of_rows(tokens, config, random):
