@@ -46,7 +46,7 @@ class Cluster:
             "PYTHONPATH": os.pathsep.join(sys.path),
             "DISENT_POSTGRES": self.postgres.address,
             "DISENT_PROFILE": "ray",
-            "DISENT_WORKERS": "2",
+            "DISENT_WORKERS": "4",
             "RAY_ADDRESS": Nodes.address,
         }
 

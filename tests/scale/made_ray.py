@@ -109,10 +109,9 @@ def ended(process: int) -> set[str]:
 def processes_below(process: int) -> list[tuple[int, str, str]]:
     """Id, name and state of every process that another one has started, and of those that these have started."""
     listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid=,stat=,comm="], capture_output=True, text=True, check=True)
+    rows = [(int(row[0]), int(row[1]), *row[2:]) for row in (line.split() for line in listed.stdout.splitlines())]
     below, found = {process}, []
-    rows = sorted((int(row[0]), int(row[1]), *row[2:]) for row in (line.split() for line in listed.stdout.splitlines()))
-    for own, parent, state, name, *_ in rows:  # by age, unless ids have begun anew
-        if parent in below:
-            below.add(own)
-            found.append((own, name, state))
+    while more := [row for row in rows if row[1] in below and row[0] not in below]:
+        below |= {row[0] for row in more}
+        found += [(own, name, state) for own, _, state, name, *_ in more]
     return found
