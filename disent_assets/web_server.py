@@ -13,6 +13,7 @@ from typing import Any
 import dagster_webserver.app
 import dagster_webserver.cli
 from dagster_webserver.webserver import DagsterWebserver
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -24,6 +25,8 @@ from starlette.types import Scope
 from disent_assets.guard import READS, Guard, refused
 from disent_assets.instance import shown_state
 from disent_assets.resources import home_folder, is_local
+from disent_core.errors import DisentError
+from disent_core.storage.checksums import brought
 
 PICTURES = (".png", ".svg")
 NO_SCRIPT = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
@@ -36,9 +39,10 @@ class Server(DagsterWebserver):
         return [Middleware(Guard), *super().build_middleware()]
 
     def build_routes(self) -> list[BaseRoute]:
+        home = home_folder()  # lets this process know if it is in a bucket
         of_state = Path(self._process_context.instance.root_directory).parent  # DAGSTER_HOME is DISENT_HOME/dagster
-        home = of_state if is_local() else home_folder()
-        return [Mount("/pictures", Pictures(directory=home / "plots", check_dir=False)), *super().build_routes()]
+        plots = (of_state if is_local() else home) / "plots"
+        return [Mount("/pictures", Pictures(directory=plots, check_dir=False)), *super().build_routes()]
 
     async def graphql_http_endpoint(self, request: Request) -> HTMLResponse | JSONResponse | PlainTextResponse:
         """Queries and mutations come by POST; a GET only opens the page in which one writes them."""
@@ -48,11 +52,18 @@ class Server(DagsterWebserver):
 
 
 class Pictures(StaticFiles):
-    """Pictures of a folder; an SVG runs no script, also when it is opened as a page."""
+    """Pictures of a folder, or of a bucket behind it; an SVG runs no script, also when it is opened as a page."""
+
+    async def check_config(self) -> None:
+        """The folder is there from the first picture on."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         if Path(path).suffix not in PICTURES or any(part.startswith(".") for part in Path(path).parts):
             raise HTTPException(404)
+        try:
+            await run_in_threadpool(brought, Path(str(self.directory), path))
+        except DisentError as error:
+            raise HTTPException(503, str(error)) from error
         response = await super().get_response(path, scope)
         response.headers["Content-Security-Policy"] = NO_SCRIPT
         response.headers["Cache-Control"] = "no-cache"  # the browser asks whether the picture has changed

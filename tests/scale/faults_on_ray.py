@@ -26,10 +26,10 @@ CONFIG = bench.SMALLEST.replace('"dream"]', ", ".join(f'"{name}"' for name in ["
     f'[methods.{name}]\nmethod = "dream"\nmax_epochs = {epochs}\ncheckpoint_seconds = 0.0'
     for name, epochs in _OTHERS.items()
 )
-STRIKES_OF_A_STEP = 2
+STRIKES_OF_A_STEP = 3
 """Dagster begins a step five times, and may lose one by itself on a machine with other work."""
-SECONDS = 6.0
-"""Of the processor, that the process of a step of such a lineage takes at most, 3 of them for its start."""
+SECONDS = 4.0
+"""Of the processor, that the process of a step of such a lineage takes, most of them for its start."""
 EVERY = 5
 """Of so many kills, one is of a node."""
 AWAY = (8.0, 120.0)

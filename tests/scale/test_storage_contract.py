@@ -4,7 +4,11 @@ import threading
 from collections import Counter
 
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from starlette.testclient import TestClient
 
+from disent_assets.web_server import Pictures
 from disent_core.errors import DamagedError
 from disent_core.storage.checksums import (
     brought,
@@ -176,6 +180,15 @@ def test_one_makes_a_result_while_others_wait(machines):
     for thread in threads:
         thread.join()
     assert most == [1] * 18
+
+
+def test_the_web_server_shows_pictures_that_another_machine_has_drawn(machines):
+    here, there = machines.new(), machines.new()
+    write_checksummed_text(here / "plots" / "head" / "curve.png", "drawn")
+    write_checksummed_text(here / "heads" / "curve.png", "no picture")
+    client = TestClient(Starlette(routes=[Mount("/at", Pictures(directory=there / "plots", check_dir=False))]))
+    assert client.get("/at/head/curve.png").text == "drawn"
+    assert [client.get(f"/at/{name}").status_code for name in ("head/none.png", "%2e%2e/heads/curve.png")] == [404, 404]
 
 
 def test_damage_is_never_read(machines):

@@ -8,6 +8,7 @@ import pytest
 
 from disent_assets.instance import FACE, open_instance
 from disent_assets.plan import plan
+from disent_assets.refresh import OF_STEPS, refresh_job
 from disent_assets.resources import open_workspace
 from disent_assets.run_step import COMMAND
 from disent_assets.runner import Report, run_steps
@@ -78,3 +79,24 @@ def test_each_step_is_a_run_of_another_process_whose_end_is_told(toy, tmp_path):
         "0 tables made, 1 up to date",
     )
     assert {"texts of good", "texts of bad", "texts of lost"} <= set(heard.lines)
+
+
+def test_a_refresh_submits_its_steps_and_fails_with_what_came_of_them(toy, tmp_path):
+    workspace = open_workspace({"DISENT_HOME": str(tmp_path / "home")})
+    job = refresh_job(lambda _: toy, toy, workspace, workers=2, submits=True)
+
+    def refreshed(instance: dg.DagsterInstance) -> tuple[dict[str, str], str]:
+        """Status of the runs that it has submitted, by partition, and what it says."""
+        before = {run.run_id for run in instance.get_runs()}
+        result = job.execute_in_process(instance=instance, raise_on_error=False)
+        (failed,) = [event for event in result.all_events if event.event_type == dg.DagsterEventType.STEP_FAILURE]
+        runs = [run for run in instance.get_runs(dg.RunsFilter(tags=OF_STEPS)) if run.run_id not in before]
+        told = failed.step_failure_data.user_failure_data.description
+        return {run.tags["dagster/partition"]: run.status.value for run in runs}, told
+
+    with open_instance(workspace.home) as instance:
+        statuses, told = refreshed(instance)
+        assert statuses == {"good": "SUCCESS", "bad": "FAILURE", "lost": "FAILURE"}
+        assert "corpora [bad]: ValueError: no such text" in told
+        assert "corpora [lost]: " in told
+        assert refreshed(instance)[0].keys() == {"bad", "lost"}
