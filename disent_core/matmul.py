@@ -65,18 +65,19 @@ class _Affine(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         (gradient,), (x, weight) = gradients, ctx.saved_tensors
+        rounded = gradient.bfloat16() if ctx.precision == "bfloat16" else gradient
         to_x = to_weight = None
         if ctx.needs_input_grad[0]:
             to_x = _stack(
                 [
                     product(row_gradients, matrix.T, ctx.precision)
-                    for row_gradients, matrix in zip(gradient, weight, strict=True)
+                    for row_gradients, matrix in zip(rounded, weight, strict=True)
                 ]
             )
             # One x shared by all seeds (length 1) gets the sum of the seeds' gradients.
             to_x = (to_x if len(x) == len(to_x) else to_x.sum(dim=0, keepdim=True)).to(x.dtype)
         if ctx.needs_input_grad[1]:
-            seeds = zip(gradient, x.expand(len(weight), *x.shape[1:]), strict=True)
+            seeds = zip(rounded, x.expand(len(weight), *x.shape[1:]), strict=True)
             to_weight = _stack([product(row_gradients.T, inputs.T, ctx.precision) for row_gradients, inputs in seeds])
         return to_x, to_weight, gradient.sum(dim=1) if ctx.needs_input_grad[2] else None, None
 

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from disent_core.heads.families.frozen import sum_of_means
+from disent_core.heads.modules.attention import permuted
 from disent_core.heads.modules.linear_split import ROLES, LinearHead, both
 from disent_core.losses import similarity
 from disent_core.methods.dream import DreamConfig
@@ -28,8 +29,9 @@ class DreamHead(LinearHead):
         if self.config.partner == "next_in_batch":
             for side in SIDES:
                 following = batch[f"{side}_next_in_batch"]
+                before = following.argsort()  # the inverse of that permutation
                 for name in ("meaning_vectors", "language_vectors"):
-                    encoded[f"{side}_partner_{name}"] = encoded[f"{side}_{name}"].index_select(0, following)
+                    encoded[f"{side}_partner_{name}"] = permuted(encoded[f"{side}_{name}"], following, before)
         return encoded
 
     def terms(self, encoded: Batch) -> Batch:

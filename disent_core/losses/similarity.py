@@ -26,7 +26,7 @@ def cosines(
     rows: Sequence[Float[Tensor, "batch dim"]], pairs: Sequence[tuple[int, int]]
 ) -> tuple[Float[Tensor, " batch"], ...]:
     """`cosine` of several pairs of matrices; a matrix in several pairs is normalised once."""
-    return _Cosines.apply(tuple(pairs), *rows).unbind(0)
+    return _Cosines.apply(tuple(pairs), *rows)[0].unbind(0)
 
 
 def cosine_distance(left: Float[Tensor, "batch dim"], right: Float[Tensor, "batch dim"]) -> Float[Tensor, " batch"]:
@@ -142,20 +142,21 @@ class _Cosines(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(pairs: Sequence[tuple[int, int]], *rows: Tensor) -> Tensor:
+    def forward(pairs: Sequence[tuple[int, int]], *rows: Tensor) -> tuple[Tensor, Tensor]:
         norms = [_norm(matrix) for matrix in rows]
-        return torch.stack([(rows[i] * rows[j]).sum(-1) / (norms[i] * norms[j]) for i, j in pairs])
+        of_pairs = [(rows[i] * rows[j]).sum(-1) / (norms[i] * norms[j]) for i, j in pairs]
+        return torch.stack(of_pairs), torch.stack(norms)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
         ctx.pairs, *rows = inputs
-        ctx.save_for_backward(output, *rows)
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(*output, *rows)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """d cos(a, b) / d a = b / (|a| |b|) - a cos(a, b) / |a|^2."""
-        (gradient,), (cosine, *rows) = gradients, ctx.saved_tensors
-        norms = [_norm(matrix) for matrix in rows]
+        gradient, (cosine, norms, *rows) = gradients[0], ctx.saved_tensors
         to_rows: list[Tensor | None] = [None] * len(rows)
         for index in (index for index in range(len(rows)) if ctx.needs_input_grad[1 + index]):
             partners = [(row, sum(pair) - index) for row, pair in enumerate(ctx.pairs) if index in pair]
@@ -168,12 +169,12 @@ class _Cosines(torch.autograd.Function):
         return None, *to_rows
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[Tensor, int]:
+    def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[tuple[Tensor, ...], tuple[int, int]]:
         rows = [
             matrix.expand(info.batch_size, *matrix.shape) if dim is None else matrix.movedim(dim, 0)
             for matrix, dim in zip(inputs[1:], in_dims[1:], strict=True)
         ]
-        return _Cosines.apply(inputs[0], *rows), 1
+        return _Cosines.apply(inputs[0], *rows), (1, 1)
 
 
 def _norm(rows: Tensor) -> Tensor:
