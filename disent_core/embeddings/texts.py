@@ -2,39 +2,15 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import SupportsIndex, overload
 
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Int
 
 from disent_core.embeddings.arrays import KEY, keys_array
-from disent_core.storage.text_columns import BLOCK, key_strings
-
-
-class TextColumn(Sequence[str]):
-    """Some rows of a column of texts; an item is a string, a slice is a list of strings."""
-
-    def __init__(self, column: pa.LargeStringArray, rows: Int[np.ndarray, " texts"]) -> None:
-        self._column, self._rows = column, rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    @overload
-    def __getitem__(self, row: SupportsIndex) -> str: ...
-    @overload
-    def __getitem__(self, row: slice) -> list[str]: ...
-    def __getitem__(self, row: SupportsIndex | slice) -> str | list[str]:
-        if isinstance(row, slice):
-            return self._column.take(pa.array(self._rows[row])).to_pylist()
-        return self._column[int(self._rows[row])].as_py()
-
-    def __iter__(self) -> Iterator[str]:
-        for start in range(0, len(self), BLOCK):
-            yield from self[start : start + BLOCK]
+from disent_core.storage.text_columns import BLOCK, TextColumn, key_strings
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,19 @@
 """Prepare texts for masked-language modelling: a tokeniser, batches of similar length, dynamic masks."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Int, Int32, Int64
 from torch import Tensor
 
 from disent_core.encoders.config import Algorithm
 from disent_core.storage.checksums import checksummed_path
+from disent_core.storage.text_columns import blocks
 
 SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 """Ids 0 to 4; XLM-R has the mask token last, which would move with the size of the vocabulary."""
@@ -18,7 +21,7 @@ PAD, MASK_ID, ORDINARY = 1, 4, 5
 """Ids of padding and of the mask, and the first id that is no special token."""
 
 
-def train_tokeniser(texts: Sequence[str], algorithm: Algorithm, vocab_size: int, path: Path) -> None:
+def train_tokeniser(texts: Iterable[str], algorithm: Algorithm, vocab_size: int, path: Path) -> None:
     """Train a tokeniser with XLM-R's special tokens and write it to `path`."""
     from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
@@ -42,11 +45,20 @@ def train_tokeniser(texts: Sequence[str], algorithm: Algorithm, vocab_size: int,
 
 @dataclass(frozen=True)
 class Sequences:
-    """Token ids of every text, special tokens included, and the size of the vocabulary."""
+    """Token ids of texts one after another, special tokens included, and the size of the vocabulary."""
 
-    ids: list[Int[np.ndarray, " _"]]
+    ids: Int32[np.ndarray, " tokens"]
     lengths: Int[np.ndarray, " texts"]
     vocab_size: int
+
+    @cached_property
+    def _ends(self) -> Int[np.ndarray, " texts"]:
+        return np.cumsum(self.lengths)
+
+    def of(self, text: int) -> Int64[np.ndarray, " length"]:
+        """Ids of a text."""
+        end = self._ends[text]
+        return self.ids[end - self.lengths[text] : end].astype(np.int64)
 
 
 def read_sequences(
@@ -57,9 +69,12 @@ def read_sequences(
 
     loaded = Tokenizer.from_file(str(tokeniser))
     loaded.enable_truncation(max_length)
-    encoded = loaded.encode_batch_fast([*texts, *pairs])
-    ids = [np.asarray(encoding.ids) for encoding in encoded]
-    return Sequences(ids, np.array([len(sequence) for sequence in ids]), loaded.get_vocab_size())
+    ids, lengths = [], []
+    for block in chain(blocks(texts), blocks(pairs)):
+        encoded = [encoding.ids for encoding in loaded.encode_batch_fast(block)]
+        ids.append(np.fromiter(chain.from_iterable(encoded), np.int32))
+        lengths.append(np.array([len(sequence) for sequence in encoded]))
+    return Sequences(np.concatenate(ids), np.concatenate(lengths), loaded.get_vocab_size())
 
 
 def plan_epoch(

@@ -7,6 +7,7 @@ Conneau 2019, https://arxiv.org/abs/1901.07291. The result is a Hugging Face fol
 
 import shutil
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ from disent_core.optimisation.seeds import seeded
 from disent_core.optimisation.steps import EpochReport, Terms, TrainingRun, TrainingTask, train
 from disent_core.storage.atomic import write_text
 from disent_core.storage.checksums import checksummed_folder, verified
-from disent_core.storage.tables import fingerprint
+from disent_core.storage.text_columns import fingerprint_in_blocks
 
 CODE_VERSION = "1"
 """Changes with every change of this code that changes weights."""
@@ -72,14 +73,14 @@ def pretrain(
     """
     if not texts:
         raise ValueError("there are 0 texts to pretrain on")
-    pairs = list(pairs) if config.translation else []
-    made_from = fingerprint(CODE_VERSION, identity(config), list(texts), pairs)
+    pairs = pairs if config.translation else ()
+    made_from = fingerprint_in_blocks(CODE_VERSION, identity(config), texts, pairs)
     if _read_marker(folder) == made_from:
         return
     work = folder.with_name(f".{folder.name}.pretraining")
     if _read_marker(work) != made_from or verified(work / _TOKENISER) is None:
         shutil.rmtree(work, ignore_errors=True)
-        every_text = [*texts, *(side for pair in pairs for side in pair)]
+        every_text = chain(texts, chain.from_iterable(pairs))
         train_tokeniser(every_text, config.tokeniser, config.vocab_size, work / _TOKENISER)
         write_text(work / _MARKER, made_from)
     sequences = read_sequences(texts, pairs, config.max_length, work / _TOKENISER)
@@ -134,7 +135,7 @@ class PretrainingTask(TrainingTask[tuple[int, np.ndarray]]):
     def loss(self, batch: tuple[int, np.ndarray]) -> tuple[Terms, int]:
         """Cross-entropy of the masked tokens, in nats."""
         step, rows = batch
-        sequences = [torch.from_numpy(self.sequences.ids[row]) for row in rows]
+        sequences = [torch.from_numpy(self.sequences.of(int(row))) for row in rows]
         ids = nn.utils.rnn.pad_sequence(sequences, batch_first=True, padding_value=PAD)
         generator = torch.Generator().manual_seed(self.config.seed * 1_000_003 + step)
         vocab_size, probability = self.sequences.vocab_size, self.config.mask_probability

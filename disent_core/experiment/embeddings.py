@@ -37,6 +37,7 @@ from disent_core.shards.engine import sharded
 from disent_core.storage.atomic import atomic_path
 from disent_core.storage.checksums import is_stored
 from disent_core.storage.tables import SCHEMAS, fingerprint, read_table, rows_of
+from disent_core.storage.text_columns import PairColumn, TextColumn
 from disent_core.training.needs import Need
 from disent_core.training.text_plan import texts_to_encode
 
@@ -106,7 +107,7 @@ def pretrain(workspace: Workspace, name: str) -> StepResult:
     )
 
 
-def _training_texts(workspace: Workspace) -> list[str]:
+def _training_texts(workspace: Workspace) -> TextColumn:
     """Distinct training texts of all languages, in a fixed order."""
     import polars as pl
 
@@ -119,21 +120,24 @@ def _training_texts(workspace: Workspace) -> list[str]:
         for pair in corpus.pairs if corpus.trains else ():
             rows = _training_rows(workspace, SENTENCE_PAIRS, corpus.name, pair)
             texts.append(rows.select(pl.concat_list("source", "target").explode()).to_series())
-    return pl.concat(texts).unique(maintain_order=True).to_list()
+    return TextColumn.whole(pl.concat(texts).unique(maintain_order=True).to_arrow())
 
 
-def _training_pairs(workspace: Workspace) -> list[tuple[str, str]]:
+def _training_pairs(workspace: Workspace) -> PairColumn:
     """Training translations of every language pair, in a fixed order."""
-    config = workspace.config
-    pairs: list[tuple[str, str]] = []
+    import polars as pl
+
+    config, sides = workspace.config, ["source", "target"]
+    pairs = [pl.DataFrame(schema=dict.fromkeys(sides, pl.String))]
     for left, right in dict.fromkeys(languages for pairs in config.pair_languages.values() for languages in pairs):
         for corpus in config.corpora_of_pair(left, right, training=True):
             source, target = (_training_rows(workspace, UTTERANCES, corpus.name, side) for side in (left, right))
             rows = source.join(target, on="utterance_id", maintain_order="left")
-            pairs += rows.select("text", "text_right").iter_rows()
+            pairs.append(rows.select(source="text", target="text_right"))
         for corpus, name in config.training_pairs(left, right):
-            pairs += _training_rows(workspace, SENTENCE_PAIRS, corpus.name, name).iter_rows()
-    return pairs
+            pairs.append(_training_rows(workspace, SENTENCE_PAIRS, corpus.name, name))
+    every_pair = pl.concat(pairs)
+    return PairColumn(*(TextColumn.whole(every_pair[side].to_arrow()) for side in sides))
 
 
 _TEXTS = {UTTERANCES: ["utterance_id", "text"], SENTENCE_PAIRS: ["source", "target"]}

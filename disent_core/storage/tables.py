@@ -28,9 +28,9 @@ from disent_core.storage.remote import sole_maker
 from disent_core.storage.schemas import SCHEMAS, states_schema, vectors_schema
 
 __all__ = [
-    "SCHEMAS", "RefreshResult", "TableInfo", "conform", "content_fingerprint", "content_of", "fingerprint", "read_info",
-    "read_parquet", "read_table", "refresh_table", "rows_of", "rows_table", "safe_part", "states_schema", "table_path",
-    "vectors_schema", "write_table",
+    "SCHEMAS", "RefreshResult", "TableInfo", "canonical_json", "conform", "content_fingerprint", "content_of",
+    "fingerprint", "read_info", "read_parquet", "read_table", "refresh_table", "rows_of", "rows_table", "safe_part",
+    "states_schema", "table_path", "vectors_schema", "write_table",
 ]  # fmt: skip
 
 
@@ -75,8 +75,12 @@ def table_path(home: Path, stage: str, table: str, *partition: str) -> Path:
 
 def fingerprint(*parts: object) -> str:
     """Hash the parts to 32 hex digits: equal parts have equal fingerprints, in every process and version."""
-    canonical = json.dumps(parts, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
-    return hashlib.sha256(canonical.encode()).hexdigest()[:32]
+    return hashlib.sha256(canonical_json(parts)).hexdigest()[:32]
+
+
+def canonical_json(value: object) -> bytes:
+    """The one JSON text of a value, from which fingerprints are made."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str).encode()
 
 
 def content_fingerprint(table: pa.Table) -> str:

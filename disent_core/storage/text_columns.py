@@ -1,11 +1,18 @@
 """Make and hash columns of many texts; only a block of them are Python objects at a time."""
 
+import hashlib
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from typing import SupportsIndex, TypeVar, overload
 
 import numpy as np
 import pyarrow as pa
+from jaxtyping import Int
 
+from disent_core.storage.tables import canonical_json
 from disent_core.text import text_keys
+
+Item = TypeVar("Item")
 
 BLOCK = 16_384
 """Texts that are Python objects at a time."""
@@ -34,11 +41,82 @@ class TextCollector:
         self._open = []
 
 
-def blocks(texts: Sequence[str] | pa.Array | pa.ChunkedArray) -> Iterator[Sequence[str]]:
-    """Yield the texts of a column as lists, or the parts of a sequence."""
-    for start in range(0, len(texts), BLOCK):
-        block = texts[start : start + BLOCK]
-        yield block.to_pylist() if isinstance(block, pa.Array | pa.ChunkedArray) else block
+class Column(Sequence[Item]):
+    """Rows of columns: an item becomes a Python object when it is asked for, a slice becomes a list of them."""
+
+    @abstractmethod
+    def _list(self, rows: slice) -> list[Item]: ...
+
+    @overload
+    def __getitem__(self, row: SupportsIndex) -> Item: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[Item]: ...
+    def __getitem__(self, row: SupportsIndex | slice) -> Item | list[Item]:
+        if isinstance(row, slice):
+            return self._list(row)
+        start = range(len(self))[row]  # raises IndexError
+        return self._list(slice(start, start + 1))[0]
+
+    def __iter__(self) -> Iterator[Item]:
+        for start in range(0, len(self), BLOCK):
+            yield from self[start : start + BLOCK]
+
+
+class TextColumn(Column[str]):
+    """Some rows of a column of texts."""
+
+    def __init__(self, column: pa.LargeStringArray, rows: Int[np.ndarray, " texts"]) -> None:
+        self._column, self._rows = column, rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def _list(self, rows: slice) -> list[str]:
+        return self._column.take(pa.array(self._rows[rows])).to_pylist()
+
+    @classmethod
+    def whole(cls, column: pa.Array | pa.ChunkedArray) -> "TextColumn":
+        """All texts of a column."""
+        texts = column.cast(pa.large_string())
+        return cls(texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts, np.arange(len(texts)))
+
+
+class PairColumn(Column[tuple[str, str]]):
+    """Pairs of texts, each in two columns."""
+
+    def __init__(self, left: TextColumn, right: TextColumn) -> None:
+        self._sides = left, right
+
+    def __len__(self) -> int:
+        return len(self._sides[0])
+
+    def _list(self, rows: slice) -> list[tuple[str, str]]:
+        left, right = (side[rows] for side in self._sides)
+        return list(zip(left, right, strict=True))
+
+
+def fingerprint_in_blocks(*parts: object) -> str:
+    """`storage.tables.fingerprint`; of a part that is a sequence, a block at a time becomes JSON."""
+    digest = hashlib.sha256(b"[")
+    for number, part in enumerate(parts):
+        digest.update(b"," if number else b"")
+        if isinstance(part, str) or not isinstance(part, Sequence):
+            digest.update(canonical_json(part))
+            continue
+        digest.update(b"[")
+        for index, block in enumerate(blocks(part)):
+            digest.update(b"," if index else b"")
+            digest.update(canonical_json(block)[1:-1])
+        digest.update(b"]")
+    digest.update(b"]")
+    return digest.hexdigest()[:32]
+
+
+def blocks(items: Sequence[Item] | pa.Array | pa.ChunkedArray) -> Iterator[list[Item]]:
+    """Yield the items of a column or another sequence as lists."""
+    for start in range(0, len(items), BLOCK):
+        block = items[start : start + BLOCK]
+        yield block.to_pylist() if isinstance(block, pa.Array | pa.ChunkedArray) else list(block)
 
 
 def key_strings(column: Iterable[str] | pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:

@@ -5,6 +5,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from hypothesis import given, settings
@@ -19,6 +20,8 @@ from disent_core.encoders.language_modelling import MASK_ID, ORDINARY, PAD, Sequ
 from disent_core.encoders.pretraining import PretrainingTask, pretrain
 from disent_core.errors import EncoderError, TrainingError
 from disent_core.optimisation import steps
+from disent_core.storage import text_columns
+from disent_core.storage.text_columns import PairColumn, TextColumn
 
 TIMES, VERBS = ["nine", "noon", "ten", "five"], ["wake me up", "weck mich", "call mum", "ruf mama an"]
 TEXTS = [f"{verb} at {time}" for verb in VERBS for time in TIMES] * 3
@@ -47,6 +50,15 @@ def computed(epochs):
     """Steps that a call has computed."""
     epochs = list(epochs)
     return epochs[-1].steps - max((epoch.steps for epoch in epochs if epoch.is_replayed), default=0)
+
+
+def test_texts_and_pairs_in_columns_give_the_weights_of_lists(tmp_path, monkeypatch):
+    settings = config(max_steps=3, translation=True)
+    list(pretrain(TEXTS, settings, tmp_path / "lists", "cpu", pairs=PAIRS))
+    monkeypatch.setattr(text_columns, "BLOCK", 7)
+    texts, left, right = (TextColumn.whole(pa.array(side)) for side in (TEXTS, *map(list, zip(*PAIRS, strict=True))))
+    list(pretrain(texts, settings, tmp_path / "columns", "cpu", pairs=PairColumn(left, right)))
+    assert are_equal(tmp_path / "lists", tmp_path / "columns")
 
 
 def test_the_result_is_loaded_like_any_other_model(tmp_path):
@@ -229,7 +241,8 @@ def task_on(device):
     ids = [np.array([0, *random.integers(5, 200, length), 2]) for length in random.integers(1, 12, 30)]
     sizes = {"hidden_size": 16, "layers": 1, "heads": 2, "intermediate_size": 32, "vocab_size": 200}
     settings = ScratchConfig(name="small", batch_tokens=64, dropout=0.1, **sizes)
-    return PretrainingTask(settings, Sequences(ids, np.array([len(one) for one in ids]), 200), device)
+    lengths = np.array([len(one) for one in ids])
+    return PretrainingTask(settings, Sequences(np.concatenate(ids).astype(np.int32), lengths, 200), device)
 
 
 def test_a_step_waits_for_nothing_on_a_gpu():

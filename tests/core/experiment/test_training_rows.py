@@ -65,9 +65,9 @@ def workspace(load, tmp_path):
 def test_training_texts_are_distinct_and_in_the_order_of_the_tables(workspace):
     of_tables = [f"{prefix}text {i}" for order, prefix in LANGUAGES.values() for i in order if SPLITS[i] == "train"]
     of_pairs = [text for pair in PAIRS[:2] for text in pair]
-    assert _training_texts(workspace) == list(dict.fromkeys(of_tables + of_pairs))
+    assert list(_training_texts(workspace)) == list(dict.fromkeys(of_tables + of_pairs))
 
 
 def test_training_pairs_are_the_shared_utterances_in_the_order_of_the_left_then_the_sentence_pairs(workspace):
     shared = [(f"text {i}", f"german text {i}") for i in "12"]
-    assert _training_pairs(workspace) == [*shared, *PAIRS[:2]]
+    assert list(_training_pairs(workspace)) == [*shared, *PAIRS[:2]]

@@ -6,7 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from disent_core.storage import text_columns
-from disent_core.storage.text_columns import TextCollector, first_repeated, key_strings
+from disent_core.storage.tables import fingerprint
+from disent_core.storage.text_columns import (
+    PairColumn,
+    TextCollector,
+    TextColumn,
+    fingerprint_in_blocks,
+    first_repeated,
+    key_strings,
+)
 from disent_core.text import text_keys
 
 TEXTS = st.lists(st.text("abé", max_size=2), max_size=7)
@@ -33,3 +41,23 @@ def test_the_first_repeated_text_is_the_one_that_a_loop_finds(texts):
         ((places[text], row) for row, text in enumerate(texts) if places.setdefault(text, row) != row), None
     )
     assert first_repeated(pa.chunked_array([texts], pa.string())) == expected
+
+
+@given(TEXTS, st.lists(st.tuples(st.text("ab"), st.text("é")), max_size=5))
+def test_a_fingerprint_in_blocks_is_that_of_the_whole(texts, pairs):
+    parts = ["1", {"b": 1, "a": [2]}, texts, pairs]
+    columns = [
+        TextColumn.whole(pa.array(side, pa.string())) for side in (texts, *([one[i] for one in pairs] for i in (0, 1)))
+    ]
+    assert fingerprint_in_blocks(*parts[:2], columns[0], PairColumn(*columns[1:])) == fingerprint(*parts)
+
+
+@given(TEXTS, st.slices(9), st.integers(-9, 9))
+def test_a_column_is_read_as_a_list_is(texts, some, place):
+    column = TextColumn.whole(pa.chunked_array([texts[:2], texts[2:]], pa.string()))
+    assert (list(column), column[some], len(column)) == (texts, texts[some], len(texts))
+    if -len(texts) <= place < len(texts):
+        assert column[place] == texts[place]
+    else:
+        with pytest.raises(IndexError):
+            column[place]
