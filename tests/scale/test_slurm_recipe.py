@@ -12,6 +12,7 @@ from made_slurm import Slurm, missing
 
 from disent_core.storage.tables import read_info
 
+pytestmark = pytest.mark.timeout(3600)  # Ray takes minutes to start on a machine with other work
 ROOT = Path(__file__).parents[2]
 CONFIG = """
 [[corpora]]
@@ -63,7 +64,7 @@ def test_two_tasks_of_one_allocation_make_the_tables_of_a_project(slurm, tmp_pat
     job = slurm.ask("sbatch", *options, f"--output={output}", ROOT / "deploy/slurm/disent.sbatch", "targets",
                     "corpora", environment=own).strip()  # fmt: skip
     assert job.isdecimal(), job
-    until = time.monotonic() + 550
+    until = time.monotonic() + 3000
     while slurm.ask("squeue", "--noheader", f"--jobs={job}", "--states=all", "--format=%T").strip() not in (
         "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT",
     ):  # fmt: skip

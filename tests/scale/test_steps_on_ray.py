@@ -14,6 +14,7 @@ from projects import Project, new_project
 
 from disent_core.storage.tables import content_of
 
+pytestmark = pytest.mark.timeout(3600)  # Ray takes minutes to start on a machine with other work
 HEAD = ("key:heads/tiny/dream_head", "--partition", "en-de")
 EPOCHS = 300
 
