@@ -12,8 +12,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Thread
 
 import bench
 from made_cluster import Cluster, StepProcess, new_cluster, steps_of
@@ -40,14 +41,18 @@ TRIES = 4
 
 def kill(series: "Series", step: StepProcess, number: int) -> str:
     """Kill the process of a step, or the node on which it runs, which another one follows; returns what it was."""
-    nodes = series.cluster.nodes
-    assert nodes is not None
-    if number % EVERY:
+    if number % EVERY or series.replacing.is_alive():
         os.kill(step.process, signal.SIGKILL)
         return "steps"
-    nodes.kill(series.cluster.node_of(step.process))
-    nodes.add()
+    series.replacing = Thread(target=_replace, args=(series.cluster, series.cluster.node_of(step.process)))
+    series.replacing.start()  # steps on the other node are struck meanwhile
     return "nodes"
+
+
+def _replace(cluster: Cluster, node: "subprocess.Popen[bytes]") -> None:
+    assert cluster.nodes is not None
+    cluster.nodes.kill(node)
+    cluster.nodes.add()
 
 
 def stop_database(series: "Series", step: StepProcess, number: int) -> str:
@@ -70,6 +75,7 @@ class Series:
     folder: Path
     chance: random.Random
     wanted: Project
+    replacing: Thread = field(default_factory=Thread)
 
     def cause(self, kind: str, count: int) -> Iterator[str]:
         """Strike lineages until it was done so often; yields a line for people after each of them.
@@ -97,6 +103,8 @@ class Series:
                     tries += 1
                     assert tries <= TRIES, f"{kind}: a command fails, see {folder}/log"
                     command = self.cluster.start(project, to=log)
+            if self.replacing.is_alive():
+                self.replacing.join()
             again += tries - 1
             assert_equal(bench._results(project), bench._results(self.wanted), f"{kind}, {folder}")
             told = ", ".join(f"{name} {times}" for name, times in sorted(done.items()))
