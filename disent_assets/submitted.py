@@ -70,6 +70,11 @@ class Submitted:
         if is_fresh and not any(is_lost(self.workspace, key.path, step.partition) for key in step.keys):
             self.due.append(step)
             return
+        run, recorded = patient(self._submit)(step)
+        self.runs[run] = _Run(step, recorded)
+
+    def _submit(self, step: Step) -> tuple[str, Mapping[dg.AssetKey, str | None]]:
+        """Submit a run; returns its id and the versions before it. Nobody follows one that the database has lost."""
         recorded = dict(recorded_versions(self.instance, step))
         of_partition = {} if step.partition is None else {PARTITION_NAME_TAG: step.partition}
         request = dg.RunRequest(asset_selection=list(step.keys), tags={**self.tags, **of_partition})
@@ -86,7 +91,7 @@ class Submitted:
                 logging.getLogger(__name__),
             )
         )
-        self.runs[run.run_id] = _Run(step, recorded)
+        return run.run_id, recorded
 
     def _context(self) -> WorkspaceRequestContext:
         context = self.locations.create_request_context()

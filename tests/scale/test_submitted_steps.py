@@ -5,7 +5,9 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from sqlalchemy.exc import OperationalError
 
+from disent_assets import submitted
 from disent_assets.instance import FACE, open_instance
 from disent_assets.plan import plan
 from disent_assets.refresh import OF_STEPS, refresh_job
@@ -55,7 +57,21 @@ def toy(tmp_path: Path, monkeypatch) -> dg.Definitions:
     return imported("toy:defs")
 
 
-def test_each_step_is_a_run_of_another_process_whose_end_is_told(toy, tmp_path):
+@pytest.fixture
+def away_once(monkeypatch) -> list[str]:
+    """Lets the database be away when the first step is submitted; tells whether it still has to be."""
+    submit, left = submitted.submit_asset_run, ["once"]
+
+    async def submit_asset_run(*arguments):
+        if left:
+            raise OperationalError(left.pop(), {}, ConnectionError())
+        return await submit(*arguments)
+
+    monkeypatch.setattr(submitted, "submit_asset_run", submit_asset_run)
+    return left
+
+
+def test_each_step_is_a_run_of_another_process_whose_end_is_told(toy, tmp_path, away_once):
     workspace, heard = open_workspace({"DISENT_HOME": str(tmp_path / "home")}), Heard()
     with open_instance(workspace.home) as instance:
         result = run_steps(
@@ -64,6 +80,7 @@ def test_each_step_is_a_run_of_another_process_whose_end_is_told(toy, tmp_path):
         runs = {run.tags["dagster/partition"]: run for run in instance.get_runs()}
         again = run_steps(lambda _: toy, workspace, plan(toy, partition="good"), instance, submits=True)
         assert len(instance.get_runs()) == len(runs)
+    assert away_once == []
     assert {name: run.status.value for name, run in runs.items()} == {
         "good": "SUCCESS",
         "bad": "FAILURE",
