@@ -1,41 +1,71 @@
 """Run every benchmark and write docs/benchmarks.json and docs/benchmarks.md.
 
-python -m tests.benchmarks [MASSIVE_TARBALL]
+python -m tests.benchmarks [MASSIVE_TARBALL] [--only PART]
+
+With `--only`, the rows of one part are printed, and nothing is written.
 """
 
 import argparse
 import json
 import platform
-from collections.abc import Mapping, Sequence
+import resource
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tests.benchmarks import encoding, negatives, precisions, products, retrieval, slots, tables, training
 
 DOCS = Path(__file__).parents[2] / "docs"
+Rows = list[dict[str, Any]]
+
+
+def parts(massive: Path) -> dict[str, Callable[[], Any]]:
+    """Every part by its name, in the order of the table."""
+    return {
+        "negatives": lambda: negatives.run(massive),
+        "tables": lambda: tables.run(massive.parents[1]),
+        "encoding": lambda: encoding.run(massive),
+        "precisions": lambda: precisions.run(massive),
+        "retrieval": retrieval.run,
+        "slots": lambda: slots.run(massive),
+        "training": training.run,
+        "products": products.run,
+    }
 
 
 def main() -> None:
     """Measure each peer and us in the same run: the ratios are comparable, the seconds depend on the machine."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("massive", type=Path, nargs="?", default=negatives.DEFAULT_MASSIVE)
-    massive = parser.parse_args().massive
-    everything = (
-        negatives.run(massive),
-        tables.run(massive.parents[1]),
-        encoding.run(massive),
-        precisions.run(massive),
-        retrieval.run(),
-        slots.run(massive),
-        training.run(),
-        products.run(),
-    )
-    rows = [row for rows in everything for row in rows]
+    parser.add_argument("--only", choices=[*parts(Path())], help="run one part")
+    arguments = parser.parse_args()
+    chosen = parts(arguments.massive)
+    if arguments.only is not None:
+        print(json.dumps(timed(arguments.only, chosen[arguments.only]), indent=2))
+        return
+    rows = [row for name, part in chosen.items() for row in timed(name, part)]
     (DOCS / "benchmarks.json").write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
     page = DOCS / "benchmarks.md"
     head, _, tail = page.read_text(encoding="utf-8").partition("<!-- make bench -->")
     rest = tail.partition("<!-- end -->")[2]
     page.write_text(f"{head}<!-- make bench -->\n{table(rows)}\n<!-- end -->{rest}", encoding="utf-8")
+
+
+def timed(name: str, part: Callable[[], Any]) -> Rows:
+    """The rows of a part; its seconds go to stderr."""
+    started, before = time.perf_counter(), _processor_seconds()
+    rows = list(part())
+    seconds, used = time.perf_counter() - started, _processor_seconds() - before
+    print(f"{name}: {seconds:.0f} s, {used:.0f} s of the processor", file=sys.stderr, flush=True)
+    return rows
+
+
+def _processor_seconds() -> float:
+    """Of this process, and of those that have ended of the ones it started."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:

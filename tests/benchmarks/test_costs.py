@@ -1,0 +1,98 @@
+"""The share of a step is that of the products of a part of it that runs again, times the rest of the step."""
+
+import sys
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+import torch
+
+from tests.benchmarks import costs
+from tests.benchmarks.products import Recorded
+
+ROWS = torch.ones(2, 3)
+WORKSPACE = SimpleNamespace(
+    config=SimpleNamespace(methods_of=lambda encoder: [SimpleNamespace(name="toy", method="toy")])
+)
+
+
+def multiply(times: int) -> None:
+    for _ in range(times):
+        ROWS @ ROWS.T
+
+
+def step(stage, **columns):
+    row = {"asset": f"{stage}/toy", "encoder": "tiny", "method": "toy", "partition": "en", "texts": None, "steps": None}
+    return {**row, "stage": stage, "processor_seconds": 8.0, "peak_memory": 2_000_000, **columns}
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """A product takes a second."""
+    monkeypatch.setattr(Recorded, "seconds_alone", lambda self: float(self.counts.total()))
+
+
+class Plan:
+    """Ten texts, which are their places."""
+
+    def __len__(self):
+        return 10
+
+    def of(self, places):
+        return places
+
+
+@pytest.mark.usefixtures("counted")
+def test_an_encoding_has_the_products_of_a_sample_for_each_of_its_texts(monkeypatch):
+    def encode(texts, *, states):
+        yield multiply(3 * len(texts))
+
+    encoder = SimpleNamespace(load=lambda language: SimpleNamespace(encode=encode))
+    monkeypatch.setattr(costs, "TEXTS", 4)
+    monkeypatch.setattr(costs, "text_plan", lambda *of: Plan())
+    monkeypatch.setattr(costs, "lazy_encoder", lambda *of: encoder)
+    monkeypatch.setattr(costs, "tables_of", lambda *of: ())
+    assert costs.products(WORKSPACE, step("embeddings", texts=20)) == 3 * 20
+
+
+@pytest.mark.usefixtures("counted")
+def test_a_training_has_the_products_of_its_first_epoch_for_each_of_its_steps(monkeypatch):
+    def fit(data, settings, seeds, **of):
+        for epoch in (1, 2):
+            multiply(5)
+            yield SimpleNamespace(steps=2 * epoch)
+
+    run = SimpleNamespace(method="toy", settings=None, seeds=[0])
+    monkeypatch.setattr(costs.training, "head_and_data", lambda *of: (run, lambda: None))
+    monkeypatch.setattr(costs, "trainer", lambda method: SimpleNamespace(fit=fit))
+    assert costs.products(WORKSPACE, step("heads", steps=8)) == 5 / 2 * 8
+
+
+@pytest.mark.parametrize(
+    "row",
+    [step("corpora", encoder=None), step("embeddings"), step("heads"), step("evaluation", method=None)],
+    ids=["no encoder", "no texts", "no training", "no method"],
+)
+def test_a_step_without_products_has_no_share(row):
+    assert costs.products(WORKSPACE, row) is None
+
+
+def test_products_alone_are_timed_as_often_as_they_were_counted():
+    with Recorded() as recorded:
+        multiply(7)
+    assert recorded.counts.total() == 7
+    assert recorded.seconds_alone() > 0
+
+
+def test_the_dearest_steps_of_the_pattern_come_first_with_their_share(monkeypatch, capsys):
+    rows = [step("heads", partition="en-de"), step("heads", processor_seconds=9.0, partition=None), step("corpora")]
+    known = {8.0: 2.0, 9.0: None}
+    monkeypatch.setattr(costs, "open_workspace", lambda: WORKSPACE)
+    monkeypatch.setattr(costs, "recorded", lambda *of: pa.Table.from_pylist(rows))
+    monkeypatch.setattr(costs, "products", lambda workspace, row: known[row["processor_seconds"]])
+    monkeypatch.setattr(sys, "argv", ["costs", "--only", "heads/*"])
+    costs.main()
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "| `heads/toy`  | 9.0 |  |  | 2 |",
+        "| `heads/toy` en-de | 8.0 | 2.0 | 0.25 | 2 |",
+    ]
