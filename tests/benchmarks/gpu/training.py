@@ -159,13 +159,14 @@ def pretraining(texts: list[str], config: ScratchConfig, device: str) -> Row:
         sequences = read_sequences(texts, (), config.max_length, tokeniser)
         with seeded(config.seed):
             model = _new_model(config, sequences.vocab_size)
+        ids = [sequences.of(text) for text in range(len(sequences.lengths))]
         few = texts[:2_000]
         losses = [next(pretrain(few, replace(config, epochs=1), Path(folder) / where, where)).terms["train"]["total"]
                   for where in (device, "cpu")]  # fmt: skip
         reports = pretrain(texts, config, Path(folder) / "ours", device)
         ours, peer = epochs_in_turns(
             (report.seconds for report in reports),
-            plain.pretraining_epochs(model, sequences.ids, config.batch_tokens, config.mask_probability, device),
+            plain.pretraining_epochs(model, ids, config.batch_tokens, config.mask_probability, device),
         )
         again = pretrain(texts, config, Path(folder) / "again", device)
         alone = recorded(lambda: next(again)).seconds_alone(device)
