@@ -4,7 +4,8 @@ import dagster as dg
 
 from disent_assets.automation import automated
 from disent_assets.profiles import executor_of
-from disent_assets.resources import open_workspace, run_settings
+from disent_assets.profiles.patience import wait_for_database
+from disent_assets.resources import database, open_workspace, run_settings
 from disent_assets.stages import corpora, embeddings, evaluation, heads, negatives, targets, warehouse
 from disent_core.experiment.workspace import Workspace
 
@@ -20,5 +21,7 @@ def build(workspace: Workspace) -> dg.Definitions:
 def defs() -> dg.Definitions:
     """The definitions that `workspace.yaml` points to."""
     settings = run_settings()
+    if database():
+        wait_for_database()
     automatic = automated(build, open_workspace(), settings)
     return dg.Definitions.merge(automatic, dg.Definitions(executor=executor_of(settings)))

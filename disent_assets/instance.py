@@ -20,7 +20,7 @@ import yaml
 
 from disent_assets.homes import is_read_only
 from disent_assets.profiles import dagster_settings
-from disent_assets.profiles.patience import database_errors
+from disent_assets.profiles.patience import database_errors, wait_for_database
 from disent_assets.resources import database, is_local
 from disent_core.errors import StorageError, located
 from disent_core.storage.atomic import locked, storage_errors, write_text
@@ -72,6 +72,8 @@ def settings_folder(home: Path) -> Path:
 @contextmanager
 def open_instance(home: Path) -> Iterator[dg.DagsterInstance]:
     """Open the Dagster instance of a folder of results."""
+    if database():
+        wait_for_database()
     with _state_errors(home / "dagster"):
         with locked(home / "dagster"):  # if two first runs start at once, one would fail to make the databases
             folder = str(settings_folder(home))

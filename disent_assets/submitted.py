@@ -121,7 +121,9 @@ class Submitted:
             if entry.dagster_event is None:
                 self.log(followed.step, int(entry.level), entry.user_message)
             elif entry.dagster_event.event_type == dg.DagsterEventType.STEP_UP_FOR_RETRY:
-                self.log(followed.step, logging.WARNING, "its process was lost; it is tried again")
+                seconds = entry.dagster_event.step_retry_data.seconds_to_wait or 0.0
+                told = f"the process of {entry.dagster_event.step_key} was lost; it is tried again in {seconds:.1f} s"
+                self.log(followed.step, logging.WARNING, told)  # an equal line would not be shown
 
     def _outcome(self, run: dg.DagsterRun, followed: _Run) -> Outcome:
         events = [entry.dagster_event for entry in self.instance.all_logs(run.run_id) if entry.dagster_event]

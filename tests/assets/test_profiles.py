@@ -1,6 +1,7 @@
 """Where steps run is said by the environment; without it, nothing is different from one machine."""
 
 import json
+from types import SimpleNamespace
 
 import dagster as dg
 import pytest
@@ -10,7 +11,7 @@ from sqlalchemy.exc import OperationalError
 from disent_assets.definitions import build
 from disent_assets.instance import dagster_home, open_instance, settings_folder
 from disent_assets.profiles import dagster_settings
-from disent_assets.profiles.patience import PATIENCE_SECONDS, patient
+from disent_assets.profiles.patience import PATIENCE_SECONDS, Patience, patient
 from disent_assets.resources import (
     code_locations,
     database,
@@ -152,6 +153,43 @@ def test_a_question_is_asked_again_until_the_database_is_back():
     pauses = []
     assert patient(away(120), pause=pauses.append)("here") == "here"
     assert len(pauses) == 120
+
+
+def database_away(times: int) -> SimpleNamespace:
+    """What SQLAlchemy knows of a database that refuses so many connections after the first one."""
+    refusals = iter([False, *[True] * times])
+
+    def connect(address: str) -> str:
+        if next(refusals, False):
+            raise ConnectionError(address)
+        return address
+
+    return SimpleNamespace(
+        name="postgresql", loaded_dbapi=SimpleNamespace(connect=connect, OperationalError=ConnectionError)
+    )
+
+
+def test_a_process_that_has_reached_its_database_waits_for_it_and_another_does_not():
+    pauses, away = [], database_away(120)
+    waits = Patience(pause=pauses.append)
+    assert [waits.connect(away, None, ["here"], {}) for _ in range(2)] == ["here", "here"]
+    assert len(pauses) == 120
+    away = database_away(1)
+    away.loaded_dbapi.connect("by another process")
+    with pytest.raises(ConnectionError):
+        Patience(pause=pauses.append).connect(away, None, ["here"], {})
+    assert Patience().connect(SimpleNamespace(name="sqlite"), None, [], {}) is None
+
+
+def test_a_process_waits_ten_minutes_in_all():
+    clock = iter([0.0, PATIENCE_SECONDS, PATIENCE_SECONDS + 1, PATIENCE_SECONDS + 2])
+    waits, away = Patience(clock=lambda: next(clock), pause=lambda _: None), database_away(4)
+    waits.connect(away, None, ["here"], {})
+    for _ in range(2):
+        with pytest.raises(ConnectionError):
+            waits.connect(away, None, ["here"], {})
+    assert waits.connect(away, None, ["here"], {}) == "here"
+    assert waits.away_since is None
 
 
 def test_patience_ends():

@@ -117,8 +117,8 @@ class Series:
         while command.poll() is None:
             for step in list(steps_of(project)):
                 at = moments.setdefault(step.process, self.chance.uniform(0.0, SECONDS))
-                if struck[step.run] < STRIKES_OF_A_STEP and bench.processor_seconds(iter([step.process])) >= at:
-                    struck[step.run] += 1
+                if struck[step.step] < STRIKES_OF_A_STEP and bench.processor_seconds(iter([step.process])) >= at:
+                    struck[step.step] += 1
                     yield step
             time.sleep(0.1)
 

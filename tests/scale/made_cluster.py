@@ -22,10 +22,10 @@ _ARGUMENTS = "DAGSTER_COMPRESSED_EXECUTE_STEP_ARGS"
 
 @dataclass(frozen=True)
 class StepProcess:
-    """A process that Ray has started for a step, and the run of Dagster that it is of, which has one step."""
+    """A process that Ray has started for a step of a run of Dagster; `step` names both."""
 
     process: int
-    run: str
+    step: str
 
 
 @dataclass
@@ -107,4 +107,4 @@ def steps_of(project: Project) -> Iterator[StepProcess]:
             arguments = zlib.decompress(base64.b64decode(told[_ARGUMENTS])).decode()
             found = re.search(r'"(?:pipeline_)?run_id": ?"([0-9a-f-]+)"', arguments)
             assert found is not None, arguments
-            yield StepProcess(int(folder.name), found[1])
+            yield StepProcess(int(folder.name), f"{found[1]} {told['DAGSTER_RUN_STEP_KEY']}")

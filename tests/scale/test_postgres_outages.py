@@ -12,6 +12,7 @@ from made_postgres import Postgres
 from projects import Project, counts, new_project
 
 from disent_assets import factory
+from disent_assets.profiles import patience
 from disent_assets.step_costs import Meter
 
 CORPORA = ("materialize", "key:corpora/utterances", "--partition", "en")
@@ -47,15 +48,17 @@ def away_for(seconds: float, postgres: Postgres, monkeypatch) -> None:
     monkeypatch.setattr(factory.Meter, "cost", then_stop)
 
 
-def test_a_step_whose_database_is_back_within_seconds_succeeds(project, postgres, monkeypatch):
-    away_for(2, postgres, monkeypatch)
+@pytest.mark.parametrize("seconds", [2, 15])
+def test_a_step_whose_database_comes_back_succeeds(project, postgres, monkeypatch, seconds):
+    away_for(seconds, postgres, monkeypatch)
     assert project.materialize(*CORPORA[1:])["made"] == 1
 
 
 def test_after_a_longer_outage_the_step_has_failed_and_the_next_command_uses_what_was_made(
     project, postgres, monkeypatch
 ):
-    away_for(15, postgres, monkeypatch)
+    monkeypatch.setattr(patience, "PATIENCE_SECONDS", 2.0)
+    away_for(30, postgres, monkeypatch)
     failed = project.disent(*CORPORA)
     assert failed.exit_code == 1
     assert "failed: corpora [en]" in failed.output
