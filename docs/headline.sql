@@ -21,7 +21,7 @@ figures as (
         and hubness = 'none'
         and metric in ('accuracy_at_1', 'accuracy')
         and trained_on in ('', 'en-de')
-        and encoder not in ('minilm_cls', 'minilm_aligned')
+        and encoder not in ('minilm_cls', 'minilm_aligned', 'minilm_in_domain')
         and method in (
             'raw', 'lexicon', 'dream', 'fmda_softmax', 'fmda_two_stage_softmax', 'fine_tuned', 'facet'
         )
