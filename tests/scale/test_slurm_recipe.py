@@ -61,8 +61,8 @@ def test_two_tasks_of_one_allocation_make_the_tables_of_a_project(slurm, tmp_pat
         "PYTHONPATH": str(ROOT), "OBJECT_STORE_BYTES": "80000000",
     }  # fmt: skip
     options = ("--nodes=1", "--ntasks-per-node=2", "--cpus-per-task=1", "--mem-per-cpu=2000M", "--parsable")
-    job = slurm.ask("sbatch", *options, f"--output={output}", ROOT / "deploy/slurm/disent.sbatch", "targets",
-                    "corpora", environment=own).strip()  # fmt: skip
+    job = slurm.ask("sbatch", *options, f"--output={output}", ROOT / "deploy/slurm/disent.sbatch", "corpora",
+                    "negatives", "targets", environment=own).strip()  # fmt: skip
     assert job.isdecimal(), job
     until = time.monotonic() + 3000
     while slurm.ask("squeue", "--noheader", f"--jobs={job}", "--states=all", "--format=%T").strip() not in (
@@ -73,4 +73,5 @@ def test_two_tasks_of_one_allocation_make_the_tables_of_a_project(slurm, tmp_pat
     tables = {path.parent.parent.name for path in (home / "tables/targets").rglob("*.parquet")}
     assert {"masked_utterances", "template_pairs"} <= tables, output.read_text()[-3000:]
     assert all(read_info(path) for path in (home / "tables").rglob("*.parquet"))
-    assert "COMPLETED" in slurm.ask("squeue", "--noheader", f"--jobs={job}", "--states=all", "--format=%T")
+    ended = slurm.ask("squeue", "--noheader", f"--jobs={job}", "--states=all", "--format=%T")
+    assert "COMPLETED" in ended, output.read_text()[-3000:]
