@@ -62,10 +62,12 @@ _NO_EXTENSIONS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
 }
+_NO_BAR = "enable_progress_bar = false"  # commands show their own progress, and programs read answers
 _QUERY_OPTIONS = (
     "timezone = 'UTC'",
     "temp_directory = ''",
     "memory_limit = '4GB'",
+    _NO_BAR,
     "enable_external_access = false",
     "lock_configuration = true",
 )
@@ -164,6 +166,7 @@ def _new_database(destination: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         spill = beside.with_name(beside.name + ".tmp")
         connection = duckdb.connect(":memory:", config={**_NO_EXTENSIONS, "temp_directory": str(spill)})
         try:
+            connection.execute(f"set {_NO_BAR}")
             file = text_literal(str(beside.absolute()))
             connection.execute(f"attach {file} as warehouse (storage_version '{STORAGE_VERSION}')")
             connection.execute("use warehouse")

@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from disent_assets.duckdb_warehouse import build_warehouse, query
+from disent_assets.duckdb_warehouse import _new_database, build_warehouse, query
 from disent_assets.sql_folder import references
 from disent_assets.table_text import render
 from disent_assets.warehouse_inputs import INPUTS
@@ -291,6 +291,20 @@ def test_a_wrong_query_is_reported_in_one_line(published):
     with pytest.raises(DisentError, match="nowhere does not exist") as caught:
         query(published.path, "select *\nfrom nowhere")
     assert "\n" not in str(caught.value)
+
+
+def test_duckdb_draws_no_bar_into_the_progress_of_a_command(published, tmp_path):
+    # DuckDB draws one where the main module has no file, as in a process that multiprocessing has started.
+    program = """
+import sys
+from pathlib import Path
+from disent_assets.duckdb_warehouse import _new_database, query
+shown = "select current_setting('enable_progress_bar') as shown"
+with _new_database(Path(sys.argv[1])) as connection:
+    print(query(Path(sys.argv[2]), shown)["shown"].to_pylist(), connection.sql(shown).fetchall())
+"""
+    command = [sys.executable, "-c", program, tmp_path / "new.duckdb", published.path]
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "[False] [(False,)]\n"
 
 
 def test_a_query_may_end_in_a_comment_or_semicolon(published):
