@@ -69,7 +69,7 @@ def _of_parts(
     settings |= {"languages": languages, "known": 0, "seed": table_seed(seed)}
     for number, width in enumerate(units + widths):
         weights.setdefault(f"centre_{number}", torch.zeros(width))
-        weights.setdefault(f"basis_{number}", torch.zeros(width, max(languages, 1)))
+        weights.setdefault(f"basis_{number}", torch.zeros(width, width))
     if words is not None:
         settings["known"] = len(words.known)
         weights |= {"known": words.known, "table": words.table.detach().half()}

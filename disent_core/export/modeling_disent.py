@@ -110,7 +110,7 @@ class FacetHead(Head):
         self.language = nn.Linear(dim, languages) if languages else None
         for part, width in enumerate(units + words):
             self.register_buffer(f"centre_{part}", torch.zeros(width))
-            self.register_buffer(f"basis_{part}", torch.zeros(width, max(languages, 1)))
+            self.register_buffer(f"basis_{part}", torch.zeros(width, width))
         if words:
             self.register_buffer("known", torch.zeros(settings["known"], dtype=torch.int64))
             self.register_buffer("table", torch.zeros(settings["known"], sum(words), dtype=torch.float16))

@@ -46,7 +46,7 @@ class FacetHead(nn.Module):
         if words is not None:
             widths += [config.template_words, config.residual_words]
         self.language = nn.Linear(dim, n_languages)
-        erasers = nn.ModuleList(LanguageEraser(width, n_languages) for width in widths)
+        erasers = nn.ModuleList(LanguageEraser(width) for width in widths)
         self.erasers = cast("Sequence[LanguageEraser]", erasers)
 
     def parts(self, text: Batch, bags: WordBags | None) -> list[Float[Tensor, "texts _"]]:
@@ -78,7 +78,7 @@ class FacetHead(nn.Module):
     def erase_language(self, parts: Sequence[Float[Tensor, "texts _"]], languages: Int[Tensor, " texts"]) -> None:
         """Fit the erasers to the parts of training texts."""
         for eraser, part in zip(self.erasers, parts, strict=True):
-            eraser.fit(part, languages)
+            eraser.fit(part, languages, self.config.kept_variance)
 
 
 def embeddings(parts: Sequence[Float[Tensor, "texts _"]]) -> Batch:
@@ -128,6 +128,9 @@ def read_head(path: Path, config: FacetConfig, seed: int) -> FacetHead:
     if config.reads_words:
         words = HashedWords(weights["words.known"], config.template_words + config.residual_words, table_seed(seed))
     head = FacetHead(description["dim"], len(description["languages"]), config, words)
+    for number, eraser in enumerate(head.erasers):  # heads of code version 4 have a column for each language alone
+        name = f"erasers.{number}.basis"
+        weights[name] = F.pad(weights[name], (0, len(eraser.centre) - weights[name].shape[1]))
     head.load_state_dict(weights)
     return head.eval()
 

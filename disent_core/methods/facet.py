@@ -40,6 +40,8 @@ class FacetConfig(Settings):
         repulsion: factor of the loss that pushes the residuals of an utterance and its mate apart; 0 leaves it out.
         reading_weight: factor of the contrastive losses of either reading alone; 0 leaves them out.
         neighbours: training pairs of similar words that come together in a batch; 1 for random batches.
+        kept_variance: share of the variance of each part that is kept when the language is erased; the directions that
+            hold the rest are erased too.
         at_least: number of training texts from which on a word or n-gram is trained; rarer ones stay random.
         without: leave out a reading of the text (`states` or `words`), the parallel `mates` as training pairs, the
             contrastive loss of templates (`template_contrast`), or the erasure of the language (`erasure`).
@@ -61,6 +63,7 @@ class FacetConfig(Settings):
     repulsion: float = 0.3
     reading_weight: float = 0.5
     neighbours: int = 64
+    kept_variance: float = 0.95
     at_least: int = 2
     without: tuple[LeftOut, ...] = ()
     precision: Precision = "bfloat16"
@@ -69,7 +72,8 @@ class FacetConfig(Settings):
     def __post_init__(self) -> None:
         self.check_positive("learning_rate", "words_learning_rate", "batch_size", "epochs", "template_units",
                             "residual_units", "template_words", "residual_words", "temperature",
-                            "template_temperature", "neighbours", "at_least")  # fmt: skip
+                            "template_temperature", "neighbours", "kept_variance", "at_least")  # fmt: skip
+        self.check_range("kept_variance", at_most=1)
         self.check_not_negative("weight_decay", "repulsion", "reading_weight", "checkpoint_seconds")
         if {"states", "words"} <= set(self.without):
             raise ValueError("without names both states and words, so nothing of a text would be read")
@@ -117,5 +121,5 @@ METHOD = FacetMethod(
     presets={"paper": FacetConfig()},  # the name of every method's default
     embeddings=("meaning", "template", "residual", "language"),
     needs=frozenset({Need.TOKEN_STATES, Need.UTTERANCES, Need.PARALLEL_MATES, Need.MATE_STATES}),
-    code_version="4",
+    code_version="5",
 )

@@ -132,7 +132,7 @@ def _facet(folder, config, layer, seed):
         words.table.data = random(words.table, words.dim).half().float()
     head = FacetHead(dim_of(folder) * len(np.atleast_1d(layer)), len(LANGUAGES), config, words)
     for eraser in head.erasers:
-        eraser.fit(torch.randn(20, len(eraser.centre)), torch.arange(20) % 2)
+        eraser.fit(torch.randn(20, len(eraser.centre)), torch.arange(20) % 2, kept_variance=0.9)
     return head.state_dict()
 
 

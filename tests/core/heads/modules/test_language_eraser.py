@@ -18,9 +18,9 @@ def worlds(languages, *, texts=60, dim=7, seed=0):
     return torch.randn(len(labels), dim, generator=random) @ mixing + means[labels], labels
 
 
-def fitted(vectors, labels):
-    eraser = LanguageEraser(vectors.shape[1], int(labels.max()) + 1).double()
-    eraser.fit(vectors, labels)
+def fitted(vectors, labels, **settings):
+    eraser = LanguageEraser(vectors.shape[1]).double()
+    eraser.fit(vectors, labels, **settings)
     return eraser
 
 
@@ -51,7 +51,7 @@ def test_it_removes_one_dimension_less_than_there_are_languages():
 
 def test_without_training_it_changes_nothing():
     vectors, _ = worlds(2)
-    assert torch.equal(LanguageEraser(7, 2)(vectors), vectors)
+    assert torch.equal(LanguageEraser(7)(vectors), vectors)
 
 
 def test_erasing_twice_is_erasing_once():
@@ -59,3 +59,32 @@ def test_erasing_twice_is_erasing_once():
     eraser = fitted(vectors.double(), labels)
     once = eraser(vectors.double())
     assert torch.allclose(eraser(once), once)
+
+
+def test_the_smallest_variances_are_erased_up_to_the_share_that_is_not_kept():
+    vectors = torch.diag(torch.tensor([4.0, 3.0, 2.0, 0.6, 0.5, 0.2, 0.1]).double().sqrt())
+    vectors = torch.cat([vectors, -vectors]).repeat(2, 1)  # the last two hold 0.3 of 10.4
+    kept = fitted(vectors, torch.arange(2).repeat_interleave(14), kept_variance=0.95)(vectors)
+    assert (kept.var(dim=0) > 1e-9).tolist() == [True, True, True, True, True, False, False]
+
+
+def test_a_direction_of_little_variance_in_which_new_texts_differ_tells_nothing():
+    random, labels = torch.Generator().manual_seed(0), torch.arange(2).repeat(2000)
+    vectors = torch.randn(4000, 5, generator=random).double() * torch.tensor([1.0, 1.0, 1.0, 1.0, 0.01])
+    new = vectors[2000:] + torch.outer(labels[2000:] * 2 - 1, torch.tensor([0.0, 0.0, 0.0, 0.0, 0.02]))
+    names = labels[2000:].numpy().astype(str)
+
+    def read(kept_variance):
+        rows = fitted(vectors[:2000], labels[:2000], kept_variance=kept_variance)(new).numpy()
+        return (linear_probe(rows[:1000], names[:1000], rows[1000:]) == names[1000:]).mean()
+
+    assert read(1.0) > 0.9
+    assert read(0.95) == pytest.approx(0.5, abs=0.05)
+
+
+def test_every_language_counts_the_same_whatever_number_of_texts_it_has():
+    vectors, labels = worlds(2, texts=200)
+    vectors = vectors.double()
+    often = torch.cat([torch.arange(len(labels)), *[torch.nonzero(labels == 1).squeeze(1)] * 3])
+    once, more = fitted(vectors, labels, kept_variance=0.8), fitted(vectors[often], labels[often], kept_variance=0.8)
+    assert torch.allclose(once(vectors), more(vectors))
