@@ -113,7 +113,7 @@ def _select(graph: BaseAssetGraph, selection: str) -> set[dg.AssetKey]:
 
 
 def _made_for(partition: str, upstream: Mapping[_Node, set[_Node]], selected: Collection[int]) -> set[_Node]:
-    """The bundles of a partition, and the partitions of others that they are made from.
+    """The selected bundles of a partition and of its languages, and the partitions of others that they are made from.
 
     What has no partitions, such as an encoder that is pretrained on every language, counts only if it is selected.
     """
@@ -122,8 +122,15 @@ def _made_for(partition: str, upstream: Mapping[_Node, set[_Node]], selected: Co
         close = difflib.get_close_matches(partition, known, n=1)
         meant = f". Did you mean {close[0]!r}?" if close else "."
         raise ValueError(f"there is no partition {partition!r}{meant} The partitions are {', '.join(known)}")
-    found = {node for node in upstream if node[1] == partition}
-    due = list(found)
+    own = {partition, *re.split(r"[-+]", partition)}
+    around = _with_upstream({node for node in upstream if node[1] == partition}, upstream, selected)
+    # Not all of `around`: the metrics of a pair are made from texts of others, which nobody asked for with `targets`.
+    return _with_upstream({node for node in around if node[0] in selected and node[1] in own}, upstream, selected)
+
+
+def _with_upstream(nodes: set[_Node], upstream: Mapping[_Node, set[_Node]], selected: Collection[int]) -> set[_Node]:
+    """These, and what they are made from."""
+    found, due = set(nodes), list(nodes)
     while due:
         above = {node for node in upstream[due.pop()] - found if node[1] is not None or node[0] in selected}
         found |= above

@@ -79,6 +79,14 @@ def test_a_pair_brings_its_languages_and_no_others():
     }  # fmt: skip
 
 
+def test_a_pair_brings_no_texts_that_only_its_metrics_are_made_from():
+    texts, every_language = asset("targets/masked", LANGUAGES), dg.AllPartitionMapping()
+    metrics = asset("evaluation/tiny/raw_metrics", PAIRS, of("targets/masked", every_language))
+    toy = dg.Definitions(assets=[texts, metrics, asset("heads/tiny/tagger_head", LANGUAGES)])
+    assert names(plan(toy, ["targets", "heads"], "en-de")) == {"targets [en]", "targets [de]"}
+    assert "targets [ja]" in names(plan(toy, ["+evaluation"], "en-de"))
+
+
 def test_a_selected_encoder_brings_all_that_it_is_pretrained_on():
     made = names(plan(TOY, ["+key:heads/tiny/dream_head"], "en-ja"))
     assert {"embeddings, tiny_encoder", "corpora, targets [de]"} <= made
