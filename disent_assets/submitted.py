@@ -149,6 +149,6 @@ def _check_that_runs_start(instance: dg.DagsterInstance) -> None:
         return
     daemon = QueuedRunCoordinatorDaemon.daemon_type()
     if not get_daemon_statuses(instance, [daemon])[daemon].healthy:
-        problem = "its runs wait in a queue, and no daemon takes them from there; it was made for another profile"
+        problem = "it was made for the profile local: runs would wait for a daemon of Dagster, and none is alive"
         file = Path(instance.root_directory, "dagster.yaml")
-        raise DisentError(located(file, None, problem, "Delete it, or start a daemon (docs/scale.md)"))
+        raise DisentError(located(file, None, problem, "Delete it, and this profile writes its own"))

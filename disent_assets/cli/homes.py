@@ -30,14 +30,20 @@ def doctor(context: click.Context) -> None:
     """Check that DISENT_HOME can be relied on.
 
     Of a bucket: that of 16 writes at once one creates an object, and one replaces a version of it. Of a folder: that it
-    can be written and has locks.
+    can be written and has locks. Of the other settings: that there is such a profile, and that its database answers.
     """
     with errors(context):
         from disent_assets.homes import prepare
-        from disent_assets.resources import home_folder
+        from disent_assets.profiles.patience import wait_for_database
+        from disent_assets.resources import database, home_folder, run_settings, shard_engine
         from disent_core.storage.probe import RACERS, check_bucket, check_locks
         from disent_core.storage.remote import bucket_of
 
+        settings, shards = run_settings(), shard_engine()
+        click.echo(f"profile: {settings.profile}, shards: {shards.name}")
+        if database():
+            wait_for_database()
+            click.echo("database: it answers")
         home = home_folder()
         prepare(home)
         check_locks(home)

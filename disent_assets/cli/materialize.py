@@ -76,9 +76,11 @@ def materialize(
                     tags={COMMAND: " ".join(("disent materialize", *selections))},
                     submits=not is_local(),
                 )
-        _show(result, time.monotonic() - started, with_tracebacks=context.obj)
-        if result.stale_inputs:
-            click.echo(_outdated(result.stale_inputs, selections, partition), err=True)
+        try:
+            _show(result, time.monotonic() - started, with_tracebacks=context.obj)
+        finally:  # what is missing is often why a step has failed
+            if result.stale_inputs:
+                click.echo(_outdated(result.stale_inputs, selections, partition), err=True)
 
 
 def _named(steps: "Sequence[Step]") -> str:

@@ -67,13 +67,13 @@ def check_locks(folder: Path) -> None:
 
 def _passed(write: Callable[[bytes], Version | None]) -> int:
     """How many of the writes pass, each from a thread of its own with a text of its own."""
-    start, passed, failed = threading.Barrier(RACERS), [], []
+    start, passed, failed = threading.Barrier(RACERS), list[bool](), list[Exception]()
 
     def race(text: bytes) -> None:
         start.wait()
         try:
             passed.append(write(text) is not None)
-        except StorageError as error:
+        except Exception as error:
             failed.append(error)
 
     threads = [threading.Thread(target=race, args=(uuid.uuid4().hex.encode(),)) for _ in range(RACERS)]

@@ -93,7 +93,10 @@ def test_a_dagster_home_of_the_user_is_read_where_steps_run_elsewhere(tmp_path, 
 
 
 def test_runs_are_not_submitted_to_a_queue_that_nobody_looks_at(tmp_path):
-    with open_instance(tmp_path) as instance, pytest.raises(DisentError, match="no daemon takes them from there"):
+    with (
+        open_instance(tmp_path) as instance,
+        pytest.raises(DisentError, match="Delete it, and this profile writes its own"),
+    ):
         Submitted(open_workspace({"DISENT_HOME": str(tmp_path)}), instance, {}, 1, lambda *_: None)
 
 

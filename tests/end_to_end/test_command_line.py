@@ -147,6 +147,20 @@ def test_one_partition_is_made_alone(fresh):
     assert tables == {"ja.parquet"}
 
 
+def test_a_step_that_fails_for_what_is_missing_is_told_with_the_command_that_makes_it(fresh):
+    told = fresh.disent("materialize", "heads", "--partition", "en-de")
+    assert told.exit_code == 1
+    assert told.stderr.endswith("and not selected; to refresh: disent materialize +heads --partition en-de\n")
+
+
+def test_doctor_names_profile_and_shards_and_refuses_those_that_are_not(fresh, monkeypatch):
+    assert fresh.disent("doctor").stdout.startswith("profile: local, shards: inline\nhome: ")
+    monkeypatch.setenv("DISENT_SHARDS", "proceses:4")
+    refused = fresh.disent("doctor")
+    assert refused.exit_code == 2
+    assert "'proceses:4' is none of inline, processes" in refused.stderr
+
+
 def test_with_debug_every_line_of_the_library_is_shown(fresh):
     fresh.materialize("group:corpora", "--partition", "ja")
     assert "BLEU of" in fresh.disent("--debug", "materialize", "negatives", "--partition", "ja").stderr

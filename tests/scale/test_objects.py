@@ -80,6 +80,17 @@ def test_a_store_that_lets_two_racing_writes_pass_is_refused_in_one_line(careles
     assert list(bucket.listed()) == []
 
 
+def test_what_a_racing_write_lacks_is_raised_where_it_was_asked_for():
+    class Bare(Bucket):
+        """Without the extra."""
+
+        def _put(self, key, data, mode):
+            raise ModuleNotFoundError("No module named 'obstore'")
+
+    with pytest.raises(ModuleNotFoundError):
+        check_bucket(Bare("memory:///"))
+
+
 def test_a_large_file_is_fetched_in_parts(bucket, tmp_path, monkeypatch):
     monkeypatch.setattr("disent_core.storage.objects.CHUNK", 1_000)
     content = bytes(range(256)) * 13

@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from disent_assets.duckdb_warehouse import _new_database, build_warehouse, query
+from disent_assets.duckdb_warehouse import build_warehouse, query
 from disent_assets.sql_folder import references
 from disent_assets.table_text import render
 from disent_assets.warehouse_inputs import INPUTS
