@@ -122,7 +122,7 @@ def _made_for(partition: str, upstream: Mapping[_Node, set[_Node]], selected: Co
         close = difflib.get_close_matches(partition, known, n=1)
         meant = f". Did you mean {close[0]!r}?" if close else "."
         raise ValueError(f"there is no partition {partition!r}{meant} The partitions are {', '.join(known)}")
-    own = {partition, *re.split(r"[-+]", partition)}
+    own = {partition, *partition.replace("+", "-").split("-")}
     around = _with_upstream({node for node in upstream if node[1] == partition}, upstream, selected)
     # Not all of `around`: the metrics of a pair are made from texts of others, which nobody asked for with `targets`.
     return _with_upstream({node for node in around if node[0] in selected and node[1] in own}, upstream, selected)

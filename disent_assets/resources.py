@@ -9,7 +9,6 @@ them for users).
 
 import math
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -63,7 +62,7 @@ def home_folder(environment: Mapping[str, str] = os.environ) -> Path:
         ConfigError: if DISENT_HOME names the home of a user who does not exist, or a store that is not known.
     """
     home = environment.get("DISENT_HOME") or PROJECT / "data"
-    if re.match(r"\w+://|(s3|gs|az):", str(home)):  # with one slash, too, which makes a strange folder
+    if "://" in str(home) or str(home).startswith(("s3:", "gs:", "az:")):  # with one slash it would be a folder
         return _copies_of(str(home), _path("DISENT_CACHE", environment.get("DISENT_CACHE") or "~/.cache/disent"))
     return _path("DISENT_HOME", home).resolve()
 

@@ -4,6 +4,7 @@ import fcntl
 import threading
 import uuid
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,20 +68,11 @@ def check_locks(folder: Path) -> None:
 
 def _passed(write: Callable[[bytes], Version | None]) -> int:
     """How many of the writes pass, each from a thread of its own with a text of its own."""
-    start, passed, failed = threading.Barrier(RACERS), list[bool](), list[Exception]()
+    start = threading.Barrier(RACERS)
 
-    def race(text: bytes) -> None:
+    def race(text: bytes) -> bool:
         start.wait()
-        try:
-            passed.append(write(text) is not None)
-        except Exception as error:
-            failed.append(error)
+        return write(text) is not None
 
-    threads = [threading.Thread(target=race, args=(uuid.uuid4().hex.encode(),)) for _ in range(RACERS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failed:
-        raise failed[0]
-    return sum(passed)
+    with ThreadPoolExecutor(RACERS) as threads:
+        return sum(threads.map(race, [uuid.uuid4().hex.encode() for _ in range(RACERS)]))
