@@ -76,11 +76,12 @@ def materialize(
                     tags={COMMAND: " ".join(("disent materialize", *selections))},
                     submits=not is_local(),
                 )
-        try:
-            _show(result, time.monotonic() - started, with_tracebacks=context.obj)
-        finally:  # what is missing is often why a step has failed
-            if result.stale_inputs:
-                click.echo(_outdated(result.stale_inputs, selections, partition), err=True)
+        outdated = _outdated(result.stale_inputs, selections, partition) if result.stale_inputs else None
+        if outdated and result.failed:  # what is missing is often the reason, with which the command ends
+            click.echo(outdated, err=True)
+        _show(result, time.monotonic() - started, with_tracebacks=context.obj)
+        if outdated:
+            click.echo(outdated, err=True)
 
 
 def _named(steps: "Sequence[Step]") -> str:
