@@ -62,9 +62,18 @@ def home_folder(environment: Mapping[str, str] = os.environ) -> Path:
         ConfigError: if DISENT_HOME names the home of a user who does not exist, or a store that is not known.
     """
     home = environment.get("DISENT_HOME") or PROJECT / "data"
-    if "://" in str(home) or str(home).startswith(("s3:", "gs:", "az:")):  # with one slash it would be a folder
+    if _names_a_store(str(home)):
         return _copies_of(str(home), _path("DISENT_CACHE", environment.get("DISENT_CACHE") or "~/.cache/disent"))
     return _path("DISENT_HOME", home).resolve()
+
+
+def _names_a_store(home: str) -> bool:
+    """Whether a home is meant to be in a store: also with one slash, which would make a folder."""
+    if ":" not in home:
+        return False
+    from disent_core.storage.objects import SCHEMES
+
+    return "://" in home or home.partition(":")[0] in SCHEMES
 
 
 def _copies_of(address: str, cache: Path) -> Path:

@@ -247,13 +247,13 @@ def test_a_plan_makes_nothing_before_what_it_is_made_from(workspace, graph):
 def test_results_and_configuration_lie_where_the_environment_says(tmp_path):
     assert home_folder({"DISENT_HOME": str(tmp_path)}) == tmp_path
     assert home_folder({}) == PROJECT / "data"
+    assert open_workspace({}).config.path == PROJECT / "disent.toml"
 
 
 @pytest.mark.parametrize("home", ["s3:/bucket/home", "gs:bucket", "s4://bucket", "s3://"])
 def test_an_address_that_is_no_bucket_is_no_folder_either(home):
     with pytest.raises(ConfigError, match="is neither a folder nor one of s3://bucket/prefix"):
         home_folder({"DISENT_HOME": home})
-    assert open_workspace({}).config.path == PROJECT / "disent.toml"
 
 
 def test_the_state_of_dagster_has_the_settings_of_the_project(tmp_path):

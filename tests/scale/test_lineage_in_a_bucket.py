@@ -51,7 +51,7 @@ def test_a_bucket_of_another_configuration_is_refused_on_any_machine(in_a_bucket
     assert "are of the configuration" in told.stderr
 
 
-@pytest.mark.parametrize("home", ["s4://bucket", "http://host/folder"])
+@pytest.mark.parametrize("home", ["s4://bucket", "s3://", "http://host/folder"])
 def test_an_address_of_no_known_store_is_one_line(home, tmp_path):
     project = RemoteProject(tmp_path, home)
     told = project.disent("sql", "select 1")
