@@ -388,7 +388,7 @@ def test_results_are_read_and_written_through_the_storage_seam_alone():
 
 
 def test_the_core_has_no_state_beside_what_is_listed():
-    # `remote` knows which homes are in a bucket (decision 0015). The others only save work.
+    # `remote` knows which homes are in a bucket (decision 0015). What `shared` keeps only saves work.
     changes = {"append", "add", "update", "pop", "clear", "setdefault", "extend", "remove", "insert", "discard"}
     stateful = set()
     for name in CORE:
@@ -407,7 +407,6 @@ def test_the_core_has_no_state_beside_what_is_listed():
                 stateful.add(name)
     assert stateful == {
         "disent_core.storage.remote",
-        "disent_core.storage.checkpoints",
         "disent_core.evaluation.metrics.shared",
     }
 

@@ -1,7 +1,6 @@
 """Write and read training checkpoints: tensors and plain values in safetensors, with checksums."""
 
 import json
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,7 @@ from torch import Tensor
 
 from disent_core.storage.checksums import checksummed_path, verified
 from disent_core.storage.manifests import recorded_path
-
-PUBLISHED_SECONDS = 60.0
-_PUBLISHED: dict[Path, float] = {}
-"""When a checkpoint was published last, by this process."""
+from disent_core.storage.remote import remote_of
 
 
 def write_checkpoint(path: Path, run: str, state: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
@@ -27,17 +23,11 @@ def write_checkpoint(path: Path, run: str, state: Mapping[str, Any], tensors: Ma
         state: plain values, which JSON can hold.
         tensors: on any device.
     """
+    home = remote_of(path)
+    write = recorded_path if home is not None and not home.is_due(path) else checksummed_path
     detached = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    with (checksummed_path if _is_due(path) else recorded_path)(path) as temporary:
+    with write(path) as temporary:
         save_file(detached, temporary, metadata={"run": run, "state": json.dumps(state)})
-
-
-def _is_due(path: Path) -> bool:
-    now = time.monotonic()
-    is_due = now - _PUBLISHED.get(path, -PUBLISHED_SECONDS) >= PUBLISHED_SECONDS
-    if is_due:
-        _PUBLISHED[path] = now
-    return is_due
 
 
 def read_checkpoint(path: Path, run: str, device: str = "cpu") -> tuple[Any, dict[str, Tensor]] | None:

@@ -15,6 +15,7 @@ What is not shared: `cache/`, `dagster/`, `downloads/`, and hidden folders, in w
 
 import json
 import logging
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -80,6 +81,8 @@ MANIFEST = ".manifest"
 
 
 _TRIES = 2
+CHECKPOINT_SECONDS = 60.0
+"""Between two versions of a checkpoint that are published."""
 
 
 class _UnfitError(Exception):
@@ -100,9 +103,10 @@ class RemoteHome:
     folder: Path
     pace: Pace = field(default_factory=Pace)
     _leases: list[Lease] = field(default_factory=list)
+    _checkpoints: dict[Path, float] = field(default_factory=dict)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_leases": []}  # they belong to this process
+        return {**self.__dict__, "_leases": [], "_checkpoints": {}}  # they belong to this process
 
     # --- reading ---
 
@@ -190,6 +194,14 @@ class RemoteHome:
             return Published(whole, self._upload(manifest, folder, entry.sha256))
 
         self._publish(folder, entry, uploaded)
+
+    def is_due(self, checkpoint: Path) -> bool:
+        """Whether a checkpoint is to be published: one a minute is, of all that this process writes."""
+        now = time.monotonic()
+        is_due = now - self._checkpoints.get(checkpoint, -CHECKPOINT_SECONDS) >= CHECKPOINT_SECONDS
+        if is_due:
+            self._checkpoints[checkpoint] = now
+        return is_due
 
     def remove(self, path: Path) -> None:
         """Let there be no such result.
@@ -320,7 +332,9 @@ _HOMES: dict[Path, RemoteHome] = {}
 
 
 def attach(home: RemoteHome) -> None:
-    """Keep the results of a folder in a bucket, from now on in this process."""
+    """Keep the results of a folder in a bucket, from now on in this process, whose leases there stay its own."""
+    if (known := _HOMES.get(home.folder)) is not None:
+        home._leases = known._leases
     _HOMES[home.folder] = home
 
 

@@ -3,12 +3,13 @@
 import threading
 
 import pytest
+from stores import QUICK
 
 from disent_core.errors import StorageError
 from disent_core.storage.checksums import read_verified, write_checksummed_text
 from disent_core.storage.leases import Lease, Pace, _take, leased
 from disent_core.storage.objects import Bucket
-from disent_core.storage.remote import remote_of, sole_maker
+from disent_core.storage.remote import RemoteHome, attach, remote_of, sole_maker
 
 KEY = "tables/table.lease"
 DEAD = Pace(beat=1e6, lasts=0.3, look=0.01)
@@ -89,6 +90,14 @@ def test_a_killed_process_is_followed_at_once_on_its_own_machine(machines):
     assert read_verified(home / RESULT) == b"content"
 
 
+def take_over(bucket):
+    """Take the lease of the result as another process does that has waited long enough."""
+    key = f"{RESULT}.lease"
+    held = bucket.read(key)
+    while bucket.replace(key, held.data.replace(b'"fence": 1', b'"fence": 2'), held.version) is None:
+        held = bucket.read(key)  # it was renewed meanwhile
+
+
 def test_whoever_has_lost_a_lease_publishes_nothing(machines):
     if machines.bucket is None:
         pytest.skip("the system releases the lock of a dead process")
@@ -108,12 +117,20 @@ def test_whoever_has_lost_a_lease_publishes_nothing(machines):
     thread = threading.Thread(target=zombie)
     thread.start()
     started.wait()
-    key = f"{RESULT}.lease"
-    held = machines.bucket.read(key)
-    while machines.bucket.replace(key, held.data.replace(b'"fence": 1', b'"fence": 2'), held.version) is None:
-        held = machines.bucket.read(key)  # it was renewed meanwhile
+    take_over(machines.bucket)
     write_checksummed_text(there / RESULT, "new")
     taken.set()
     thread.join()
     assert len(refused) == 1
     assert read_verified(here / RESULT) == read_verified(there / RESULT) == b"new"
+
+
+def test_a_home_that_is_opened_again_keeps_the_leases_that_this_process_holds(machines):
+    if machines.bucket is None:
+        pytest.skip("a folder has locks")
+    home = machines.new()
+    with sole_maker(home / RESULT):
+        attach(RemoteHome(machines.bucket, home, QUICK))
+        take_over(machines.bucket)
+        with pytest.raises(StorageError, match="another process has taken over"):
+            write_checksummed_text(home / RESULT, "old")
