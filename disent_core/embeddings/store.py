@@ -90,13 +90,6 @@ class EmbeddingStore:
         for part in (*self.parts(VECTORS), *self.parts(STATES)):
             ignore_damaged(lambda part=part: self._part_keys(part))
 
-    def missing(self, keys: Iterable[str], *, states: bool) -> list[str]:
-        """Distinct keys, in order, that have no vector yet (or no states, if `states`)."""
-        wanted = list(dict.fromkeys(keys))
-        sought, place = np.unique(np.array(wanted, dtype=KEY), return_inverse=True)
-        lacks = self.lacks(sought, states=states)[place]
-        return [key for key, is_missing in zip(wanted, lacks.tolist(), strict=True) if is_missing]
-
     def lacks(self, keys: np.ndarray, *, states: bool) -> Bool[np.ndarray, " keys"]:
         """Whether each of the distinct sorted keys has no vector yet (or no states, if `states`).
 

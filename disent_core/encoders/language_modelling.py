@@ -12,6 +12,7 @@ from jaxtyping import Bool, Int, Int32, Int64
 from torch import Tensor
 
 from disent_core.encoders.config import Algorithm
+from disent_core.encoders.tokens import ids_of
 from disent_core.storage.checksums import checksummed_path
 from disent_core.storage.text_columns import blocks
 
@@ -69,12 +70,8 @@ def read_sequences(
 
     loaded = Tokenizer.from_file(str(tokeniser))
     loaded.enable_truncation(max_length)
-    ids, lengths = [], []
-    for block in chain(blocks(texts), blocks(pairs)):
-        encoded = [encoding.ids for encoding in loaded.encode_batch_fast(block)]
-        ids.append(np.fromiter(chain.from_iterable(encoded), np.int32))
-        lengths.append(np.array([len(sequence) for sequence in encoded]))
-    return Sequences(np.concatenate(ids), np.concatenate(lengths), loaded.get_vocab_size())
+    ids, lengths = ids_of(loaded, chain(blocks(texts), blocks(pairs)))
+    return Sequences(ids, lengths, loaded.get_vocab_size())
 
 
 def plan_epoch(

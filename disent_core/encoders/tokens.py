@@ -8,7 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Int, Int32
 
 from disent_core import text
 from disent_core.errors import EncoderError
@@ -41,6 +41,28 @@ class TokenisedTexts:
     def lengths(self) -> Int[np.ndarray, " texts"]:
         """Number of tokens of each text, special and hidden ones included."""
         return np.diff(self.offsets)
+
+
+def joined_tokens(parts: Sequence[TokenisedTexts]) -> TokenisedTexts:
+    """The texts of all parts, one after another."""
+    nothing = TokenisedTexts(np.zeros(0, np.int64), np.zeros(0, bool), np.zeros(1, np.int64), np.zeros(0, bool))
+    every = [nothing, *parts]
+    ids, hidden, lengths, truncated = (
+        np.concatenate([getattr(part, name) for part in every]) for name in ("ids", "hidden", "lengths", "truncated")
+    )
+    return TokenisedTexts(ids, hidden, np.concatenate([[0], np.cumsum(lengths)]), truncated)
+
+
+def ids_of(
+    tokeniser: "Tokenizer", texts: Iterable[list[str] | list[tuple[str, str]]], *, add_special_tokens: bool = True
+) -> tuple[Int32[np.ndarray, " tokens"], Int[np.ndarray, " texts"]]:
+    """Return the token ids of texts or pairs, which come in blocks, one after another, and how many each has."""
+    ids, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
+    for block in texts:
+        encoded = [one.ids for one in tokeniser.encode_batch_fast(block, add_special_tokens=add_special_tokens)]
+        lengths.append(np.fromiter(map(len, encoded), np.int64))
+        ids.append(np.fromiter(chain.from_iterable(encoded), np.int32))
+    return np.concatenate(ids), np.concatenate(lengths)
 
 
 def padded_widths(lengths: Int[np.ndarray, " texts"]) -> Int[np.ndarray, " texts"]:

@@ -9,10 +9,11 @@ import pyarrow.compute as pc
 from jaxtyping import Float
 
 from disent_core.config.model import Config
+from disent_core.embeddings.texts import distinct_texts, keys_of_texts
 from disent_core.encoders.config import DistilledConfig, distilled_identity
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.encoders.distilled import ALIGNED_VERSION, STUDENT_VERSION
-from disent_core.encoders.distilled.pairs import Material, Translations, exclusion_keys, without
+from disent_core.encoders.distilled.pairs import Material, Translations, exclusion_digests, without
 from disent_core.encoders.files import files_fingerprint, record_of
 from disent_core.errors import TableError, located
 from disent_core.experiment.embeddings import lazy_encoder, store
@@ -21,7 +22,7 @@ from disent_core.experiment.result import StepResult
 from disent_core.experiment.workspace import SENTENCE_PAIRS, UTTERANCES, Key, Workspace
 from disent_core.storage.remote import sole_maker
 from disent_core.storage.tables import SCHEMAS, fingerprint, read_table
-from disent_core.text import text_key
+from disent_core.storage.text_columns import TextColumn, joined
 
 CODE_VERSION = "1"
 
@@ -71,10 +72,8 @@ def align(workspace: Workspace, name: str) -> StepResult:
 
     settings, folder = settings_of(workspace.config, name), workspace.aligned(name)
     teacher, material = _teacher(workspace, settings), material_of(workspace, name)
-    pairs = [vars(part) for part in material.training]
-    made_from = fingerprint(
-        ALIGNED_VERSION, distilled_identity(settings, is_student=False), teacher.fingerprint, fingerprint(pairs)
-    )
+    identity = distilled_identity(settings, is_student=False)
+    made_from = fingerprint(ALIGNED_VERSION, identity, teacher.fingerprint, material.training_fingerprint)
     with sole_maker(folder):
         if not (is_reused := is_made(folder, made_from)):
             record = {"made_from": made_from, **_told(workspace, name, material)}
@@ -125,10 +124,14 @@ def distil(workspace: Workspace, name: str) -> StepResult:
                 raise TableError(located(workspace.pretrained(first), None, "this student does not exist", remedy))
             copy_encoder(workspace.pretrained(first), folder)
         elif not is_reused:
-            encoded, vectors = _teacher_vectors(workspace, settings, material) if settings.train else (0, {})
-            figures["sentences_encoded_by_teacher"] = encoded
+            figures["sentences_encoded_by_teacher"] = 0
+
+            def taught(sentences: TextColumn) -> Float[np.ndarray, "sentences dim"]:
+                figures["sentences_encoded_by_teacher"], vectors = _teacher_vectors(workspace, settings, sentences)
+                return vectors
+
             record = {"made_from": made_from, **_told(workspace, name, material)}
-            for report in train_student(material, vectors, settings, start, folder, record, lazy.device):
+            for report in train_student(material, taught, settings, start, folder, record, lazy.device):
                 figures["steps"] = report.steps
     record = record_of(folder) or {}
     held_out = {f"held_out_{term}": value for term, value in record.get("held_out", {}).items()}
@@ -146,19 +149,19 @@ def _teacher(workspace: Workspace, settings: DistilledConfig) -> EncoderFiles:
 
 
 def _teacher_vectors(
-    workspace: Workspace, settings: DistilledConfig, material: Material
-) -> tuple[int, dict[str, Float[np.ndarray, " dim"]]]:
-    """Number of sentences that were encoded, and the vector of every sentence, from the teacher's own embeddings."""
-    texts = dict.fromkeys(text for part in material.training for text in part.pivots)
-    key_of = {text: text_key(text) for text in texts}
+    workspace: Workspace, settings: DistilledConfig, sentences: TextColumn
+) -> tuple[int, Float[np.ndarray, "sentences dim"]]:
+    """Number of sentences that were encoded, and the vectors of all, from the teacher's own embeddings."""
+    column = sentences.arrow()
+    keys = keys_of_texts(column)
+    texts = distinct_texts([(keys, column, False)])
     embeddings = store(workspace, settings.teacher, settings.pivot)
     embeddings.quarantine_damaged()
-    by_key = {key: text for text, key in key_of.items()}
-    encoded = len(embeddings.missing(by_key, states=False))
+    encoded = int(embeddings.lacks(texts.keys, states=False).sum())
     if encoded:
-        embeddings.encode_missing(lazy_encoder(workspace, settings.teacher).load(settings.pivot), by_key)
+        embeddings.add(lazy_encoder(workspace, settings.teacher).load(settings.pivot), texts)
     table = embeddings.open_vectors()
-    return encoded, dict(zip(key_of, table.take(table.rows(list(key_of.values()))), strict=True))
+    return encoded, table.take(table.rows(keys))
 
 
 def _counts(material: Material) -> dict[str, int]:
@@ -197,9 +200,10 @@ def material_of(workspace: Workspace, name: str) -> Material:
     training, held_out = (
         [part for part in _translations(workspace, settings, split) if len(part)] for split in ("train", "dev")
     )
-    evaluated = exclusion_keys(_evaluation_texts(workspace, settings))
-    also_held_out = exclusion_keys(text for part in held_out for pair in part.pairs for text in pair)
-    kept = [without(part, evaluated | also_held_out) for part in training]
+    evaluated = exclusion_digests(joined(_evaluation_texts(workspace, settings)))
+    also_held_out = exclusion_digests(joined(side for part in held_out for side in (part.pivots, part.foreign)))
+    excluded = np.concatenate([evaluated, also_held_out])
+    kept = [without(part, excluded) for part in training]
     return Material(
         training=kept,
         held_out=[without(part, evaluated) for part in held_out],
@@ -217,41 +221,40 @@ def _translations(workspace: Workspace, settings: DistilledConfig, split: str) -
             if pivot in pair and other in languages:
                 rows = _rows(workspace, SENTENCE_PAIRS, corpus, "-".join(pair), [split])
                 columns = ["source", "target"] if pair[0] == pivot else ["target", "source"]
-                yield Translations(corpus, other, *(rows[column] for column in columns))
+                yield Translations(corpus, other, *(TextColumn.whole(rows[column]) for column in columns))
         locales = config.locales.get(corpus, {})
         for language in locales if pivot in locales and split == "train" else ():
             if language in languages:
-                of_pivot, of_language = (_utterances(workspace, corpus, side, split) for side in (pivot, language))
-                shared = [name for name in of_pivot if name in of_language]
-                sides = ([texts[name] for name in shared] for texts in (of_pivot, of_language))
-                yield Translations(corpus, language, *sides)
+                sides = (_rows(workspace, UTTERANCES, corpus, side, [split]) for side in (pivot, language))
+                yield Translations(corpus, language, *_of_same_id(*sides))
 
 
-def _utterances(workspace: Workspace, corpus: str, language: str, split: str) -> dict[str, str]:
-    """Texts of a split by their ids."""
-    rows = _rows(workspace, UTTERANCES, corpus, language, [split])
-    return dict(zip(rows["utterance_id"], rows["text"], strict=True))
+def _of_same_id(utterances: pa.Table, others: pa.Table) -> tuple[TextColumn, TextColumn]:
+    """Texts of the utterances that are in both tables, in the order of the first."""
+    place = pc.index_in(utterances["utterance_id"], others["utterance_id"].combine_chunks())
+    shared = np.flatnonzero(place.is_valid())
+    texts, translations = (TextColumn.whole(table["text"]) for table in (utterances, others))
+    return texts.take(shared), translations.take(place.drop_null().to_numpy())
 
 
-def _evaluation_texts(workspace: Workspace, settings: DistilledConfig) -> Iterator[str]:
+def _evaluation_texts(workspace: Workspace, settings: DistilledConfig) -> Iterator[TextColumn]:
     """Texts of the dev and test splits of all corpora, but not the pairs that are held out."""
     config = workspace.config
     for language in config.utterance_languages:
         for corpus in config.corpora_of(language):
-            yield from _rows(workspace, UTTERANCES, corpus.name, language, ["dev", "test"])["text"]
+            yield TextColumn.whole(_rows(workspace, UTTERANCES, corpus.name, language, ["dev", "test"])["text"])
     for corpus, pairs in config.sentence_pairs.items():
         for pair in pairs:
             splits = ["test"] if corpus in settings.corpora else ["dev", "test"]
             rows = _rows(workspace, SENTENCE_PAIRS, corpus, "-".join(pair), splits)
-            yield from (*rows["source"], *rows["target"])
+            yield from (TextColumn.whole(rows[side]) for side in ("source", "target"))
 
 
 _COLUMNS = {UTTERANCES: ["utterance_id", "text"], SENTENCE_PAIRS: ["source", "target"]}
 
 
-def _rows(workspace: Workspace, table: Key, corpus: str, part: str, splits: list[str]) -> dict[str, list[str]]:
-    """Ids and texts of some splits of a table, by column."""
+def _rows(workspace: Workspace, table: Key, corpus: str, part: str, splits: list[str]) -> pa.Table:
+    """Ids and texts of some splits of a table."""
     path = workspace.table(*table, corpus, part)
     rows = read_table(path, SCHEMAS[table[1]], [*_COLUMNS[table], "split"])
-    kept = rows.filter(pc.is_in(rows["split"], pa.array(splits)))
-    return {name: kept[name].to_pylist() for name in _COLUMNS[table]}
+    return rows.filter(pc.is_in(rows["split"], pa.array(splits))).select(_COLUMNS[table])

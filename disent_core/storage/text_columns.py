@@ -2,7 +2,8 @@
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import SupportsIndex, TypeVar, overload
 
 import numpy as np
@@ -80,6 +81,14 @@ class TextColumn(Column[str]):
         texts = column.cast(pa.large_string())
         return cls(texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts, np.arange(len(texts)))
 
+    def take(self, places: Int[np.ndarray, " some"]) -> "TextColumn":
+        """Some of these texts."""
+        return TextColumn(self._column, self._rows[places])
+
+    def arrow(self) -> pa.LargeStringArray:
+        """The texts as a column of their own."""
+        return self._column.take(pa.array(self._rows))
+
 
 class PairColumn(Column[tuple[str, str]]):
     """Pairs of texts, each in two columns."""
@@ -95,21 +104,42 @@ class PairColumn(Column[tuple[str, str]]):
         return list(zip(left, right, strict=True))
 
 
+def joined(columns: Iterable[TextColumn]) -> TextColumn:
+    """The texts of some columns, one after another."""
+    return TextColumn.whole(pa.chunked_array([column.arrow() for column in columns], pa.large_string()))
+
+
+def numbered(column: TextColumn) -> tuple[TextColumn, Int[np.ndarray, " texts"]]:
+    """Return the distinct texts of a column in the order in which they appear, and for each text its place there."""
+    encoded = column.arrow().dictionary_encode()
+    return TextColumn.whole(encoded.dictionary), encoded.indices.to_numpy().astype(np.int64)
+
+
 def fingerprint_in_blocks(*parts: object) -> str:
-    """`storage.tables.fingerprint`; of a part that is a sequence, a block at a time becomes JSON."""
-    digest = hashlib.sha256(b"[")
-    for number, part in enumerate(parts):
-        digest.update(b"," if number else b"")
-        if isinstance(part, str) or not isinstance(part, Sequence):
-            digest.update(canonical_json(part))
-            continue
-        digest.update(b"[")
-        for index, block in enumerate(blocks(part)):
-            digest.update(b"," if index else b"")
-            digest.update(canonical_json(block)[1:-1])
-        digest.update(b"]")
-    digest.update(b"]")
+    """`storage.tables.fingerprint`; of columns, wherever they are in the parts, a block at a time becomes JSON."""
+    digest = hashlib.sha256()
+    for piece in _json(parts):
+        digest.update(piece)
     return digest.hexdigest()[:32]
+
+
+def _json(value: object) -> Iterator[bytes]:
+    """`storage.tables.canonical_json` in pieces; names in mappings are strings."""
+    if isinstance(value, Column):
+        items = ([canonical_json(block)[1:-1]] for block in blocks(value))
+    elif isinstance(value, list | tuple):
+        items = map(_json, value)
+    elif isinstance(value, Mapping):
+        items = (chain([canonical_json(name), b":"], _json(value[name])) for name in sorted(value))
+    else:
+        yield canonical_json(value)
+        return
+    opening, closing = (b"{", b"}") if isinstance(value, Mapping) else (b"[", b"]")
+    yield opening
+    for number, item in enumerate(items):
+        yield b"," if number else b""
+        yield from item
+    yield closing
 
 
 def blocks(items: Sequence[Item] | pa.Array | pa.ChunkedArray) -> Iterator[list[Item]]:

@@ -1,12 +1,15 @@
 """A BERT of random weights with a WordPiece vocabulary, and translations of its words into two invented languages."""
 
+from collections.abc import Iterable
 from itertools import product
 from pathlib import Path
 
+import pyarrow as pa
 import torch
 
 from disent_core.encoders.config import DistilledConfig
 from disent_core.encoders.distilled.pairs import Material, Translations
+from disent_core.storage.text_columns import TextColumn
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = ["wake", "me", "up", "at", "nine", "ten", "noon", "call", "mum", "dad", "don", "'", "t", ".", "##s"]
@@ -54,8 +57,13 @@ def translated(text: str, language: str) -> str:
     return " ".join(FOREIGN[language].get(word, word) for word in text.rstrip(".").split())
 
 
-def translations(language: str, pivots: list[str] = PIVOTS, corpus: str = "bitext") -> Translations:
-    return Translations(corpus, language, pivots, [translated(text, language) for text in pivots])
+def column(texts: Iterable[str]) -> TextColumn:
+    return TextColumn.whole(pa.array(texts, pa.string()))
+
+
+def translations(language: str, pivots: Iterable[str] = PIVOTS, corpus: str = "bitext") -> Translations:
+    foreign = column(translated(text, language) for text in pivots)
+    return Translations(corpus, language, column(pivots), foreign)
 
 
 def material(held_out: int = 4) -> Material:

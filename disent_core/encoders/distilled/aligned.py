@@ -11,15 +11,16 @@ from jaxtyping import Float, Int
 
 from disent_core.encoders.checkpoint import quiet_transformers
 from disent_core.encoders.config import DistilledConfig
-from disent_core.encoders.distilled.alignment import align, aligned_rows
+from disent_core.encoders.distilled.alignment import Pieces, align, aligned_rows
 from disent_core.encoders.distilled.folders import publish
 from disent_core.encoders.distilled.pairs import Translations
-from disent_core.encoders.distilled.teacher import ROLES, Teacher, load_teacher
+from disent_core.encoders.distilled.teacher import ROLES, Teacher, cut, load_teacher
 from disent_core.encoders.distilled.vocabulary import START, train_vocabulary
 from disent_core.errors import EncoderError
 from disent_core.progress import Progress
 from disent_core.storage.atomic import remove_path
 from disent_core.storage.checksums import checksummed_path, verified
+from disent_core.storage.text_columns import blocks, joined, numbered
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -60,8 +61,8 @@ def _vocabulary(training: Sequence[Translations], config: DistilledConfig, teach
     from tokenizers import Tokenizer
 
     if verified(path) is None:
-        pivots = list(dict.fromkeys(text for part in training for text in part.pivots))
-        foreign = list(dict.fromkeys(text for part in training for text in part.foreign))
+        pivots, _ = numbered(joined(part.pivots for part in training))
+        foreign, _ = numbered(joined(part.foreign for part in training))
         log.info("%s: learning a vocabulary from %d texts", config.name, len(pivots) + len(foreign))
         trained = train_vocabulary(
             pivots, foreign, teacher, size=config.vocab_size, keep_words=config.keep_teacher_words
@@ -75,32 +76,23 @@ def _rows(
     training: Sequence[Translations], config: DistilledConfig, teacher: Teacher, tokeniser: "Tokenizer"
 ) -> Float[np.ndarray, "pieces dim"]:
     size = tokeniser.get_vocab_size()
-    in_pivots, in_foreign, alignments = np.zeros(size), np.zeros(size), []
-    progress = Progress(log, sum(map(len, training)), "pairs aligned", what=config.name)
-    seen, done = set[str](), 0
-    by_language = {part.language: [] for part in training}
-    for part in training:
-        by_language[part.language].append(part)
-    for parts in by_language.values():
-        pivots = [text for part in parts for text in part.pivots]
-        foreign = _cut(tokeniser, [text for part in parts for text in part.foreign])
-        new = [text for text in dict.fromkeys(pivots) if text not in seen]
-        seen.update(new)
-        in_pivots += _occurrences(_cut(tokeniser, new), size)
-        in_foreign += _occurrences(foreign, size)
-        alignments.append(align(teacher.cut(pivots), foreign, iterations=config.align_iterations))
+    sentences, _ = numbered(joined(part.pivots for part in training))
+    in_pivots, in_foreign = _occurrences(cut(tokeniser, blocks(sentences)), size), np.zeros(size)
+    progress, done, alignments = Progress(log, sum(map(len, training)), "pairs aligned", what=config.name), 0, []
+    for language in dict.fromkeys(part.language for part in training):
+        parts = [part for part in training if part.language == language]
+        pivots, foreign = joined(part.pivots for part in parts), joined(part.foreign for part in parts)
+        pieces = cut(tokeniser, blocks(foreign))
+        in_foreign += _occurrences(pieces, size)
+        alignments.append(align(teacher.cut(blocks(pivots)), pieces, iterations=config.align_iterations))
         progress.advance(done := done + len(pivots))
     occurrences = in_pivots + in_foreign
     share = np.where(occurrences > 0, in_pivots / np.maximum(occurrences, 1), 1.0)
     return aligned_rows(teacher.rows, _spelt(tokeniser, teacher), share, alignments)
 
 
-def _cut(tokeniser: "Tokenizer", texts: Sequence[str]) -> list[list[int]]:
-    return [encoding.ids for encoding in tokeniser.encode_batch_fast(list(texts), add_special_tokens=False)]
-
-
-def _occurrences(texts: Sequence[Sequence[int]], size: int) -> Int[np.ndarray, " pieces"]:
-    return np.bincount(np.fromiter((piece for text in texts for piece in text), np.int64), minlength=size)
+def _occurrences(pieces: Pieces, size: int) -> Int[np.ndarray, " pieces"]:
+    return np.bincount(pieces.ids, minlength=size)
 
 
 def _spelt(tokeniser: "Tokenizer", teacher: Teacher) -> list[list[int]]:
@@ -108,7 +100,8 @@ def _spelt(tokeniser: "Tokenizer", teacher: Teacher) -> list[list[int]]:
     own, unknown = teacher.vocabulary, teacher.vocabulary[teacher.special[ROLES.index("unk")]]
     vocabulary = tokeniser.get_vocab()
     pieces = sorted(vocabulary, key=vocabulary.__getitem__)
-    cut = teacher.cut([piece.removeprefix(START) for piece in pieces])
+    found = teacher.cut([[piece.removeprefix(START) for piece in pieces]])
+    cuts = [part.tolist() for part in np.split(found.ids, np.cumsum(found.lengths)[:-1])]
 
     def spelt(piece: str, parts: list[int]) -> list[int]:
         if piece in teacher.special:
@@ -117,7 +110,7 @@ def _spelt(tokeniser: "Tokenizer", teacher: Teacher) -> list[list[int]]:
         known = [part for part in parts if part != unknown]
         return [own[copy]] if copy in own else known or [unknown]
 
-    return [spelt(piece, parts) for piece, parts in zip(pieces, cut, strict=True)]
+    return [spelt(piece, parts) for piece, parts in zip(pieces, cuts, strict=True)]
 
 
 def _with_rows(teacher: Teacher, rows: Float[np.ndarray, "pieces dim"]) -> Any:

@@ -3,14 +3,31 @@
 Brown et al. 1993, The Mathematics of Statistical Machine Translation, https://aclanthology.org/J93-2003.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Int32
+
+from disent_core.storage.text_columns import BLOCK
 
 LEAST_PROBABILITY = 0.05
 """Of a teacher's piece given a foreign piece; a less probable one gives nothing to the foreign piece's row."""
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Pieces of texts, one text after another, and how many each text has."""
+
+    ids: Int[np.ndarray, " pieces"]
+    lengths: Int[np.ndarray, " texts"]
+
+    def blocks(self) -> Iterator["Pieces"]:
+        """Some texts at a time."""
+        ends = np.concatenate([[0], np.cumsum(self.lengths)])
+        for start in range(0, len(self.lengths), BLOCK):
+            lengths = self.lengths[start : start + BLOCK]
+            yield Pieces(self.ids[ends[start] : ends[start + len(lengths)]], lengths)
 
 
 @dataclass(frozen=True)
@@ -24,7 +41,7 @@ class Alignment:
     count: Float[np.ndarray, " links"]
 
 
-def align(pivots: Sequence[Sequence[int]], foreign: Sequence[Sequence[int]], *, iterations: int) -> Alignment:
+def align(pivots: Pieces, foreign: Pieces, *, iterations: int) -> Alignment:
     """Learn p(teacher's piece | new piece) from sentence pairs by expectation maximisation.
 
     Every token of a pivot is explained by one piece of the foreign sentence, each once, or by none of them (NULL).
@@ -34,39 +51,51 @@ def align(pivots: Sequence[Sequence[int]], foreign: Sequence[Sequence[int]], *, 
         foreign: new pieces of its translation.
         iterations: of expectation maximisation, from uniform probabilities.
     """
-    token, own, new = _links(pivots, foreign)
-    if not len(token):
-        nothing = np.zeros(0)
-        return Alignment(nothing.astype(np.int64), nothing.astype(np.int64), nothing, nothing)
-    width = int(own.max()) + 1
-    pairs, link = np.unique((new + 1) * width + own, return_inverse=True)
+    width = int(pivots.ids.max(initial=0)) + 1
+    blocks = [_links(*sides, width) for sides in zip(pivots.blocks(), foreign.blocks(), strict=True)]
+    pairs = np.unique(np.concatenate([np.zeros(0, np.int64), *(block.pairs for block in blocks)]))
+    places = [np.searchsorted(pairs, block.pairs) for block in blocks]
     new_of_pair, own_of_pair = pairs // width - 1, pairs % width
     probability, count = np.ones(len(pairs)), np.ones(len(pairs))
     for _ in range(iterations):
-        weight = probability[link]
-        share = weight / np.bincount(token, weight)[token]
-        count = np.bincount(link, share)
+        count = np.zeros(len(pairs))
+        for block, place in zip(blocks, places, strict=True):
+            token = np.repeat(np.arange(len(block.fans)), block.fans)
+            weight = probability[place][block.pair]
+            share = weight / np.bincount(token, weight)[token]
+            np.add.at(count, place[block.pair], share)  # one after another, so that no bit depends on the blocks
         total = np.bincount(new_of_pair + 1, count)
         probability = count / total[new_of_pair + 1]
     kept = (new_of_pair >= 0) & (probability > LEAST_PROBABILITY)
     return Alignment(new_of_pair[kept], own_of_pair[kept], probability[kept], count[kept])
 
 
-_NULL = -1
+@dataclass(frozen=True)
+class _Links:
+    """Every link that some sentence pairs allow: those of the first token of the pivots, of the second, and so on.
+
+    Attributes:
+        fans: how many links each token has.
+        pair: of each link, its row of `pairs`.
+        pairs: distinct pairs of a new piece (0 for NULL, otherwise its number and 1) and one of the teacher's, sorted.
+            Each is a number: the former times the width of the teacher's vocabulary, and the latter.
+    """
+
+    fans: Int32[np.ndarray, " tokens"]
+    pair: Int32[np.ndarray, " links"]
+    pairs: Int[np.ndarray, " pairs"]
 
 
-def _links(
-    pivots: Sequence[Sequence[int]], foreign: Sequence[Sequence[int]]
-) -> tuple[Int[np.ndarray, " links"], Int[np.ndarray, " links"], Int[np.ndarray, " links"]]:
-    """Every link that a sentence pair allows: number of the pivot's token, its piece, and the new piece or NULL."""
-    sets = [np.unique([_NULL, *pieces]) for pieces in foreign]
-    counts = np.array([len(pieces) for pieces in pivots], dtype=np.int64)
-    widths = np.array([len(pieces) for pieces in sets], dtype=np.int64)
-    own = np.concatenate([np.asarray(pieces, dtype=np.int64) for pieces in pivots] or [np.zeros(0, np.int64)])
-    repeats = np.repeat(widths, counts)
-    token = np.repeat(np.arange(len(own)), repeats)
-    new = [np.tile(pieces, count) for pieces, count in zip(sets, counts.tolist(), strict=True)]
-    return token, own[token], np.concatenate(new or [np.zeros(0, np.int64)]).astype(np.int64)
+def _links(pivots: Pieces, foreign: Pieces, width: int) -> _Links:
+    sentences, size = np.arange(len(foreign.lengths)), int(foreign.ids.max(initial=0)) + 2
+    candidates = np.concatenate([sentences * size, np.repeat(sentences, foreign.lengths) * size + foreign.ids + 1])
+    of_sentence, new = np.divmod(np.unique(candidates), size)  # NULL and the distinct pieces of each sentence, sorted
+    widths = np.bincount(of_sentence, minlength=len(sentences))
+    fans = np.repeat(widths, pivots.lengths)
+    first = np.repeat(np.cumsum(widths) - widths, pivots.lengths)
+    links = np.arange(fans.sum()) + np.repeat(first - (np.cumsum(fans) - fans), fans)
+    pairs, pair = np.unique(new[links] * width + np.repeat(pivots.ids, fans), return_inverse=True)
+    return _Links(fans.astype(np.int32), pair.astype(np.int32), pairs)
 
 
 def aligned_rows(

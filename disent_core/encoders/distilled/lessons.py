@@ -1,7 +1,7 @@
 """What a student is trained on: texts in tokens, each with the teacher's sentence that it means, in batches."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,8 +9,9 @@ from jaxtyping import Bool, Float, Int
 
 from disent_core.encoders.config import DistilledConfig
 from disent_core.encoders.distilled.pairs import Material
-from disent_core.encoders.tokens import TokenisedTexts
+from disent_core.encoders.tokens import TokenisedTexts, joined_tokens
 from disent_core.optimisation.seeds import derived_seed
+from disent_core.storage.text_columns import BLOCK, TextColumn, blocks, joined, numbered
 
 _FINAL = ".?!。？！"
 
@@ -43,48 +44,63 @@ class Lessons:
 
 def lessons_of(
     material: Material,
-    teacher_vectors: Mapping[str, Float[np.ndarray, " dim"]],
+    teacher_vectors: Callable[[TextColumn], Float[np.ndarray, "sentences dim"]],
     tokenise: Callable[[Sequence[str]], TokenisedTexts],
 ) -> Lessons:
-    """Return the distinct pairs of text and sentence of every corpus, and each sentence as a text of its own."""
-    texts: list[str] = []
-    targets: list[int] = []
+    """Return the distinct pairs of text and sentence of every corpus, and each sentence as a text of its own.
+
+    Args:
+        material: its training pairs are taken.
+        teacher_vectors: gives the vectors of sentences, in a matrix of its own.
+        tokenise: cuts texts.
+    """
+    texts: list[TextColumn] = []
+    sentences: list[TextColumn] = []
+    targets: list[np.ndarray] = []
     is_pivot: list[bool] = []
-    corpora: list[int] = []
-    sentences: list[str] = []
     starts = [0]
-    for number, corpus in enumerate(dict.fromkeys(part.corpus for part in material.training)):
-        parts = [part for part in material.training if part.corpus == corpus]
-        pivots = dict.fromkeys(text for part in parts for text in part.pivots)
-        row = {text: len(sentences) + index for index, text in enumerate(pivots)}
-        foreign = dict.fromkeys((text, row[pivot]) for part in parts for pivot, text in part.pairs)
-        own = list(row.items())
-        texts += [text for text, _ in (*foreign, *own)]
-        targets += [target for _, target in (*foreign, *own)]
-        is_pivot += [False] * len(foreign) + [True] * len(own)
-        corpora += [number] * (len(foreign) + len(own))
-        sentences += pivots
-        starts.append(len(sentences))
-    vectors = np.array([teacher_vectors[text] for text in sentences], dtype=np.float32, ndmin=2)
+    names = list(dict.fromkeys(part.corpus for part in material.training))
+    for name in names:
+        parts = [part for part in material.training if part.corpus == name]
+        pivots, target = numbered(joined(part.pivots for part in parts))
+        foreign, text = numbered(joined(part.foreign for part in parts))
+        _, first = np.unique(text * len(pivots) + target, return_index=True)
+        first.sort()
+        texts += [foreign.take(text[first]), pivots]
+        targets += [starts[-1] + target[first], starts[-1] + np.arange(len(pivots))]
+        is_pivot += [False, True]
+        sentences.append(pivots)
+        starts.append(starts[-1] + len(pivots))
+    sizes = np.array([len(column) for column in texts], dtype=np.int64)
     return Lessons(
-        tokens=tokenise([_seen(text) for text in texts]),
-        target=np.array(targets, dtype=np.int64),
-        is_pivot=np.array(is_pivot, dtype=bool),
-        corpus=np.array(corpora, dtype=np.int64),
-        teacher=vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12),
+        tokens=joined_tokens([tokenise([_seen(text) for text in block]) for block in blocks(joined(texts))]),
+        target=np.concatenate([np.zeros(0, np.int64), *targets]),
+        is_pivot=np.repeat(np.array(is_pivot, bool), sizes),
+        corpus=np.repeat(np.arange(len(names)).repeat(2), sizes),
+        teacher=_unit(teacher_vectors(joined(sentences))),
         starts=starts,
     )
 
 
+def _unit(vectors: Float[np.ndarray, "texts dim"]) -> Float[np.ndarray, "texts dim"]:
+    """The vectors in float32, divided by their norms in place."""
+    found = vectors.astype(np.float32, copy=False)
+    for start in range(0, len(found), BLOCK):
+        block = found[start : start + BLOCK]
+        block /= np.maximum(np.linalg.norm(block, axis=1, keepdims=True), 1e-12)
+    return found
+
+
 def held_out_texts(material: Material, most: int) -> dict[str, tuple[list[str], list[str]]]:
     """By language: distinct pivots, at most so many, and a translation of each."""
-    pairs: dict[str, dict[str, str]] = {}
+    chosen: dict[str, dict[str, str]] = {}
     for part in material.held_out:
-        of_language = pairs.setdefault(part.language, {})
+        of_language = chosen.setdefault(part.language, {})
         for pivot, foreign in part.pairs:
+            if len(of_language) == most:
+                break
             of_language.setdefault(pivot, foreign)
-    chosen = {language: list(of_language.items())[:most] for language, of_language in pairs.items() if of_language}
-    return {language: ([one for one, _ in kept], [other for _, other in kept]) for language, kept in chosen.items()}
+    return {language: (list(kept), list(kept.values())) for language, kept in chosen.items() if kept}
 
 
 def _seen(text: str) -> str:

@@ -1,13 +1,17 @@
 """Sentence pairs that an encoder is distilled from, and the rule that keeps evaluation texts out of them."""
 
+import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from disent_core.storage.tables import fingerprint
+import numpy as np
+
+from disent_core.storage.text_columns import TextColumn, blocks, fingerprint_in_blocks
 
 _OTHER = re.compile(r"\W+")
+_DIGEST = np.dtype("S16")
 
 
 @dataclass(frozen=True)
@@ -16,8 +20,8 @@ class Translations:
 
     corpus: str
     language: str
-    pivots: Sequence[str]
-    foreign: Sequence[str]
+    pivots: TextColumn
+    foreign: TextColumn
 
     def __len__(self) -> int:
         return len(self.pivots)
@@ -43,9 +47,14 @@ class Material:
     dropped: int = 0
 
     @property
+    def training_fingerprint(self) -> str:
+        """Fingerprint of the training pairs."""
+        return fingerprint_in_blocks([vars(part) for part in self.training])
+
+    @property
     def fingerprint(self) -> str:
         """Fingerprint of all pairs."""
-        return fingerprint(*([vars(part) for part in parts] for parts in (self.training, self.held_out)))
+        return fingerprint_in_blocks(*([vars(part) for part in parts] for parts in (self.training, self.held_out)))
 
 
 def exclusion_key(text: str) -> str:
@@ -53,17 +62,21 @@ def exclusion_key(text: str) -> str:
     return _OTHER.sub(" ", unicodedata.normalize("NFKC", text).lower()).strip()
 
 
-def exclusion_keys(texts: Iterable[str]) -> set[str]:
-    """`exclusion_key` of each text."""
-    return {exclusion_key(text) for text in texts}
+def exclusion_digests(texts: TextColumn) -> np.ndarray:
+    """The first 16 bytes of the SHA-256 of each text's `exclusion_key`."""
+    return np.concatenate([np.zeros(0, _DIGEST), *map(_digests, blocks(texts))])
 
 
-def without(translations: Translations, excluded: Set[str]) -> Translations:
-    """The pairs neither of whose sides has an excluded key, copies dropped."""
-    kept: dict[tuple[str, str], tuple[str, str]] = {}
-    for pivot, foreign in translations.pairs:
-        keys = exclusion_key(pivot), exclusion_key(foreign)
-        if excluded.isdisjoint(keys):
-            kept.setdefault(keys, (pivot, foreign))
-    pivots, foreign_texts = zip(*kept.values(), strict=True) if kept else ((), ())
-    return Translations(translations.corpus, translations.language, pivots, foreign_texts)
+def _digests(texts: Sequence[str]) -> np.ndarray:
+    digests = (hashlib.sha256(exclusion_key(text).encode()).digest()[: _DIGEST.itemsize] for text in texts)
+    return np.frombuffer(b"".join(digests), _DIGEST)
+
+
+def without(translations: Translations, excluded: np.ndarray) -> Translations:
+    """The pairs neither of whose sides is excluded, by its digest; copies are dropped."""
+    sides = np.stack([exclusion_digests(side) for side in (translations.pivots, translations.foreign)], axis=1)
+    kept = np.flatnonzero(~np.isin(sides, excluded).any(axis=1))
+    _, first = np.unique(sides[kept].view(f"S{2 * _DIGEST.itemsize}"), return_index=True)
+    rows = kept[np.sort(first)]
+    sides = (side.take(rows) for side in (translations.pivots, translations.foreign))
+    return Translations(translations.corpus, translations.language, *sides)

@@ -4,7 +4,7 @@ A form of Reimers and Gurevych 2020, https://arxiv.org/abs/2004.09813, with a so
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from disent_core.optimisation.config import OptimiserConfig
 from disent_core.optimisation.optimiser import Optimiser
 from disent_core.optimisation.steps import EpochReport, Terms, TrainingRun, TrainingTask, train
 from disent_core.storage.atomic import remove_path
+from disent_core.storage.text_columns import TextColumn
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ HELD_OUT_PAIRS = 500
 
 def train_student(
     material: Material,
-    teacher_vectors: Mapping[str, Float[np.ndarray, " dim"]],
+    teacher_vectors: Callable[[TextColumn], Float[np.ndarray, "sentences dim"]],
     config: DistilledConfig,
     aligned: Path,
     folder: Path,
@@ -54,7 +55,7 @@ def train_student(
 
     Args:
         material: pairs to train on, and those held out.
-        teacher_vectors: of every pivot of the training pairs, by text.
+        teacher_vectors: gives the vectors of pivots, in a matrix of its own.
         config: of the encoder.
         aligned: folder of the aligned encoder.
         folder: of the student.

@@ -1,7 +1,7 @@
 """The parts of a teacher that a multilingual encoder is made from: its blocks, and rows and cutting of its words."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +10,8 @@ import numpy as np
 from jaxtyping import Float
 
 from disent_core.encoders.checkpoint import load_model, load_tokeniser
+from disent_core.encoders.distilled.alignment import Pieces
+from disent_core.encoders.tokens import ids_of
 from disent_core.errors import EncoderError, located
 
 if TYPE_CHECKING:
@@ -41,9 +43,14 @@ class Teacher:
         """The row of each piece of its vocabulary."""
         return self.model.get_input_embeddings().weight.detach().numpy()
 
-    def cut(self, texts: Sequence[str]) -> list[list[int]]:
-        """Pieces of each text, special ones not included."""
-        return [encoding.ids for encoding in self.tokeniser.encode_batch_fast(list(texts), add_special_tokens=False)]
+    def cut(self, texts: Iterable[list[str]]) -> Pieces:
+        """As `cut`, by its tokeniser."""
+        return cut(self.tokeniser, texts)
+
+
+def cut(tokeniser: "Tokenizer", texts: Iterable[list[str]]) -> Pieces:
+    """Cut texts, which come in blocks, into pieces; special ones are not added."""
+    return Pieces(*ids_of(tokeniser, texts, add_special_tokens=False))
 
 
 def load_teacher(folder: Path) -> Teacher:

@@ -27,7 +27,7 @@ Scores = dict[str, float]
 
 
 def train_vocabulary(
-    pivots: Sequence[str], foreign: Sequence[str], teacher: Teacher, *, size: int, keep_words: bool
+    pivots: Iterable[str], foreign: Iterable[str], teacher: Teacher, *, size: int, keep_words: bool
 ) -> "Tokenizer":
     """Return a tokeniser of all languages.
 

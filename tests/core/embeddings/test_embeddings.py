@@ -14,6 +14,7 @@ from word_bert import config, encode, save_model
 
 from disent_core.embeddings import grown
 from disent_core.embeddings import store as embeddings
+from disent_core.embeddings.arrays import KEY
 from disent_core.embeddings.store import STATES, VECTORS, EmbeddingStore
 from disent_core.encoders.contract import EncodedBatch
 from disent_core.errors import DamagedError, EncoderError, TableError
@@ -119,11 +120,11 @@ def test_new_parts_are_compared_with_no_stored_ones_but_those_of_before(store, e
     assert (read, len(again.parts(VECTORS))) == ([stored], 5)
 
 
-def test_missing_keeps_the_order_and_names_a_key_once(store, encoder):
+def test_a_key_lacks_what_was_not_encoded_of_its_text(store, encoder):
     store.encode_missing(encoder, by_key("b"))
-    keys = [text_key(text) for text in ("c", "b", "a", "c")]
-    assert store.missing(keys, states=False) == [keys[0], keys[2]]
-    assert store.missing(keys[1:2], states=True) == [keys[1]]
+    keys = np.sort(np.array(list(by_key("a", "b", "c")), dtype=KEY))
+    assert keys[~store.lacks(keys, states=False)].tolist() == [text_key("b").encode()]
+    assert store.lacks(keys, states=True).all()
 
 
 def test_a_run_killed_between_chunks_keeps_the_finished_chunks(store, encoder, monkeypatch):
@@ -293,7 +294,7 @@ def test_a_damaged_part_is_named_with_a_remedy(store, encoder):
     part.write_bytes(part.read_bytes()[:-20])
     fresh = EmbeddingStore(store._home, encoder="counting", fingerprint="f" * 32, language="en")
     with pytest.raises(DamagedError, match=rf"{part.name}: this file is not as it was written.*quarantined"):
-        fresh.missing(by_key("play"), states=False)
+        fresh.lacks(np.array(list(by_key("play")), dtype=KEY), states=False)
 
 
 def test_texts_of_a_damaged_part_are_encoded_again_and_those_of_others_not(store, encoder):

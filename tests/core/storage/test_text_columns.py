@@ -1,5 +1,6 @@
 """Columns of many texts: what lists of strings would give."""
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -13,7 +14,9 @@ from disent_core.storage.text_columns import (
     TextColumn,
     fingerprint_in_blocks,
     first_repeated,
+    joined,
     key_strings,
+    numbered,
 )
 from disent_core.text import text_keys
 
@@ -50,6 +53,29 @@ def test_a_fingerprint_in_blocks_is_that_of_the_whole(texts, pairs):
         TextColumn.whole(pa.array(side, pa.string())) for side in (texts, *([one[i] for one in pairs] for i in (0, 1)))
     ]
     assert fingerprint_in_blocks(*parts[:2], columns[0], PairColumn(*columns[1:])) == fingerprint(*parts)
+
+
+@given(TEXTS, TEXTS)
+def test_a_fingerprint_in_blocks_is_that_of_the_whole_wherever_columns_are(one, other):
+    def parts(side):
+        return [{"name": "é", "b": side(one), "a": side(other)}, {"c": 1, "b": None, "a": side([])}], side(one), ()
+
+    def column(texts):
+        return TextColumn.whole(pa.array(texts, pa.string()))
+
+    assert fingerprint_in_blocks(*parts(column)) == fingerprint(*parts(list))
+
+
+@given(st.lists(TEXTS, max_size=3))
+def test_distinct_texts_have_the_numbers_that_a_dictionary_gives_them(columns):
+    column = joined(TextColumn.whole(pa.array(texts, pa.string())) for texts in columns)
+    distinct, numbers = numbered(column)
+    texts = [text for texts in columns for text in texts]
+    expected = list(dict.fromkeys(texts))
+    assert (list(column), list(distinct)) == (texts, expected)
+    assert numbers.tolist() == [expected.index(text) for text in texts]
+    backwards = distinct.take(numbers).take(np.arange(len(texts))[::-1])
+    assert (list(backwards), backwards.arrow().to_pylist()) == (texts[::-1], texts[::-1])
 
 
 @given(TEXTS, st.slices(9), st.integers(-9, 9))

@@ -11,11 +11,10 @@ from disent_core.encoders.config import HuggingFaceConfig
 from disent_core.encoders.distilled import aligned
 from disent_core.encoders.distilled.aligned import make_aligned
 from disent_core.encoders.distilled.folders import is_made
-from disent_core.encoders.distilled.pairs import Translations
 from disent_core.encoders.files import record_of
 from disent_core.errors import EncoderError
 from tests.core.tiny_encoder import tiny_encoder
-from tests.core.tiny_teacher import PIVOTS, config, material, save_teacher, translated
+from tests.core.tiny_teacher import PIVOTS, config, material, save_teacher, translated, translations
 from tests.core.word_bert import encode
 
 RECORD = {"made_from": "a" * 32}
@@ -113,7 +112,7 @@ def test_without_the_teachers_words_the_vocabulary_is_smaller(teacher, made, tmp
 
 def test_nothing_to_align_is_an_error(teacher, tmp_path):
     with pytest.raises(EncoderError, match="have no pair to align"):
-        make(tmp_path / "multi", teacher, [Translations("bitext", "de", [], [])])
+        make(tmp_path / "multi", teacher, [translations("de", [])])
 
 
 def test_a_teacher_that_is_no_bert_is_an_error(teacher, tmp_path):

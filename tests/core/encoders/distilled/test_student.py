@@ -12,13 +12,13 @@ from disent_core.encoders import huggingface
 from disent_core.encoders.checkpoint import load_model, load_tokeniser
 from disent_core.encoders.config import HuggingFaceConfig
 from disent_core.encoders.distilled.aligned import make_aligned
-from disent_core.encoders.distilled.lessons import by_length, held_out_texts, lessons_of, plan_pass
-from disent_core.encoders.distilled.pairs import Material
+from disent_core.encoders.distilled.lessons import _seen, by_length, held_out_texts, lessons_of, plan_pass
+from disent_core.encoders.distilled.pairs import Material, Translations
 from disent_core.encoders.distilled.student import StudentTask, train_student
 from disent_core.encoders.files import record_of
 from disent_core.encoders.tokens import TextTokeniser
 from disent_core.errors import EncoderError, TrainingError
-from tests.core.tiny_teacher import PIVOTS, config, material, save_teacher, translated, translations
+from tests.core.tiny_teacher import PIVOTS, column, config, material, save_teacher, translated, translations
 from tests.core.word_bert import encode
 
 RECORD = {"made_from": "a" * 32}
@@ -34,9 +34,10 @@ def start(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def taught(start):
-    """The teacher's vector of every pivot."""
-    vectors = encode(loaded(start.parent / "teacher"), PIVOTS)[0]
-    return dict(zip(PIVOTS, vectors, strict=True))
+    """Gives the teacher's vectors of pivots."""
+    known = [*PIVOTS, "call dad."]
+    vectors = encode(loaded(start.parent / "teacher"), known)[0]
+    return lambda texts: vectors[np.array([known.index(text) for text in texts], dtype=np.int64)]
 
 
 def loaded(folder):
@@ -89,7 +90,7 @@ def test_passes_differ_and_have_equally_many_batches(start, taught):
 def test_the_target_of_a_text_is_the_teachers_vector_of_its_sentence(start, taught):
     lessons = lessons_of(material(), taught, tokenise(start))
     text = translations("de", material().training[0].pivots)
-    expected = F.normalize(torch.tensor(np.stack([taught[pivot] for pivot in text.pivots])), dim=-1)
+    expected = F.normalize(torch.tensor(taught(text.pivots)), dim=-1)
     found = lessons.teacher[lessons.target[: len(text)]]
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
@@ -99,6 +100,36 @@ def test_final_punctuation_is_left_out_of_half_of_the_texts(start, taught):
     lessons = lessons_of(of, taught, tokenise(start))
     is_shorter = lessons.tokens.lengths[lessons.is_pivot] < tokenise(start)(PIVOTS).lengths
     assert 0.2 < is_shorter.mean() < 0.8
+
+
+def test_lessons_are_those_of_loops_over_dictionaries_whatever_the_size_of_blocks(start, taught, monkeypatch):
+    doubled = [*PIVOTS[:5], *PIVOTS[2:7], "call dad.", PIVOTS[0]]
+    own, other = [("de", doubled), ("xx", doubled[::-1]), ("de", PIVOTS[4:9])], translations("de", PIVOTS[:3], "other")
+    first, *rest = (translations(*each) for each in own)
+    ambiguous = Translations("bitext", "de", column(PIVOTS[8:11]), column(["ruf", "weck", "ruf"]))
+    of = Material([first, other, *rest, ambiguous], [])
+    whole = lessons_of(of, taught, tokenise(start))
+    for module in ("storage.text_columns", "encoders.distilled.lessons"):
+        monkeypatch.setattr(f"disent_core.{module}.BLOCK", 1)
+    found = lessons_of(of, taught, tokenise(start))
+    for name in ("ids", "hidden", "offsets", "truncated"):
+        assert np.array_equal(getattr(found.tokens, name), getattr(whole.tokens, name))
+    assert np.array_equal(found.teacher, whole.teacher)
+    texts, targets, is_pivot, corpora, sentences = [], [], [], [], []
+    for number, corpus in enumerate(("bitext", "other")):
+        pairs = [pair for part in of.training if part.corpus == corpus for pair in part.pairs]
+        row = {pivot: len(sentences) + place for place, pivot in enumerate(dict.fromkeys(pivot for pivot, _ in pairs))}
+        foreign = list(dict.fromkeys((text, row[pivot]) for pivot, text in pairs))
+        texts += [text for text, _ in (*foreign, *row.items())]
+        targets += [target for _, target in (*foreign, *row.items())]
+        is_pivot += [False] * len(foreign) + [True] * len(row)
+        corpora += [number] * (len(foreign) + len(row))
+        sentences += row
+    assert (found.target.tolist(), found.is_pivot.tolist(), found.corpus.tolist()) == (targets, is_pivot, corpora)
+    assert np.array_equal(found.tokens.ids, tokenise(start)([_seen(text) for text in texts]).ids)
+    vectors = taught(sentences)
+    assert np.array_equal(found.teacher, vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+    assert found.starts == [0, len({*doubled, *PIVOTS[4:11]}), len(sentences)]
 
 
 def test_groups_of_a_length_cover_all_texts():
@@ -210,7 +241,7 @@ def test_the_saved_encoder_gives_the_vectors_of_the_trained_one(start, taught, t
 
 
 def test_without_training_the_student_is_the_aligned_encoder(start, taught, tmp_path):
-    assert train(start, {}, tmp_path / "multi", train=False) == []
+    assert train(start, taught, tmp_path / "multi", train=False) == []
     assert are_equal(start, tmp_path / "multi")
 
 

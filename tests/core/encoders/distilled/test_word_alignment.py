@@ -3,13 +3,20 @@
 from collections import defaultdict
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from disent_core.encoders.distilled.alignment import LEAST_PROBABILITY, Alignment, align, aligned_rows
+from disent_core.encoders.distilled import alignment
+from disent_core.encoders.distilled.alignment import LEAST_PROBABILITY, Alignment, Pieces, align, aligned_rows
 
 sentences = st.lists(st.integers(0, 5), max_size=4)
 corpora = st.lists(st.tuples(sentences, sentences), max_size=6)
+
+
+def pieces(texts):
+    ids = np.array([piece for text in texts for piece in text], dtype=np.int32)
+    return Pieces(ids, np.array([len(text) for text in texts], dtype=np.int64))
 
 
 def looped(pivots, foreign, iterations):
@@ -37,7 +44,7 @@ def looped(pivots, foreign, iterations):
 @given(corpora, st.integers(1, 4))
 def test_the_alignment_is_that_of_loops_over_sentences(corpus, iterations):
     pivots, foreign = [left for left, _ in corpus], [right for _, right in corpus]
-    found = align(pivots, foreign, iterations=iterations)
+    found = align(pieces(pivots), pieces(foreign), iterations=iterations)
     expected = looped(pivots, foreign, iterations)
     keys = list(zip(found.new.tolist(), found.own.tolist(), strict=True))
     assert set(keys) == set(expected)
@@ -45,9 +52,21 @@ def test_the_alignment_is_that_of_loops_over_sentences(corpus, iterations):
         np.testing.assert_allclose((probability, count), expected[key], rtol=1e-9)
 
 
+@settings(max_examples=40, deadline=None)
+@given(corpora, st.integers(1, 4))
+def test_no_bit_depends_on_how_many_texts_are_linked_at_a_time(corpus, iterations):
+    sides = [pieces([pair[side] for pair in corpus]) for side in (0, 1)]
+    whole = align(*sides, iterations=iterations)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(alignment, "BLOCK", 2)
+        found = align(*sides, iterations=iterations)
+    for name, values in vars(whole).items():
+        np.testing.assert_array_equal(vars(found)[name], values)
+
+
 def test_the_word_that_goes_with_it_everywhere_is_the_most_probable_translation():
     words = np.random.default_rng(0).integers(0, 8, (200, 3))
-    found = align(words.tolist(), (words + 10).tolist(), iterations=6)
+    found = align(pieces(words), pieces(words + 10), iterations=6)
     best = {new: found.own[found.new == new][found.probability[found.new == new].argmax()] for new in set(found.new)}
     assert best == {word + 10: word for word in range(8)}
 
@@ -78,5 +97,5 @@ def test_a_row_mixes_what_spells_the_piece_and_what_it_is_aligned_with_by_the_sh
 
 def test_nothing_to_align_leaves_every_row_as_it_is_spelt():
     own_rows = np.eye(3, dtype=np.float32)
-    rows = aligned_rows(own_rows, [[0], [2]], np.array([0.0, 1.0]), [align([], [], iterations=2)])
+    rows = aligned_rows(own_rows, [[0], [2]], np.array([0.0, 1.0]), [align(pieces([]), pieces([]), iterations=2)])
     np.testing.assert_array_equal(rows, own_rows[[0, 2]])
