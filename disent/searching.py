@@ -5,6 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, overload
 
+from disent.head_records import head_record, require_vectors
 from disent.model import Model, load
 
 if TYPE_CHECKING:
@@ -213,12 +214,50 @@ class Index:
             TableError: if texts were added since the index was opened, and a file that is needed is gone.
             DamagedError: if a file of the index is missing or damaged.
         """
+        name = self._embedding(by)
+        answers = self.search_each(
+            [texts] if isinstance(texts, str) else texts,
+            [name],
+            k,
+            language=language,
+            other_language=other_language,
+            only_language=only_language,
+            except_same_text=except_same_text,
+            exact=exact,
+        )[name]
+        return answers[0] if isinstance(texts, str) else answers
+
+    def search_each(
+        self,
+        texts: Sequence[str],
+        by: Sequence[str],
+        k: int = 10,
+        *,
+        language: str | None = None,
+        other_language: bool = False,
+        only_language: str | None = None,
+        except_same_text: bool = False,
+        exact: bool = False,
+    ) -> dict[str, list[list[Hit]]]:
+        """Find the texts that are nearest to each query by several embeddings; the queries are encoded once.
+
+        Args:
+            texts: queries of one language.
+            by: names of embeddings.
+            k: as in `search`, as are the arguments that follow.
+
+        Returns:
+            For each embedding the hits of each query, as `search` returns them.
+
+        Raises:
+            As `search`.
+        """
         from disent_core.text import normalise, text_keys
 
-        name = self._embedding(by)
+        names = [self._embedding(name) for name in by]
         if k < 1:
             raise ValueError(f"k is {k}; it must be at least 1")
-        queries = [normalise(text) for text in ([texts] if isinstance(texts, str) else texts)]
+        queries = [normalise(text) for text in texts]
         if not queries or not all(query.strip() for query in queries):
             raise ValueError("there is no query" if not queries else "a query is empty")
         if other_language and language is None:
@@ -230,19 +269,22 @@ class Index:
         def keep(one: str | None) -> bool:
             return not (other_language and one == language) and only_language in (None, one)
 
-        keys = text_keys(queries)
-        found = self._stored.nearest(
-            self.model.encode(queries, name, language=language),
-            name,
-            min(k, max(1, len(self))),
-            keep=keep if other_language or only_language is not None else None,
-            without=keys if except_same_text else None,
-            is_exact=exact,
-        )
-        hits = [
-            [self._hit(*pair) for pair in zip(*rows, strict=True) if pair[1] >= 0] for rows in zip(*found, strict=True)
-        ]
-        return hits[0] if isinstance(texts, str) else hits
+        vectors, keys = self.model.encode_all(queries, language=language), text_keys(queries)
+        answers: dict[str, list[list[Hit]]] = {}
+        for name in names:
+            found = self._stored.nearest(
+                vectors[name],
+                name,
+                min(k, max(1, len(self))),
+                keep=keep if other_language or only_language is not None else None,
+                without=keys if except_same_text else None,
+                is_exact=exact,
+            )
+            answers[name] = [
+                [self._hit(*pair) for pair in zip(*rows, strict=True) if pair[1] >= 0]
+                for rows in zip(*found, strict=True)
+            ]
+        return answers
 
     @property
     def _languages(self) -> list[str | None]:
@@ -335,41 +377,3 @@ def add(
         engine=engine,
         advance=advance,
     )
-
-
-def chosen_embeddings(model: Model, name: str | None) -> list[str]:
-    """Names of the embeddings that a command was told: one, `all`, or none, which is the meaning or the first.
-
-    Raises:
-        ValueError: as `require_vectors`.
-    """
-    default = "meaning" if "meaning" in model.embeddings else next(iter(model.embeddings), "")
-    names = [*model.embeddings] if name == "all" else [name or default]
-    require_vectors(model, names)
-    return names
-
-
-def require_vectors(model: Model, embeddings: Sequence[str]) -> None:
-    """Check that a model has embeddings, and gives a text a vector that does not depend on other texts.
-
-    Raises:
-        ValueError: if not.
-    """
-    name = model.description["name"]
-    if not model.embeddings:
-        raise ValueError(f"{name} tags the slots of sentences and does not embed")
-    if not model.is_of_one_text:
-        raise ValueError(f"{name} subtracts the mean of all texts that are encoded together; use a head that does not")
-    if unknown := [one for one in embeddings if one not in model.embeddings]:
-        raise ValueError(f"this head has no embedding {unknown[0]!r}; choose one of {', '.join(model.embeddings)}")
-
-
-def head_record(model: Model, index: Path | None = None) -> "HeadRecord":
-    """Say which head a model is and, for an index, where it lies."""
-    import os
-
-    from disent_core.search import contents
-
-    path = None if model.path is None else model.path.resolve()
-    places = () if path is None or index is None else (os.path.relpath(path, index.resolve()), str(path))
-    return contents.head_record(model.description, model.fingerprint, model.seed, places)

@@ -31,7 +31,7 @@ class ToyIndex:
 
     rows: Sequence[tuple[str, str | None]] = SENTENCES
     embeddings: Sequence[str] = ("meaning", "template", "residual", "language")
-    asked: list[str] = field(default_factory=list)
+    asked: list[tuple[str, ...]] = field(default_factory=list)
 
     @property
     def texts(self) -> Sequence[str]:
@@ -41,27 +41,35 @@ class ToyIndex:
     def languages(self) -> Sequence[str | None]:
         return [language for _, language in self.rows]
 
-    def search(
+    def search_each(
         self,
-        texts: str,
-        by: str,
+        texts: Sequence[str],
+        by: Sequence[str],
         k: int,
         *,
         language: str | None = None,
         other_language: bool = False,
         only_language: str | None = None,
         except_same_text: bool = False,
-    ) -> Sequence[ToyHit]:
-        self.asked.append(by)
-        wanted = set(texts.split()[PARTS[by]])
-        hits = [
-            ToyHit(text, its, self.score(wanted, set(text.split()[PARTS[by]])), row, text_key(text))
+    ) -> dict[str, list[Sequence[ToyHit]]]:
+        self.asked.append(tuple(by))
+        (query,) = texts
+        rows = [
+            (row, text, its)
             for row, (text, its) in enumerate(self.rows)
-            if not (except_same_text and text == texts)
+            if not (except_same_text and text == query)
             and not (other_language and its == language)
             and only_language in (None, its)
         ]
-        return sorted(hits, key=lambda hit: -hit.score)[:k]
+        return {name: [self.nearest(query, name, rows)[:k]] for name in by}
+
+    def nearest(self, query: str, by: str, rows: Sequence[tuple[int, str, str | None]]) -> Sequence[ToyHit]:
+        wanted = set(query.split()[PARTS[by]])
+        hits = [
+            ToyHit(text, its, self.score(wanted, set(text.split()[PARTS[by]])), row, text_key(text))
+            for row, text, its in rows
+        ]
+        return sorted(hits, key=lambda hit: -hit.score)
 
     @staticmethod
     def score(left: set[str], right: set[str]) -> float:

@@ -64,7 +64,7 @@ def embed(
     .parquet file with the texts and a column for each embedding, or a .npy matrix of one embedding.
     """
     with errors(context), input_file(texts, column, language) as file:
-        from disent.searching import chosen_embeddings, head_record
+        from disent.head_records import chosen_embeddings, head_record
         from disent_core.search.vectors_file import require_output, write_vectors
 
         require_output(output, file)
@@ -112,7 +112,8 @@ def index(
     INPUT is as for disent embed. Only texts that INDEX lacks are encoded; a run that was stopped goes on where it was.
     """
     with errors(context), input_file(texts, column, language) as file:
-        from disent.searching import add, chosen_embeddings, head_record, index_model
+        from disent.head_records import chosen_embeddings, head_record
+        from disent.searching import add, index_model
         from disent_core.search.build import require_head
         from disent_core.search.contents import read_contents
 

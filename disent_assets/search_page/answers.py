@@ -1,7 +1,7 @@
 """Ask an index, and prepare its answers for the page: columns, shared words, examples."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -44,17 +44,17 @@ class Index(Protocol):
     @property
     def languages(self) -> Sequence[str | None]: ...
 
-    def search(
+    def search_each(
         self,
-        texts: str,
-        by: str,
+        texts: Sequence[str],
+        by: Sequence[str],
         k: int,
         *,
         language: str | None,
         other_language: bool,
         only_language: str | None,
         except_same_text: bool,
-    ) -> Sequence[Hit]: ...
+    ) -> Mapping[str, Sequence[Sequence[Hit]]]: ...
 
 
 @dataclass(frozen=True)
@@ -74,17 +74,16 @@ def columns(index: Index, asked: Question) -> list[Column]:
         DisentError: if the sentence can't be encoded.
         ValueError: if it can't be searched for.
     """
-    filters = {
-        "language": asked.language or None,
-        "other_language": asked.only == OTHERS,
-        "only_language": None if asked.only in ("", OTHERS) else asked.only,
-        "except_same_text": True,
-    }
-    return [
-        Column(name, title, note, index.search(asked.q, name, asked.k, **filters))
-        for name, (title, note) in KINDS.items()
-        if name in index.embeddings
-    ]
+    found = index.search_each(
+        [asked.q],
+        [name for name in KINDS if name in index.embeddings],
+        asked.k,
+        language=asked.language or None,
+        other_language=asked.only == OTHERS,
+        only_language=None if asked.only in ("", OTHERS) else asked.only,
+        except_same_text=True,
+    )
+    return [Column(name, *KINDS[name], hits) for name, (hits,) in found.items()]
 
 
 @dataclass(frozen=True)

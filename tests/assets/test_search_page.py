@@ -70,6 +70,12 @@ def test_a_sentence_has_three_columns_of_answers_the_nearest_first(page):
     assert columns["meaning"][:2] == ["wake me up at ten", "call the office at nine"]
 
 
+def test_a_question_is_one_search_by_all_of_its_parts():
+    index = ToyIndex()
+    client(index).get("/", params={"q": NINE})
+    assert index.asked == [("template", "residual", "meaning")]
+
+
 def test_the_sentence_itself_is_no_answer(page):
     assert all(NINE not in texts for texts in Reader(page(q=NINE)).columns.values())
 
@@ -193,7 +199,7 @@ def test_a_sentence_that_the_head_refuses_is_an_error_on_the_page(monkeypatch):
     def refuse(*_: object, **__: object) -> None:
         raise EncoderError("the text has <b>no</b> tokens")
 
-    monkeypatch.setattr(ToyIndex, "search", refuse)
+    monkeypatch.setattr(ToyIndex, "search_each", refuse)
     answer = client().get("/", params={"q": NINE})
     assert answer.status_code == 400
     assert "The text has &lt;b&gt;no&lt;/b&gt; tokens." in answer.text

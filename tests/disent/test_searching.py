@@ -80,6 +80,14 @@ def test_several_queries_have_the_hits_that_each_has_alone(index):
     assert index.search(queries, "residual", 4) == [index.search(query, "residual", 4) for query in queries]
 
 
+def test_a_search_by_several_embeddings_encodes_once_and_has_the_hits_of_each(index, monkeypatch):
+    queries, by, encoded, embed = ["wake jazz", "turn kitchen"], ["residual", "meaning"], [], Trained.embed
+    expected = {name: index.search(queries, name, 4, except_same_text=True) for name in by}
+    monkeypatch.setattr(Trained, "embed", lambda self, texts, seed: encoded.append(texts) or embed(self, texts, seed))
+    assert index.search_each(queries, by, 4, except_same_text=True) == expected
+    assert encoded == [queries]
+
+
 def test_hits_are_by_score_and_then_by_row(index):
     hits = index.search("play", "template", 99)
     assert len(hits) == 11
