@@ -23,7 +23,7 @@ figures as (
         format('{:.3f} [{:.3f}, {:.3f}]', value, ci_low, ci_high) as cell
     from leaderboard
     where
-        dataset = 'massive'
+        dataset in ('massive', 'sample')
         and hubness = 'none'
         and metric in ('accuracy_at_1', 'accuracy')
         and (method like 'facet%' or method = 'lexicon')

@@ -96,6 +96,14 @@ def test_a_wheel_offers_its_component_to_dagster(site):
     assert isinstance(offered.load().DisentLineage, type)
 
 
+def test_a_wheel_has_the_sql_of_the_pages(run, site, tmp_path):
+    shipped = sorted(path.name for path in (site / "disent_assets" / "project" / "docs").iterdir())
+    assert shipped == sorted(path.name for path in (ROOT / "docs").glob("*.sql"))
+    told = run("sql", "docs/headline.sql").stderr
+    assert "warehouse.duckdb" in told
+    assert "there is no file docs/headline.sql" not in told
+
+
 def test_an_editable_install_copies_no_folder(tmp_path):
     (wheel,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["editable"])
     own = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}

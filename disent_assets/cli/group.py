@@ -48,7 +48,7 @@ Configuration: {configuration} (DISENT_CONFIG). Results: {home} (DISENT_HOME).
 disent --help lists all commands, disent COMMAND --help explains one."""
 
 
-class _Command(click.Command):
+class Command(click.Command):
     """A command whose line in the list of commands is its whole first sentence."""
 
     def get_short_help_str(self, limit: int = 0) -> str:
@@ -56,7 +56,7 @@ class _Command(click.Command):
 
 
 class _Group(click.Group):
-    command_class = _Command
+    command_class = Command
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **named: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         if args is None:

@@ -55,6 +55,51 @@ def test_of_several_trainings_the_one_that_knows_the_languages_is_shown(warehous
     assert shown.stdout.splitlines()[2].split()[:2] == ["facet", "0.500" if task else "50"]
 
 
+def asked(warehouse, *arguments):
+    return CliRunner().invoke(main, ["sql", *arguments], env={"DISENT_HOME": str(warehouse.path.parent)})
+
+
+@pytest.mark.parametrize("comment", ["-- how many rows", "--how many rows", "--"])
+def test_a_query_may_begin_with_a_comment(warehouse, comment):
+    warehouse.build(metrics=[{}])
+    shown = asked(warehouse, f"{comment}\nselect count(*) as rows from metrics", "--format", "csv")
+    assert (shown.exit_code, shown.stdout) == (0, "rows\n1\n"), shown.output
+
+
+def test_an_option_that_does_not_exist_is_no_query(warehouse):
+    shown = asked(warehouse, "select 1", "--fromat", "csv")
+    assert shown.exit_code == 2
+    assert "No such option '--fromat'" in shown.output
+
+
+@pytest.mark.parametrize("name", ["docs/facet.sql", "docs/headline.sql", "facet.sql"])
+def test_the_sql_files_of_the_docs_are_found_from_any_folder(warehouse, tmp_path, monkeypatch, name):
+    warehouse.build(metrics=[{"method": "mine", "encoder": "tiny", "dataset": "ours"}])
+    monkeypatch.chdir(tmp_path)
+    shown = asked(warehouse, name, "--format", "csv")
+    assert shown.exit_code == 0, shown.output
+    assert shown.stdout.startswith("encoder,")
+    assert shown.stderr == f"{name} has no rows here. The warehouse has data sets ours; encoders tiny; methods mine\n"
+
+
+def test_the_users_own_file_comes_before_one_of_disent(warehouse, tmp_path, monkeypatch):
+    warehouse.build(metrics=[{}])
+    (tmp_path / "facet.sql").write_text("select 7 as own", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert asked(warehouse, "facet.sql", "--format", "csv").stdout == "own\n7\n"
+
+
+def test_an_sql_file_that_is_nowhere_is_told_with_those_that_there_are(warehouse, tmp_path, monkeypatch):
+    warehouse.build(metrics=[{}])
+    monkeypatch.chdir(tmp_path)
+    shown = asked(warehouse, "docs/fasset.sql")
+    assert shown.exit_code == 2
+    assert shown.stderr == (
+        f"disent: there is no file docs/fasset.sql in {tmp_path}, and disent has none of this name; it has "
+        "docs/facet.sql, docs/headline.sql\n"
+    )
+
+
 def test_a_warehouse_of_another_version_is_refused_with_the_command_that_makes_it_again(warehouse):
     warehouse.build(metrics=[{}])
     warehouse.path.with_suffix(".json").write_text('{"sql": "of another version"}')
