@@ -1,6 +1,7 @@
 """Check paths of corpora and report missing files, for readers of every format."""
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
@@ -34,15 +35,27 @@ def files_below(path: Path, pattern: str) -> list[Path]:
     Raises:
         CorpusError: if there are more than `MOST_FILES`, or a folder can't be read, for instance because it vanishes.
     """
+    remedy = "Set the path to the folder of the corpus alone"
     try:
-        files = list(islice(path.rglob("*"), MOST_FILES + 1))
+        files = list(islice(_names_below(path), MOST_FILES + 1))
         if len(files) > MOST_FILES:
             problem = f"more than {MOST_FILES:,} files and folders are in it or below it"
-            raise CorpusError(located(path, None, problem, "Set the path to the folder of the corpus alone"))
-        return sorted(file for file in files if fnmatchcase(file.name, pattern))
+            raise CorpusError(located(path, None, problem, remedy))
+        return sorted(Path(folder, name) for folder, name in files if fnmatchcase(name, pattern))
     except OSError as error:
-        remedy = "Set the path to the folder of the corpus alone, or try again when nothing changes there"
+        remedy = f"{remedy}, or try again when nothing changes there"
         raise CorpusError(located(path, None, f"its files can't be listed ({error})", remedy)) from error
+
+
+def _names_below(path: Path) -> Iterator[tuple[str, str]]:
+    """Folder and name of each file and folder below a path, but in folders that may not be read."""
+
+    def tell(error: OSError) -> None:
+        if not isinstance(error, PermissionError):
+            raise error
+
+    for folder, folders, files in os.walk(path, onerror=tell):
+        yield from ((folder, name) for name in (*folders, *files))
 
 
 def absent(path: Path, what: str, present: Iterable[str]) -> CorpusError:

@@ -64,7 +64,6 @@ FOUND: dict[str, tuple[str, int] | tuple[str, int, int]] = {
     "metadata of Parquet that end the process": ("intents_parquet", 815, 100),
     "a matrix of more rows than numbers can count": ("vectors_npy", 1590, 106),
     "a module in thousands of packages": ("config", 4211, 106),
-    "a path with all files of the machine": ("config", 4409, 106),
 }
 
 

@@ -1,5 +1,6 @@
 """Bounds on what a corpus may contain: no text, line or message takes time or memory without end."""
 
+import itertools
 import json
 from pathlib import Path
 
@@ -165,10 +166,19 @@ def test_a_folder_with_more_files_than_a_corpus_has_is_refused(tmp_path, monkeyp
         sts.pairs(tmp_path)
 
 
+def test_a_folder_of_endless_files_is_listed_no_further_than_its_bound(tmp_path, monkeypatch):
+    listed = itertools.count()
+    monkeypatch.setattr("disent_core.corpora.paths.MOST_FILES", 3)
+    monkeypatch.setattr("os.walk", lambda path, onerror: ((path, [], [str(number)]) for number in listed))
+    with pytest.raises(CorpusError, match="more than 3 files and folders"):
+        sts.pairs(tmp_path)
+    assert next(listed) == 4
+
+
 def test_files_that_vanish_while_they_are_listed_are_an_error_of_the_corpus(tmp_path, monkeypatch):
     def vanish(*_):
         raise FileNotFoundError(2, "No such file or directory", "proc/1")
 
-    monkeypatch.setattr(Path, "rglob", vanish)
+    monkeypatch.setattr("os.scandir", vanish)
     with pytest.raises(CorpusError, match=r"its files can't be listed .*proc/1.* Set the path"):
         sts.pairs(tmp_path)
