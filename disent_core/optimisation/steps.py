@@ -188,7 +188,7 @@ class _Loop:
             state.sums[name] = state.sums.get(name, 0.0) + value.detach().double() * examples
         state.step, state.steps, state.examples = state.step + 1, state.steps + 1, state.examples + examples
         if self.progress is None:  # the first step is slower than the others, so the rate is measured without it
-            self.progress = Progress(log, self.total, "steps", what=self.run.title, first=state.steps)
+            self.progress = Progress(log, self.total, f"steps of {self.run.title}", first=state.steps)
         self.progress.advance(state.steps, lambda: f"loss {float(state.sums['total']) / max(state.examples, 1):.4g}")
 
     def _close_epoch(self, dev: Mapping[str, float]) -> EpochReport:

@@ -273,7 +273,7 @@ def test_progress_is_logged_with_rate_and_remaining_time(data, tmp_path, monkeyp
     monkeypatch.setattr(progress, "SECONDS", 0.0)
     with caplog.at_level("INFO"):
         list(run("fine_tuned", data, settings("fine_tuned"), tmp_path / "run", (0,)))
-    assert re.search(r"seed 0: 6 of 6 steps, loss [-\d.e]+, \d+\.\d a second, 0 s left", caplog.text)
+    assert re.search(r"6 of 6 steps of seed 0, loss [-\d.e]+, \d+\.\d a second, 0 s left", caplog.text)
 
 
 # --- files ------------------------------------------------------------------------------------------------

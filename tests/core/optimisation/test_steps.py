@@ -157,7 +157,7 @@ def test_the_rate_that_is_told_leaves_out_what_the_first_step_prepares(tmp_path,
     monkeypatch.setattr(toy, "loss", loss)
     with caplog.at_level(logging.INFO, "disent_core.optimisation.steps"):
         toy.train(tmp_path / "run")
-    line = r"toy, seed 0: 2 of 15 steps, loss [-\d.e]+, 6\.0 a minute, 130 s left"
+    line = r"2 of 15 steps of toy, seed 0, loss [-\d.e]+, 6\.0 a minute, 130 s left"
     assert re.fullmatch(line, caplog.messages[0])
 
 
