@@ -13,11 +13,13 @@ from dagster._core.definitions.events import AssetKeyPartitionKey
 from disent_assets.failures import failed_checks, failure_text
 from disent_assets.published_files import unreadable_tables
 from disent_assets.staleness import staleness
+from disent_core.experiment import corpora
 from disent_core.experiment.keys import EMBEDDINGS, HEAD, METRICS, aligned_key, embedding_key
 from disent_core.experiment.workspace import Workspace
 from disent_core.storage.checksums import is_stored
 from disent_core.storage.remote import remote_of
 
+DOWNLOADS = ("corpora", "downloads")
 FAILED = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 _PLAIN = {
     "has a new data version": "its content has changed",
@@ -52,8 +54,11 @@ def states(workspace: Workspace, definitions: dg.Definitions, instance: dg.Dagst
         for name in names:
             causes = dict.fromkeys(_text(cause) for cause in resolver.get_stale_root_causes(key, name))
             status, partition = resolver.get_status(key, name).value.lower(), AssetKeyPartitionKey(key, name)
-            if status != "missing" and is_lost(workspace, key.path[len(workspace.prefix) :], name):
+            own = key.path[len(workspace.prefix) :]
+            if status != "missing" and is_lost(workspace, own, name):
                 status, causes = "missing", {"its files are gone": None}
+            if status == "missing" and tuple(own) == DOWNLOADS and not corpora.due(workspace):
+                status, causes = "fresh", {}
             if status == "fresh" and (key, name) in unreadable:
                 status, causes = "stale", {"its published files can't be read": None}
             record = resolver._get_latest_data_version_record(key=partition)
@@ -200,8 +205,8 @@ def _files(workspace: Workspace, key: Sequence[str], partition: str | None) -> l
             files = [workspace.table(stage, table, corpus.name, pair) for corpus in of_pair(pair)]
         case (stage, table, str(language)):
             training = table not in ("utterances", "template_pairs")
-            corpora = workspace.config.corpora_of(language, training=training)
-            files = [workspace.table(stage, table, corpus.name, language) for corpus in corpora]
+            tables = workspace.config.corpora_of(language, training=training)
+            files = [workspace.table(stage, table, corpus.name, language) for corpus in tables]
         case _:  # gates make no files; readers of downloads check that they exist
             files = []
     return files

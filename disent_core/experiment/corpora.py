@@ -44,6 +44,12 @@ def remote_corpora(config: Config) -> list[CorpusConfig]:
     return [corpus for corpus in config.corpora if corpus.url]
 
 
+def due(workspace: Workspace) -> list[str]:
+    """Names of the corpora to download; not those that the user has put at their `path`, which are not replaced."""
+    remote = remote_corpora(workspace.config)
+    return [one.name for one in remote if one.path is None or not workspace.corpus_path(one.name).exists()]
+
+
 def download(workspace: Workspace) -> dict[str, int]:
     """Download the archives that are given by URL and are not on disk yet; return their bytes by corpus.
 
@@ -51,10 +57,11 @@ def download(workspace: Workspace) -> dict[str, int]:
         CorpusError: if a download fails, or its size or hash is not that of the configuration.
     """
     sizes = {}
+    absent = due(workspace)
     for corpus in remote_corpora(workspace.config):
         assert corpus.url is not None  # remote corpora have a URL
         path = workspace.corpus_path(corpus.name)
-        if corpus.path is None or not path.exists():  # a file that the user has put at `path` is not replaced
+        if corpus.name in absent:
             fetch(corpus.url, path, sha256=corpus.sha256, size=corpus.size)
         sizes[corpus.name] = path.stat().st_size
     return sizes

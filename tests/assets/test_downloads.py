@@ -4,6 +4,7 @@ import dagster as dg
 import pytest
 
 from disent_assets.stages.corpora import downloads_asset
+from disent_assets.status import states
 from disent_core.experiment.workspace import Workspace
 
 CONFIG = """
@@ -34,6 +35,20 @@ def workspace(load, tmp_path) -> Workspace:
 def test_a_corpus_with_path_and_url_is_downloaded_to_its_path(workspace, tmp_path):
     assert dg.materialize([downloads_asset(workspace)]).success
     assert (tmp_path / "real/table.csv").read_text(encoding="utf-8") == "from the server"
+
+
+def status_of(workspace: Workspace) -> str:
+    definitions = dg.Definitions([downloads_asset(workspace)])
+    with dg.DagsterInstance.ephemeral() as instance:
+        (state,) = states(workspace, definitions, instance)
+    return state.status
+
+
+def test_a_file_of_the_user_at_the_path_is_no_missing_download(workspace, tmp_path):
+    assert status_of(workspace) == "missing"
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real/table.csv").write_text("language,intent,text\nen,play,play\nde,play,spiel\n", encoding="utf-8")
+    assert status_of(workspace) == "fresh"
 
 
 def test_a_file_of_the_user_at_the_path_is_not_replaced(workspace, tmp_path):
