@@ -14,8 +14,8 @@ def definitions(workspace: Workspace) -> list[dg.AssetsDefinition]:
     pool = table_asset(
         spec(
             POOL,
-            "Training utterances whose BLEU against every other one of their language is below the threshold, "
-            "with the most similar utterance. One row an utterance.",
+            "The pool of negatives: training utterances whose BLEU against every other one of their language is below "
+            "the threshold, with the most similar utterance. One row an utterance.",
             code_version=negatives.version(workspace.config)[:12],
             deps=[dep(UTTERANCES)],
             schema=SCHEMAS["negative_pool"],

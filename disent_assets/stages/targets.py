@@ -82,7 +82,7 @@ def _parallel_mates(workspace: Workspace) -> dg.AssetsDefinition:
         spec(
             MATES,
             "Translation pairs of train and dev with the same slots of both sides replaced by the values of another "
-            "training utterance: translation pairs too. One row a mate.",
+            "training utterance: their mates, which are translation pairs too. One row a mate.",
             code_version=targets.mates_version(config)[:12],
             deps=deps,
             schema=SCHEMAS["parallel_mates"],

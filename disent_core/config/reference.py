@@ -34,7 +34,7 @@ NAME is the name of the method in the metrics. The keys of the method override i
 | key | default | meaning |
 |---|---|---|
 | `method` | NAME | the method: one of those below, or one of your own as `package.module:ATTRIBUTE` |
-| `preset` | `"paper"` | the preset that the method's keys start from |
+| `preset` | `"paper"` | the preset that the method's keys start from; every method has one named `paper` |
 | `encoders` | all | encoders that the method runs on |
 | `pairs` | `experiment.pairs` | language pairs, or mixtures of them, that the method is trained and measured on |
 | `seeds` | `experiment.seeds` | random seeds; not allowed for deterministic methods |
@@ -98,7 +98,8 @@ def _methods(names: Sequence[str], groups: Mapping[type, Sequence[str]] | None =
     for name in names:
         for preset, settings in methods.method(name).presets.items():
             changed = {key: value for key, value in asdict(settings).items() if value != asdict(base)[key]}
-            lines.append(f"- `{name}`, preset `{preset}`: {_assigned(changed) or 'as above'}")
+            note = " (every method's default is named so)" if preset == "paper" else ""
+            lines.append(f"- `{name}`, preset `{preset}`: {_assigned(changed) or 'as above'}{note}")
     kind, title = type(base), ", ".join(f"`{name}`" for name in names)
     if not fields(base):
         tables = ["No keys.", ""]

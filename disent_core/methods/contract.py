@@ -28,7 +28,7 @@ class Method(Generic[Config]):
         trainer: what trains, saves and loads the family's methods: a subclass of `heads.contract.Trainer`, or its
             reference `module:ATTRIBUTE`.
         name: name in the registry.
-        presets: named settings, of which `paper` follows the paper.
+        presets: named settings, of which `paper` is the default and follows the paper, if the method is from one.
         embeddings: names that `embed` returns, of `EMBEDDINGS`, in the order in which they are shown.
         needs: data that the method reads beyond the sentence vectors of utterances.
         labels: whether it tags the slots of sentences (`TrainedLabeller`).

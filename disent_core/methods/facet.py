@@ -29,7 +29,7 @@ class FacetConfig(Settings):
             the steps (Loshchilov and Hutter 2017, Equation 5, without restarts).
         weight_decay: strength of their decoupled weight decay.
         words_learning_rate: first learning rate of Adam for the table of words, which falls likewise.
-        batch_size: training pairs in a step, to which their parallel mates are added.
+        batch_size: training pairs in a step, to which their parallel mates (`[targets.parallel_mates]`) are added.
         epochs: passes over the training pairs; the weights of the last one are kept.
         template_units: width of the template that is read off token states.
         residual_units: width of their residual.

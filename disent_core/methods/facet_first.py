@@ -27,8 +27,8 @@ class FacetFirstConfig(TrainConfig):
         residual_units: width of the residual embedding.
         temperature: divisor of the cosines between meanings in the contrastive loss.
         template_temperature: divisor of the cosines between templates, larger because many templates are alike.
-        without: leave out the contrastive loss of templates (`template_contrast`), or the slot swaps as hard negatives
-            of translations (`mate_negatives`).
+        without: leave out the contrastive loss of templates (`template_contrast`), or the slot swaps, which are
+            utterances with other slot values, as hard negatives of translations (`mate_negatives`).
     """
 
     learning_rate: float = 1e-2

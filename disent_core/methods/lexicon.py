@@ -23,7 +23,7 @@ class LexiconConfig(Settings):
 
     Attributes:
         learning_rate: learning rate of Adam at the first step; it falls to 0 by a cosine, step by step.
-        batch_size: training pairs in a step, to which their parallel mates are added.
+        batch_size: training pairs in a step, to which their parallel mates (`[targets.parallel_mates]`) are added.
         epochs: passes over the training pairs; the last one is kept.
         template_units: width of the template embedding.
         residual_units: width of the residual embedding.

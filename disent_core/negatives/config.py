@@ -12,7 +12,7 @@ DEFAULT_SMOOTHING_VALUES = {"floor": 0.1, "nltk-floor": 0.1, "add-k": 1.0}
 
 @dataclass(frozen=True, kw_only=True)
 class BleuConfig(Settings):
-    """Settings of the negative pool; the defaults are the paper preset of FMDA.
+    """Settings of the negative pool, the training utterances that resemble no other; the defaults are those of FMDA.
 
     Attributes:
         order: longest n-gram.

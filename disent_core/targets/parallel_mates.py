@@ -28,7 +28,7 @@ TRAINING_SPLITS = ("train", "dev")
 
 @dataclass(frozen=True, kw_only=True)
 class ParallelMateConfig(Settings):
-    """Which parallel mates are made.
+    """Which parallel mates are made: translation pairs with other values in the slots of both sides.
 
     Attributes:
         n_mates: mates of an utterance, fewer where its values do not suffice.
