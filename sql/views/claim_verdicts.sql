@@ -26,7 +26,9 @@ counts as (
         count_if(standing = 'for')::bigint as cells_for,
         count_if(standing = 'against')::bigint as cells_against,
         count_if(standing = 'premise absent')::bigint as without_premise,
-        count_if(standing = 'cut short')::bigint as cut_short
+        count_if(standing = 'cut short')::bigint as cut_short,
+        string_agg(distinct left_method, ' and ' order by left_method) as left_methods,
+        string_agg(distinct right_method, ' and ' order by right_method) as right_methods
     from main.claim_cells
     group by all
 
@@ -106,8 +108,8 @@ judged as (
         end as found,
         pooled.margin - 1.959964 * pooled.error as margin_low,
         pooled.margin + 1.959964 * pooled.error as margin_high,
-        claims.left_method || ' ' || claims.left_embedding as left_side,
-        claims.right_method || ' ' || claims.right_embedding as right_side,
+        coalesce(pooled.left_methods, claims.left_method) || ' ' || claims.left_embedding as left_side,
+        coalesce(pooled.right_methods, claims.right_method) || ' ' || claims.right_embedding as right_side,
         case
             when pooled.cells is null then 'not measured'
             when pooled.judged = 0 and pooled.without_premise > 0 and pooled.cut_short = 0

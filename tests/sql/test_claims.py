@@ -296,9 +296,8 @@ def test_claims_on_fmda_are_read_on_the_contrast_with_the_hinge(warehouse):
     metrics = [metric(name, value) for name, value in zip(kinds, (0.1, 0.9, 0.6), strict=True)]
     found = papers_verdict(warehouse, "fmda_beats_dream", *metrics, metric("dream", 0.5), configured_methods=configured)
     assert found == ("held", 1)
-    assert warehouse.ask("select left_method from claim_cells where claim = 'fmda_beats_dream'") == [
-        {"left_method": "fmda_hinge"}
-    ]
+    sides = warehouse.ask("select left_side, right_side from claim_verdicts where claim = 'fmda_beats_dream'")
+    assert sides == [{"left_side": "fmda_hinge meaning", "right_side": "dream meaning"}]
 
 
 def test_a_head_over_frozen_vectors_is_not_emu(warehouse):
