@@ -1,10 +1,11 @@
 """Measure time and memory for many texts, stage by stage, from corpora to a head.
 
-python -m tests.benchmarks.scale [--texts 100000] [--corpus bitext|utterances] [--home FOLDER]
+python -m tests.benchmarks.scale [--texts 100000] [--corpus bitext|utterances|distilled] [--home FOLDER]
 
 The corpus is invented: a bitext of two languages with a text a side, or annotated utterances of one language. The
-encoder is tiny. Each stage is one process, as on the command line with one worker; the system reports its processor
-time and its most resident memory, of which pages of mapped files are a part that it may take back.
+encoder is tiny; of `distilled` it is the teacher of another one, which is made from the bitext in 100 steps. Each stage
+is one process, as on the command line with one worker; the system reports its processor time and its most resident
+memory, of which pages of mapped files are a part that it may take back.
 """
 
 import argparse
@@ -21,12 +22,15 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
 
 from tiny_encoder import tiny_encoder
+from tiny_teacher import save_teacher
 
 STAGES = {
     "bitext": ("corpora", "targets", "embeddings", "heads"),
     "utterances": ("corpora", "negatives", "targets", "embeddings"),
+    "distilled": ("corpora", "embeddings/student/student_aligned", "embeddings/student/student_encoder"),
 }
 AGAIN = "all again"
+WORDS = 50_000
 CONFIG = """
 [[corpora]]
 name = "invented"
@@ -54,6 +58,16 @@ device = "cpu"
 [evaluation]
 tasks = ["{task}"]
 """
+STUDENT = """
+
+[[encoders]]
+name = "student"
+kind = "distilled"
+teacher = "tiny"
+corpora = ["invented"]
+max_length = 32
+max_steps = 100
+"""
 CORPORA = {
     "bitext": {
         "corpus": 'format = "moses"\npairs = ["en-de"]\nsplits = [0.99, 0.005, 0.005]',
@@ -62,6 +76,10 @@ CORPORA = {
     "utterances": {
         "corpus": 'format = "massive"\nlanguages = ["en-US"]',
         "pair": "en", "method": "raw", "task": "template_retrieval",
+    },
+    "distilled": {
+        "corpus": 'format = "moses"\npairs = ["en-de"]\nsplits = [0.99, 0.005, 0.005]' + STUDENT,
+        "pair": "en-de", "method": "raw", "task": "heldout_retrieval",
     },
 }  # fmt: skip
 RUN = """
@@ -96,8 +114,8 @@ print(seconds, used.ru_maxrss, file=sys.stderr)
 
 
 def words(chance: random.Random) -> list[str]:
-    """3 to 10 of 50,000 words, of which low numbers are frequent."""
-    return [f"w{int(50_000 ** chance.random())}" for _ in range(chance.randint(3, 10))]
+    """3 to 10 of the words, of which low numbers are frequent."""
+    return [f"w{int(WORDS ** chance.random())}" for _ in range(chance.randint(3, 10))]
 
 
 def utterances(count: int) -> Iterator[str]:
@@ -139,13 +157,17 @@ def write_corpus(folder: Path, kind: str, count: int) -> None:
 def measure(folder: Path, kind: str, count: int) -> Iterator[str]:
     """A line of a Markdown table for each stage, for a second run of all of them, and for a few more texts."""
     write_corpus(folder / "corpus", kind, count)
-    encoder = tiny_encoder(folder / "encoder").folder
+    if kind == "distilled":
+        encoder = save_teacher(folder / "encoder", words=[f"w{number}" for number in range(WORDS)])
+    else:
+        encoder = tiny_encoder(folder / "encoder").folder
     config = CONFIG.format(encoder=json.dumps(str(encoder)), **CORPORA[kind])
     (folder / "disent.toml").write_text(config, encoding="utf-8")
     yield "| stage | processor seconds | seconds | peak memory, GB | texts a processor second |"
     yield "|---|---|---|---|---|"
     for stage in (*STAGES[kind], "all again"):
-        selection = " or ".join(f"key:{name}/*" for name in ([stage] if stage in STAGES[kind] else STAGES[kind]))
+        chosen = [stage] if stage in STAGES[kind] else STAGES[kind]
+        selection = " or ".join(f"key:{name}" if "/" in name else f"key:{name}/*" for name in chosen)
         yield row(stage, count, folder, RUN, "materialize", selection, "--workers", "1")
     yield row(f"{MORE} more texts of one language", MORE, folder, ADD)
 
