@@ -80,12 +80,9 @@ class Nodes:
         return subprocess.run(ask, capture_output=True, text=True, check=False).stdout.count('"ALIVE"')
 
     def kill(self, node: subprocess.Popen[bytes]) -> None:
-        """Kill the raylet of a node, as if its machine were lost; the rest ends by itself, and Ray learns of it."""
+        """Kill all that runs on a node, as if its machine were lost; Ray learns of it."""
         before = self.alive()
-        for process, name, _ in processes_below(node.pid):
-            if name == "raylet":
-                os.kill(process, signal.SIGKILL)
-        node.wait(timeout=300)
+        end(node)
         until = time.monotonic() + 300
         while self.alive() >= before and time.monotonic() < until:  # or `add` could not tell when a new one joins
             time.sleep(1)

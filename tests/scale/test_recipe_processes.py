@@ -36,6 +36,14 @@ def command(name: str, ports: Mapping[str, str], folder: Path) -> list[str]:
     return [str(BIN / program), *arguments]
 
 
+def end(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(30)
+    except subprocess.TimeoutExpired:  # in the background of a shell SIGINT is ignored, and so Dagster ignores SIGTERM
+        process.kill()
+        process.wait()
+
+
 @pytest.fixture(scope="module")
 def ports(tmp_path_factory) -> Iterator[dict[str, str]]:
     """The services, started as in the recipe; their ports by those of the recipe."""
@@ -68,7 +76,7 @@ def ports(tmp_path_factory) -> Iterator[dict[str, str]]:
         for process in reversed(started):
             process.terminate()
         for process in started:
-            process.wait(60)
+            end(process)
         database.stop()
         shutil.rmtree(database.folder)
 
