@@ -103,9 +103,9 @@ lint: setup ## run ruff, basedpyright and sqlfluff
 	$(BIN)/sqlfluff lint sql
 	$(BIN)/sqlfluff lint --config sql/.sqlfluff docs
 
-bench: setup ## run the benchmarks beside other libraries and write docs/benchmarks.md
+bench: setup ## measure us beside other libraries on one thread, and write docs/benchmarks.md; ONLY=encoding for one part
 	$(LOCKED) --requirement requirements/bench.txt
-	$(BIN)/python -m tests.benchmarks
+	OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(BIN)/python -m tests.benchmarks $(if $(ONLY),--only $(ONLY))
 
 docs: setup ## build the documentation site in build/site; fails on a dead link
 	$(LOCKED) --requirement requirements/docs.txt

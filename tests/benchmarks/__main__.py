@@ -2,7 +2,7 @@
 
 python -m tests.benchmarks [MASSIVE_TARBALL] [--only PART]
 
-With `--only`, the rows of one part are printed, and nothing is written.
+With `--only`, the rows of one part are measured again and replaced; those of the others stay.
 """
 
 import argparse
@@ -11,7 +11,7 @@ import platform
 import resource
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from tests.benchmarks import encoding, negatives, precisions, products, retrieva
 
 DOCS = Path(__file__).parents[2] / "docs"
 Rows = list[dict[str, Any]]
+Part = dict[str, Any]
+"""Rows and seconds of a part."""
 
 
 def parts(massive: Path) -> dict[str, Callable[[], Any]]:
@@ -39,27 +41,36 @@ def main() -> None:
     """Measure each peer and us in the same run: the ratios are comparable, the seconds depend on the machine."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("massive", type=Path, nargs="?", default=negatives.DEFAULT_MASSIVE)
-    parser.add_argument("--only", choices=[*parts(Path())], help="run one part")
+    parser.add_argument("--only", choices=[*parts(Path())], help="measure one part again")
     arguments = parser.parse_args()
     chosen = parts(arguments.massive)
-    if arguments.only is not None:
-        print(json.dumps(timed(arguments.only, chosen[arguments.only]), indent=2))
-        return
-    rows = [row for name, part in chosen.items() for row in timed(name, part)]
-    (DOCS / "benchmarks.json").write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
-    page = DOCS / "benchmarks.md"
+    for name in [arguments.only] if arguments.only else chosen:
+        measured = timed(name, chosen[name])
+        write(read(DOCS) | {name: measured}, DOCS)
+
+
+def read(docs: Path) -> dict[str, Part]:
+    """Every part as it was measured last."""
+    return json.loads((docs / "benchmarks.json").read_text(encoding="utf-8"))
+
+
+def write(measured: Mapping[str, Part], docs: Path) -> None:
+    """Replace benchmarks.json, and the table in benchmarks.md."""
+    ordered = {name: measured[name] for name in parts(Path()) if name in measured}
+    (docs / "benchmarks.json").write_text(json.dumps(ordered, indent=2) + "\n", encoding="utf-8")
+    page = docs / "benchmarks.md"
     head, _, tail = page.read_text(encoding="utf-8").partition("<!-- make bench -->")
     rest = tail.partition("<!-- end -->")[2]
-    page.write_text(f"{head}<!-- make bench -->\n{table(rows)}\n<!-- end -->{rest}", encoding="utf-8")
+    page.write_text(f"{head}<!-- make bench -->\n{table(ordered)}\n<!-- end -->{rest}", encoding="utf-8")
 
 
-def timed(name: str, part: Callable[[], Any]) -> Rows:
-    """The rows of a part; its seconds go to stderr."""
+def timed(name: str, part: Callable[[], Any]) -> Part:
+    """The rows of a part, and its seconds, which go to stderr too."""
     started, before = time.perf_counter(), _processor_seconds()
     rows = list(part())
     seconds, used = time.perf_counter() - started, _processor_seconds() - before
     print(f"{name}: {seconds:.0f} s, {used:.0f} s of the processor", file=sys.stderr, flush=True)
-    return rows
+    return {"seconds": round(seconds), "rows": rows}
 
 
 def _processor_seconds() -> float:
@@ -68,13 +79,18 @@ def _processor_seconds() -> float:
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
-def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The rows as Markdown."""
+def table(measured: Mapping[str, Part]) -> str:
+    """All rows as Markdown, and what each part took."""
     lines = ["| what | ours, s | peer, s | times faster | note |", "|---|---|---|---|---|"]
-    for row in rows:
+    for row in (row for part in measured.values() for row in part["rows"]):
         cells = [row["name"], row["ours_seconds"], row["peer_seconds"], row["ratio"], row["note"]]
         lines.append("| " + " | ".join("" if cell is None else f"{cell}" for cell in cells) + " |")
-    return "\n".join([*lines, "", f"{platform.machine()}, Python {platform.python_version()}."])
+    seconds = {name: part["seconds"] for name, part in measured.items() if "seconds" in part}
+    took = ", ".join(f"{name} {each}" for name, each in seconds.items())
+    machine = f"{platform.machine()}, Python {platform.python_version()}"
+    return "\n".join(
+        [*lines, "", f"{machine}. Seconds of the clock of each part: {took}; together {sum(seconds.values())}."]
+    )
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ import logging
 import multiprocessing
 import os
 import random
-import resource
 import tarfile
 import time
 from pathlib import Path
@@ -20,6 +19,7 @@ from sacrebleu.metrics import BLEU
 
 from disent_core.negatives.config import BleuConfig
 from disent_core.negatives.nearest import max_bleu
+from tests.benchmarks.memory import forget_peak, peak_gigabytes
 
 DEFAULT_MASSIVE = Path(os.environ.get("DISENT_REAL_CORPORA", "data/real"), "massive/amazon-massive-dataset-1.1.tar.gz")
 CONFIGS = {
@@ -119,14 +119,11 @@ def at_scale(tokens: Tokens, count: int = SENTENCES) -> dict[str, Any]:
 
 def _scale(tokens: Tokens, count: int) -> tuple[float, float, float, float]:
     sentences = recombined(tokens, count)
-    before = _peak_gigabytes()
+    forget_peak()
+    before = peak_gigabytes()
     started, cpu = time.perf_counter(), time.process_time()
     max_bleu(sentences, CONFIGS["unsmoothed"])
-    return time.perf_counter() - started, time.process_time() - cpu, _peak_gigabytes(), before
-
-
-def _peak_gigabytes() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+    return time.perf_counter() - started, time.process_time() - cpu, peak_gigabytes(), before
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 Everything runs on one thread, in seconds of the processor, which other work beside changes only through the caches.
 
-python -m tests.benchmarks.precisions [MASSIVE_TARBALL [UTTERANCES]]
+python -m tests.benchmarks.precisions [MASSIVE_TARBALL [TEXTS]]
 """
 
 import json
@@ -24,7 +24,7 @@ from disent_core.encoders.huggingface import BATCH_TOKENS, HuggingFaceEncoder, l
 from disent_core.matmul import product
 from disent_core.settings import Precision
 from tests.benchmarks import encoding
-from tests.benchmarks.encoding import MODEL, UTTERANCES, read_utterances, vectors
+from tests.benchmarks.encoding import MODEL, TEXTS, distinct, read_utterances, vectors
 from tests.benchmarks.negatives import DEFAULT_MASSIVE
 
 REPEATS = 3
@@ -144,19 +144,19 @@ def distinct_texts(texts: list[str]) -> list[dict[str, object]]:
     return rows
 
 
-def run(massive_tarball: Path = DEFAULT_MASSIVE, *, utterances: int = UTTERANCES) -> list[dict[str, object]]:
-    """Every comparison, on the distinct ones of so many utterances."""
-    rows = read_utterances(massive_tarball, "en-US", "train")[:utterances]
+def run(massive_tarball: Path = DEFAULT_MASSIVE, *, texts: int = TEXTS) -> list[dict[str, object]]:
+    """Every comparison, on so many distinct utterances."""
+    rows = distinct(read_utterances(massive_tarball, "en-US", "train"), texts)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        return distinct_texts(list(dict.fromkeys(utterance for utterance, _ in rows)))
+        return distinct_texts([utterance for utterance, _ in rows])
     finally:
         torch.set_num_threads(threads)
 
 
 if __name__ == "__main__":
     tarball = Path(sys.argv[1]) if len(sys.argv) > 1 else DEFAULT_MASSIVE
-    for line in run(tarball, utterances=int(sys.argv[2]) if len(sys.argv) > 2 else UTTERANCES):
+    for line in run(tarball, texts=int(sys.argv[2]) if len(sys.argv) > 2 else TEXTS):
         print(json.dumps(line), flush=True)
     print(f"MASSIVE test, raw accuracy at 1, en-de and de-en, {cost_in_retrieval(tarball)}")

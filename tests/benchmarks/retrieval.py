@@ -7,7 +7,6 @@ import argparse
 import json
 import multiprocessing
 import os
-import resource
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -18,6 +17,7 @@ import torch
 
 from disent_core.evaluation.metrics.ranking import nearest, unit_rows
 from disent_core.matmul import product
+from tests.benchmarks.memory import forget_peak, peak_gigabytes
 
 ROWS, DIM, K, TURNS = 100_000, 384, 5, 4
 QUERIES, CANDIDATES = 512, 2_048  # block of the bare product; its scores fit in the cache
@@ -115,19 +115,17 @@ _state: dict[str, Any] = {}  # state of the process of a contender
 
 def _prepare(search: Search, rows: int, k: int) -> None:
     search(*vectors(2_000), k)  # loads the libraries
-    _state.update(search=search, rows=vectors(rows), k=k, before=_peak_gigabytes())
+    _state.update(search=search, rows=vectors(rows), k=k)
 
 
 def _measure(some: slice) -> Run:
     queries, pool = _state["rows"]
+    forget_peak()
+    before = peak_gigabytes()
     started, cpu = time.perf_counter(), time.process_time()
     indices = _state["search"](queries[some], pool, _state["k"])
     seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
-    return Run(seconds, cpu, _peak_gigabytes() - _state["before"], indices)
-
-
-def _peak_gigabytes() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+    return Run(seconds, cpu, peak_gigabytes() - before, indices)
 
 
 def run(rows: int = ROWS, k: int = K) -> list[dict[str, Any]]:

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from disent_assets.duckdb_warehouse import build_warehouse, query
 from disent_assets.resources import SQL
 from disent_core.storage.tables import SCHEMAS, write_table
+from tests.benchmarks.memory import peak_gigabytes
 
 FILES = 10
 QUESTIONS = {
@@ -74,7 +75,7 @@ def _measured(work: Callable[..., None], *arguments: object) -> str:
     """Processor seconds, and peak of the memory of the process."""
     work(*arguments)
     used = resource.getrusage(resource.RUSAGE_SELF)
-    return json.dumps([used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 / 1e9])
+    return json.dumps([used.ru_utime + used.ru_stime, peak_gigabytes()])
 
 
 def _alone(work: Callable[..., None], *arguments: object) -> tuple[float, float]:

@@ -1,0 +1,54 @@
+"""The rows of one part can be measured again: those of the others stay."""
+
+import json
+import sys
+
+import pytest
+
+from tests.benchmarks import __main__ as bench
+from tests.benchmarks.encoding import distinct
+
+PAGE = "before\n<!-- make bench -->\nold\n<!-- end -->\nafter\n"
+
+
+def row(name, seconds):
+    return {"name": name, "ours_seconds": seconds, "peer_seconds": None, "ratio": None, "note": ""}
+
+
+@pytest.fixture
+def docs(tmp_path, monkeypatch):
+    """A page of two parts, `tables` not yet measured, and `slots` with the row `old`."""
+    (tmp_path / "benchmarks.md").write_text(PAGE)
+    (tmp_path / "benchmarks.json").write_text(json.dumps({"slots": {"seconds": 7, "rows": [row("old", 1)]}}))
+    monkeypatch.setattr(bench, "DOCS", tmp_path)
+    monkeypatch.setattr(
+        bench,
+        "parts",
+        lambda massive: {name: lambda name=name: [row(f"new {name}", 2)] for name in ("tables", "slots")},
+    )
+    return tmp_path
+
+
+def run(docs, monkeypatch, *arguments):
+    monkeypatch.setattr(sys, "argv", ["benchmarks", *arguments])
+    bench.main()
+    lines = (docs / "benchmarks.md").read_text().splitlines()
+    assert (lines[0], lines[-1]) == ("before", "after")
+    return [line.split(" | ")[0].removeprefix("| ") for line in lines if line.startswith("|")][2:], lines[-3]
+
+
+def test_one_part_replaces_its_own_rows_alone(docs, monkeypatch):
+    names, seconds = run(docs, monkeypatch, "--only", "tables")
+    assert names == ["new tables", "old"]
+    assert seconds.endswith("each part: tables 0, slots 7; together 7.")
+    assert run(docs, monkeypatch, "--only", "slots")[0] == ["new tables", "new slots"]
+
+
+def test_a_whole_run_replaces_every_row(docs, monkeypatch):
+    assert run(docs, monkeypatch)[0] == ["new tables", "new slots"]
+    assert list(json.loads((docs / "benchmarks.json").read_text())) == ["tables", "slots"]
+
+
+def test_the_first_of_equal_utterances_is_encoded():
+    rows = [("a", "1"), ("b", "2"), ("a", "3"), ("c", "4")]
+    assert distinct(rows, 2) == [("a", "1"), ("b", "2")]
