@@ -1,0 +1,90 @@
+"""Sum the seconds of the processor of each method once, on one encoder, from the published costs of a larger run.
+
+python -m tests.benchmarks.once
+
+Methods are those that are registered. Of the names that configs/massive_minilm.toml gives a method, the dearest stands
+for it, on the first of `ENCODERS` that it was trained on. Trainings took what docs/results.md says; an evaluation and
+an encoding take the means of docs/benchmarks.md, "A whole run".
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from disent_core.config.load import load_config
+
+ROOT = Path(__file__).parents[2]
+ENCODERS = ("minilm_mean", "minilm_multi", "minilm_cls")
+LANGUAGES, PAIRS, SEEDS = 4, 3, 3
+BERTSCORE, ENCODING, EVALUATION = 1_321, 2_964 / 15, (14_200 - 1_321) / 158
+
+
+class Trained(NamedTuple):
+    """A method by one of its names: over how many pairs and seeds, in how many trainings, of how many seconds."""
+
+    encoder: str
+    name: str
+    pairs: int
+    seeds: int
+    trainings: int
+    training_seconds: float
+
+    @property
+    def seconds(self) -> float:
+        """Of its trainings and of their evaluations."""
+        return self.training_seconds + EVALUATION * self.trainings
+
+
+def trained(page: str) -> list[Trained]:
+    """What docs/results.md has under "What ran where, and how long"."""
+    section = page.partition("## What ran where, and how long")[2].partition("<!-- end -->")[0]
+    found: dict[tuple[str, str], list[list[str]]] = defaultdict(list)
+    for line in [line for line in section.splitlines() if line.startswith("|")][2:]:
+        cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        found[cells[0], cells[1]].append(cells)
+    return [
+        Trained(
+            *of,
+            pairs=min(PAIRS, sum(row[2].count("+") + 1 for row in rows)),
+            seeds=int(rows[0][3]),
+            trainings=len(rows),
+            training_seconds=sum(float(row[7]) for row in rows),
+        )
+        for of, rows in found.items()
+    ]
+
+
+def once(rows: Iterable[Trained], methods: Mapping[str, str]) -> list[Trained]:
+    """What stands for each method; `methods` has the method of each name."""
+    best: dict[str, Trained] = {}
+    for row in sorted(rows, key=lambda row: (row.seconds, row.name)):
+        if row.encoder in ENCODERS:
+            before = best.get(methods[row.name], row)
+            if ENCODERS.index(row.encoder) <= ENCODERS.index(before.encoder):
+                best[methods[row.name]] = row
+    return list(best.values())
+
+
+def main() -> None:
+    """Print methods of equal encoder, pairs and seeds in a row, and the sums."""
+    methods = {name: of.method for name, of in load_config(ROOT / "configs/massive_minilm.toml").methods.items()}
+    page = (ROOT / "docs/results.md").read_text(encoding="utf-8")
+    groups: dict[tuple[str, int, int], list[Trained]] = defaultdict(list)
+    for row in once(trained(page), {name: method.name for name, method in methods.items()}):
+        groups[row.encoder, row.pairs, row.seeds if methods[row.name].is_seeded else SEEDS].append(row)
+    print("| methods | encoder | pairs | seeds | seconds | with three pairs and three seeds |\n" + "|---" * 6 + "|")
+    rest = LANGUAGES * ENCODING + PAIRS * EVALUATION + BERTSCORE
+    total, whole = rest, rest
+    for (encoder, pairs, seeds), members in sorted(groups.items(), key=lambda group: group[0][1:], reverse=True):
+        names = ", ".join(sorted(f"`{row.name}`" for row in members))
+        seconds = sum(row.seconds for row in members)
+        more = seconds * PAIRS / pairs * SEEDS / seeds
+        print(f"| {names} | `{encoder}` | {pairs} | {seeds} | {seconds:,.0f} | {more:,.0f} |")
+        total, whole = total + seconds, whole + more
+    print(f"| encodings; evaluations of `raw` and `bertscore` | | | | {rest:,.0f} | {rest:,.0f} |")
+    print(f"| all | | | | {total:,.0f} | {whole:,.0f} |")
+
+
+if __name__ == "__main__":
+    main()
