@@ -110,14 +110,14 @@ class Table:
         return About(tuple(self.methods(row)), dict(zip(self.columns, row, strict=True)).get("encoder", ""))
 
     def with_missing(self, before: "Table", is_missing: Callable[["About"], bool]) -> "Table":
-        """With the rows of `before` about methods that a run lacks (`is_missing`), as of earlier code."""
+        """With the rows of `before` about methods that a run lacks (`is_missing`), below its own."""
         missing = [row for row in before.rows if before.methods(row) and is_missing(before.about(row))]
         if not missing:
             return self
         names = dict.fromkeys((*self.columns, *before.columns))
         columns = (*(name for name in names if name not in _STAMPS), *_STAMPS)
         rows = [dict(zip(self.columns, row, strict=True)) for row in self.rows]
-        rows += [dict(zip(before.columns, row, strict=True)) | {"data": "", "code": EARLIER} for row in missing]
+        rows += [dict(zip(before.columns, row, strict=True)) for row in missing]
         return Table(columns, tuple(tuple(row.get(name, "") for name in columns) for row in rows))
 
     def stamped(self, stamp: Callable[["About", "Stamp"], "Stamp"]) -> "Table":
@@ -313,7 +313,7 @@ def _table(block: Block, project: Path, home: Path | None) -> tuple[Table, str]:
     if not all(map(answer.methods, answer.rows)) and not all(is_fresh(*one) for one in made(About(()))):
         return block.table.stamped(kept), f"kept (its rows are about all methods, and {home} lacks some)"
     measured = _measured(workspace)
-    return answer.with_missing(block.table, lambda about: bool(made(about) - measured)), f"from {home}"
+    return answer.with_missing(block.table.stamped(kept), lambda about: bool(made(about) - measured)), f"from {home}"
 
 
 def _methods(config: Config, encoders: Iterable[str]) -> set[str]:

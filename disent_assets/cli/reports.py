@@ -67,7 +67,8 @@ def results(
 
     A CONFIG is named as the pages do, such as configs/massive_headline.toml; --run takes all of them if none is named.
     The results of configs/NAME.toml are expected in data/NAME, those of disent.toml in data. Without a warehouse a
-    table keeps its rows, and rows of earlier code are marked. The same command goes on with a run that was stopped.
+    table keeps its rows, and so do methods that a warehouse lacks; rows of earlier code are marked. The same command
+    goes on with a run that was stopped.
     """
     with errors(context):
         from disent_assets.questions import write_answers

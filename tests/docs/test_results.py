@@ -305,9 +305,12 @@ def test_a_table_is_read_as_it_was_written():
     assert Table.parse(f"prose\n\n{table.markdown}") == table
 
 
-@pytest.mark.parametrize(("lacks", "kept"), [("emu", [("emu", "0.2", "", EARLIER)]), ("dream", [])])
-def test_rows_of_methods_that_a_warehouse_lacks_are_kept_as_of_earlier_code(lacks, kept):
-    before = Table(("method", "en-de", "code"), (("raw", "0.1", "aaaaaaaa"), ("emu", "0.2", "bbbbbbbb")))
+@pytest.mark.parametrize(("lacks", "kept"), [("emu", [("emu", "0.2", "eeeeeeee", "bbbbbbbb")]), ("dream", [])])
+def test_rows_of_methods_that_a_warehouse_lacks_are_kept_with_their_fingerprints(lacks, kept):
+    stamps = ("data", "code")
+    before = Table(
+        ("method", "en-de", *stamps), (("raw", "0.1", "", "aaaaaaaa"), ("emu", "0.2", "eeeeeeee", "bbbbbbbb"))
+    )
     written = Table(("method", "en-de", "data", "code"), (("raw", "0.3", "dddddddd", "cccccccc"),))
     assert written.with_missing(before, lambda about: lacks in about.methods).rows == (*written.rows, *kept)
 
@@ -317,7 +320,7 @@ def test_kept_rows_stand_in_columns_of_their_name():
     written = Table(("method", "en-de", "n", "data", "code"), (("raw", "0.3", "9", "dddddddd", "cccccccc"),))
     kept = written.with_missing(before, lambda _: True)
     assert kept.columns == ("method", "en-de", "n", "en-ja", "data", "code")
-    assert kept.rows == (("raw", "0.3", "9", "", "dddddddd", "cccccccc"), ("emu", "0.2", "", "0.1", "", EARLIER))
+    assert kept.rows == (("raw", "0.3", "9", "", "dddddddd", "cccccccc"), ("emu", "0.2", "", "0.1", "", "bbbbbbbb"))
 
 
 def test_a_row_that_names_its_encoder_has_the_code_of_that_one():
