@@ -1,6 +1,6 @@
 -- The README's table, one row a method and encoder: translations retrieved in both directions, templates
--- retrieved, how often a linear probe tells the language from the meaning (or the sentence vector; 0.5 is
--- chance), and what the language embedding retrieves (0 is best; empty for a method without one).
+-- retrieved, and how often a linear probe tells the language from the meaning (or the sentence vector; 0.5
+-- is chance).
 -- noqa: disable=RF05
 with
 
@@ -11,10 +11,8 @@ figures as (
         case
             when task = 'template_retrieval' then 'template, ' || evaluated_on
             when task = 'language_leakage' then 'language in the meaning'
-            when embedding = 'language' then 'meaning in the language'
             else evaluated_on
-        end as shown_as,
-        case when value > 0 and value < 0.001 then '{:.4f}' else '{:.3f}' end as form
+        end as shown_as
     from leaderboard
     where
         dataset in ('massive', 'sample')
@@ -25,11 +23,11 @@ figures as (
         and method in (
             'raw', 'lexicon', 'dream', 'fmda_softmax', 'fmda_two_stage_softmax', 'fine_tuned', 'facet'
         )
+        and rank is not null
         and (
-            (task = 'crosslingual_retrieval' and evaluated_on in ('en-de', 'de-en') and rank is not null)
-            or (task = 'crosslingual_retrieval' and evaluated_on = 'en-de' and embedding = 'language')
-            or (task = 'template_retrieval' and evaluated_on in ('en', 'de') and rank is not null)
-            or (task = 'language_leakage' and evaluated_on = 'en-de' and rank is not null)
+            (task = 'crosslingual_retrieval' and evaluated_on in ('en-de', 'de-en'))
+            or (task = 'template_retrieval' and evaluated_on in ('en', 'de'))
+            or (task = 'language_leakage' and evaluated_on = 'en-de')
         )
 
 ),
@@ -38,8 +36,7 @@ cells as (
 
     select
         *,
-        format(form, value)
-        || coalesce(' [' || format(form, ci_low) || ', ' || format(form, ci_high) || ']', '') as cell
+        format('{:.3f}', value) || coalesce(format(' [{:.3f}, {:.3f}]', ci_low, ci_high), '') as cell
     from figures
 
 )
@@ -52,7 +49,6 @@ select
     max(cell) filter (shown_as = 'template, en') as "template, en",
     max(cell) filter (shown_as = 'template, de') as "template, de",
     max(cell) filter (shown_as = 'language in the meaning') as "language in the meaning ↓",
-    max(cell) filter (shown_as = 'meaning in the language') as "meaning in the language ↓",
     case when min(n) = max(n) then min(n)::varchar else min(n) || '-' || max(n) end as n,
     nullif(max(seeds), 0)::varchar as seeds,
     (
