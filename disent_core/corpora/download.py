@@ -34,7 +34,6 @@ _PAUSES = (1.0, 4.0, 16.0)
 _TRANSIENT = (429, 500, 502, 503, 504)
 _LENGTH = re.compile("[0-9]{1,18}")
 _PARTIAL_CONTENT, _RANGE_NOT_SATISFIABLE = 206, 416
-_REMEDY = "Check the address and try again, or download the file by hand and set `path`"
 
 
 def file_name(url: str) -> str:
@@ -104,6 +103,7 @@ def _problem(path: Path, sha256: str | None, size: int | None) -> str | None:
 
 def _receive_all(url: str, part: Path, *, resumable: bool, size: int | None) -> None:
     """Receive until the file is complete; retry at once after new bytes arrived, else after a pause."""
+    by_hand = f"Check the address and try again, or put the file there yourself: {part.with_suffix('')}"
     pauses = iter(_PAUSES)
     while size is None or _size_of(part) != size:
         size_before = _size_of(part)
@@ -118,7 +118,7 @@ def _receive_all(url: str, part: Path, *, resumable: bool, size: int | None) -> 
             problem, remedy = f"{error}, where {MOST_BYTES:,} is the most", "If it is the right file, set its `size`"
             raise CorpusError(located(url, None, problem, remedy)) from error
         except _RefusedError as error:
-            raise CorpusError(located(url, None, str(error), _REMEDY)) from error
+            raise CorpusError(located(url, None, str(error), by_hand)) from error
         except urllib.error.HTTPError as error:
             error.close()
             if error.code == _RANGE_NOT_SATISFIABLE and size_before:
@@ -133,7 +133,7 @@ def _receive_all(url: str, part: Path, *, resumable: bool, size: int | None) -> 
             is_transient = urlsplit(url).scheme != "file"
             pause, problem = next(pauses, None) if is_transient else None, f"the download failed ({error})"
         if pause is None:
-            raise CorpusError(located(url, None, problem, _REMEDY))
+            raise CorpusError(located(url, None, problem, by_hand))
         _LOG.warning("%s: %s; trying again in %.0f s", url, problem, pause)
         time.sleep(pause)
 

@@ -1,6 +1,9 @@
-"""Which project a command works in."""
+"""Which project a command works in, and what a new one reads."""
 
+from disent_assets.new_project import write_project
 from disent_assets.resources import SHARED, project_folder
+from disent_core.config.load import load_config
+from disent_core.encoders.config import HuggingFaceConfig
 
 
 def test_a_working_folder_with_a_configuration_is_the_project_and_any_other_leaves_it_to_the_checkout(
@@ -10,3 +13,12 @@ def test_a_working_folder_with_a_configuration_is_the_project_and_any_other_leav
     assert project_folder() == SHARED
     (tmp_path / "disent.toml").touch()
     assert project_folder() == tmp_path
+
+
+def test_a_new_project_on_real_data_reads_only_what_is_downloaded(tmp_path):
+    write_project(tmp_path / "mine", real=True)
+    config = load_config(tmp_path / "mine" / "disent.toml")
+    assert [corpus.name for corpus in config.corpora if not (corpus.url and corpus.sha256)] == []
+    assert {type(encoder) for encoder in config.encoders.values()} == {HuggingFaceConfig}
+    assert [name for name, encoder in config.encoders.items() if not (encoder.id and encoder.revision)] == []
+    assert config.targets.code_switching.dictionaries is None

@@ -207,9 +207,10 @@ def test_a_server_that_breaks_off_after_each_byte_is_given_up(site, tmp_path):
     assert len(site.asked) == 4
 
 
-def test_an_absent_page_is_an_error_with_its_status(site, tmp_path):
-    with pytest.raises(CorpusError, match=r"/nothing: the server says 404 .* download the file by hand"):
-        fetch(site.url.replace("/file", "/nothing"), tmp_path / "f")
+def test_an_absent_page_is_an_error_with_its_status_and_the_place_for_the_file(site, tmp_path):
+    with pytest.raises(CorpusError, match=r"/nothing: the server says 404 .* the file there yourself: ") as raised:
+        fetch(site.url.replace("/file", "/nothing"), tmp_path / "f.tar.gz")
+    assert str(raised.value).endswith(f": {tmp_path / 'f.tar.gz'}")
 
 
 def test_a_server_that_is_not_there_is_asked_again_and_then_an_error(tmp_path, caplog):
