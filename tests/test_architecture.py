@@ -321,7 +321,22 @@ NO_RESULTS = {
     "disent.searching": "an index, which its user names",
     "disent_core.config": "the configuration, and whether the paths in it exist",
     "disent_core.corpora": "corpora and downloads, which are inputs",
-    "disent_core.embeddings.grown": "arrays, which each machine makes of the parts for itself",
+    **dict.fromkeys(
+        [
+            f"disent_core.embeddings.grown.{one}"
+            for one in (
+                "_current",
+                "_read_record",
+                "_is_intact",
+                "_completed",
+                "_append",
+                "_write",
+                "_remove_older",
+                "_mapped",
+            )
+        ],
+        "arrays, which each machine makes of the parts for itself",
+    ),
     "disent_core.encoders": "folders of models that were brought or that users name, vectors that were made elsewhere, "
     "and hidden folders with the unfinished work of this machine",
     "disent_core.evaluation.mteb_results": "results of mteb, which are inputs",

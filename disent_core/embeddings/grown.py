@@ -24,7 +24,7 @@ from jaxtyping import Float, Int
 from disent_core.embeddings.arrays import KEY, keys_array
 from disent_core.errors import TableError, located
 from disent_core.storage.atomic import atomic_path, locked, storage_errors, write_text
-from disent_core.storage.checksums import quarantine
+from disent_core.storage.checksums import brought, quarantine
 from disent_core.storage.tables import fingerprint, read_parquet
 
 GROUP_BYTES = 1 << 27
@@ -196,7 +196,7 @@ def _grouped(parts: Sequence[Path]) -> Iterator[list[Path]]:
     some: list[Path] = []
     size = 0
     for part in parts:
-        size += (own := part.stat().st_size)
+        size += (own := brought(part).stat().st_size)
         if some and size > GROUP_BYTES:
             yield some
             some, size = [], own

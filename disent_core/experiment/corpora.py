@@ -67,6 +67,14 @@ def download(workspace: Workspace) -> dict[str, int]:
     return sizes
 
 
+def _at_hand(workspace: Workspace, corpus: CorpusConfig) -> Path:
+    """The path of a corpus; one with a URL is downloaded unless this machine has it, as another may have instead."""
+    path = workspace.corpus_path(corpus.name)
+    if corpus.url is not None and not path.exists():
+        fetch(corpus.url, path, sha256=corpus.sha256, size=corpus.size)
+    return path
+
+
 # --- utterances -------------------------------------------------------------------------------------------
 
 
@@ -93,7 +101,7 @@ def refresh_utterances(workspace: Workspace, language: str) -> StepResult:
 
 
 def _refresh(workspace: Workspace, corpus: CorpusConfig, language: str) -> RefreshResult:
-    path = workspace.corpus_path(corpus.name)
+    path = _at_hand(workspace, corpus)
     locale = workspace.config.locales[corpus.name][language]
     before = stamps(path)
     content = content_hash(workspace, corpus, language)
@@ -200,7 +208,7 @@ def refresh_sentence_pairs(workspace: Workspace, pair: str) -> StepResult:
 
 
 def _refresh_pairs(workspace: Workspace, corpus: CorpusConfig, pair: str) -> RefreshResult:
-    path = workspace.corpus_path(corpus.name)
+    path = _at_hand(workspace, corpus)
     before = stamps(path)
     content = pair_hash(workspace, corpus, pair)
 

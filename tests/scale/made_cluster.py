@@ -30,12 +30,13 @@ class StepProcess:
 
 @dataclass
 class Cluster:
-    """What runs share; the nodes are started with the first command."""
+    """What runs share; the nodes are started with the first command, each with the folder `own` for itself."""
 
     postgres: Postgres
     network: Network
     folder: Path
     nodes: Nodes | None = None
+    own: Path | None = None
 
     def environment(self, project: Project) -> dict[str, str]:
         """Of a command; `materialize` has its steps on Ray."""
@@ -54,7 +55,7 @@ class Cluster:
         """Start `disent materialize` in the network of the nodes, of which there are two."""
         environment = self.environment(project)
         if self.nodes is None:
-            self.nodes = Nodes(self.network, self.folder / "ray", environment)
+            self.nodes = Nodes(self.network, self.folder / "ray", environment, self.own)
             self.nodes.add()
             self.nodes.add()
         command = self.network.command(sys.executable, "-m", "disent_assets.cli", "materialize", *arguments)

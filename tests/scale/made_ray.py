@@ -35,12 +35,15 @@ class Network:
 
 
 class Nodes:
-    """A head without processors for steps, and nodes of one processor each. Ends only what it has started."""
+    """A head without processors for steps, and nodes of one processor each. Ends only what it has started.
+
+    Each has the folder `own`, if one is named, on a disk of its own.
+    """
 
     address = "http://127.0.0.1:8265"
 
-    def __init__(self, network: Network, folder: Path, environment: Mapping[str, str]) -> None:
-        self.network, self.folder, self.environment = network, folder, dict(environment)
+    def __init__(self, network: Network, folder: Path, environment: Mapping[str, str], own: Path | None = None) -> None:
+        self.network, self.folder, self.environment, self.own = network, folder, dict(environment), own
         self.started: list[subprocess.Popen[bytes]] = []
         self._start("--head", "--num-cpus=0", "--port=6379", "--dashboard-host=127.0.0.1", f"--temp-dir={folder}")
 
@@ -69,7 +72,9 @@ class Nodes:
         size = ["--object-store-memory=80000000", "--memory=100000000000"]
         shared = ["--block", "--disable-usage-stats", "--node-ip-address=127.0.0.1", *size, *ports]
         log = (self.folder.parent / f"ray-{number}.log").open("ab")
-        command = self.network.command(BIN / "ray", "start", *arguments, *shared)
+        on_own_disk = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', self.own]
+        apart = [] if self.own is None else on_own_disk
+        command = self.network.command(*apart, BIN / "ray", "start", *arguments, *shared)
         node = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log, start_new_session=True)
         self.started.append(node)
         return node

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from http.client import HTTPConnection
@@ -31,9 +31,14 @@ threading.Event().wait()
 
 
 @contextmanager
-def moto() -> Iterator[str]:
-    """Run S3 on loopback in a process of its own; yields its address."""
-    with subprocess.Popen([sys.executable, "-c", _SERVER], stdout=subprocess.PIPE, text=True) as process:
+def moto(within: Sequence[str] = ()) -> Iterator[str]:
+    """Run S3 on loopback in a process of its own; yields its address.
+
+    Args:
+        within: the command that runs another one in a network of its own.
+    """
+    command = [*within, sys.executable, "-c", _SERVER]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             yield f"http://127.0.0.1:{int(process.stdout.readline())}"

@@ -1,5 +1,8 @@
 """A lineage whose results are in a bucket ends with the results of one in a folder, to the bit."""
 
+import shutil
+from pathlib import Path
+
 import pytest
 from remote_projects import Fetched, RemoteProject
 
@@ -30,6 +33,20 @@ def test_it_has_the_tables_weights_metrics_and_warehouse_of_one_in_a_folder(in_a
     assert third.disent("texts", str(tmp_path / "texts.jsonl"), "--encoder", "tiny").exit_code == 0
     assert in_a_bucket.disent("gc", "--older", "0h").exit_code == 0
     assert list(in_a_bucket.materialize().values()) == [0, 21, 0, 0]
+
+
+def test_a_machine_makes_what_depends_on_what_another_has_embedded(in_a_bucket):
+    in_a_bucket.materialize("+key:heads/tiny/tiny_training_data")
+    other = RemoteProject(in_a_bucket.folder, in_a_bucket.address, machine="other")
+    assert other.materialize("key:heads/tiny/dream_head", "--partition", "en-de")["made"] == 1
+
+
+def test_a_machine_reads_a_corpus_that_another_has_downloaded(in_a_bucket):
+    archive = shutil.make_archive(str(in_a_bucket.folder / "published"), "gztar", in_a_bucket.folder / "corpus")
+    in_a_bucket.configure('path = "corpus"', f'url = "{Path(archive).as_uri()}"')
+    in_a_bucket.materialize("key:corpora/downloads")
+    other = RemoteProject(in_a_bucket.folder, in_a_bucket.address, machine="other")
+    assert other.materialize("key:corpora/utterances")["made"] == 2
 
 
 def test_doctor_and_gc_say_what_they_find(in_a_bucket):
