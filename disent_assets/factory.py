@@ -17,6 +17,7 @@ import pyarrow as pa
 from disent_assets.asset_results import materialized, user_errors
 from disent_assets.placement import Place, on_processor
 from disent_assets.resources import SQL
+from disent_assets.same_configuration import check_configuration
 from disent_assets.sql_folder import Description, described, descriptions
 from disent_assets.step_costs import Meter, is_made, record_cost, with_cost
 from disent_core.experiment.result import Check, StepResult
@@ -53,7 +54,8 @@ def table_asset(
         checks: the checks whose outcomes `refresh` returns.
         place: where its steps run; by default where tables are made.
         show: returns metadata beside the figures of the result, such as pictures.
-        workspace: whose table of costs has what the step takes; None: only its metadata have it.
+        workspace: whose configuration must be that of the run, and whose table of costs has what the step takes;
+            None: nothing is checked, and only the metadata have the cost.
     """
 
     def run(partition: str) -> Iterator[dg.MaterializeResult]:
@@ -94,6 +96,8 @@ def step_asset(
     def step(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
         partition = context.partition_key if context.has_partition_key else ""
         with user_errors():
+            if workspace is not None:
+                check_configuration(workspace.config, context.run.tags)
             meter = Meter()
             results = list(run(partition))
             if made := [result for result in results if is_made(result)]:

@@ -26,6 +26,7 @@ from disent_assets.plan import Step
 from disent_assets.profiles.patience import LOOK_SECONDS, database_errors, patient
 from disent_assets.resources import code_locations
 from disent_assets.run_step import NOT_REPEATED, Outcome, outcome_of, recorded_versions
+from disent_assets.same_configuration import configuration_tag
 from disent_assets.status import is_lost
 from disent_core.errors import DisentError, located
 from disent_core.experiment.workspace import Workspace
@@ -55,7 +56,7 @@ class Submitted:
         log: Callable[[Step, int, str], None],
     ) -> None:
         self.workspace, self.instance, self.count, self.log = workspace, instance, count, log
-        self.tags = {**home_tag(instance), **NOT_REPEATED, **tags}
+        self.tags = {**home_tag(instance), **NOT_REPEATED, **configuration_tag(workspace.config), **tags}
         _check_that_runs_start(instance)
         self.runs: dict[str, _Run] = {}
         self.due: list[Step] = []

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from projects import new_project
 from sqlalchemy.exc import OperationalError
 
 from disent_assets import submitted
@@ -14,6 +15,7 @@ from disent_assets.refresh import OF_STEPS, refresh_job
 from disent_assets.resources import open_workspace
 from disent_assets.run_step import COMMAND
 from disent_assets.runner import Report, run_steps
+from disent_assets.same_configuration import configuration_tag
 from disent_core.registry import imported
 
 TOY = """
@@ -35,6 +37,22 @@ defs = dg.Definitions(assets=[texts], executor=dg.in_process_executor)
 """
 
 
+TOY_WITH_CONFIGURATION = """
+import dagster as dg
+from disent_assets import factory
+from disent_assets.resources import open_workspace
+
+workspace = open_workspace()
+
+def run(_):
+    (workspace.home / "made").touch()
+    yield dg.MaterializeResult(data_version=dg.DataVersion("1"), metadata={"recomputed": True})
+
+texts = factory.step_asset([factory.spec(["corpora", "texts"], "Texts.", code_version="1")], run, workspace=workspace)
+defs = dg.Definitions(assets=[texts], executor=dg.in_process_executor)
+"""
+
+
 class Heard(Report):
     """Remembers the lines."""
 
@@ -47,13 +65,18 @@ class Heard(Report):
 
 @pytest.fixture
 def toy(tmp_path: Path, monkeypatch) -> dg.Definitions:
+    return toy_of(TOY, tmp_path, monkeypatch)
+
+
+def toy_of(source: str, tmp_path: Path, monkeypatch) -> dg.Definitions:
     """A code location with one asset, which this process and its code server load from a file."""
-    (tmp_path / "toy.py").write_text(TOY, encoding="utf-8")
+    (tmp_path / "toy.py").write_text(source, encoding="utf-8")
     named = f"load_from: [{{python_file: {{relative_path: toy.py, executable_path: {sys.executable}}}}}]"
     (tmp_path / "workspace.yaml").write_text(named, encoding="utf-8")
     monkeypatch.setenv("DISENT_WORKSPACE", str(tmp_path / "workspace.yaml"))
     monkeypatch.setenv("DISENT_PROFILE", "ray")  # whose dagster.yaml starts runs at once
     monkeypatch.syspath_prepend(tmp_path)
+    sys.modules.pop("toy", None)
     return imported("toy:defs")
 
 
@@ -96,6 +119,38 @@ def test_each_step_is_a_run_of_another_process_whose_end_is_told(toy, tmp_path, 
         "0 tables made, 1 up to date",
     )
     assert {"texts of good", "texts of bad", "texts of lost"} <= set(heard.lines)
+
+
+def test_a_step_whose_process_loads_another_configuration_refuses_and_writes_nothing(tmp_path, monkeypatch):
+    project = new_project(tmp_path)
+    for name, value in project.environment.items():
+        monkeypatch.setenv(name, value)
+    toy = toy_of(TOY_WITH_CONFIGURATION, tmp_path, monkeypatch)
+    submit = submitted.submit_asset_run
+    was, is_now = "max_epochs = 6", "max_epochs = 7"
+    project.configure(was, is_now)
+    (loaded,) = configuration_tag(project.workspace.config).values()
+    project.configure(is_now, was)
+    (submitted_with,) = configuration_tag(project.workspace.config).values()
+
+    async def submit_after_an_edit(*arguments):
+        project.configure(was, is_now)
+        return await submit(*arguments)
+
+    monkeypatch.setattr(submitted, "submit_asset_run", submit_after_an_edit)
+    with open_instance(project.home) as instance:
+        refused = run_steps(lambda _: toy, project.workspace, plan(toy), instance, submits=True)
+        (told,) = refused.failed.values()
+        assert told == (
+            f"{project.config}: this step was submitted with configuration {submitted_with}, but its process has "
+            f"loaded {loaded}. Start the same command again; if that does not help, give every "
+            "machine the same file and version of disent"
+        )
+        assert not (project.home / "made").exists()
+        monkeypatch.setattr(submitted, "submit_asset_run", submit)
+        done = run_steps(lambda _: toy, project.workspace, plan(toy), instance, submits=True)
+        assert done.failed == {}
+        assert (project.home / "made").exists()
 
 
 def test_a_refresh_submits_its_steps_and_fails_with_what_came_of_them(toy, tmp_path):
