@@ -1,10 +1,10 @@
 """Read from the environment which configuration and folder of results are used, and how a run is executed.
 
 This is the only module that reads `DISENT_CONFIG` (default `disent.toml` in the project, see `project_folder`),
-`DISENT_HOME` (default `data/` in the project), `DISENT_CACHE`, `DISENT_EXECUTOR`, `DISENT_SHARDS`, `DISENT_UI`,
-`DISENT_ALERTS`, `DISENT_WORKERS` and `DISENT_STARTED`, and, where steps run on other machines, `DISENT_PROFILE`,
-`DISENT_POSTGRES`, `DISENT_WORKSPACE`, `DISENT_GPU`, `DISENT_MEMORY` and `DISENT_PICTURES` (`docs/scale.md` describes
-them for users).
+`DISENT_HOME` (default `data/` in the project), `DISENT_CACHE`, `DISENT_CACHE_SIZE`, `DISENT_EXECUTOR`, `DISENT_SHARDS`,
+`DISENT_UI`, `DISENT_ALERTS`, `DISENT_WORKERS` and `DISENT_STARTED`, and, where steps run on other machines,
+`DISENT_PROFILE`, `DISENT_POSTGRES`, `DISENT_WORKSPACE`, `DISENT_GPU`, `DISENT_MEMORY` and `DISENT_PICTURES`
+(`docs/scale.md` describes them for users).
 """
 
 import math
@@ -59,11 +59,13 @@ def home_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """The folder of results or, if they are in a bucket (`s3://bucket/prefix`), of their copies on this machine.
 
     Raises:
-        ConfigError: if DISENT_HOME names the home of a user who does not exist, or a store that is not known.
+        ConfigError: if DISENT_HOME names the home of a user who does not exist, or a store that is not known, or
+            DISENT_CACHE_SIZE is no number.
     """
     home = environment.get("DISENT_HOME") or PROJECT / "data"
     if _names_a_store(str(home)):
-        return _copies_of(str(home), _path("DISENT_CACHE", environment.get("DISENT_CACHE") or "~/.cache/disent"))
+        cache = _path("DISENT_CACHE", environment.get("DISENT_CACHE") or "~/.cache/disent")
+        return _copies_of(str(home), cache, _number("DISENT_CACHE_SIZE", environment.get("DISENT_CACHE_SIZE") or "0"))
     return _path("DISENT_HOME", home).resolve()
 
 
@@ -76,10 +78,11 @@ def _names_a_store(home: str) -> bool:
     return "://" in home or home.partition(":")[0] in SCHEMES
 
 
-def _copies_of(address: str, cache: Path) -> Path:
-    """The folder with copies of the results in a bucket, to which this process attaches it."""
+def _copies_of(address: str, cache: Path, gigabytes: float) -> Path:
+    """The folder with copies of the results in a bucket, to which this process attaches it; 0 is no bound."""
     from disent_core.storage.objects import SCHEMES, Bucket
     from disent_core.storage.remote import RemoteHome, attach
+    from disent_core.storage.room import Room
     from disent_core.storage.tables import fingerprint
 
     scheme, _, place = address.rstrip("/").partition("://")
@@ -88,7 +91,8 @@ def _copies_of(address: str, cache: Path) -> Path:
         raise ConfigError(f"DISENT_HOME: {address!r} is neither a folder nor one of {known}")
     name = "".join(letter if letter.isalnum() else "-" for letter in place)[:80]
     folder = cache.resolve() / f"{name}-{fingerprint(scheme, place)[:8]}"
-    attach(RemoteHome(Bucket(f"{scheme}://{place}"), folder))
+    room = Room(folder, int(gigabytes * 1e9)) if gigabytes else None
+    attach(RemoteHome(Bucket(f"{scheme}://{place}"), folder, room=room))
     return folder
 
 

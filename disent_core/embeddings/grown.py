@@ -25,6 +25,7 @@ from disent_core.embeddings.arrays import KEY, keys_array
 from disent_core.errors import TableError, located
 from disent_core.storage.atomic import atomic_path, locked, storage_errors, write_text
 from disent_core.storage.checksums import brought, quarantine
+from disent_core.storage.room import use
 from disent_core.storage.tables import fingerprint, read_parquet
 
 GROUP_BYTES = 1 << 27
@@ -109,6 +110,7 @@ def open_arrays(cache: Path, table: str, parts: Sequence[Path], source: Path) ->
                 record = None
             folder, record = _completed(folder, record, cache / f"{table}-{_name(names)}", parts)
         _remove_older(folder, table)
+    use(folder / _RECORD)
     return _mapped(folder, record)
 
 

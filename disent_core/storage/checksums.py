@@ -178,10 +178,11 @@ def _verify(path: Path, read_entry: Callable[[], ManifestEntry]) -> ManifestEntr
     if home.bring(path) is None:
         return None
     try:
-        return _verify_here(path, read_entry)
+        if (entry := _verify_here(path, read_entry)) is not None:
+            return entry  # else it was removed since, to make room
     except DamagedError as error:
         log.warning("%s", str(error).replace(REMEDY, "It is fetched again"))
-        return home.bring(path) and _verify_here(path, read_entry)
+    return home.bring(path) and _verify_here(path, read_entry)
 
 
 def _verify_here(path: Path, read_entry: Callable[[], ManifestEntry]) -> ManifestEntry | None:

@@ -31,12 +31,14 @@ from disent_core.storage.manifests import (
     LISTED_VERSIONS,
     ManifestEntry,
     entry_of,
+    manifest_path,
     manifest_text,
     read_manifest,
     recorded_path,
     versions_in,
 )
 from disent_core.storage.objects import Bucket, Version
+from disent_core.storage.room import Room, use
 
 log = logging.getLogger(__name__)
 
@@ -97,11 +99,13 @@ class RemoteHome:
         bucket: where they are.
         folder: their copies on this machine.
         pace: of leases.
+        room: what the copies may take; None for as much as there is.
     """
 
     bucket: Bucket
     folder: Path
     pace: Pace = field(default_factory=Pace)
+    room: Room | None = None
     _leases: list[Lease] = field(default_factory=list)
     _checkpoints: dict[Path, float] = field(default_factory=dict)
 
@@ -127,6 +131,7 @@ class RemoteHome:
             StorageError: if the store or the disk fails.
         """
         unfit: list[Published] = []
+        use(manifest_path(path))
         while (newest := self._newest(path)) is not None and not newest.is_at(path):
             if unfit.count(newest) == _TRIES:
                 raise self._quarantine(path, newest)
@@ -134,6 +139,7 @@ class RemoteHome:
                 try:
                     if not newest.is_at(path):
                         self._fetch(newest, path)
+                        self._make_room()
                 except _UnfitError:
                     unfit.append(newest)  # look again: it may have gone wrong on its way, or be replaced by now
         return newest and newest.entry
@@ -224,6 +230,11 @@ class RemoteHome:
 
         self._change(path, added)
         self._change_names(path, lambda names: names | {path.name})
+        self._make_room()
+
+    def _make_room(self) -> None:
+        if self.room is not None:
+            self.room.make()
 
     def _upload(self, file: Path, path: Path, sha256: str) -> str:
         """Upload a file under a name of its own: nobody else writes this object, and it never changes."""
@@ -335,6 +346,7 @@ def attach(home: RemoteHome) -> None:
     """Keep the results of a folder in a bucket, from now on in this process, whose leases there stay its own."""
     if (known := _HOMES.get(home.folder)) is not None:
         home._leases = known._leases
+        home.room = known.room if known.room == home.room else home.room
     _HOMES[home.folder] = home
 
 

@@ -15,6 +15,7 @@ from disent_assets.resources import PROJECT, home_folder, open_workspace
 from disent_core.config.load import load_config
 from disent_core.errors import ConfigError
 from disent_core.experiment.workspace import Workspace
+from disent_core.storage.remote import detach, remote_of
 
 CONFIG = """
 [[corpora]]
@@ -254,6 +255,17 @@ def test_results_and_configuration_lie_where_the_environment_says(tmp_path):
 def test_an_address_that_is_no_bucket_is_no_folder_either(home):
     with pytest.raises(ConfigError, match="is neither a folder nor one of s3://bucket/prefix"):
         home_folder({"DISENT_HOME": home})
+
+
+def test_copies_of_a_bucket_take_what_the_environment_says(tmp_path):
+    environment = {"DISENT_HOME": "s3://bucket/home", "DISENT_CACHE": str(tmp_path)}
+    for size, most in (({}, None), ({"DISENT_CACHE_SIZE": "0.5"}, 500_000_000)):
+        folder = home_folder(environment | size)
+        room = remote_of(folder / "tables").room
+        assert (None if room is None else (room.folder, room.most)) == (most and (folder, most))
+        detach(folder)
+    with pytest.raises(ConfigError, match="DISENT_CACHE_SIZE: 'all' is no number from 0 on"):
+        home_folder(environment | {"DISENT_CACHE_SIZE": "all"})
 
 
 def test_the_state_of_dagster_has_the_settings_of_the_project(tmp_path):

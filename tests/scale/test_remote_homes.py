@@ -31,8 +31,10 @@ from disent_core.storage.checksums import (
     write_checksummed_text,
 )
 from disent_core.storage.leftovers import delete, leftovers
+from disent_core.storage.manifests import manifest_path
 from disent_core.storage.objects import Bucket
 from disent_core.storage.remote import remote_of
+from disent_core.storage.room import Room
 
 RESULT = "tables/stage/en.parquet"
 
@@ -63,6 +65,22 @@ def test_copies_can_be_deleted_at_any_time(shared):
     write_checksummed_text(here / RESULT, "content")
     remove_path(here)
     assert read_verified(here / RESULT) == b"content"
+
+
+def test_a_copy_that_made_room_for_others_is_fetched_again_and_one_that_was_read_stays(shared):
+    here, there = shared.new(), shared.new()
+    unread, read, new = (there / "tables" / "stage" / name for name in ("unread", "read", "new"))
+    for path in (unread, read, new):
+        write_checksummed_text(here / path.relative_to(there), "text" * 1000)
+    for path in (unread, read):
+        read_verified(path)
+        for file in (path, manifest_path(path)):
+            os.utime(file, (0, 0))
+    read_verified(read)
+    remote_of(new).room = Room(there, 5000)
+    read_verified(new)
+    assert [path.exists() for path in (unread, read, new)] == [False, True, True]
+    assert read_verified(unread) == b"text" * 1000
 
 
 def test_the_folder_of_copies_is_a_home_that_can_be_copied(shared, tmp_path):
