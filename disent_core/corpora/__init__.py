@@ -8,9 +8,9 @@ module outside the library, which the settings of a corpus name.
 
 from functools import cache
 from inspect import get_annotations
-from typing import cast
+from typing import cast, get_args
 
-from disent_core.corpora.contract import KINDS, Format, PairReader, Reader
+from disent_core.corpora.contract import KINDS, Format, PairReader, Parallel, Reader
 from disent_core.errors import ConfigError
 from disent_core.registry import find
 
@@ -41,6 +41,9 @@ def format_module(name: str) -> Format:
     if missing := [member for member in _members(KINDS[kind]) if not hasattr(module, member)]:
         remedy = "see disent_core.corpora.contract"
         raise ConfigError(f"format {name!r}: a reader of {kind} must have {', '.join(missing)}; {remedy}")
+    if (parallel := getattr(module, "PARALLEL", "none")) not in get_args(Parallel):
+        choices = ", ".join(get_args(Parallel))
+        raise ConfigError(f"format {name!r}: PARALLEL is {parallel!r}; set it to one of {choices}")
     return cast(Format, module)
 
 

@@ -24,6 +24,9 @@ KINDS: Mapping[str, Literal["utterances", "sentence_pairs"]] = {
 }
 """Table into which each kind is read."""
 
+Parallel = Literal["all", "some", "none"]
+"""Whether utterances of equal id are translations: all of them, some, or none."""
+
 Shares = tuple[float, float, float]
 """Shares of train, dev and test."""
 
@@ -57,8 +60,7 @@ class Reader(Format, Protocol):
 
     LOCALES: Sequence[str] | None
     """Names under which the format publishes its languages, e.g. `en-US`; None: any language code."""
-    PARALLEL: Literal["all", "some", "none"]
-    """Whether utterances of equal id are translations: for all utterances, for some, or for none."""
+    PARALLEL: Parallel
 
     def language_of(self, locale: str) -> str:
         """The language of a locale: `en-US` -> `en`."""

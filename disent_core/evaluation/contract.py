@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float32, Int
 
-from disent_core.corpora.contract import KINDS, Kind
+from disent_core.corpora.contract import KINDS, Kind, Parallel
 from disent_core.errors import ConfigError
 from disent_core.evaluation.measurement import Measurement
 from disent_core.registry import find, is_import
@@ -188,7 +188,7 @@ class Inputs:
     languages: tuple[str, ...]
     tables: Mapping[tuple[str, str], pa.Table]
     kind: Kind = "utterances"
-    parallel: Literal["all", "some", "none"] = "all"
+    parallel: Parallel = "all"
     trains: bool = True
 
     @property

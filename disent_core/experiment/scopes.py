@@ -5,13 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, product
-from typing import Literal
 
 import pyarrow as pa
 
 from disent_core.config.model import Config, MethodConfig
 from disent_core.corpora import format_module, reader
-from disent_core.corpora.contract import Kind
+from disent_core.corpora.contract import Kind, Parallel
 from disent_core.evaluation.contract import Inputs, Task
 
 
@@ -21,7 +20,7 @@ class Scope:
 
     corpus: str
     kind: Kind
-    parallel: Literal["all", "some", "none"]
+    parallel: Parallel
     languages: tuple[str, ...]
     is_of_sentence_pairs: bool = False
     trains: bool = True

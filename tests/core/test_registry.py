@@ -80,6 +80,12 @@ READER = "KIND, TRAINS, SHARES, PARALLEL, LOCALES = 'utterances', True, None, 'a
 )
 
 
+def test_a_reader_whose_ids_are_parallel_in_no_known_way_is_told_the_choices(package):
+    name = package("odd_reader", READER.replace("'all'", "'al'"))
+    with pytest.raises(ConfigError, match="PARALLEL is 'al'; set it to one of all, some, none"):
+        corpora.format_module(name)
+
+
 def test_a_module_that_is_in_no_package_is_named_without_a_dot(package):
     assert corpora.format_module(package("reader_in_no_package", READER)).KIND == "utterances"
 

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -13,43 +14,66 @@ from disent_core.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
-METHOD, TASK, READER = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+FILES = dict(re.findall(r'^```\w+ title="([^"]+)"\n(.*?)^```', PAGE, re.MULTILINE | re.DOTALL))
+"""The files of the page by their names."""
+MODULES = {name: text for name, text in FILES.items() if name.startswith("my_package/")}
 SECTION = """
 [[corpora]]
 name = "tsv"
-format = "package_of_a_user.reader"
+format = "my_package.reader"
 path = "tsv"
 
 [[encoders]]"""
 
 
+def write_package(folder: Path, *others: str) -> Path:
+    """Write the package of the page into a folder, and other files of the page."""
+    for name, text in {"my_package/__init__.py": "", **MODULES, **{name: FILES[name] for name in others}}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
 @pytest.fixture
 def project(fresh, tmp_path, monkeypatch):
     """A project whose configuration names a method, a task and a format of a package that is not the library's."""
-    folder = tmp_path / "site" / "package_of_a_user"
-    folder.mkdir(parents=True)
-    for name, text in (("__init__", ""), ("rotation", METHOD), ("task", TASK), ("reader", READER)):
-        (folder / f"{name}.py").write_text(text, encoding="utf-8")
+    site = write_package(tmp_path / "site")
     for locale, language in (("en-US", "en"), ("de-DE", "de")):
         rows = [(row["id"], row["partition"], row["utt"]) for row in fresh.utterances(locale)]
         fresh.write_lines(f"tsv/{language}.tsv", ["\t".join(row) for row in rows])
     fresh.configure('["raw", "dream", "fmda", "fmda_softmax"]', '["raw", "turned"]')
     fresh.configure('pairs = ["en-de", "en-ja"]', 'pairs = ["en-de"]')
     fresh.configure("\n[[encoders]]", SECTION)
-    fresh.configure("[evaluation]", '[evaluation]\ntasks = ["crosslingual_retrieval", "package_of_a_user.task"]')
-    fresh.configure(
-        "[methods.dream]", '[methods.turned]\nmethod = "package_of_a_user.rotation:METHOD"\n[methods.dream]'
-    )
-    monkeypatch.syspath_prepend(folder.parent)
+    fresh.configure("[evaluation]", '[evaluation]\ntasks = ["crosslingual_retrieval", "my_package.task"]')
+    fresh.configure("[methods.dream]", '[methods.turned]\nmethod = "my_package.rotation:METHOD"\n[methods.dream]')
+    monkeypatch.syspath_prepend(site)
     yield fresh
-    for name in [name for name in sys.modules if name.startswith("package_of_a_user")]:
+    for name in [name for name in sys.modules if name.startswith("my_package")]:
         del sys.modules[name]
 
 
 def test_what_the_package_lacks_is_told_with_file_and_line(project):
-    project.configure("package_of_a_user.task", "package_of_a_user.tasks")
-    with pytest.raises(ConfigError, match=r"disent.toml:\d+: evaluation.tasks: .*no module 'package_of_a_user.tasks'"):
+    project.configure("my_package.task", "my_package.tasks")
+    with pytest.raises(ConfigError, match=r"disent.toml:\d+: evaluation.tasks: .*no module 'my_package.tasks'"):
         load_config(project.config)
+
+
+def test_an_installed_package_has_the_modules_that_the_page_names(tmp_path):
+    source = write_package(tmp_path / "ours", "pyproject.toml", "tests/test_parts.py")
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
+    subprocess.run(command, cwd=source, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    assert names == {"my_package/__init__.py", *MODULES}
+
+
+def test_the_tests_of_the_page_pass(tmp_path):
+    folder = write_package(tmp_path, "tests/test_parts.py")
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])}
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "tests"]
+    ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout
+    assert "3 passed" in ran.stdout
 
 
 def test_a_method_from_outside_has_assets_that_are_described_by_its_module(project):

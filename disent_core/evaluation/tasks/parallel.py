@@ -2,21 +2,19 @@
 
 from collections.abc import Callable, Sequence
 from itertools import permutations
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from disent_core.corpora.contract import Parallel
 from disent_core.errors import AlignmentError
 from disent_core.evaluation.contract import Engine, EvaluationConfig, Inputs, Problem, Texts
 from disent_core.evaluation.tasks.retrieval_problem import Pool, retrieval_problem
 from disent_core.storage.schemas import SCHEMAS
 
 
-def same_order(
-    tables: Sequence[pa.Table], where: str, parallel: Literal["all", "some", "none"] = "all"
-) -> list[pa.Table]:
+def same_order(tables: Sequence[pa.Table], where: str, parallel: Parallel = "all") -> list[pa.Table]:
     """Bring the utterances of one or more languages into the order of the first.
 
     Args:
