@@ -29,7 +29,8 @@ class CorpusConfig(Settings):
             used. Left out: all that lie at `path`.
         pairs: pairs to use of a corpus of sentence pairs; `en-de` reads source English, target German.
         path: folder or archive, relative to the configuration file.
-        url: address of an archive, which is downloaded once: to `path` if that is given and nothing is there yet.
+        url: address of an archive, also in a bucket (`s3://bucket/key`), which is downloaded once: to `path` if that is
+            given and nothing is there yet.
         sha256: SHA-256 of the download, in hex; another file is refused.
         size: size of the download in bytes.
         train: whether heads train on it, or it is only for evaluation; left out: the default of its format.
@@ -56,6 +57,8 @@ class CorpusConfig(Settings):
             raise ValueError(f"format: {error}") from error
         if self.path is None and self.url is None:
             raise ValueError("give path, url or both")
+        if "://" in (self.path or ""):
+            raise ValueError("path is a file or folder of this machine; give an archive at an address by url")
         if self.url is not None:
             file_name(self.url)
         if self.sha256 is not None and not _SHA256.fullmatch(self.sha256):

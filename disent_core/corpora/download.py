@@ -19,10 +19,12 @@ from disent_core.errors import CorpusError, located, quoted
 from disent_core.progress import Progress
 from disent_core.storage.atomic import locked, storage_errors
 from disent_core.storage.checksums import sha256_of
+from disent_core.storage.objects import SCHEMES as STORES
+from disent_core.storage.objects import Bucket
 from disent_core.storage.tables import safe_part
 
 _LOG = logging.getLogger(__name__)
-SCHEMES = ("http", "https", "file")
+SCHEMES = ("http", "https", "file", *STORES)
 MOST_BYTES = 10 << 30
 """Of a download whose size is not given."""
 _CHUNK_BYTES = 1 << 18
@@ -59,16 +61,17 @@ def fetch(url: str, destination: Path, *, sha256: str | None = None, size: int |
     destination wait for each other.
 
     Args:
-        url: http, https or file.
+        url: http, https or file, or an object in a store, such as s3://bucket/key.
         destination: path of the file; an existing file that passes the checks is kept.
         sha256: its hex digest, if known.
         size: in bytes, if known; nothing is received beyond it, or beyond `MOST_BYTES`.
 
     Raises:
         CorpusError: if the network fails or is too slow, or the size or the digest is not the expected one.
+        StorageError: if the store does not answer, or refuses.
     """
     if urlsplit(url).scheme not in SCHEMES:
-        raise CorpusError(located(url, None, "can't be downloaded", "Use http, https or file"))
+        raise CorpusError(located(url, None, "can't be downloaded", f"Use {', '.join(SCHEMES)}"))
     with locked(destination):
         if destination.is_file():
             problem = _problem(destination, sha256, size)
@@ -76,7 +79,10 @@ def fetch(url: str, destination: Path, *, sha256: str | None = None, size: int |
                 return destination
             _LOG.warning("%s: %s; downloading it again", destination, problem)
         part = destination.with_name(f"{destination.name}.part")
-        _receive_all(url, part, resumable=sha256 is not None, size=size)
+        if urlsplit(url).scheme in STORES:
+            _receive_object(url, part, size)
+        else:
+            _receive_all(url, part, resumable=sha256 is not None, size=size)
         if problem := _problem(part, sha256, size):
             part.unlink()
             raise _unexpected(url, problem)
@@ -99,6 +105,19 @@ def _problem(path: Path, sha256: str | None, size: int | None) -> str | None:
         return None
     actual = sha256_of(path)
     return None if actual == sha256.lower() else f"its SHA-256 is {actual}, expected {sha256}"
+
+
+def _receive_object(url: str, part: Path, size: int | None) -> None:
+    """Receive an object of a store from its beginning; its requests are repeated where they fail."""
+    address, _, key = url.rpartition("/")
+    bucket = Bucket(address)
+    found = bucket.size(key)
+    if found is None:
+        raise CorpusError(located(url, None, "there is no such object", "Check bucket and key"))
+    if found > (MOST_BYTES if size is None else size):
+        raise _unexpected(url, f"it has {found:,} bytes, where {MOST_BYTES if size is None else size:,} is the most")
+    with storage_errors(part):
+        bucket.download(key, part, found)
 
 
 def _receive_all(url: str, part: Path, *, resumable: bool, size: int | None) -> None:

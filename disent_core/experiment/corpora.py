@@ -19,6 +19,7 @@ from disent_core.corpora.stamps import Stamps, stamps
 from disent_core.errors import CorpusError, located
 from disent_core.experiment.result import Check, CheckResult, StepResult, result_of
 from disent_core.experiment.workspace import SENTENCE_PAIRS, UTTERANCES, Workspace
+from disent_core.storage.remote import remote_of
 from disent_core.storage.tables import SCHEMAS, RefreshResult, fingerprint, read_table, refresh_table
 from disent_core.text import language_part
 
@@ -70,7 +71,8 @@ def download(workspace: Workspace) -> dict[str, int]:
 def _at_hand(workspace: Workspace, corpus: CorpusConfig) -> Path:
     """The path of a corpus; one with a URL is downloaded unless this machine has it, as another may have instead."""
     path = workspace.corpus_path(corpus.name)
-    if corpus.url is not None and not path.exists():
+    is_shared = corpus.path is None and remote_of(workspace.tables) is not None  # then another may have a newer one
+    if corpus.url is not None and (is_shared or not path.exists()):
         fetch(corpus.url, path, sha256=corpus.sha256, size=corpus.size)
     return path
 

@@ -148,6 +148,18 @@ class Bucket:
 
     # --- files ---
 
+    def size(self, key: str) -> int | None:
+        """Bytes of an object; None if there is none, or no such bucket, which this request can't tell apart.
+
+        Raises:
+            StorageError: if the store does not answer, or refuses.
+        """
+        with self._errors(key):
+            try:
+                return _asked("head", self._store, key)["size"]
+            except FileNotFoundError:
+                return None
+
     def upload(self, path: Path, key: str) -> None:
         """Write a file as an object that nobody else writes; it is there whole or not at all.
 

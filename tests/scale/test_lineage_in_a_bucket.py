@@ -1,10 +1,14 @@
 """A lineage whose results are in a bucket ends with the results of one in a folder, to the bit."""
 
 import shutil
-from pathlib import Path
 
 import pytest
 from remote_projects import Fetched, RemoteProject
+
+from disent_core.corpora.download import fetch
+from disent_core.errors import CorpusError
+from disent_core.storage.checksums import sha256_of
+from disent_core.storage.objects import Bucket
 
 import bench  # isort: skip - remote_projects says where it is
 import rebuilds  # isort: skip
@@ -41,12 +45,37 @@ def test_a_machine_makes_what_depends_on_what_another_has_embedded(in_a_bucket):
     assert other.materialize("key:heads/tiny/dream_head", "--partition", "en-de")["made"] == 1
 
 
-def test_a_machine_reads_a_corpus_that_another_has_downloaded(in_a_bucket):
-    archive = shutil.make_archive(str(in_a_bucket.folder / "published"), "gztar", in_a_bucket.folder / "corpus")
-    in_a_bucket.configure('path = "corpus"', f'url = "{Path(archive).as_uri()}"')
-    in_a_bucket.materialize("key:corpora/downloads")
+@pytest.mark.parametrize("store", ["file", "s3"])
+def test_a_machine_reads_the_corpus_that_another_has_downloaded_and_not_an_older_one(in_a_bucket, store):
     other = RemoteProject(in_a_bucket.folder, in_a_bucket.address, machine="other")
-    assert other.materialize("key:corpora/utterances")["made"] == 2
+    published, was = f"{in_a_bucket.address}/corpora", 'path = "corpus"'
+    archive = in_a_bucket.folder / "published.tar.gz"
+    for made in (2, 1):
+        shutil.make_archive(str(archive.with_suffix("").with_suffix("")), "gztar", in_a_bucket.folder / "corpus")
+        Bucket(published).upload(archive, archive.name)
+        url = {"file": archive.as_uri(), "s3": f"{published}/{archive.name}"}[store]
+        is_now = f'url = "{url}"\nsha256 = "{sha256_of(archive)}"'
+        in_a_bucket.configure(was, is_now)
+        in_a_bucket.materialize("key:corpora/downloads")
+        assert other.materialize("key:corpora/utterances")["made"] == made
+        bench.edit(in_a_bucket)
+        was = is_now
+
+
+def test_an_archive_that_is_not_in_the_bucket_or_is_another_one_is_one_line(address, tmp_path):
+    Bucket(address).create("corpus.zip", b"content")
+    for name, known, problem in (
+        ("none.zip", {}, "none.zip: there is no such object. Check bucket and key"),
+        ("corpus.zip", {"size": 6}, "this is not the expected file: it has 7 bytes, where 6 is the most"),
+        ("corpus.zip", {"size": 8}, "this is not the expected file: it has 7 bytes, expected 8"),
+        ("corpus.zip", {"sha256": "0" * 64}, "this is not the expected file: its SHA-256 is"),
+    ):
+        with pytest.raises(CorpusError, match=problem):
+            fetch(f"{address}/{name}", tmp_path / name, **known)
+        assert not (tmp_path / name).exists()
+    assert fetch(f"{address}/corpus.zip", tmp_path / "corpus.zip", size=7).read_bytes() == b"content"
+    with pytest.raises(CorpusError, match="there is no such object"):
+        fetch("s3://nowhere/corpus.zip", tmp_path / "other.zip")
 
 
 def test_doctor_and_gc_say_what_they_find(in_a_bucket):

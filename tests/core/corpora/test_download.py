@@ -232,7 +232,7 @@ def test_a_server_that_refuses_for_good_is_asked_once(site, tmp_path):
 
 
 def test_other_schemes_are_refused(tmp_path):
-    with pytest.raises(CorpusError, match="Use http, https or file"):
+    with pytest.raises(CorpusError, match="Use http, https, file, s3, gs, az"):
         fetch("ftp://127.0.0.1/file", tmp_path / "f")
 
 
