@@ -15,6 +15,7 @@ import dagster as dg
 import pyarrow as pa
 
 from disent_assets.asset_results import materialized, user_errors
+from disent_assets.freed_memory import freed_memory_kept
 from disent_assets.placement import Place, on_processor
 from disent_assets.resources import SQL
 from disent_assets.same_configuration import check_configuration
@@ -95,7 +96,7 @@ def step_asset(
     )
     def step(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
         partition = context.partition_key if context.has_partition_key else ""
-        with user_errors():
+        with user_errors(), freed_memory_kept():
             if workspace is not None:
                 check_configuration(workspace.config, context.run.tags)
             meter = Meter()

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from disent_assets.freed_memory import freed_memory_kept
 from disent_core.heads.contract import trainer
 from disent_core.methods import dream, facet, fmda, lexicon
 from disent_core.methods.contract import Method
@@ -148,7 +149,8 @@ def run(*, quick: bool = False) -> Iterator[dict[str, Any]]:
     torch.set_num_threads(1)
     texts = data(384, *((training.PAIRS // 10, training.DEV // 10) if quick else ()))
     for name, (method, settings) in [*RUNS.items()][: 1 if quick else None]:
-        ours, recorded = epochs(texts, method, settings, None), Recorded()
+        with freed_memory_kept():  # as in a step
+            ours, recorded = epochs(texts, method, settings, None), Recorded()
         epochs(texts, method, settings, recorded)
         alone = recorded.seconds_alone()
         yield {

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from disent_assets.freed_memory import freed_memory_kept
 from disent_core.heads.contract import trainer
 from disent_core.methods import dream, dream_oracle
 from disent_core.training.data import PairRows, TrainingData, VectorBank
@@ -217,9 +218,12 @@ def _seconds(run: Callable[[], object]) -> float:
 def run(*, quick: bool = False) -> list[dict[str, Any]]:
     """Every comparison; with `quick`, the smallest only."""
     torch.set_num_threads(1)  # the second core trains the next head: two threads on small products gain little
-    rows = [
-        row for dim in ((384,) if quick else (384, 768)) for row in side_by_side(data(dim, "cpu"), "1 thread", "cpu")
-    ]
+    with freed_memory_kept():  # as in a step; the peer, in the same process, gains by it too
+        rows = [
+            row
+            for dim in ((384,) if quick else (384, 768))
+            for row in side_by_side(data(dim, "cpu"), "1 thread", "cpu")
+        ]
     if torch.cuda.is_available():
         rows += [row for dim in (384, 768) for row in side_by_side(data(dim, "cuda"), "GPU", "cuda")]
     return rows
