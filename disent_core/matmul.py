@@ -112,7 +112,7 @@ _HAS_ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn,
 
 
 class OnednnLinear(nn.Linear):
-    """`nn.Linear` of float32 through oneDNN, without gradients; `product` says why."""
+    """`nn.Linear` through oneDNN, without gradients; `product` and `pack_weights` say why."""
 
     def forward(self, input: Float[Tensor, "*rows inner"]) -> Float[Tensor, "*rows outer"]:
         """Rows times the transposed weight, plus bias."""
@@ -123,4 +123,22 @@ def use_onednn(model: nn.Module) -> None:
     """Compute the products of every `nn.Linear` of a frozen model through oneDNN, where torch has it."""
     for part in model.modules() if _HAS_ONEDNN else ():
         if type(part) is nn.Linear and part.weight.dtype == torch.float32 and part.weight.device.type == "cpu":
+            part.__class__ = OnednnLinear
+
+
+def pack_weights(model: nn.Module, rows: int) -> None:
+    """Keep bfloat16 weights of every `nn.Linear` of a frozen model on a CPU in the order in which oneDNN reads them.
+
+    Otherwise it orders them anew in every product. Products are the same to the bit, except of strided batches of
+    matrices, where torch rounds once more before it adds the bias.
+
+    Args:
+        model: its weights are replaced.
+        rows: of the matrices that will be multiplied, about.
+    """
+    packs = hasattr(torch.ops.mkldnn, "_reorder_linear_weight") and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    for part in model.modules() if _HAS_ONEDNN and packs else ():
+        if type(part) is nn.Linear and part.weight.dtype == torch.bfloat16 and part.weight.device.type == "cpu":
+            packed = torch.ops.mkldnn._reorder_linear_weight(part.weight, rows)
+            part.weight = nn.Parameter(packed, requires_grad=False)
             part.__class__ = OnednnLinear

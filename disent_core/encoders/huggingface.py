@@ -19,7 +19,7 @@ from disent_core.encoders.files import encoder_fingerprint, files_fingerprint, m
 from disent_core.encoders.layers import missing_layers, run_model, states_width
 from disent_core.encoders.tokens import TextTokeniser, TokenisedTexts, one_ahead, padded_widths
 from disent_core.errors import EncoderError, located
-from disent_core.matmul import use_onednn
+from disent_core.matmul import pack_weights, use_onednn
 from disent_core.text import text_key
 
 logger = logging.getLogger(__name__)
@@ -85,6 +85,7 @@ class HuggingFaceEncoder:
         self._model = model.to(device)
         if config.precision == "bfloat16" or (config.precision == "auto" and device == "cuda"):
             round_weights(self._model, device)
+            pack_weights(self._model, BATCH_TOKENS["cpu"])
         if config.products == "onednn":
             use_onednn(self._model)
         self._tokenise = TextTokeniser(tokeniser.backend_tokenizer, tokeniser.mask_token, config.max_length)

@@ -2,9 +2,10 @@
 
 import pytest
 import torch
+from torch import nn
 from torch.func import functional_call, vmap
 
-from disent_core.matmul import Linear, set_precision
+from disent_core.matmul import Linear, pack_weights, set_precision
 
 SEEDS, ROWS, INNER, OUTER = 3, 40, 16, 24
 TOLERANCE = {"float32": 1e-5, "bfloat16": 3e-2}
@@ -62,3 +63,23 @@ def test_float64_stays_float64():
     module, plain = pair("float32")
     rows = torch.randn(ROWS, INNER, dtype=torch.float64)
     assert torch.allclose(module.double()(rows), plain.double()(rows), atol=1e-12)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("shape", [(32, 8), (25, 10), (3, 64), (1, 1)])
+def test_packed_weights_change_no_bit_of_a_product(shape, bias):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(60, 100, bias=bias), nn.Linear(100, 60, bias=bias)).bfloat16().eval()
+    x = torch.randn(*shape, 60).bfloat16()
+    with torch.inference_mode():
+        plain = model(x), model(x[:, 0])
+        pack_weights(model, 256)
+        packed = model(x), model(x[:, 0])
+    assert all(torch.equal(*pair) for pair in zip(plain, packed, strict=True))
+
+
+@pytest.mark.skipif(not torch.ops.mkldnn._is_mkldnn_bf16_supported(), reason="the processor has no bfloat16")
+def test_only_weights_in_bfloat16_are_packed():
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4).bfloat16())
+    pack_weights(model, 256)
+    assert [part.weight.is_mkldnn for part in model] == [False, True]

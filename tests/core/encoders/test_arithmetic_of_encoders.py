@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 from word_bert import TEXTS, config, save_model
 
+from disent_core.encoders import huggingface
 from disent_core.encoders.checkpoint import round_weights
 from disent_core.encoders.files import encoder_fingerprint
 from disent_core.encoders.huggingface import load
@@ -91,6 +92,12 @@ def test_products_through_onednn_give_vectors_within_1e_5(folder):
     assert torch.nn.Linear not in kinds
 
 
-def test_onednn_leaves_a_model_in_bfloat16_as_it_is(folder):
-    encoder = load(config(folder, products="onednn", precision="bfloat16"), "cpu")
-    assert OnednnLinear not in {type(part) for part in encoder._model.modules()}
+def test_products_through_onednn_change_no_vector_in_bfloat16(folder):
+    torch_, onednn = (load(config(folder, products=one, precision="bfloat16"), "cpu") for one in ("torch", "onednn"))
+    assert (vectors(onednn) == vectors(torch_)).all()
+
+
+def test_packed_weights_change_no_vector_in_bfloat16(folder, monkeypatch):
+    packed = load(config(folder, precision="bfloat16"), "cpu")
+    monkeypatch.setattr(huggingface, "pack_weights", lambda *of: None)
+    assert (vectors(packed) == vectors(load(config(folder, precision="bfloat16"), "cpu"))).all()
