@@ -1,6 +1,6 @@
 """Compare epochs of heads with the matrix products alone that they compute, of the same shapes and number formats.
 
-python -m tests.benchmarks.products [--quick]
+python -m tests.benchmarks.products [--quick] [--only "DREAM, fast"] [--epochs 60]
 """
 
 import argparse
@@ -35,7 +35,7 @@ RUNS: dict[str, tuple[Method[Any], dict[str, Any]]] = {
     "facet": (facet.METHOD, {}),
     "lexicon": (lexicon.METHOD, {}),
 }
-"""Methods by name with the settings that matter for time; all train in bfloat16 for `EPOCHS` epochs."""
+"""Methods by name with the settings that matter for time; all train in bfloat16."""
 
 
 def data(dim: int, pairs: int = training.PAIRS, dev: int = training.DEV) -> TrainingData:
@@ -123,10 +123,12 @@ def _least(run: Callable[[], object], times: int = 5) -> float:
     return min(found)
 
 
-def epochs(texts: TrainingData, method: Method[Any], settings: dict[str, Any], recorded: Recorded | None) -> float:
+def epochs(
+    texts: TrainingData, method: Method[Any], settings: dict[str, Any], recorded: Recorded | None, times: int = EPOCHS
+) -> float:
     """Least seconds of the processor of an epoch, without the first one; or run one epoch with its products counted."""
-    count = {"epochs": 1 if recorded else EPOCHS} if hasattr(method.presets["paper"], "epochs") else {}
-    count = count or {"max_epochs": 1 if recorded else EPOCHS, "patience": EPOCHS}
+    count = {"epochs": 1 if recorded else times} if hasattr(method.presets["paper"], "epochs") else {}
+    count = count or {"max_epochs": 1 if recorded else times, "patience": times}
     precise = {"precision": "bfloat16"} if hasattr(method.presets["paper"], "precision") else {}
     config = replace(method.presets["paper"], checkpoint_seconds=1e6, **count, **precise, **settings)
     found = []
@@ -144,13 +146,14 @@ def epochs(texts: TrainingData, method: Method[Any], settings: dict[str, Any], r
             found.append(time.process_time() - started)
 
 
-def run(*, quick: bool = False) -> Iterator[dict[str, Any]]:
-    """Every method, one thread; with `quick`, DREAM on a tenth of the pairs."""
+def run(*, quick: bool = False, only: str | None = None, times: int = EPOCHS) -> Iterator[dict[str, Any]]:
+    """Every method or `only` one, so many epochs on one thread; with `quick`, DREAM on a tenth of the pairs."""
     torch.set_num_threads(1)
     texts = data(384, *((training.PAIRS // 10, training.DEV // 10) if quick else ()))
-    for name, (method, settings) in [*RUNS.items()][: 1 if quick else None]:
+    for name in [only] if only else [*RUNS][: 1 if quick else None]:
+        method, settings = RUNS[name]
         with freed_memory_kept():  # as in a step
-            ours, recorded = epochs(texts, method, settings, None), Recorded()
+            ours, recorded = epochs(texts, method, settings, None, times), Recorded()
         epochs(texts, method, settings, recorded)
         alone = recorded.seconds_alone()
         yield {
@@ -165,5 +168,8 @@ def run(*, quick: bool = False) -> Iterator[dict[str, Any]]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
-    for line in run(quick=parser.parse_args().quick):
+    parser.add_argument("--only", choices=RUNS, help="one method")
+    parser.add_argument("--epochs", type=int, default=EPOCHS, help="of which the quickest counts")
+    arguments = parser.parse_args()
+    for line in run(quick=arguments.quick, only=arguments.only, times=arguments.epochs):
         print(json.dumps(line), flush=True)
