@@ -32,7 +32,11 @@ class FacetTask(MatedPairsTask):
     def __init__(self, data: PairBags, sampler: PairSampler, config: FacetConfig, seed: int) -> None:
         super().__init__(data, config, seed)
         self.sampler = sampler
-        self.weights = {"residual_repulsion": config.repulsion, "reading_contrast": config.reading_weight}
+        self.weights = {
+            "template_contrast": config.template_weight,
+            "residual_repulsion": config.repulsion,
+            "reading_contrast": config.reading_weight,
+        }
         self.labels = torch.stack([sampler.data.splits["train"].language[side] for side in SIDES], dim=1)
         words = None
         if config.reads_words:
@@ -64,8 +68,8 @@ class FacetTask(MatedPairsTask):
     def terms(self, embedded: Mapping[str, Float[Tensor, "sides pairs_and_mates _"]], batch: MatedBatch) -> Terms:
         """Return also `language_identification` of the pairs, in nats, `reading_contrast` and `residual_repulsion`.
 
-        `reading_contrast` is the sum of both contrasts of either reading alone. `residual_repulsion` is the mean over
-        texts with mates of max(0, cosine of both residuals): all that they share is the template.
+        `reading_contrast` is the weighted sum of both contrasts of either reading alone. `residual_repulsion` is the
+        mean over texts with mates of max(0, cosine of both residuals): all that they share is the template.
         """
         count = len(batch.chosen)
         vectors = self.sampler.data.vectors.take(self.data.rows[batch.pairs[:count].flatten()])
@@ -76,7 +80,8 @@ class FacetTask(MatedPairsTask):
         }
         if self.config.reading_weight and self.config.reads_states and self.config.reads_words:
             alone = [super(FacetTask, self).terms(reading, batch) for reading in self.readings(embedded)]
-            terms["reading_contrast"] = torch.stack([value for one in alone for value in one.values()]).sum()
+            weighted = [value * self.weights.get(name, 1.0) for one in alone for name, value in one.items()]
+            terms["reading_contrast"] = torch.stack(weighted).sum()
         has_mate = batch.mate_of >= count
         if self.config.repulsion and has_mate.any():
             residual = embedded["residual"]

@@ -37,6 +37,7 @@ class FacetConfig(Settings):
         residual_words: width of their residual.
         temperature: divisor of the cosines between meanings in the contrastive loss.
         template_temperature: divisor of the cosines between templates, larger because many templates are alike.
+        template_weight: factor of the contrastive loss between templates, also where either reading is trained alone.
         repulsion: factor of the loss that pushes the residuals of an utterance and its mate apart; 0 leaves it out.
         reading_weight: factor of the contrastive losses of either reading alone; 0 leaves them out.
         neighbours: training pairs of similar words that come together in a batch; 1 for random batches.
@@ -60,6 +61,7 @@ class FacetConfig(Settings):
     residual_words: int = 256
     temperature: float = 0.05
     template_temperature: float = 0.1
+    template_weight: float = 1.0
     repulsion: float = 0.3
     reading_weight: float = 0.5
     neighbours: int = 64
@@ -72,7 +74,8 @@ class FacetConfig(Settings):
     def __post_init__(self) -> None:
         self.check_positive("learning_rate", "words_learning_rate", "batch_size", "epochs", "template_units",
                             "residual_units", "template_words", "residual_words", "temperature",
-                            "template_temperature", "neighbours", "kept_variance", "at_least")  # fmt: skip
+                            "template_temperature", "template_weight", "neighbours", "kept_variance",
+                            "at_least")  # fmt: skip
         self.check_range("kept_variance", at_most=1)
         self.check_not_negative("weight_decay", "repulsion", "reading_weight", "checkpoint_seconds")
         if {"states", "words"} <= set(self.without):

@@ -97,7 +97,8 @@ def loops(model, batch):
 
     def alone(reading):
         kept = [[one[2 * reading : 2 * reading + 2] for one in side] for side in found]
-        return meanings([[[*a, *b] for a, b in side] for side in kept]) + templates([[a for a, _ in s] for s in kept])
+        of_templates = templates([[a for a, _ in side] for side in kept])
+        return meanings([[[*a, *b] for a, b in side] for side in kept]) + model.config.template_weight * of_templates
 
     vectors = model.sampler.data.vectors.take(model.data.rows).tolist()
     return {
@@ -122,12 +123,14 @@ def values(terms):
     return {name: value.item() for name, value in terms.items()}
 
 
-def test_every_loss_equals_loops_over_pairs_their_mates_and_candidates():
-    model = task(repulsion=0.4, reading_weight=0.3)
+@pytest.mark.parametrize("weight", [1.0, 1.7])
+def test_every_loss_equals_loops_over_pairs_their_mates_and_candidates(weight):
+    model = task(repulsion=0.4, reading_weight=0.3, template_weight=weight)
     batch = model.batches(0)[0]
     terms, count = model.loss(batch)
     expected = loops(model, batch)
     total = sum(expected.values()) - 0.6 * expected["residual_repulsion"] - 0.7 * expected["reading_contrast"]
+    total += (weight - 1) * expected["template_contrast"]
     assert 0 < len(batch.pairs) - count < count == 5
     assert values(terms) == pytest.approx(expected | {"total": total}, abs=1e-5)
 
