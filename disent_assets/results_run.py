@@ -118,10 +118,11 @@ def shipped_seconds(project: Path) -> dict[str, dict[str, float]]:
 
 
 def ship_seconds(project: Path, homes: Mapping[str, Path]) -> None:
-    """Record the seconds of all steps of a second and more, in place of those of an earlier run."""
+    """Record the seconds of all steps of a second and more; those that a home lacks keep what is recorded."""
     shipped = shipped_seconds(project)
     for config, home in homes.items():
         if measured := read_seconds(home):
-            shipped[config] = {name: round(seconds) for name, seconds in measured.items() if seconds >= 1}
+            recorded = shipped.get(config, {}) | measured
+            shipped[config] = {name: round(seconds) for name, seconds in recorded.items() if seconds >= 1}
     if shipped:
         write_text(project / SECONDS, json.dumps(shipped, indent=0, sort_keys=True) + "\n")
