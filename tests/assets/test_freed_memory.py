@@ -3,6 +3,7 @@
 import multiprocessing
 import resource
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 
 import dagster as dg
@@ -29,8 +30,8 @@ def measured(kept):
 
 
 def in_a_process(kept):
-    with multiprocessing.get_context("spawn").Pool(1) as workers:
-        return workers.apply(measured, (kept,))
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as workers:
+        return workers.submit(measured, kept).result()
 
 
 def test_pages_of_freed_memory_are_mapped_once_and_handed_back_at_the_end():
