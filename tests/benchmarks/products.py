@@ -24,6 +24,7 @@ from disent_core.methods.contract import Method
 from disent_core.training.data import PairRows, ParallelMates, StateBank, TrainingData, Utterances, VectorBank
 from disent_core.training.needs import SIDES
 from tests.benchmarks import training
+from tests.benchmarks.gpu.measuring import random_matrix
 
 LANGUAGES, WORDS, EPOCHS = ("en", "de"), 8_000, 3
 PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "linear", "matmul", "_linear_pointwise")
@@ -105,12 +106,8 @@ class Recorded(TorchDispatchMode):
 
 def _seconds_of(func: Any, described: list[Any]) -> float:
     """Seconds of one product of random matrices."""
-    args = [_matrix(*one) if isinstance(one, tuple) else one for one in described]
+    args = [random_matrix(*one, "cpu") if isinstance(one, tuple) else one for one in described]
     return _least(lambda: func(*args))
-
-
-def _matrix(shape: torch.Size, stride: tuple[int, ...], kind: torch.dtype) -> Tensor:
-    return torch.empty_strided(shape, stride, dtype=kind).copy_(torch.randn(shape))
 
 
 def _least(run: Callable[[], object], times: int = 5) -> float:

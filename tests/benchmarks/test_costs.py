@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 import torch
 
+from disent_core.matmul import pack_weights
 from tests.benchmarks import costs
 from tests.benchmarks.products import Recorded
 
@@ -81,6 +82,15 @@ def test_products_alone_are_timed_as_often_as_they_were_counted():
     with Recorded() as recorded:
         multiply(7)
     assert recorded.counts.total() == 7
+    assert recorded.seconds_alone() > 0
+
+
+def test_products_of_packed_weights_are_repeated_alone():
+    layer = torch.nn.Linear(32, 32).bfloat16().requires_grad_(requires_grad=False)
+    pack_weights(layer, 8)
+    with torch.inference_mode(), Recorded() as recorded:
+        layer(torch.randn(8, 32).bfloat16())
+    assert recorded.counts.total() == 1
     assert recorded.seconds_alone() > 0
 
 

@@ -138,7 +138,7 @@ class Products(TorchDispatchMode):
 
 def _alone(func: Any, described: list[Any], device: str) -> float:
     """Seconds of one product, of many that the device is told at once."""
-    args = [_matrix(*one, device) if isinstance(one, tuple) else one for one in described]
+    args = [random_matrix(*one, device) if isinstance(one, tuple) else one for one in described]
     times = 20 if device == "cuda" else 1
 
     def run() -> None:
@@ -149,7 +149,8 @@ def _alone(func: Any, described: list[Any], device: str) -> float:
     return min(seconds(run, device) for _ in range(3)) / times
 
 
-def _matrix(shape: torch.Size, stride: tuple[int, ...], kind: torch.dtype, device: str) -> Tensor:
+def random_matrix(shape: torch.Size, stride: tuple[int, ...], kind: torch.dtype, device: str) -> Tensor:
+    """A matrix for a product that is repeated alone."""
     values = torch.randn(shape, device=device)
     if 0 in stride:  # weights that oneDNN has packed have no strides of their own
         return values.to(kind)
