@@ -291,8 +291,9 @@ def _table(block: Block, project: Path, home: Path | None) -> tuple[Table, str]:
     def kept(about: About, old: Stamp) -> Stamp:
         return old if old.code == block.code(config, about) else Stamp("", EARLIER)
 
+    before = block.table.stamped(kept)
     if home is None or not is_stored(home / "warehouse.duckdb"):
-        return block.table.stamped(kept), f"kept ({block.config} has no warehouse here)"
+        return before, f"kept ({block.config} has no warehouse here)"
     workspace = Workspace(config, home)
     is_fresh = cache(lambda encoder, method: _is_of_current_code(workspace, encoder, method))
     data = cache(lambda encoders: _data(workspace, encoders))
@@ -311,9 +312,9 @@ def _table(block: Block, project: Path, home: Path | None) -> tuple[Table, str]:
 
     answer = shown(query(workspace.warehouse, block.sql(project, config))).stamped(stamp)
     if not all(map(answer.methods, answer.rows)) and not all(is_fresh(*one) for one in made(About(()))):
-        return block.table.stamped(kept), f"kept (its rows are about all methods, and {home} lacks some)"
+        return before, f"kept (its rows are about all methods, and {home} lacks some)"
     measured = _measured(workspace)
-    return answer.with_missing(block.table.stamped(kept), lambda about: bool(made(about) - measured)), f"from {home}"
+    return answer.with_missing(before, lambda about: bool(made(about) - measured)), f"from {home}"
 
 
 def _methods(config: Config, encoders: Iterable[str]) -> set[str]:

@@ -32,7 +32,7 @@ def check_configuration(config: Config, tags: Mapping[str, str]) -> None:
     Raises:
         ConfigError: if it is another.
     """
-    loaded, submitted = configuration_tag(config)[TAG], tags.get(TAG)
-    if submitted is not None and submitted != loaded:
+    submitted = tags.get(TAG)
+    if submitted is not None and submitted != (loaded := configuration_tag(config)[TAG]):
         problem = f"this step was submitted with configuration {submitted}, but its process has loaded {loaded}"
         raise ConfigError(located(config.path, None, problem, _REMEDY))

@@ -114,8 +114,9 @@ def _receive_object(url: str, part: Path, size: int | None) -> None:
     found = bucket.size(key)
     if found is None:
         raise CorpusError(located(url, None, "there is no such object", "Check bucket and key"))
-    if found > (MOST_BYTES if size is None else size):
-        raise _unexpected(url, f"it has {found:,} bytes, where {MOST_BYTES if size is None else size:,} is the most")
+    most = MOST_BYTES if size is None else size
+    if found > most:
+        raise _unexpected(url, f"it has {found:,} bytes, where {most:,} is the most")
     with storage_errors(part):
         bucket.download(key, part, found)
 

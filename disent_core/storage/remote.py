@@ -346,7 +346,8 @@ def attach(home: RemoteHome) -> None:
     """Keep the results of a folder in a bucket, from now on in this process, whose leases there stay its own."""
     if (known := _HOMES.get(home.folder)) is not None:
         home._leases = known._leases
-        home.room = known.room if known.room == home.room else home.room
+        if known.room == home.room:
+            home.room = known.room  # which knows when it last looked
     _HOMES[home.folder] = home
 
 

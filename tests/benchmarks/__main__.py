@@ -85,7 +85,7 @@ def table(measured: Mapping[str, Part]) -> str:
     for row in (row for part in measured.values() for row in part["rows"]):
         cells = [row["name"], row["ours_seconds"], row["peer_seconds"], row["ratio"], row["note"]]
         lines.append("| " + " | ".join("" if cell is None else f"{cell}" for cell in cells) + " |")
-    seconds = {name: part["seconds"] for name, part in measured.items() if "seconds" in part}
+    seconds = {name: part["seconds"] for name, part in measured.items()}
     took = ", ".join(f"{name} {each}" for name, each in seconds.items())
     machine = f"{platform.machine()}, Python {platform.python_version()}"
     return "\n".join(

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from disent_assets.results import Table
 from disent_core.config.load import load_config
 
 ROOT = Path(__file__).parents[2]
@@ -39,10 +40,9 @@ class Trained(NamedTuple):
 def trained(page: str) -> list[Trained]:
     """What docs/results.md has under "What ran where, and how long"."""
     section = page.partition("## What ran where, and how long")[2].partition("<!-- end -->")[0]
-    found: dict[tuple[str, str], list[list[str]]] = defaultdict(list)
-    for line in [line for line in section.splitlines() if line.startswith("|")][2:]:
-        cells = [cell.strip() for cell in line.split("|")[1:-1]]
-        found[cells[0], cells[1]].append(cells)
+    found: dict[tuple[str, str], list[tuple[str, ...]]] = defaultdict(list)
+    for row in Table.parse(section).rows:
+        found[row[0], row[1]].append(row)
     return [
         Trained(
             *of,

@@ -24,10 +24,10 @@ from disent_core.encoders.huggingface import BATCH_TOKENS, HuggingFaceEncoder, l
 from disent_core.matmul import product
 from disent_core.settings import Precision
 from tests.benchmarks import encoding
-from tests.benchmarks.encoding import MODEL, TEXTS, distinct, read_utterances, vectors
+from tests.benchmarks.encoding import MODEL, distinct, read_utterances, vectors
 from tests.benchmarks.negatives import DEFAULT_MASSIVE
 
-REPEATS = 3
+TEXTS, REPEATS = 3_000, 3
 
 
 def in_turns(sides: Mapping[str, Callable[[], object]]) -> dict[str, float]:
