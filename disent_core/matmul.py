@@ -108,6 +108,22 @@ def product(left: Float[Tensor, "n k"], right: Float[Tensor, "m k"], precision: 
     return F.linear(left, right)
 
 
+def packed(rows: Float[Tensor, "m k"], times: int) -> Tensor:
+    """Rows as the right factor of several calls of `product`, in the order in which the kernel reads them.
+
+    Otherwise oneDNN orders them anew in every product. What comes back has no strides and no values to read; where
+    torch has no such order, it is the rows themselves.
+
+    Args:
+        rows: the right factor.
+        times: rows of the left factor, about.
+    """
+    on_cpu = _HAS_ONEDNN and rows.dtype == torch.float32 and rows.device.type == "cpu" and rows.numel()
+    if on_cpu and hasattr(torch.ops.mkldnn, "_reorder_linear_weight"):
+        return torch.ops.mkldnn._reorder_linear_weight(rows, times)
+    return rows
+
+
 _HAS_ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 

@@ -8,7 +8,7 @@ import json
 import multiprocessing
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -19,7 +19,9 @@ from disent_core.evaluation.metrics.ranking import nearest, unit_rows
 from disent_core.matmul import product
 from tests.benchmarks.memory import forget_peak, peak_gigabytes
 
-ROWS, DIM, K, TURNS = 100_000, 384, 5, 4
+ROWS, DIM, K = 100_000, 384, 5
+QUERIES_OF_TURN = 25_000  # each turn includes preparing the pool
+THREADS, QUERIES_OF_THREADS = 2, 25_000  # of the second comparison, beside oneDNN alone
 QUERIES, CANDIDATES = 512, 2_048  # block of the bare product; its scores fit in the cache
 
 Rows = tuple[np.ndarray, np.ndarray]
@@ -83,8 +85,8 @@ def faiss_flat(queries: np.ndarray, pool: np.ndarray, k: int) -> np.ndarray:
     return index.search(unit_rows(queries, "queries"), k)[1]
 
 
-PEERS = {
-    "a product through oneDNN, discarded": onednn_product,
+ONEDNN = {"a product through oneDNN, discarded": onednn_product}
+PEERS = ONEDNN | {
     "torch's own product, discarded": torch_product,
     "sentence-transformers' semantic_search": sentence_transformers,
     "faiss IndexFlatIP": faiss_flat,
@@ -94,8 +96,8 @@ PEERS = {
 class Contender:
     """A search in a separate process, whose peak memory is that of this search alone."""
 
-    def __init__(self, search: Search, rows: int, k: int) -> None:
-        self.workers = multiprocessing.get_context("spawn").Pool(1, _prepare, (search, rows, k))
+    def __init__(self, search: Search, rows: int, k: int, threads: int) -> None:
+        self.workers = multiprocessing.get_context("spawn").Pool(1, _prepare, (search, rows, k, threads))
         self.runs: list[Run] = []
 
     def take_turn(self, queries: slice) -> None:
@@ -103,7 +105,8 @@ class Contender:
         self.runs.append(self.workers.apply(_measure, (queries,)))
 
     def total(self) -> Run:
-        """All turns as one."""
+        """All turns as one; the process ends."""
+        self.workers.terminate()
         parts = [run.indices for run in self.runs if run.indices is not None]
         seconds, cpu = sum(run.seconds for run in self.runs), sum(run.cpu for run in self.runs)
         indices = np.concatenate(parts) if parts else None
@@ -113,7 +116,8 @@ class Contender:
 _state: dict[str, Any] = {}  # state of the process of a contender
 
 
-def _prepare(search: Search, rows: int, k: int) -> None:
+def _prepare(search: Search, rows: int, k: int, threads: int) -> None:
+    torch.set_num_threads(threads)
     search(*vectors(2_000), k)  # loads the libraries
     _state.update(search=search, rows=vectors(rows), k=k)
 
@@ -129,19 +133,27 @@ def _measure(some: slice) -> Run:
 
 
 def run(rows: int = ROWS, k: int = K) -> list[dict[str, Any]]:
-    """Every comparison: the contenders run one after the other, each for the same quarter of the queries in a turn."""
+    """Every comparison on one thread, and the bare product on several."""
     peers = {name: search for name, search in PEERS.items() if search is not faiss_flat or find_spec("faiss")}
-    contenders = {name: Contender(search, rows, k) for name, search in {"ours": ours, **peers}.items()}
+    on_one = _compared(peers, rows, rows, k, 1)
+    return [*on_one, *_compared(ONEDNN, rows, min(rows, QUERIES_OF_THREADS), k, THREADS)]
+
+
+def _compared(peers: Mapping[str, Search], rows: int, queries: int, k: int, threads: int) -> list[dict[str, Any]]:
+    """The contenders run one after the other, each for the same queries in a turn."""
+    contenders = {name: Contender(search, rows, k, threads) for name, search in {"ours": ours, **peers}.items()}
     loads = [os.getloadavg()[0]]
-    for start in range(0, rows, -(-rows // TURNS)):
+    turns = max(2, -(-queries // QUERIES_OF_TURN))
+    for start in range(0, queries, -(-queries // turns)):
         for contender in contenders.values():
-            contender.take_turn(slice(start, start + -(-rows // TURNS)))
+            contender.take_turn(slice(start, min(start + -(-queries // turns), queries)))
         loads.append(os.getloadavg()[0])
     us, *peer_runs = (contender.total() for contender in contenders.values())
-    load = f"{torch.get_num_threads()} thread(s), load average {min(loads):.1f} to {max(loads):.1f}"
+    load = f"{threads} thread(s), load average {min(loads):.1f} to {max(loads):.1f}"
     return [
         {
-            "name": f"{k} nearest of {rows}, {rows} queries of {DIM} dimensions, beside {name}",
+            "name": f"{k} nearest of {rows}, {queries} queries of {DIM} dimensions, beside {name}"
+            + (f", {threads} threads" if threads > 1 else ""),
             "ours_seconds": round(us.seconds, 2),
             "peer_seconds": round(peer.seconds, 2),
             "ratio": round(peer.seconds / us.seconds, 2),

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.func import functional_call, vmap
 
-from disent_core.matmul import Linear, pack_weights, set_precision
+from disent_core.matmul import Linear, pack_weights, packed, product, set_precision
 
 SEEDS, ROWS, INNER, OUTER = 3, 40, 16, 24
 TOLERANCE = {"float32": 1e-5, "bfloat16": 3e-2}
@@ -34,6 +34,15 @@ def test_it_equals_nn_linear(precision, shape):
         scale = max(1.0, expected.abs().max().item() if expected.numel() else 0.0)
         assert torch.allclose(actual, expected, atol=TOLERANCE[precision] * scale)
         assert actual.dtype == torch.float32
+
+
+@pytest.mark.parametrize("rows", [1, 7, ROWS])
+def test_a_packed_factor_gives_the_product_of_its_rows_for_any_number_of_left_rows(rows):
+    generator = torch.Generator().manual_seed(0)
+    right = torch.randn(OUTER, INNER, generator=generator)
+    order = packed(right, ROWS)
+    for left in (torch.randn(rows, INNER, generator=generator), torch.randn(3 * rows, INNER, generator=generator)):
+        assert torch.allclose(product(left, order, "float32"), left @ right.T, atol=1e-5)
 
 
 @pytest.mark.parametrize("is_shared", [False, True])

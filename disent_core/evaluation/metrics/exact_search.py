@@ -19,20 +19,21 @@ from jaxtyping import Float32, Int, Int64
 from torch import Tensor
 
 from disent_core.evaluation.metrics.grid import blocks
-from disent_core.matmul import product
+from disent_core.matmul import packed, product
 from disent_core.progress import Progress
 from disent_core.shards.engine import map_shards, ranges
 
 logger = logging.getLogger(__name__)
 
 _UNIT = 2.0**-24  # unit roundoff of float32: the largest relative error of one rounding
-_QUERIES = 256  # queries per float32 product: its scores (_QUERIES x _CANDIDATES) stay in the cache
-_CANDIDATES = 2048  # candidates per float32 product
+_QUERIES = 256  # queries per float32 product: its scores (_QUERIES x _CANDIDATES) stay in the cache of a core
+_CANDIDATES = 1024  # candidates per float32 product
 _SCORES = 1 << 24  # exact scores held at once: 64 MB
-_FOLD = 16  # chunks that are one when the highest chunk maxima are searched
+_FOLD = 32  # chunks that are one when the highest chunk maxima are searched
 _RESCORED = 1 << 17  # float64 numbers gathered at once for exact scores: 1 MB
 _SPARE = 3  # chunks scored exactly beyond the k that must be
-_QUERIES_ON_GPU, _RESCORED_ON_GPU = 1 << 12, 1 << 26  # a GPU has no such cache and starts every block anew
+# A GPU has no such cache and starts every block anew.
+_QUERIES_ON_GPU, _CANDIDATES_ON_GPU, _RESCORED_ON_GPU = 1 << 12, 1 << 12, 1 << 26
 
 PAIRS_OF_SHARD = 10_000_000_000
 """Pairs of queries and candidates that are compared in a shard of the pool: a minute of one core at 384 dimensions."""
@@ -138,7 +139,7 @@ def exact_scores(
     """Exact scores of all pairs of rows on the grid."""
     scores = torch.empty(len(queries), len(pool))
     doubles = queries.double()
-    for block in blocks(len(pool), 2 * _CANDIDATES):
+    for block in blocks(len(pool), 4 * _CANDIDATES):
         scores[:, block] = doubles @ pool[block].double().T
     return scores
 
@@ -177,10 +178,12 @@ def _nearest_of_block(
     if 8 * fetched * width > len(pool):  # the chunks would hold much of the pool: score all of it
         return _nearest_of_all(queries, pool, k)
     maxima, chunks = _highest(*_chunk_maxima(queries, pool, width), fetched)
-    scores, indices = _nearest_of_chunks(queries, pool, chunks, width, k)
-    # Where even the last fetched chunk is within the margin, a chunk that was not fetched may hold a winner.
-    crowded = maxima[:, -1] >= maxima[:, k - 1] - bound * margin(pool.shape[1])
-    if crowded.any():
+    scores, indices = _nearest_of_chunks(queries, pool, chunks[:, :k], width, k)
+    # Chunks within the margin of the k-th may hold a winner: the spare ones, and if even the last of these is, others.
+    near = maxima >= maxima[:, k - 1 : k] - bound * margin(pool.shape[1])
+    if (close := near[:, k]).any():
+        scores[close], indices[close] = _nearest_of_chunks(queries[close], pool, chunks[close], width, k)
+    if (crowded := near[:, -1]).any():
         scores[crowded], indices[crowded] = _nearest_of_all(queries[crowded], pool, k)
     return scores, indices
 
@@ -204,29 +207,32 @@ def _chunk_width(pool: int, fetched: int) -> int:
 def _chunk_maxima(
     queries: Float32[Tensor, "queries dim"], pool: Float32[Tensor, "pool dim"], width: int
 ) -> tuple[Float32[Tensor, "chunks queries"], Float32[Tensor, "folds queries"]]:
-    """Highest float32 score of each chunk (`_members` says which candidates it holds), padded with chunks of -inf.
+    """Highest float32 score of each chunk (`_members` says which candidates it holds), -inf of one without candidates.
 
     The second result is that of each `_FOLD` chunks: taken here, where they still are in the cache.
     """
-    folds = -(-len(pool) // (width * _FOLD))
-    maxima = torch.full((folds * _FOLD, len(queries)), -torch.inf)
-    by_fold, highest_of_fold = maxima.view(folds, _FOLD, -1), torch.empty(folds, len(queries))
     group = width * _chunks_of_group(width)
+    chunks = -(-len(pool) // group) * _chunks_of_group(width)
+    maxima, of_folds = torch.empty(chunks, len(queries)), torch.empty(chunks // _FOLD, len(queries))
     # Few queries are multiplied with many groups at once: threads that start and wait for each group take longer than
     # the product.
-    for span in blocks(len(pool), group * max(1, _QUERIES // len(queries))):
-        of_span = product(pool[span], queries, "float32")  # candidates x queries
-        for block in blocks(len(of_span), group):
-            scores = of_span[block]
-            if missing := -len(scores) % width:
-                scores = F.pad(scores, (0, 0, 0, missing), value=-torch.inf)
-            # Members of a chunk lie apart (every n-th one), so that one sweep over contiguous rows gives all maxima.
-            highest = scores.view(width, -1, len(queries)).amax(dim=0)
-            first = (span.start + block.start) // width
-            maxima[first : first + len(highest)] = highest
-            folded = slice(first // _FOLD, -(-(first + len(highest)) // _FOLD))
-            highest_of_fold[folded] = by_fold[folded].amax(dim=1)
-    return maxima, highest_of_fold
+    at_once = _QUERIES_ON_GPU * _CANDIDATES_ON_GPU if pool.is_cuda else _QUERIES * _CANDIDATES
+    span = group * max(1, at_once // (group * len(queries)))
+    right = packed(queries, span) if len(pool) > span else queries
+    for block in blocks(len(pool), span):
+        scores = product(pool[block], right, "float32")  # candidates x queries
+        if missing := -len(scores) % group:
+            scores = F.pad(scores, (0, 0, 0, missing), value=-torch.inf)
+        # Members of a chunk lie apart (every n-th one): contiguous rows give the maxima of all chunks of a group.
+        members = scores.view(-1, width, group // width, len(queries))
+        first, last = block.start // width, (block.start + len(scores)) // width
+        highest = maxima[first:last].view(-1, group // width, len(queries))
+        # One after the other takes less time than `amax`: the maxima stay in the cache.
+        torch.maximum(members[:, 0], members[:, -1], out=highest)
+        for place in range(1, width - 1):
+            torch.maximum(highest, members[:, place], out=highest)
+        torch.amax(maxima[first:last].view(-1, _FOLD, len(queries)), 1, out=of_folds[first // _FOLD : last // _FOLD])
+    return maxima, of_folds
 
 
 def _highest(values: Float32[Tensor, "chunks queries"], of_folds: Float32[Tensor, "folds queries"], k: int) -> Nearest:
@@ -238,18 +244,14 @@ def _highest(values: Float32[Tensor, "chunks queries"], of_folds: Float32[Tensor
     return highest, rows.gather(1, places)
 
 
-def _members(chunks: Int64[Tensor, "queries fetched"], width: int, pool: int) -> Int64[Tensor, "queries members"]:
+def _members(chunks: Int64[Tensor, "queries fetched"], width: int) -> Int64[Tensor, "queries members"]:
     """Indices of the candidates of chunks; an index past the end of the pool stands for no candidate.
 
-    A group holds about `_CANDIDATES` consecutive candidates and deals them to its chunks in turn. The last group may
-    have fewer chunks.
+    A group holds about `_CANDIDATES` consecutive candidates and deals them to its chunks in turn.
     """
-    full = _chunks_of_group(width)
-    group = chunks // full
-    # Chunks of each group, the stride between the members of one chunk.
-    size = (-(-pool // width) - group * full).clamp(max=full)
-    first = group * full * width + chunks % full
-    return (first.unsqueeze(2) + size.unsqueeze(2) * torch.arange(width)).flatten(1)
+    of_group = _chunks_of_group(width)
+    first = chunks // of_group * of_group * width + chunks % of_group
+    return (first.unsqueeze(2) + of_group * torch.arange(width)).flatten(1)
 
 
 def _chunks_of_group(width: int) -> int:
@@ -265,7 +267,7 @@ def _nearest_of_chunks(
     k: int,
 ) -> Nearest:
     """The k nearest among the candidates of some chunks, by exact scores."""
-    columns = _members(chunks, width, len(pool))
+    columns = _members(chunks, width)
     scores = torch.empty(columns.shape)
     at_once = _RESCORED_ON_GPU if pool.is_cuda else _RESCORED
     for block in blocks(len(queries), max(1, at_once // (columns.shape[1] * pool.shape[1]))):

@@ -191,8 +191,12 @@ def test_the_margin_holds_twice_the_error_of_the_float32_product(dim):
 @many
 @given(st.integers(1, 2_000), st.integers(1, 9), st.integers(1, 300))
 def test_every_candidate_is_in_one_chunk(pool, width, candidates):
-    chunks = torch.arange(-(-pool // width)).unsqueeze(0)
-    members = with_sizes({"_CANDIDATES": candidates}, None, lambda: exact_search._members(chunks, width, pool))
+    def members_of_all():
+        of_group = exact_search._chunks_of_group(width)
+        chunks = torch.arange(-(-pool // (of_group * width)) * of_group)
+        return exact_search._members(chunks.unsqueeze(0), width)
+
+    members = with_sizes({"_CANDIDATES": candidates}, None, members_of_all)
     assert sorted(members[members < pool].tolist()) == list(range(pool))
 
 
@@ -246,6 +250,23 @@ def test_only_crowded_queries_are_compared_exactly_with_the_whole_pool(monkeypat
     expected = by_sorting(queries[:1], pool, 2)
     top = nearest(queries, pool, 2)
     assert compared == [1]
+    assert same([part[:1] for part in top], expected)
+
+
+@pytest.mark.parametrize(("gap", "scored"), [(0.1, [3]), (1e-7, [3, 1])])
+def test_spare_chunks_are_scored_only_of_queries_whose_next_chunk_is_near(monkeypatch, gap, scored):
+    queries, k = normal(0, 3), 2
+    pool = np.concatenate([queries[0] + gap * np.eye(3, DIM), normal(1, 500)])
+    expected = by_sorting(queries[:1], pool, k)
+    numbers = []
+    nearest_of_chunks = exact_search._nearest_of_chunks
+    monkeypatch.setattr(
+        exact_search,
+        "_nearest_of_chunks",
+        lambda queries, *rest: numbers.append(len(queries)) or nearest_of_chunks(queries, *rest),
+    )
+    top = with_sizes({}, 1, lambda: nearest(queries, pool, k))
+    assert numbers == scored
     assert same([part[:1] for part in top], expected)
 
 

@@ -1,6 +1,7 @@
 """Tests exact retrieval against loops that compare one score at a time."""
 
 import tracemalloc
+from hashlib import blake2b
 
 import numpy as np
 import pytest
@@ -66,6 +67,21 @@ def test_copies_in_a_large_pool_tie_to_the_bit():
     scores, indices = nearest(queries, pool, 3)
     assert (indices == [0, 1, 2]).all()
     assert (np.ptp(scores, axis=1) == 0).all()
+
+
+@pytest.mark.parametrize(("pool", "digested"), [(np.eye(6), 0), (np.concatenate([np.eye(6), np.eye(6)]), 12)])
+def test_only_a_pool_in_which_two_checksums_are_equal_is_digested(monkeypatch, pool, digested):
+    made = []
+    monkeypatch.setattr(ranking, "blake2b", lambda row, **of: made.append(row) or blake2b(row, **of))
+    assert (nearest(pool, pool, 1)[1][:, 0] == np.arange(len(pool)) % 6).all()
+    assert len(made) == digested
+
+
+def test_rows_that_differ_and_have_the_same_checksum_are_two_candidates():
+    ones = np.ones((1, 4))
+    pool = np.concatenate([ones, ones * [1, -1, 1, -1]])  # the two signs are 2^63 times an odd factor each
+    assert ranking._copies(ranking.unit_rows(pool, "pool"))[0] is None
+    assert nearest(pool, pool, 1)[1][:, 0].tolist() == [0, 1]
 
 
 def test_ranks_of_copies_in_a_large_pool_follow_their_index():
