@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from disent_core.encoders.attention import use_attention
 from disent_core.encoders.contract import Pooling
 from disent_core.encoders.files import DENSE, is_dense
 from disent_core.errors import EncoderError, located
@@ -70,6 +71,7 @@ def load_model(folder: Path, *, pooling: Pooling) -> Any:
     elif is_dense(pooling):
         problem = f"pooling is {pooling!r}, and a {type(model).__name__} has no place for the dense layer"
         raise EncoderError(located(folder, None, problem, "Set pooling to 'cls' or 'mean'"))
+    use_attention(model)
     return model.eval().requires_grad_(False)
 
 

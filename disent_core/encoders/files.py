@@ -12,7 +12,7 @@ from disent_core.errors import EncoderError, located
 from disent_core.storage.checksums import brought, sha256_of
 from disent_core.storage.tables import fingerprint
 
-CODE_VERSIONS = {"auto": "2", "float32": "2", "bfloat16": "4"}
+CODE_VERSIONS = {"auto": "2", "float32": "2", "bfloat16": "5"}
 """Precision -> version of the code of `huggingface`, which changes with every change that changes vectors."""
 DENSE = "2_Dense"
 """Folder in which sentence-transformers saves the dense layer after the pooling, the third module of a model."""

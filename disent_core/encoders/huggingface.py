@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from disent_core.encoders.attention import use_attention
 from disent_core.encoders.checkpoint import load_model, load_tokeniser, longest_input, round_weights
 from disent_core.encoders.config import HuggingFaceConfig
 from disent_core.encoders.contract import Device, EncodedBatch, FloatName, Pooling
@@ -86,6 +87,7 @@ class HuggingFaceEncoder:
         if config.precision == "bfloat16" or (config.precision == "auto" and device == "cuda"):
             round_weights(self._model, device)
             pack_weights(self._model, BATCH_TOKENS["cpu"])
+            use_attention(self._model, batched=True)
         if config.products == "onednn":
             use_onednn(self._model)
         self._tokenise = TextTokeniser(tokeniser.backend_tokenizer, tokeniser.mask_token, config.max_length)

@@ -1,14 +1,12 @@
 """Run a transformer up to the highest layer that is read, and return the states of one or several layers."""
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from disent_core.encoders.contract import Layers
 
@@ -21,11 +19,6 @@ def run_model(
     The pooler reads the last layer: without that, its output is None. Layer k is the input of block k, so the blocks
     from the highest layer on are not run. `visible` of None stands for all positions.
     """
-    with _exact_attention(model, ids):
-        return _run(model, ids, visible, layer)
-
-
-def _run(model: Any, ids: Tensor, visible: Tensor | None, layer: Layers) -> tuple[Tensor, Tensor | None]:
     blocks = list(block_list(model) or ())
     layers = [number % (len(blocks) + 1) for number in _listed(layer)] if blocks else []
     if layers and max(layers) < len(blocks):
@@ -41,52 +34,6 @@ def _run(model: Any, ids: Tensor, visible: Tensor | None, layer: Layers) -> tupl
 
 def _mask(visible: Tensor | None) -> Tensor | None:
     return None if visible is None else visible.long()
-
-
-_ALIGNED_WIDTH = 32
-
-
-class _Attention(TorchFunctionMode):
-    """Runs the attention of torch on one thread, or on values in float32, and everything else as it is."""
-
-    def __init__(self, *, is_wide: bool, on_one_thread: bool) -> None:
-        super().__init__()
-        self._is_wide, self._on_one_thread = is_wide, on_one_thread
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is not F.scaled_dot_product_attention:
-            return func(*args, **(kwargs or {}))
-        dtype, threads = args[0].dtype, torch.get_num_threads()
-        if self._is_wide:
-            args, kwargs = (
-                [_widened(one) for one in args],
-                {name: _widened(one) for name, one in (kwargs or {}).items()},
-            )
-        if self._on_one_thread:
-            torch.set_num_threads(1)
-        try:
-            return func(*args, **(kwargs or {})).to(dtype)
-        finally:
-            torch.set_num_threads(threads)
-
-
-def _widened(value: Any) -> Any:
-    return value.float() if isinstance(value, Tensor) and value.dtype == torch.bfloat16 else value
-
-
-def _exact_attention(model: Any, ids: Int[Tensor, "rows length"]) -> AbstractContextManager[object]:
-    """Return a context in which a text's states do not depend on its place in the batch, with several threads either.
-
-    Each thread of torch's attention on the CPU has a buffer of its own, whose alignment depends on the width of the
-    batch, and the rounding of a product depends on alignment. From 32 tokens on all buffers are aligned. Training
-    needs no such context. Attention in bfloat16 is slower there than in float32, twice for a few tokens, and rounds
-    more: a model with weights in bfloat16 has it in float32.
-    """
-    if torch.is_grad_enabled() or ids.device.type != "cpu":
-        return nullcontext()
-    is_wide = getattr(model, "dtype", None) == torch.bfloat16
-    on_one_thread = torch.get_num_threads() > 1 and ids.shape[1] < _ALIGNED_WIDTH
-    return _Attention(is_wide=is_wide, on_one_thread=on_one_thread) if is_wide or on_one_thread else nullcontext()
 
 
 def states_width(model: Any, layer: Layers) -> int:
