@@ -9,6 +9,7 @@ from disent_core.encoders.contract import EncoderConfig, FloatName, Layers, Pool
 from disent_core.settings import Precision
 
 Algorithm = Literal["unigram", "bpe"]
+Products = Literal["onednn", "torch"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +30,9 @@ class HuggingFaceConfig(EncoderConfig):
             Vectors depend on it in their last bits, so it is part of the fingerprint.
         precision: number format of weights and of what the model computes; `auto` is bfloat16 on a GPU, which changes
             vectors by about 1e-2 of their size, and float32 on a CPU. Stored vectors have their own formats, below.
-        products: library of the products in float32 on a CPU; `onednn` takes half the time on processors that aren't
-            Intel's, and vectors differ in their last bits.
+        products: library of the products in float32 on a CPU. `onednn` takes half the time of `torch` on processors
+            that aren't Intel's, and vectors differ in their last bits. On a GPU, and where torch has no oneDNN, both
+            are the same.
         vector_dtype: number format in which sentence vectors are stored.
         states_dtype: number format in which token states are stored.
         saw: what it was trained on, for the column `encoder_saw` beside its numbers: "English", "bitext". A folder that
@@ -45,7 +47,7 @@ class HuggingFaceConfig(EncoderConfig):
     max_length: int = 128
     batch_tokens: int | None = None
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    products: Literal["torch", "onednn"] = "torch"
+    products: Products = "onednn"
     vector_dtype: FloatName = "float32"
     states_dtype: FloatName = "float16"
     saw: str | None = field(default=None, repr=False)  # no part of the fingerprints, which read the representation
@@ -151,9 +153,10 @@ class DistilledConfig(EncoderConfig):
             so no head is trained on it.
         languages: languages beside `pivot`. Left out: all that the corpora pair with it.
         pivot: the teacher's language.
-        layer: as in `HuggingFaceConfig`; so are `max_length`, `vector_dtype` and `states_dtype`. Its pooling is the
-            mean. Encoders that differ in these alone have the same student, which is trained once.
+        layer: as in `HuggingFaceConfig`; so are `max_length`, `products`, `vector_dtype` and `states_dtype`. Its
+            pooling is the mean. Encoders that differ in these alone have the same student, which is trained once.
         max_length: tokens that are read of a text.
+        products: library of the products in float32 on a CPU.
         vector_dtype: number format in which sentence vectors are stored.
         states_dtype: number format in which token states are stored.
         vocab_size: Unigram pieces of the vocabulary, special tokens included.
@@ -183,6 +186,7 @@ class DistilledConfig(EncoderConfig):
     pivot: str = "en"
     layer: Layers = -1
     max_length: int = 128
+    products: Products = field(default="onednn", repr=False)  # in `__str__`
     vector_dtype: FloatName = "float32"
     states_dtype: FloatName = "float16"
     vocab_size: int = 32_000
@@ -218,6 +222,10 @@ class DistilledConfig(EncoderConfig):
             raise ValueError("corpora must name at least one")
         if self.pivot in self.languages:
             raise ValueError(f"languages are those beside the pivot {self.pivot!r}")
+
+    def __str__(self) -> str:
+        """What fingerprints read. Encoders that are older than `products` keep theirs."""
+        return repr(self) if self.products == "torch" else f"{self!r}, {self.products}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,12 +264,13 @@ def frozen(config: ScratchConfig | DistilledConfig, folder: Path) -> HuggingFace
         pooling="mean" if isinstance(config, DistilledConfig) else config.pooling,
         layer=config.layer,
         max_length=config.max_length,
+        products=config.products if isinstance(config, DistilledConfig) else "torch",
         vector_dtype=config.vector_dtype,
         states_dtype=config.states_dtype,
     )
 
 
-READ_LATER = {"name", "pooling", "layer", "vector_dtype", "states_dtype", "checkpoint_seconds"}
+READ_LATER = {"name", "pooling", "layer", "products", "vector_dtype", "states_dtype", "checkpoint_seconds"}
 """Settings of an encoder that is made here on which its weights do not depend."""
 OF_ALIGNMENT = ("teacher", "corpora", "languages", "pivot", "vocab_size", "keep_teacher_words", "align_iterations")
 """Settings that the aligned encoder depends on; the others are those of the student."""

@@ -171,6 +171,8 @@ def described_config(description: Mapping[str, Any], folder: Path) -> HuggingFac
     settings = {name: value for name, value in description.items() if name != "kind"}
     if isinstance(settings.get("layer"), list):
         settings["layer"] = tuple(settings["layer"])
+    if description["kind"] == "huggingface":
+        settings.setdefault("products", "torch")  # of heads that are older than this setting
     return kinds[description["kind"]](**settings).resolved(folder)
 
 

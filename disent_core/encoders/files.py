@@ -92,7 +92,8 @@ def is_dense(pooling: Pooling) -> bool:
 def encoder_fingerprint(config: HuggingFaceConfig, files: Mapping[str, str]) -> str:
     """Fingerprint of everything that vectors depend on: the hashes of the model's files, and how they are used."""
     settings = (config.layer, config.pooling, config.max_length, config.precision, config.batch_tokens)
-    if config.products != "torch":  # encoders that are older than this setting keep their fingerprints
+    # Encoders that are older than this setting keep their fingerprints. In bfloat16 it changes nothing.
+    if config.products != "torch" and config.precision != "bfloat16":
         settings = (*settings, config.products)
     stored = (config.vector_dtype, config.states_dtype)
     return fingerprint("huggingface", CODE_VERSIONS[config.precision], files, settings, stored)

@@ -99,7 +99,7 @@ def minilm(**changed: Any) -> HuggingFaceEncoder:
 
 OURS: dict[str, dict[str, Any]] = {
     "float32": {"precision": "float32"},
-    "float32, products = onednn": {"precision": "float32", "products": "onednn"},
+    "float32, products = torch": {"precision": "float32", "products": "torch"},
     "bfloat16": {"precision": "bfloat16"},
 }
 PEERS = ("float32", "bfloat16")
@@ -118,10 +118,8 @@ def distinct_texts(texts: list[str]) -> list[dict[str, object]]:
     shapes = [(layer.out_features, layer.in_features) for layer in layers]
     tokens = int(ours["float32"]._tokenise(texts).lengths.sum())
     bare = {
-        "float32": bare_products(shapes, tokens, "float32", F.linear),
-        "float32, products = onednn": bare_products(
-            shapes, tokens, "float32", lambda left, right: product(left, right, "float32")
-        ),
+        "float32": bare_products(shapes, tokens, "float32", lambda left, right: product(left, right, "float32")),
+        "float32, products = torch": bare_products(shapes, tokens, "float32", F.linear),
         "bfloat16": bare_products(shapes, tokens, "bfloat16", F.linear),
     }
     seconds = in_turns(

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 from word_bert import TEXTS, config, save_model
 
+from disent_core import matmul
 from disent_core.encoders import huggingface
 from disent_core.encoders.checkpoint import round_weights
 from disent_core.encoders.files import encoder_fingerprint
@@ -77,23 +78,31 @@ def test_vectors_are_those_of_float32_up_to_its_rounding(folder):
 
 
 def test_an_encoder_in_float32_has_the_fingerprint_that_it_had_before_weights_were_rounded(folder):
-    one = config(folder, precision="float32")
+    one = config(folder, precision="float32", products="torch")
     settings, stored = (one.layer, one.pooling, one.max_length, "float32", None), (one.vector_dtype, one.states_dtype)
     assert encoder_fingerprint(one, {}) == fingerprint("huggingface", "2", {}, settings, stored)
     autocast = fingerprint("huggingface", "2", {}, (*settings[:3], "bfloat16", None), stored)
     assert encoder_fingerprint(replace(one, precision="bfloat16"), {}) != autocast
 
 
-def test_products_through_onednn_give_vectors_within_1e_5(folder):
-    torch_, onednn = (load(config(folder, products=one), "cpu") for one in ("torch", "onednn"))
+def test_products_in_float32_are_computed_through_onednn_by_default_with_vectors_within_1e_5(folder):
+    torch_, onednn = load(config(folder, products="torch"), "cpu"), load(config(folder), "cpu")
     assert vectors(onednn) == pytest.approx(vectors(torch_), abs=1e-5)
     kinds = {type(part) for part in onednn._model.modules()}
     assert OnednnLinear in kinds
     assert torch.nn.Linear not in kinds
 
 
-def test_products_through_onednn_change_no_vector_in_bfloat16(folder):
+def test_products_through_onednn_change_no_vector_and_no_fingerprint_in_bfloat16(folder):
     torch_, onednn = (load(config(folder, products=one, precision="bfloat16"), "cpu") for one in ("torch", "onednn"))
+    assert (vectors(onednn) == vectors(torch_)).all()
+    assert onednn.fingerprint == torch_.fingerprint
+
+
+def test_without_onednn_products_are_torchs(folder, monkeypatch):
+    monkeypatch.setattr(matmul, "_HAS_ONEDNN", False)
+    torch_, onednn = (load(config(folder, products=one), "cpu") for one in ("torch", "onednn"))
+    assert OnednnLinear not in {type(part) for part in onednn._model.modules()}
     assert (vectors(onednn) == vectors(torch_)).all()
 
 

