@@ -1,15 +1,19 @@
 """The head of DREAM: two linear maps, its losses, and a classifier of languages."""
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor, nn
 
 from disent_core.heads.families.frozen import sum_of_means
 from disent_core.heads.modules.attention import permuted
+from disent_core.heads.modules.dream_gradient import terms_and_gradient
 from disent_core.heads.modules.linear_split import ROLES, LinearHead, both
 from disent_core.losses import similarity
 from disent_core.methods.dream import DreamConfig
 from disent_core.training.data import Batch
 from disent_core.training.needs import SIDES
+from disent_core.training.stacked_state import Parameters
 
 
 class DreamHead(LinearHead):
@@ -19,6 +23,14 @@ class DreamHead(LinearHead):
         super().__init__(dim)
         self.config = config
         self.identity = nn.Linear(dim, n_languages)
+        has_papers_terms = type(self) is DreamHead and not (config.without or config.language_repulsion)
+        self.has_gradient = config.partner == "next_in_batch" and has_papers_terms
+
+    def terms_and_gradient(
+        self, parameters: Parameters, batch: Batch, weights: Mapping[str, float]
+    ) -> tuple[Batch, Parameters]:
+        """Return the terms of the paper, and the gradient of their weighted sum."""
+        return terms_and_gradient(parameters, batch, weights, self.meaning.precision)
 
     def encode(self, batch: Batch) -> Batch:
         """Add `source_meaning_vectors`, `target_partner_language_vectors`, and so on."""

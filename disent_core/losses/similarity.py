@@ -126,7 +126,7 @@ def mean_pairwise_cosine(
     Returns:
         One value per row; 1, without gradient, for a row that is alone in its group.
     """
-    unit = rows / _norm(rows).unsqueeze(-1)
+    unit = rows / norm(rows).unsqueeze(-1)
     similarity_to_group = (unit * (members @ (members.mT @ unit))).sum(-1)
     counts = members @ members.sum(dim=0)
     if diagonal:
@@ -143,7 +143,7 @@ class _Cosines(torch.autograd.Function):
 
     @staticmethod
     def forward(pairs: Sequence[tuple[int, int]], *rows: Tensor) -> tuple[Tensor, Tensor]:
-        norms = [_norm(matrix) for matrix in rows]
+        norms = [norm(matrix) for matrix in rows]
         of_pairs = [(rows[i] * rows[j]).sum(-1) / (norms[i] * norms[j]) for i, j in pairs]
         return torch.stack(of_pairs), torch.stack(norms)
 
@@ -177,5 +177,6 @@ class _Cosines(torch.autograd.Function):
         return _Cosines.apply(inputs[0], *rows), (1, 1)
 
 
-def _norm(rows: Tensor) -> Tensor:
+def norm(rows: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows"]:
+    """Norm of each row, by which cosines are divided."""
     return torch.linalg.vector_norm(rows, dim=-1).clamp_min(_TINY)

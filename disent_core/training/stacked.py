@@ -44,10 +44,14 @@ class Head(nn.Module):
     `adversary_terms` with everything else frozen, then the other parameters on `terms` with the adversary frozen. Both
     read what `encode` returns, which is computed once, without the adversary. Parameters that require no gradient
     are not trained. `monitored` names the embedding whose dev retrieval is measured.
+
+    A head that `has_gradient` has written the gradient of its loss out; training on a CPU takes it in place of
+    autograd's.
     """
 
     adversary: str = ""
     monitored: str = "meaning"
+    has_gradient: bool = False
 
     def embed(self, batch: Batch) -> Batch:
         """Return one matrix per embedding name, from `vectors` (and `grouped_states`)."""
@@ -63,6 +67,12 @@ class Head(nn.Module):
 
     def adversary_terms(self, encoded: Batch) -> Batch:
         """Return the loss terms that the adversary minimises."""
+        raise NotImplementedError
+
+    def terms_and_gradient(
+        self, parameters: Parameters, batch: Batch, weights: Mapping[str, float]
+    ) -> tuple[Batch, Parameters]:
+        """Return the loss terms on a batch, and the gradient of their weighted sum by parameter, of one seed."""
         raise NotImplementedError
 
     def forward(self, batch: Batch) -> Batch:
@@ -143,12 +153,16 @@ def _one_epoch(head: Head, state: TrainingState, plan: BatchPlan, config: TrainC
 
 
 def _steps(head: Head, state: TrainingState, batch: Batch, config: TrainConfig) -> Batch:
-    """Take one step of every seed: on a GPU of all at once, on a CPU of as many at a time as fit in the cache."""
-    seeds = len(state.active)
+    """Take one step of every seed: on a GPU of all at once, on a CPU of as many at a time as fit in the cache.
+
+    With a gradient that the head has written out it is one at a time.
+    """
+    seeds, is_written = len(state.active), head.has_gradient and not state.is_on_gpu
     values_per_seed = sum(value[0].numel() for value in batch.values())
-    group_size = seeds if state.is_on_gpu else max(1, _CACHED // max(1, values_per_seed))
+    fitting = 1 if is_written else max(1, _CACHED // max(1, values_per_seed))
+    group_size = seeds if state.is_on_gpu else fitting
     group_terms = [
-        _step(
+        (_written_step if is_written else _step)(
             head,
             state.part(seed, seed + group_size),
             {name: value[seed : seed + group_size] for name, value in batch.items()},
@@ -176,6 +190,18 @@ def _step(head: Head, state: TrainingState, batch: Batch, config: TrainConfig) -
     total = _total(terms, config)
     state.update(_gradients(total, leaves), learning_rate=config.learning_rate, weight_decay=config.weight_decay)
     return {name: value.detach() for name, value in (terms | logged | {"total": total}).items()}
+
+
+def _written_step(head: Head, state: TrainingState, batch: Batch, config: TrainConfig) -> Batch:
+    """Update the parameters of one seed by the gradient that the head has written out; returns all loss terms."""
+    parameters, pairs = ({name: value.squeeze(0) for name, value in of.items()} for of in (state.parameters, batch))
+    terms, gradient = (
+        {name: value.unsqueeze(0) for name, value in of.items()}
+        for of in head.terms_and_gradient(parameters, pairs, config.weights)
+    )
+    total = _total(terms, config)
+    state.update(gradient, learning_rate=config.learning_rate, weight_decay=config.weight_decay)
+    return terms | {"total": total}
 
 
 def _adversary_step(
