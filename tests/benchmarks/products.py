@@ -27,7 +27,7 @@ from tests.benchmarks import training
 from tests.benchmarks.gpu.measuring import random_matrix
 
 LANGUAGES, WORDS, EPOCHS = ("en", "de"), 8_000, 3
-PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "linear", "matmul", "_linear_pointwise")
+PRODUCTS = ("mm", "bmm", "addmm", "addmm_", "baddbmm", "linear", "matmul", "_linear_pointwise")
 RUNS: dict[str, tuple[Method[Any], dict[str, Any]]] = {
     "DREAM, fast": (dream.METHOD, {"partner": "next_in_batch"}),
     "DREAM, converged": (dream.METHOD, {}),
