@@ -1,10 +1,11 @@
-"""Compare a refresh of real MASSIVE with a first run, from corpora to embeddings.
+"""Compare a refresh of real MASSIVE with a first run, from corpora to embeddings, or of everything.
 
 python -m tests.benchmarks.refresh [MASSIVE_TARBALL] [--config configs/massive_quick.toml] [--home FOLDER]
+python -m tests.benchmarks.refresh --whole --config tests/benchmarks/refresh.toml
 
 Each materialisation is a separate process, as on the command line, so its seconds include the start of Python. The
-archive is unpacked into a copy, in which the first word of one German training utterance is changed, and later
-changed back.
+archive is unpacked into a copy, in which the first word of one German utterance is changed: of the training split, of
+the test split, and both back.
 """
 
 import argparse
@@ -17,23 +18,31 @@ import sys
 import tarfile
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from tests.benchmarks.negatives import DEFAULT_MASSIVE
 
 CONFIG = Path(__file__).parents[2] / "configs" / "massive_quick.toml"
 LOCALES = ("en-US", "de-DE", "es-ES", "ja-JP")
-SELECTION = "+key:embeddings/*"
+SELECTION = ("+key:embeddings/*",)
+WHOLE = ()
+COSTS = Path("tables/warehouse/step_costs/all.parquet")
 DISENT = "from disent_assets.cli import main; main()"
 
 
 class Run(NamedTuple):
-    """Seconds of the clock and of the processor, and the line with which a materialisation ends."""
+    """Seconds of the clock and of the processor, the last line of a materialisation, and what its steps took."""
 
     seconds: float
     cpu: float
     summary: str
+    stages: str
 
 
 def unpack(tarball: Path, folder: Path) -> Path:
@@ -56,26 +65,36 @@ def configure(config: Path, folder: Path, corpus: Path) -> Path:
     return path
 
 
-def change_one(file: Path) -> None:
-    """Change the first word of one training utterance that has no slot there: at most three texts are new."""
+def change_one(file: Path, split: str = "train") -> None:
+    """Change the first word of one utterance of a split that has no slot there: at most three texts are new."""
     lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
     rows = [json.loads(line) for line in lines]
-    place = next(i for i, row in enumerate(rows) if row["partition"] == "train" and row["annot_utt"][0] != "[")
+    place = next(i for i, row in enumerate(rows) if row["partition"] == split and row["annot_utt"][0] != "[")
     for name in ("utt", "annot_utt"):
         rows[place][name] = " ".join(["unvergleichlich", *rows[place][name].split(" ")[1:]])
     lines[place] = json.dumps(rows[place], ensure_ascii=False) + "\n"
     file.write_text("".join(lines), encoding="utf-8")
 
 
-def materialize(config: Path, home: Path) -> Run:
-    """Run everything up to and including the embeddings."""
+def materialize(config: Path, home: Path, selection: Sequence[str]) -> Run:
+    """Run what is selected: everything up to and including the embeddings, or all there is."""
     environment = os.environ | {"DISENT_CONFIG": str(config), "DISENT_HOME": str(home)}
-    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    command = [sys.executable, "-c", DISENT, "materialize", SELECTION]
+    before, started, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter(), datetime.now(UTC)
+    command = [sys.executable, "-c", DISENT, "materialize", *selection]
     done = subprocess.run(command, env=environment, check=True, text=True, stdout=subprocess.PIPE)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Run(time.perf_counter() - started, cpu, done.stdout.strip())
+    return Run(seconds, cpu, done.stdout.strip(), _by_stage(home / COSTS, began))
+
+
+def _by_stage(costs: Path, began: datetime) -> str:
+    """Steps that have made something since then, and their seconds of the processor, by stage."""
+    steps = pq.read_table(costs)
+    made = steps.filter(pc.greater_equal(steps["made_at"], began)).group_by("stage", use_threads=False)
+    stages = made.aggregate([("processor_seconds", "sum"), ("stage", "count")]).to_pylist()
+    return ", ".join(
+        f"{one['stage']} {one['processor_seconds_sum']:.1f} s ({one['stage_count']} steps)" for one in stages
+    )
 
 
 def row(name: str, refresh: Run, full: Run) -> dict[str, object]:
@@ -86,25 +105,35 @@ def row(name: str, refresh: Run, full: Run) -> dict[str, object]:
         "ours_seconds": round(refresh.seconds, 1),
         "peer_seconds": round(full.seconds, 1),
         "ratio": round(full.seconds / refresh.seconds, 1),
-        "note": f"{shares} ({refresh.cpu:.1f} and {full.cpu:.1f}); {refresh.summary}; all: {full.summary}",
+        "note": f"{shares} ({refresh.cpu:.1f} and {full.cpu:.1f}); "
+        f"{refresh.summary}; {refresh.stages}; all: {full.summary}; {full.stages}",
     }
 
 
-def run(massive: Path = DEFAULT_MASSIVE, config: Path = CONFIG, folder: Path | None = None) -> list[dict[str, object]]:
-    """Everything, nothing changed, one utterance changed, and the same utterance changed back."""
+def run(
+    massive: Path = DEFAULT_MASSIVE,
+    config: Path = CONFIG,
+    folder: Path | None = None,
+    selection: Sequence[str] = SELECTION,
+) -> Iterator[dict[str, object]]:
+    """Everything, then nothing changed, one training utterance, one test utterance, and both changed back."""
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
         work = Path(temporary)
         corpus = unpack(massive, work / "massive")
         path, home = configure(config, work, corpus), work / "home"
         file = next(corpus.rglob("de-DE.jsonl"))
-        full, nothing = materialize(path, home), materialize(path, home)
         original = file.read_bytes()
-        change_one(file)
-        changed = materialize(path, home)
-        file.write_bytes(original)
-        back = materialize(path, home)
-    refreshes = (("nothing changed", nothing), ("one utterance changed", changed), ("changed back", back))
-    return [row(f"refresh up to the embeddings, {what}", refresh, full) for what, refresh in refreshes]
+        changes: dict[str, Callable[[], object]] = {
+            "nothing changed": lambda: None,
+            "one training utterance changed": lambda: change_one(file),
+            "one test utterance changed": lambda: change_one(file, "test"),
+            "both changed back": lambda: file.write_bytes(original),
+        }
+        full = materialize(path, home, selection)
+        upto = "of everything" if selection == WHOLE else "up to the embeddings"
+        for what, change in changes.items():
+            change()
+            yield row(f"refresh {upto}, {what}", materialize(path, home, selection), full)
 
 
 def main() -> None:
@@ -113,9 +142,11 @@ def main() -> None:
     parser.add_argument("massive", type=Path, nargs="?", default=DEFAULT_MASSIVE)
     parser.add_argument("--config", type=Path, default=CONFIG, help="reads MASSIVE from its archive")
     parser.add_argument("--home", type=Path, help="folder below which results lie while it runs (default: temporary)")
+    parser.add_argument("--whole", action="store_true", help="everything, with heads, evaluation and warehouse")
     arguments = parser.parse_args()
-    for line in run(arguments.massive, arguments.config, arguments.home):
-        print(json.dumps(line))
+    selection = WHOLE if arguments.whole else SELECTION
+    for line in run(arguments.massive, arguments.config, arguments.home, selection):
+        print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":
