@@ -43,7 +43,9 @@ def data(dim: int, pairs: int = training.PAIRS, dev: int = training.DEV) -> Trai
     """Random pairs of two languages with token states of MASSIVE's lengths, masked texts, negatives and mates."""
     random = torch.Generator().manual_seed(0)
     each = 2 * pairs  # a language's texts are those of the pairs, and their mates, which stand in for masked texts too
-    length = 4 + torch.distributions.Gamma(4.0, 0.45).sample((2 * each,)).long().clamp_max(40)
+    with torch.random.fork_rng(devices=[]):  # the distribution draws from the state of torch
+        torch.manual_seed(0)
+        length = 4 + torch.distributions.Gamma(4.0, 0.45).sample((2 * each,)).long().clamp_max(40)
     states = torch.randn(int(length.sum()), dim, generator=random).half()
     bank = StateBank(VectorBank([states]), length.cumsum(0) - length, length)
     own = {side: torch.arange(pairs) + each * place for place, side in enumerate(SIDES)}
