@@ -526,3 +526,8 @@ def test_every_asset_that_is_made_has(demo, what):
     graph = demo.resolve_asset_graph()
     made = [spec for spec in demo.resolve_all_asset_specs() if graph.get(spec.key).is_materializable]
     assert [spec.key for spec in made if not getattr(spec, what)] == []
+
+
+def test_no_two_files_of_tests_have_the_same_name():
+    names = sorted(path.name for path in (ROOT / "tests").rglob("test_*.py"))
+    assert names == sorted(set(names)), "pytest imports one of two files of a name; the tests of the other do not run"
