@@ -236,15 +236,18 @@ def test_the_best_are_by_score_and_then_by_column(scores, data):
     assert list(zip(top_scores[0].tolist(), places[0].tolist(), strict=True)) == expected
 
 
+def queries_of_calls(monkeypatch, name):
+    """A list to which every call of a function of `exact_search` adds the number of its queries."""
+    numbers, function = [], getattr(exact_search, name)
+    monkeypatch.setattr(
+        exact_search, name, lambda queries, *rest: numbers.append(len(queries)) or function(queries, *rest)
+    )
+    return numbers
+
+
 def test_only_crowded_queries_are_compared_exactly_with_the_whole_pool(monkeypatch):
     crowd, rest = alike(0, 50), normal(1, 2_000)
-    compared = []
-    nearest_of_all = exact_search._nearest_of_all
-    monkeypatch.setattr(
-        exact_search,
-        "_nearest_of_all",
-        lambda queries, *rest: compared.append(len(queries)) or nearest_of_all(queries, *rest),
-    )
+    compared = queries_of_calls(monkeypatch, "_nearest_of_all")
     pool = np.concatenate([crowd, rest])
     queries = np.concatenate([crowd[:1], rest[:9]])
     expected = by_sorting(queries[:1], pool, 2)
@@ -258,13 +261,7 @@ def test_spare_chunks_are_scored_only_of_queries_whose_next_chunk_is_near(monkey
     queries, k = normal(0, 3), 2
     pool = np.concatenate([queries[0] + gap * np.eye(3, DIM), normal(1, 500)])
     expected = by_sorting(queries[:1], pool, k)
-    numbers = []
-    nearest_of_chunks = exact_search._nearest_of_chunks
-    monkeypatch.setattr(
-        exact_search,
-        "_nearest_of_chunks",
-        lambda queries, *rest: numbers.append(len(queries)) or nearest_of_chunks(queries, *rest),
-    )
+    numbers = queries_of_calls(monkeypatch, "_nearest_of_chunks")
     top = with_sizes({}, 1, lambda: nearest(queries, pool, k))
     assert numbers == scored
     assert same([part[:1] for part in top], expected)
