@@ -9,7 +9,7 @@ export OMP_WAIT_POLICY ?= PASSIVE
 # Only files with the hashes of requirements/*.txt are installed, and nothing beside them.
 LOCKED := $(BIN)/pip install --quiet --no-deps --no-build-isolation --require-hashes
 
-.PHONY: setup lock demo results tables test mteb-test scale-test scale-faults install-test faults dev dev-test ui-read-only fuzz audit lint bench docs clean
+.PHONY: setup lock demo results tables test quick same-results mteb-test scale-test scale-faults install-test faults dev dev-test ui-read-only fuzz audit lint bench docs release clean
 
 setup: .venv/.stamp ## make the environment in .venv
 
@@ -47,14 +47,20 @@ demo: setup ## run the whole lineage on the sample corpora, write its report, sh
 	@$(BIN)/disent report > /dev/null
 	$(BIN)/disent leaderboard
 
-results: setup ## run what is stale of CONFIGS="configs/a.toml" (default: all of the pages), then write the tables of README and docs
-	$(BIN)/disent results --run $(foreach home,$(HOMES),--home $(home)) $(CONFIGS)
+results: setup ## run what is stale of CONFIGS="configs/a.toml" (default: all of the pages), then write docs/results and the tables of the pages
+	$(BIN)/python -m tools.results --run $(foreach home,$(HOMES),--home $(home)) $(CONFIGS)
 
-tables: setup ## write the tables of README and docs from the runs that there are; HOMES="configs/a.toml=/folder" for other folders
-	$(BIN)/disent results $(foreach home,$(HOMES),--home $(home))
+tables: setup ## write docs/results and the tables of the pages from the runs that there are; HOMES="configs/a.toml=/folder" for other folders
+	$(BIN)/python -m tools.results $(foreach home,$(HOMES),--home $(home))
 
 test: setup $(OLDEST_DUCKDB) ## run all tests on two cores
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+
+quick: setup ## run the tests of what has changed since SINCE (default: the last commit), and the architecture's
+	$(BIN)/python -m tools.quick --since $(or $(SINCE),HEAD)
+
+same-results: setup ## run the demo in a new home and compare all results with FILE=before.json; without the file, write it
+	$(BIN)/python -m tools.same_results run $(or $(FILE),build/results.json)
 
 mteb-test: setup ## test heads and tasks in mteb; installs it, which make test does without
 	$(LOCKED) --requirement requirements/mteb.txt
@@ -66,14 +72,14 @@ scale-test: setup ## test homes in buckets, and all else that needs more than on
 
 scale-faults: setup ## kill steps and nodes on Ray, stop Postgres, break requests to a store, let writers race; takes hours
 	$(LOCKED) --requirement requirements/scale.txt
-	OMP_NUM_THREADS=1 $(BIN)/python tests/scale/scale_faults.py --kills-on-ray 100 --outages 5 --requests 50 --publishes 10000
-	OMP_NUM_THREADS=1 $(BIN)/python tests/scale/scale_faults.py --kills-in-a-bucket 60
+	OMP_NUM_THREADS=1 $(BIN)/python harness/scale/scale_faults.py --kills-on-ray 100 --outages 5 --requests 50 --publishes 10000
+	OMP_NUM_THREADS=1 $(BIN)/python harness/scale/scale_faults.py --kills-in-a-bucket 60
 
 install-test: setup ## do what a new user does, from an empty environment to a search, and time each step; needs the network
-	$(BIN)/python tests/end_to_end/fresh_install.py --python $(PYTHON)
+	$(BIN)/python harness/fresh_install.py --python $(PYTHON)
 
 faults: setup ## test kills, full disks, damaged files, wrong clocks, random edits, readers during rebuilds; takes an hour or more
-	$(BIN)/python tests/end_to_end/faults.py --kills 1000 --writes 60 --disks 10 --damages 60 --clocks 6
+	$(BIN)/python harness/faults.py --kills 1000 --writes 60 --disks 10 --damages 60 --clocks 6
 	DISENT_TEST_REBUILDS=100 $(BIN)/pytest -s tests/sql/test_readers_and_rebuilds.py
 	$(BIN)/pytest -s -m slow tests/end_to_end/test_rebuild.py
 
@@ -84,16 +90,16 @@ dev-test: setup ## test that a running make dev notices edits; takes minutes
 	$(BIN)/pytest -m daemon -s tests/end_to_end/test_refresh.py
 
 ui-read-only: setup ## start a read-only UI on http://127.0.0.1:3000
-	$(BIN)/python -m disent_assets.web_server --read-only --workspace workspace.yaml --host 127.0.0.1 --port $(or $(PORT),3000)
+	$(BIN)/python -m disent_assets.web.server --read-only --workspace workspace.yaml --host 127.0.0.1 --port $(or $(PORT),3000)
 
 fuzz: setup ## give 119,000 mutated files to the readers; SEED=1 for other files
-	$(BIN)/python -m tests.fuzz --inputs $(or $(INPUTS),7000) --seed $(or $(SEED),0)
+	$(BIN)/python -m harness.fuzz --inputs $(or $(INPUTS),7000) --seed $(or $(SEED),0)
 
 audit: setup ## list known vulnerabilities of the installed packages; needs the network
 	$(LOCKED) --requirement requirements/audit.txt
 	mkdir -p build
 	$(BIN)/pip freeze --all --exclude-editable | sed 's/+[a-z0-9.]*$$//' > build/installed.txt
-	$(BIN)/python -m tests.audit build/installed.txt
+	$(BIN)/python -m tools.audit build/installed.txt
 
 lint: setup ## run ruff, basedpyright and sqlfluff
 	$(LOCKED) --requirement requirements/lint.txt
@@ -105,11 +111,14 @@ lint: setup ## run ruff, basedpyright and sqlfluff
 
 bench: setup ## measure us beside other libraries on one thread, and write docs/benchmarks.md; ONLY=encoding for one part
 	$(LOCKED) --requirement requirements/bench.txt
-	OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(BIN)/python -m tests.benchmarks $(if $(ONLY),--only $(ONLY))
+	OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(BIN)/python -m bench $(if $(ONLY),--only $(ONLY))
 
 docs: setup ## build the documentation site in build/site; fails on a dead link
 	$(LOCKED) --requirement requirements/docs.txt
-	$(BIN)/python -m tests.docs.build_site
+	$(BIN)/python -m tools.build_site
+
+release: setup ## build wheel, source distribution and notes of this version in dist/; TAG=v0.3.0 must name it
+	$(BIN)/python -m tools.release
 
 clean: ## remove the environment and all results, but not the sample corpora
 	rm -rf .venv data/tables data/heads data/plots data/encoders data/checkpoints data/cache data/dagster data/warehouse.*

@@ -20,11 +20,11 @@ are first needed. Errors about data or configuration are `disent_core.errors.Dis
 
 import os
 
+from disent.index import Hit, Index, SearchRequest
 from disent.model import Model, load
 from disent.run import Head, HeadName, Run, open
-from disent.searching import Hit, Index
 
 # As in `disent_assets`: OpenMP reads it when torch is loaded, which nothing above does.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-__all__ = ["Head", "HeadName", "Hit", "Index", "Model", "Run", "load", "open"]
+__all__ = ["Head", "HeadName", "Hit", "Index", "Model", "Run", "SearchRequest", "load", "open"]

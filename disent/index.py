@@ -1,11 +1,11 @@
 """Search texts by the embeddings of a head: by template, residual or meaning."""
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, overload
+from typing import TYPE_CHECKING, NamedTuple, TypedDict, Unpack, overload
 
-from disent.head_records import head_record, require_vectors
 from disent.model import Model, load
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Hit(NamedTuple):
-    """A text that a search has found.
+    """A text found by a search.
 
     Attributes:
         text: in NFC.
@@ -32,6 +32,24 @@ class Hit(NamedTuple):
     score: float
     row: int
     text_key: str
+
+
+class SearchRequest(TypedDict, total=False):
+    """Options of a search; pass them as keywords of `Index.search` and `Index.search_each`.
+
+    Attributes:
+        language: of the queries. A head that has `languages` and `other_language` need it.
+        other_language: leave out texts in the language of the queries.
+        only_language: find only texts in this language.
+        except_same_text: leave out the query itself, in any language.
+        exact: search exactly, whatever the engine; a search in some languages always does.
+    """
+
+    language: str | None
+    other_language: bool
+    only_language: str | None
+    except_same_text: bool
+    exact: bool
 
 
 class Index:
@@ -135,9 +153,9 @@ class Index:
         if (first := next(remaining, None)) is None:
             raise ValueError("there are no texts")
         texts = chain([first], remaining)
-        place = Path(folder).expanduser()
-        add(place, model, checked_texts(texts, language, model.languages), embeddings=embeddings, engine=engine)
-        return cls.open(place, head=model)
+        path = Path(folder).expanduser()
+        add(path, model, checked_texts(texts, language, model.languages), embeddings=embeddings, engine=engine)
+        return cls.open(path, head=model)
 
     @property
     def head_title(self) -> str:
@@ -155,42 +173,21 @@ class Index:
         return _model(self.folder, self._stored.contents.head, self._head, self._encoder, self._device)
 
     @overload
-    def search(
-        self,
-        texts: str,
-        by: str | None = None,
-        k: int = 10,
-        *,
-        language: str | None = None,
-        other_language: bool = False,
-        only_language: str | None = None,
-        except_same_text: bool = False,
-        exact: bool = False,
-    ) -> list[Hit]: ...
+    def search(self, texts: str, by: str | None = None, k: int = 10, **request: Unpack[SearchRequest]) -> list[Hit]: ...
     @overload
     def search(
         self,
         texts: list[str] | tuple[str, ...],
         by: str | None = None,
         k: int = 10,
-        *,
-        language: str | None = None,
-        other_language: bool = False,
-        only_language: str | None = None,
-        except_same_text: bool = False,
-        exact: bool = False,
+        **request: Unpack[SearchRequest],
     ) -> list[list[Hit]]: ...
     def search(
         self,
         texts: str | list[str] | tuple[str, ...],
         by: str | None = None,
         k: int = 10,
-        *,
-        language: str | None = None,
-        other_language: bool = False,
-        only_language: str | None = None,
-        except_same_text: bool = False,
-        exact: bool = False,
+        **request: Unpack[SearchRequest],
     ) -> list[Hit] | list[list[Hit]]:
         """Find the texts that are nearest to a query.
 
@@ -199,11 +196,8 @@ class Index:
             by: `template` finds the same shape, `residual` the same values, `meaning` the same meaning. None: the
                 meaning, or the first embedding that there is.
             k: hits per query; fewer if the index has fewer.
-            language: of the queries. A head that has `languages` and `other_language` need it.
-            other_language: leave out texts in the language of the queries.
-            only_language: find only texts in this language.
-            except_same_text: leave out the query itself, in any language.
-            exact: search exactly, whatever the engine; a search in some languages always does.
+            **request: `language`, `other_language`, `only_language`, `except_same_text` and `exact`; see
+                `SearchRequest`.
 
         Returns:
             The hits of a query, the highest score first, equal ones by row; for a list of queries a list of these.
@@ -215,36 +209,19 @@ class Index:
             DamagedError: if a file of the index is missing or damaged.
         """
         name = self._embedding(by)
-        answers = self.search_each(
-            [texts] if isinstance(texts, str) else texts,
-            [name],
-            k,
-            language=language,
-            other_language=other_language,
-            only_language=only_language,
-            except_same_text=except_same_text,
-            exact=exact,
-        )[name]
+        answers = self.search_each([texts] if isinstance(texts, str) else texts, [name], k, **request)[name]
         return answers[0] if isinstance(texts, str) else answers
 
     def search_each(
-        self,
-        texts: Sequence[str],
-        by: Sequence[str],
-        k: int = 10,
-        *,
-        language: str | None = None,
-        other_language: bool = False,
-        only_language: str | None = None,
-        except_same_text: bool = False,
-        exact: bool = False,
+        self, texts: Sequence[str], by: Sequence[str], k: int = 10, **request: Unpack[SearchRequest]
     ) -> dict[str, list[list[Hit]]]:
         """Find the texts that are nearest to each query by several embeddings; the queries are encoded once.
 
         Args:
             texts: queries of one language.
             by: names of embeddings.
-            k: as in `search`, as are the arguments that follow.
+            k: as in `search`.
+            **request: as in `search`.
 
         Returns:
             For each embedding the hits of each query, as `search` returns them.
@@ -254,41 +231,46 @@ class Index:
         """
         from disent_core.text import normalise, text_keys
 
+        if unknown := request.keys() - SearchRequest.__annotations__.keys():
+            raise TypeError(f"unexpected arguments {sorted(unknown)}; choose from {[*SearchRequest.__annotations__]}")
         names = [self._embedding(name) for name in by]
         if k < 1:
             raise ValueError(f"k is {k}; it must be at least 1")
         queries = [normalise(text) for text in texts]
         if not queries or not all(query.strip() for query in queries):
             raise ValueError("there is no query" if not queries else "a query is empty")
-        if other_language and language is None:
-            raise ValueError("other_language= needs the language of the query: language=")
-        if only_language is not None and only_language not in self._languages:
-            known = ", ".join(one for one in self._languages if one)
-            raise ValueError(f"the index has no text in {only_language!r}; it has {known or 'none with a language'}")
-
-        def keep(one: str | None) -> bool:
-            return not (other_language and one == language) and only_language in (None, one)
-
+        keep, language = self._language_filter(request), request.get("language")
         vectors, keys = self.model.encode_all(queries, language=language), text_keys(queries)
         answers: dict[str, list[list[Hit]]] = {}
         for name in names:
-            found = self._stored.nearest(
+            scores, rows = self._stored.nearest(
                 vectors[name],
                 name,
                 min(k, max(1, len(self))),
-                keep=keep if other_language or only_language is not None else None,
-                without=keys if except_same_text else None,
-                is_exact=exact,
+                keep=keep,
+                without=keys if request.get("except_same_text") else None,
+                is_exact=request.get("exact", False),
             )
+            # A query with fewer than k hits has rows of -1 at its end.
             answers[name] = [
-                [self._hit(*pair) for pair in zip(*rows, strict=True) if pair[1] >= 0]
-                for rows in zip(*found, strict=True)
+                [self._hit(score, row) for score, row in zip(*pair, strict=True) if row >= 0]
+                for pair in zip(scores, rows, strict=True)
             ]
         return answers
 
-    @property
-    def _languages(self) -> list[str | None]:
-        return sorted({part.language for part in self._stored.contents.parts}, key=str)
+    def _language_filter(self, request: SearchRequest) -> "Callable[[str | None], bool] | None":
+        """Return whether texts of a language are searched; None if all are."""
+        language, only = request.get("language"), request.get("only_language")
+        others = request.get("other_language", False)
+        if others and language is None:
+            raise ValueError("other_language= needs the language of the query: language=")
+        known = {part.language for part in self._stored.contents.parts}
+        if only is not None and only not in known:
+            named = ", ".join(sorted(filter(None, known))) or "none with a language"
+            raise ValueError(f"the index has no text in {only!r}; it has {named}")
+        if not others and only is None:
+            return None
+        return lambda spoken: not (others and spoken == language) and only in (None, spoken)
 
     def _hit(self, score: float, row: int) -> Hit:
         number = int(row)
@@ -307,17 +289,12 @@ class Index:
 
 
 def index_model(folder: Path, *, encoder: Path | None = None) -> Model:
-    """The head that made an index, whose texts may be damaged.
-
-    Raises:
-        TableError: if there is no index.
-        TrainingError, EncoderError: as `Index.model`.
-    """
+    """Load the head that made an index, whose texts may be damaged."""
     from disent_core.errors import TableError, located
     from disent_core.search.contents import REMEDY, read_contents
 
     if (contents := read_contents(folder)) is None:
-        raise TableError(located(folder, None, "there is no index here", REMEDY))
+        raise TableError(located(folder, None, "no index here", REMEDY))
     return _model(folder, contents.head, None, encoder, "auto")
 
 
@@ -332,22 +309,21 @@ def _model(
 
     model = head
     if not isinstance(model, Model):
-        place = _place(folder, record) if model is None else Path(model)
-        model = load(place, seed=record.seed, device=device, encoder=encoder)
+        path = _head_path(folder, record) if model is None else Path(model)
+        model = load(path, seed=record.seed, device=device, encoder=encoder)
     if not head_record(model).is_same(record):
         problem = f"its head is not the one that made this index ({record.title})"
         raise TrainingError(located(folder, None, problem, "Name the right one as head=, or index again"))
     return model
 
 
-def _place(folder: Path, record: "HeadRecord") -> Path:
-    """Where the head lies."""
+def _head_path(folder: Path, record: "HeadRecord") -> Path:
     from disent_core.errors import TrainingError, located
 
-    places = [folder / place for place in record.places]
-    if found := next((place for place in places if place.exists()), None):
-        return found
-    problem = f"its head ({record.title}) is not where it was" if places else f"its head ({record.title}) has no file"
+    paths = [folder / path for path in record.places]
+    if path := next((path for path in paths if path.exists()), None):
+        return path
+    problem = f"its head ({record.title}) is not where it was" if paths else f"its head ({record.title}) has no file"
     raise TrainingError(located(folder, None, problem, "Name it as head="))
 
 
@@ -360,11 +336,7 @@ def add(
     engine: "EngineChoice | None" = None,
     advance: Callable[[int], object] = lambda count: None,
 ) -> "Added":
-    """Add texts to an index, or make one; see `disent_core.search.build.add_texts`.
-
-    Raises:
-        ValueError: if the model does not embed each text by itself, or has no such embedding.
-    """
+    """Add texts to an index, or make one; see `disent_core.search.build.add_texts`."""
     from disent_core.search.build import add_texts
 
     require_vectors(model, embeddings or ())
@@ -377,3 +349,36 @@ def add(
         engine=engine,
         advance=advance,
     )
+
+
+# --- heads ---
+
+
+def chosen_embeddings(model: Model, name: str | None) -> list[str]:
+    """Return the embeddings that a command names: one, `all`, or by default the meaning or the first."""
+    default = "meaning" if "meaning" in model.embeddings else next(iter(model.embeddings), "")
+    names = [*model.embeddings] if name == "all" else [name or default]
+    require_vectors(model, names)
+    return names
+
+
+def require_vectors(model: Model, embeddings: Sequence[str]) -> None:
+    """Check that a model has these embeddings, and that the vector of a text does not depend on other texts."""
+    method = model.description["name"]
+    if not model.embeddings:
+        raise ValueError(f"{method} tags the slots of sentences and does not embed")
+    if not model.is_of_one_text:
+        raise ValueError(
+            f"{method} subtracts the mean of all texts that are encoded together; use a head that does not"
+        )
+    if unknown := [name for name in embeddings if name not in model.embeddings]:
+        raise ValueError(f"this head has no embedding {unknown[0]!r}; choose one of {', '.join(model.embeddings)}")
+
+
+def head_record(model: Model, index: Path | None = None) -> "HeadRecord":
+    """Describe the head of a model and, for an index, its path relative to the index and its own."""
+    from disent_core.search import contents
+
+    path = None if model.path is None else model.path.resolve()
+    paths = () if path is None or index is None else (os.path.relpath(path, index.resolve()), str(path))
+    return contents.head_record(model.description, model.fingerprint, model.seed, paths)

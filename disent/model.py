@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     import numpy as np
 
     from disent_core.encoders.contract import Device
-    from disent_core.experiment.run_heads import RunHead
-    from disent_core.experiment.saved_heads import SavedHead
     from disent_core.export.folder import Exported
+    from disent_core.lineage.run_heads import RunHead
+    from disent_core.lineage.saved_heads import SavedHead
 
 _BLOCK_TEXTS = 4_096
 """Texts that are encoded at once, which bounds the memory of their token states."""
@@ -34,7 +34,7 @@ def load(
         DamagedError: if it is not as it was written.
         EncoderError: if its encoder is not there, or is not the one that it was trained on.
     """
-    from disent_core.experiment.saved_heads import open_head
+    from disent_core.lineage.saved_heads import open_head
 
     place = Path(path).expanduser()
     if not place.is_dir():

@@ -67,4 +67,4 @@ def evaluate(
     from disent_core.mteb_bridge.run import evaluate
 
     encoders = [DisentEncoder(model, name) for name in (embeddings or model.embeddings)]
-    return {one.embedding: list(evaluate(one, tasks, Path(folder).expanduser())) for one in encoders}
+    return {encoder.embedding: list(evaluate(encoder, tasks, Path(folder).expanduser())) for encoder in encoders}

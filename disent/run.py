@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     import polars as pl
 
     from disent_core.config.model import Config
-    from disent_core.experiment.run_heads import RunHead
-    from disent_core.experiment.workspace import Workspace
     from disent_core.export.folder import Exported
+    from disent_core.lineage.run_heads import RunHead
+    from disent_core.lineage.workspace import Workspace
 
 
 def open(config: str | Path = "disent.toml", *, home: str | Path | None = None) -> "Run":
@@ -29,10 +29,9 @@ def open(config: str | Path = "disent.toml", *, home: str | Path | None = None) 
         ConfigError: if the configuration can't be read, or the folder has the results of another; the message names
             file, line and key.
     """
-    from disent_assets.homes import check_owner
-    from disent_assets.resources import home_folder, open_home
+    from disent.home import check_owner, home_folder, open_home
     from disent_core.config.load import load_config
-    from disent_core.experiment.workspace import Workspace
+    from disent_core.lineage.workspace import Workspace
 
     folder = home_folder() if home is None else open_home(home)
     workspace = Workspace(load_config(Path(config).expanduser()), folder)
@@ -71,14 +70,14 @@ class Run:
 
     def heads(self) -> list[HeadName]:
         """Every head that can be opened: trained heads, and methods that need no training."""
-        from disent_core.storage.checksums import is_stored
+        from disent_core.storage.results import result_exists
 
         return [
             HeadName(method.name, encoder, pair)
             for encoder in self.config.encoders
             for method in self.config.methods_of(encoder)
             for pair in self.config.training_sets_of(method)
-            if not method.method.is_trained or is_stored(self._workspace.head(encoder, method.name, pair))
+            if not method.method.is_trained or result_exists(self._workspace.head(encoder, method.name, pair))
         ]
 
     def head(self, method: str, encoder: str | None = None, pair: str | None = None) -> "Head":
@@ -93,8 +92,8 @@ class Run:
             ValueError: if the configuration has no such method, encoder or pair.
             TrainingError: if the head has not been trained, or with other settings; the message says how to train it.
         """
-        from disent_core.experiment.heads import head_run, require_trained
-        from disent_core.experiment.run_heads import RunHead
+        from disent_core.lineage.head_spec import head_run, require_trained
+        from disent_core.lineage.run_heads import RunHead
 
         config = self.config
         chosen = config.methods[_choice("method", method, config.experiment.methods)]
@@ -121,8 +120,8 @@ class Run:
         """
         import polars as pl
 
-        from disent_core.experiment.history import read_history
-        from disent_core.experiment.tables import read_stored
+        from disent_core.lineage.history import read_history
+        from disent_core.lineage.tables import read_stored
 
         if name == ("history.metrics",):
             return pl.DataFrame(read_history(self._workspace).rows)
@@ -159,7 +158,7 @@ class Run:
         """
         import polars as pl
 
-        from disent_assets.duckdb_warehouse import query as answer
+        from disent.query import query as answer
 
         with self._missing_results():
             return pl.DataFrame(answer(self._workspace.warehouse, query))

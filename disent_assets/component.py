@@ -34,20 +34,16 @@ class DisentLineage(dg.Component, dg.Model, dg.Resolvable):
     )
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """The assets, the job that refreshes them, and its sensor and schedule, which do not run until started.
-
-        Raises:
-            ConfigError: if the configuration can't be read, or the folder has the results of another.
-        """
-        from disent_assets.homes import check_owner
-        from disent_assets.hosted import hosted
-        from disent_assets.resources import open_home, shard_engine
+        """The assets, the job that refreshes them, and its sensor and schedule, which do not run until started."""
+        from disent.home import check_owner, open_home
+        from disent_assets.lineage.embedded import hosted
+        from disent_assets.settings.environment import shard_backend
         from disent_core.config.load import load_config
-        from disent_core.experiment.workspace import Workspace
+        from disent_core.lineage.workspace import Workspace
 
         config, home = (_path(context.path, value) for value in (self.config, self.home))
         home = open_home(self.home if "://" in self.home else home)
-        workspace = Workspace(load_config(config), home, tuple(self.prefix), shard_engine())
+        workspace = Workspace(load_config(config), home, tuple(self.prefix), shard_backend())
         check_owner(workspace.config, workspace.home)
         return hosted(workspace, self.pool)
 

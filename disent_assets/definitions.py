@@ -1,20 +1,29 @@
-"""Define everything that Dagster loads: the assets of every stage, for the configuration that the environment names."""
+"""Define everything that Dagster loads: an asset for each output of each step, sensors, a schedule and the executor."""
+
+from datetime import timedelta
 
 import dagster as dg
 
-from disent_assets.automation import automated
-from disent_assets.profiles import executor_of
-from disent_assets.profiles.patience import wait_for_database
-from disent_assets.resources import database, open_workspace, run_settings
-from disent_assets.stages import corpora, embeddings, evaluation, heads, negatives, targets, warehouse
-from disent_core.experiment.workspace import Workspace
+from disent_assets.lineage.automation import automated
+from disent_assets.lineage.factory import source_asset, step_asset
+from disent_assets.lineage.shown import show_of
+from disent_assets.run.asset_steps import steps_in
+from disent_assets.settings.environment import database, open_workspace, run_settings
+from disent_assets.settings.profiles import executor_of
+from disent_assets.settings.profiles.retry_database import wait_for_database
+from disent_core.lineage.steps import sources
+from disent_core.lineage.workspace import Workspace
 
-STAGE_MODULES = (corpora, negatives, targets, embeddings, heads, evaluation, warehouse)
+FRESHNESS = dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=26), warn_window=timedelta(hours=25))
+"""Of the warehouse: a refresh without failures looks at everything each night."""
 
 
 def build(workspace: Workspace) -> dg.Definitions:
-    """The assets of a workspace, without sensors, schedules and executor."""
-    return dg.Definitions(assets=[asset for stage in STAGE_MODULES for asset in stage.definitions(workspace)])
+    """Return the assets of a workspace, without sensors, schedules and executor."""
+    published = [source_asset(workspace, source) for source in sources(workspace.config)]
+    made = [step_asset(step, workspace, show_of(workspace, step)) for step in steps_in(workspace)]
+    made[-1] = made[-1].map_asset_specs(lambda spec: spec.replace_attributes(freshness_policy=FRESHNESS))
+    return dg.Definitions(assets=[*published, *made])
 
 
 @dg.definitions

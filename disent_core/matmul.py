@@ -1,5 +1,6 @@
 """Compute linear maps fast on matrices of thousands of rows, for one seed or a stack of seeds."""
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -55,7 +56,7 @@ class _Affine(torch.autograd.Function):
     @staticmethod
     def forward(x: Tensor, weight: Tensor, bias: Tensor, precision: Precision) -> Tensor:
         seeds = zip(x.expand(len(weight), *x.shape[1:]), weight, bias, strict=True)
-        return _stack([product(rows, matrix, precision).add_(shift) for rows, matrix, shift in seeds])
+        return stack([product(rows, matrix, precision).add_(shift) for rows, matrix, shift in seeds])
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -68,7 +69,7 @@ class _Affine(torch.autograd.Function):
         rounded = gradient.bfloat16() if ctx.precision == "bfloat16" else gradient
         to_x = to_weight = None
         if ctx.needs_input_grad[0]:
-            to_x = _stack(
+            to_x = stack(
                 [
                     product(row_gradients, matrix.T, ctx.precision)
                     for row_gradients, matrix in zip(rounded, weight, strict=True)
@@ -78,22 +79,26 @@ class _Affine(torch.autograd.Function):
             to_x = (to_x if len(x) == len(to_x) else to_x.sum(dim=0, keepdim=True)).to(x.dtype)
         if ctx.needs_input_grad[1]:
             seeds = zip(rounded, x.expand(len(weight), *x.shape[1:]), strict=True)
-            to_weight = _stack([product(row_gradients.T, inputs.T, ctx.precision) for row_gradients, inputs in seeds])
+            to_weight = stack([product(row_gradients.T, inputs.T, ctx.precision) for row_gradients, inputs in seeds])
         return to_x, to_weight, gradient.sum(dim=1) if ctx.needs_input_grad[2] else None, None
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Tensor, int]:
         """Replace the leading dimension of length 1 by the mapped one; expand tensors that are not mapped."""
-        x, weight, bias = (
-            value if dim is None else value.movedim(dim, 0).squeeze(1)
-            for value, dim in zip(inputs[:3], in_dims[:3], strict=True)
-        )
+        x, weight, bias = seeds_in_front(inputs[:3], in_dims[:3])
         seeds = info.batch_size
         weight, bias = (value.expand(seeds, *value.shape[1:]) for value in (weight, bias))
         return _Affine.apply(x, weight, bias, inputs[3]).unsqueeze(1), 0
 
 
-def _stack(parts: list[Tensor]) -> Tensor:
+def seeds_in_front(tensors: Sequence[Tensor], in_dims: Sequence[int | None]) -> list[Tensor]:
+    """Replace the leading dimension of length 1 of each tensor by the one that vmap maps, if it maps one."""
+    pairs = zip(tensors, in_dims, strict=True)
+    return [value if dim is None else value.movedim(dim, 0).squeeze(1) for value, dim in pairs]
+
+
+def stack(parts: list[Tensor]) -> Tensor:
+    """Return `torch.stack(parts)`, without a copy of a single part."""
     return parts[0].unsqueeze(0) if len(parts) == 1 else torch.stack(parts)
 
 

@@ -25,9 +25,6 @@ def find(kind: str, name: str, registry: Mapping[str, str], attribute: str = "")
         name: a name in the registry, `module` or `module:ATTRIBUTE`; a name in the registry goes first.
         registry: from names to modules, `module` or `module:ATTRIBUTE` too.
         attribute: default attribute of a module; empty for the module itself.
-
-    Raises:
-        ConfigError: if there is no such name, module or attribute, or the module can't be imported.
     """
     if name not in registry and not is_import(name) and not _is_module(name):
         reference = "package.module:ATTRIBUTE" if attribute else "package.module"
@@ -44,11 +41,7 @@ def find(kind: str, name: str, registry: Mapping[str, str], attribute: str = "")
 
 
 def imported(part: Any) -> Any:
-    """Return a part or, if it is given as its reference `module:ATTRIBUTE`, import it.
-
-    Raises:
-        ConfigError: if there is no such module or attribute, or the module can't be imported.
-    """
+    """Return a part or, if it is given as its reference `module:ATTRIBUTE`, import it."""
     return find("part of a method", part, {}) if isinstance(part, str) else part
 
 

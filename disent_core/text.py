@@ -28,11 +28,7 @@ MOST_CHARACTERS = 10_000
 
 
 def parsed_json(text: str) -> Any:
-    """Parse JSON.
-
-    Raises:
-        ValueError: if it is malformed, nested too deeply, or has an unpaired surrogate (`"\\ud800"`).
-    """
+    """Parse JSON; ValueError if it is malformed, nested too deeply, or has half of a surrogate pair."""
     try:
         value = json.loads(text)
         if "\\u" in text:
@@ -86,11 +82,7 @@ def tokenize(text: str, language: str) -> list[str]:
 
 
 def token_spans(text: str, tokens: Sequence[str]) -> list[tuple[int, int]]:
-    """Start and end (exclusive, in characters) of each token in its text.
-
-    Raises:
-        ValueError: if the tokens do not cover the text in order, white space apart.
-    """
+    """Start and end (exclusive, in characters) of each token in its text."""
     spans, position = [], 0
     for token in tokens:
         start = text.find(token, position)

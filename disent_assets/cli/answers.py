@@ -22,16 +22,17 @@ FORMATS = click.Choice(["table", "csv", "json", "markdown"])
 
 def answer(sql: str, *, limit: int | None = None, seconds: float | None = None) -> "pa.Table":
     """The answer of the warehouse to one query; arguments as `duckdb_warehouse.query`."""
-    from disent_assets.duckdb_warehouse import query
-    from disent_assets.resources import home_folder
+    from disent.home import home_folder
+    from disent.query import query
 
     return query(home_folder() / "warehouse.duckdb", sql, limit=limit, seconds=seconds)
 
 
 def require_views() -> None:
     """Refuse a warehouse without the views that this version asks."""
-    from disent_assets.resources import SQL, home_folder
-    from disent_assets.sql_folder import require_same_sql
+    from disent.home import home_folder
+    from disent_assets.settings.environment import SQL
+    from disent_assets.warehouse.sql_files import require_same_sql
 
     require_same_sql(home_folder() / "warehouse.duckdb", SQL)
 
@@ -62,7 +63,7 @@ def bounded_memory(size: int) -> Iterator[None]:
 
 def print_table(table: "pa.Table", style: Style) -> None:
     """Print rows; in a terminal a table takes no more than its width."""
-    from disent_assets.table_text import render
+    from disent_assets.cli.output.tables import render
 
     click.echo(render(table, style, terminal_width()), nl=False)
 

@@ -117,11 +117,7 @@ def _runs() -> list[dict[str, Any]]:
 
 
 def _before(since: str | None, runs: list[dict[str, Any]]) -> int:
-    """The refresh to compare with; 0 stands for the time before the first.
-
-    Raises:
-        ValueError: if `since` names no date and no refresh.
-    """
+    """The refresh to compare with; 0 stands for the time before the first."""
     if since is None:
         return runs[-1]["refresh"] - 1
     numbers = [run["refresh"] for run in runs if since in (str(run["refresh"]), run["run_id"])]

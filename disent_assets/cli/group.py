@@ -60,7 +60,7 @@ class _Group(click.Group):
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **named: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         if args is None:
-            from disent_assets.resources import use_utf8
+            from disent_assets.settings.environment import use_utf8
 
             use_utf8()
         return super().main(args, *rest, **named)
@@ -82,7 +82,8 @@ def main(context: click.Context, debug: bool) -> None:
     logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, handlers=[handler])
     logging.getLogger("alembic").setLevel(logging.WARNING)  # of Dagster's storage, with a line for each of its plugins
     if context.invoked_subcommand is None:
-        from disent_assets.resources import configuration, home_folder
+        from disent.home import home_folder
+        from disent_assets.settings.environment import configuration
 
         click.echo(START.format(configuration=short(configuration()), home=short(home_folder())))
 
@@ -131,7 +132,7 @@ def errors(context: click.Context) -> Iterator[None]:
         click.echo(f"disent: this command needs {error.name}; install it with: pip install 'disent[{extra}]'", err=True)
         raise SystemExit(2) from error
     except OSError as error:
-        from disent_core.storage.atomic import REFUSED
+        from disent_core.storage.files import REFUSED
 
         if context.obj or error.errno not in REFUSED:
             raise

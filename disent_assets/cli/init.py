@@ -1,10 +1,104 @@
-"""The command that writes a new project."""
+"""The command that writes a new project: a configuration with its corpora, and what Dagster needs."""
 
+import shutil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 
+from disent.home import SHARED
 from disent_assets.cli.group import errors, main, short
+from disent_core.errors import ConfigError, located
+
+_IGNORED = """\
+# Results, downloads and caches; the sample corpora are yours to change.
+/data/*
+!/data/corpora/
+__pycache__/
+"""
+_DG = """\
+# For Dagster's `dg`, which finds disent's assets by this file; `dagster dev` uses workspace.yaml.
+[tool.dg]
+directory_type = "project"
+
+[tool.dg.project]
+root_module = "lineage"
+code_location_target_module = "lineage.definitions"
+code_location_name = "disent"
+"""
+_DEFINITIONS = """\
+\"\"\"The assets of this project: those of disent. `dagster.Definitions.merge` adds your own.\"\"\"
+
+from disent_assets.definitions import defs
+
+__all__ = ["defs"]
+"""
+_MAKE_CORPORA = shutil.ignore_patterns("*.py", "grammar", "__pycache__")
+"""The scripts that wrote the sample corpora."""
+_DEMO = """\
+#:schema disent.schema.json
+# The demo: sample corpora, an encoder pretrained on them in seconds, a method of every kind.
+# `disent settings` lists all keys.
+"""
+_MASSIVE = """\
+#:schema disent.schema.json
+# MASSIVE 1.1 in English and German, one small encoder and four methods with one seed: about ten minutes of one core.
+# MASSIVE (40 MB) is downloaded to data/real/, if it is not there, and the encoder (90 MB) to the cache of Hugging Face.
+# `disent settings` lists all keys.
+
+"""
+
+
+def write_project(folder: Path, *, real: bool) -> None:
+    """Write a new project; in a new folder whole or not at all.
+
+    Args:
+        folder: where; it may exist if it is empty.
+        real: whether its configuration reads MASSIVE, which is downloaded, instead of the sample corpora.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(located(folder, None, "this is not an empty folder", "Name a new one"))
+    folder = folder.resolve()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder.parent, prefix=".disent-") as temporary:
+        project = Path(temporary, "project")
+        (project / "lineage").mkdir(parents=True)
+        for name, text in _files(real=real).items():
+            (project / name).write_text(text, encoding="utf-8")
+        if not real:
+            shutil.copytree(SHARED / "data" / "corpora", project / "data" / "corpora", ignore=_MAKE_CORPORA)
+        if not folder.exists():
+            project.rename(folder)
+            return
+        for path in sorted(
+            project.iterdir(), key=lambda path: path.name == "disent.toml"
+        ):  # last, as it makes the folder a project
+            path.rename(folder / path.name)
+
+
+def _files(*, real: bool) -> dict[str, str]:
+    from disent_core.config.schema import FILE_NAME, schema_text
+
+    workspace = (SHARED / "workspace.yaml").read_text(encoding="utf-8").replace("disent_assets.", "lineage.")
+    return {
+        "disent.toml": _configuration(real=real),
+        FILE_NAME: schema_text(),
+        "workspace.yaml": workspace,
+        "pyproject.toml": _DG,
+        "lineage/__init__.py": "",
+        "lineage/definitions.py": _DEFINITIONS,
+        ".gitignore": _IGNORED,
+    }
+
+
+def _configuration(*, real: bool) -> str:
+    if not real:
+        text = (SHARED / "disent.toml").read_text(encoding="utf-8")
+        return _DEMO + text[text.index("\n[[corpora]]") :].replace("; docs/methods.md says why", "")
+    text = (SHARED / "configs" / "massive_start.toml").read_text(encoding="utf-8")
+    sections = text[text.index("[[corpora]]") :]  # above them the file says how to run it in a checkout
+    return _MASSIVE + sections.replace('"../data/', '"data/')  # its paths begin in configs/
+
 
 _NEXT = """\
 {folder} has a project{what}. Next:
@@ -28,8 +122,6 @@ _DOWNLOADS = "; first it downloads MASSIVE (40 MB) and an encoder (90 MB)"
 def init(context: click.Context, folder: Path, real: bool) -> None:
     """Write a project that runs into a new folder: a configuration, its corpora, and what Dagster needs."""
     with errors(context):
-        from disent_assets.new_project import write_project
-
         write_project(folder, real=real)
         what, needs = (" on MASSIVE", _DOWNLOADS) if real else (" on the sample corpora", "")
         click.echo(_NEXT.format(folder=short(folder.resolve()), what=what, needs=needs))

@@ -72,8 +72,8 @@ def _check(task: str | None) -> None:
 
     if task is None or task in TASKS:
         return
-    from disent_assets.resources import open_workspace
-    from disent_core.experiment.evaluation import task_names
+    from disent_assets.settings.environment import open_workspace
+    from disent_core.lineage.evaluation_inputs import task_names
 
     known = task_names(open_workspace().config)
     if task not in known:
@@ -81,7 +81,7 @@ def _check(task: str | None) -> None:
 
 
 def _screen(rows: list[dict[str, Any]], task: str | None) -> list[str]:
-    from disent_assets.boards import boards, summary
+    from disent_assets.cli.output.leaderboards import boards, summary
 
     if not rows:
         raise _nothing(task)
@@ -89,12 +89,12 @@ def _screen(rows: list[dict[str, Any]], task: str | None) -> list[str]:
 
 
 def _next_steps(rows: list[dict[str, Any]]) -> list[str]:
-    from disent_assets.boards import shown_tasks
-    from disent_assets.resources import home_folder
+    from disent.home import home_folder
+    from disent_assets.cli.output.leaderboards import shown_tasks
 
     report, tasks = home_folder() / "report.html", shown_tasks(rows)
-    made = f"Report: {short(report)}." if report.is_file() else "Report: disent report."
-    return NEXT.format(report=made, task=_another(tasks), tasks=len(tasks)).splitlines()
+    written = f"Report: {short(report)}." if report.is_file() else "Report: disent report."
+    return NEXT.format(report=written, task=_another(tasks), tasks=len(tasks)).splitlines()
 
 
 def _another(tasks: list[str]) -> str:
@@ -104,9 +104,9 @@ def _another(tasks: list[str]) -> str:
 
 def _nothing(task: str | None) -> Exception:
     """Why the leaderboard has no row."""
-    from disent_assets.resources import open_workspace
+    from disent_assets.settings.environment import open_workspace
     from disent_core.errors import DisentError
-    from disent_core.experiment.evaluation import tasks_of
+    from disent_core.lineage.evaluation_inputs import tasks_of
 
     measured = [row["task"] for row in answer("select distinct task from leaderboard order by all").to_pylist()]
     config = open_workspace().config

@@ -11,10 +11,10 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from disent_assets.plan import Step
-    from disent_assets.progress import Progress
-    from disent_assets.runner import Result
-    from disent_assets.status import State
+    from disent_assets.run.plan import StepRun
+    from disent_assets.run.progress import Shown
+    from disent_assets.run.runner import Result
+    from disent_core.lineage.state import State
 
 from disent_assets.cli.group import errors, main
 from disent_core.text import printable
@@ -40,9 +40,9 @@ def materialize(
     also what it is made from, or in Dagster's syntax ('key:evaluation/*'). Default: everything. DISENT_WORKERS sets
     --workers.
     """
-    from disent_assets.stopping import stoppable
+    from disent_assets.run.stopping import stoppable
 
-    progress: Progress | None = None
+    progress: Shown | None = None
 
     def farewell() -> None:
         if progress is not None:
@@ -52,30 +52,15 @@ def materialize(
     started = time.monotonic()
     with stoppable(farewell) as stop, errors(context):
         from disent_assets.definitions import build
-        from disent_assets.instance import open_instance
-        from disent_assets.plan import plan
-        from disent_assets.progress import new_progress
-        from disent_assets.published_files import observe
-        from disent_assets.resources import is_local, open_for_work
-        from disent_assets.run_step import COMMAND
-        from disent_assets.runner import run_steps
+        from disent_assets.lineage.refresh import run_command
+        from disent_assets.run.progress import new_progress
+        from disent_assets.settings.environment import open_for_work
 
         workspace = open_for_work()
-        steps = plan(build(workspace), selections, partition)
-        with open_instance(workspace.home) as instance:
-            observe(workspace, instance)
-            progress = new_progress(stop.check, every_line=context.obj)
-            with closing(progress):
-                result = run_steps(
-                    build,
-                    workspace,
-                    steps,
-                    instance,
-                    workers=workers,
-                    report=progress,
-                    tags={COMMAND: " ".join(("disent materialize", *selections))},
-                    submits=not is_local(),
-                )
+        progress = new_progress(stop.check, every_line=context.obj)
+        name = " ".join(("disent materialize", *selections))
+        with closing(progress):
+            result = run_command(build, workspace, name, selections, partition, workers=workers, report=progress)
         outdated = _outdated(result.stale_inputs, selections, partition) if result.stale_inputs else None
         if outdated and result.failed:  # what is missing is often the reason, with which the command ends
             click.echo(outdated, err=True)
@@ -84,7 +69,7 @@ def materialize(
             click.echo(outdated, err=True)
 
 
-def _named(steps: "Sequence[Step]") -> str:
+def _named(steps: "Sequence[StepRun]") -> str:
     """The names of the first steps."""
     return ", ".join(map(str, steps[:_NAMED])) + (", ..." if len(steps) > _NAMED else "")
 
@@ -94,7 +79,8 @@ def _outdated(inputs: "Sequence[State]", selections: tuple[str, ...], partition:
     first = inputs[0]
     name = f"{first.asset} [{first.partition}]" if first.partition else first.asset
     others = f" and {len(inputs) - 1} more are" if len(inputs) > 1 else " is"
-    whole = (f"+{one}" if _WORD.fullmatch(one) else f"+({one})" for one in (one.lstrip("+") for one in selections))
+    bare = (selection.lstrip("+") for selection in selections)
+    whole = (f"+{selection}" if _WORD.fullmatch(selection) else f"+({selection})" for selection in bare)
     command = ["disent", "materialize", *whole, *(("--partition", partition) if partition else ())]
     return f"may be out of date: {name}{others} {first.status} and not selected; to refresh: {shlex.join(command)}"
 
@@ -106,9 +92,6 @@ def _show(result: "Result", seconds: float, *, with_tracebacks: bool) -> None:
         result: of the run.
         seconds: that it took.
         with_tracebacks: whether the traceback of a failure stands before its reason.
-
-    Raises:
-        SystemExit: if anything failed.
     """
     click.echo(result.summary(seconds))
     for text, steps in result.warnings.items():

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from disent_assets.duckdb_warehouse import query
-from disent_assets.resources import SQL
-from disent_assets.sql_folder import require_same_sql
-from disent_core.experiment.evaluation import task_names
-from disent_core.experiment.workspace import Workspace
+from disent.query import query
+from disent_assets.settings.environment import SQL
+from disent_assets.warehouse.sql_files import require_same_sql
+from disent_core.lineage.evaluation_inputs import task_names
+from disent_core.lineage.workspace import Workspace
 from disent_core.report.document import PICTURES, Picture, RunReport, document
 from disent_core.report.papers import TABLE_VIEW
-from disent_core.storage.atomic import atomic_path
-from disent_core.storage.checksums import brought
+from disent_core.storage.files import atomic_path
+from disent_core.storage.results import fetch
 
 Rows = list[dict[str, Any]]
 
@@ -42,11 +42,7 @@ _RELATIONS = {"seed_values": "metrics"}
 
 
 def write_report(workspace: Workspace, output: Path, title: str) -> None:
-    """Write the report of the warehouse; a section whose view is missing or empty says so.
-
-    Raises:
-        TableError: if the warehouse is missing, damaged or built by another version of disent.
-    """
+    """Write the report of the warehouse; a section whose view is missing or empty says so."""
     require_same_sql(workspace.warehouse, SQL)
     page = document(
         RunReport(
@@ -98,5 +94,5 @@ def _pictures(workspace: Workspace) -> Iterator[Picture]:
             for training_set in config.training_sets_of(method):
                 for name in PICTURES:
                     path = workspace.plot(encoder, method.name, training_set, name=name)
-                    if brought(path).is_file():
+                    if fetch(path).is_file():
                         yield Picture(encoder, method.name, training_set, name, path.read_bytes())

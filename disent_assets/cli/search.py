@@ -1,4 +1,4 @@
-"""The commands that embed and search one's own texts by a trained head."""
+"""Commands that embed texts with a trained head, index them, and search the index."""
 
 import shutil
 import sys
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
     from disent import Hit, Model
+    from disent.index import SearchRequest
     from disent_core.search.contents import EngineChoice
     from disent_core.search.texts import Text, TextFile
 
@@ -64,7 +65,7 @@ def embed(
     .parquet file with the texts and a column for each embedding, or a .npy matrix of one embedding.
     """
     with errors(context), input_file(texts, column, language) as file:
-        from disent.head_records import chosen_embeddings, head_record
+        from disent.index import chosen_embeddings, head_record
         from disent_core.search.vectors_file import require_output, write_vectors
 
         require_output(output, file)
@@ -107,13 +108,12 @@ def index(
     seed: int | None,
     encoder: Path | None,
 ) -> None:
-    """Make an index of texts to search in, or add texts to one.
+    """Index texts for search, or add texts to an index.
 
-    INPUT is as for disent embed. Only texts that INDEX lacks are encoded; a run that was stopped goes on where it was.
+    INPUT is as for disent embed. Only texts that INDEX lacks are encoded; a stopped run is continued.
     """
     with errors(context), input_file(texts, column, language) as file:
-        from disent.head_records import chosen_embeddings, head_record
-        from disent.searching import add, index_model
+        from disent.index import add, chosen_embeddings, head_record, index_model
         from disent_core.search.build import require_head
         from disent_core.search.contents import read_contents
 
@@ -124,12 +124,12 @@ def index(
         with progress(file, model) as (checked, bar):
             added = add(index, model, checked, embeddings=names, engine=engine, advance=bar.update)
         known = f", {added.read - added.new:,} known or repeated" if added.read > added.new else ""
-        mended = f", {added.mended:,} of damaged files stored again" if added.mended else ""
-        click.echo(f"{short(index.resolve())}: {added.rows:,} texts; {added.new:,} new{known}{mended}")
+        repaired = f", {added.mended:,} of damaged files stored again" if added.mended else ""
+        click.echo(f"{short(index.resolve())}: {added.rows:,} texts; {added.new:,} new{known}{repaired}")
         if (approximate := added.approximate) is not None:
-            told = ", ".join(f"{name} {share:.3f}" for name, share in approximate.recall_at_10.items())
+            shares = ", ".join(f"{name} {share:.3f}" for name, share in approximate.recall_at_10.items())
             of = f"of the 10 nearest texts of exact search, on {approximate.queries} texts of the index"
-            click.echo(f"{approximate.engine} finds this share {of}: {told}")
+            click.echo(f"{approximate.engine} finds this share {of}: {shares}")
         if added.lost:
             problem = f"{added.lost:,} texts were dropped, of which no file was whole; damaged-* has what is left"
             raise DamagedError(located(short(index), None, problem, "Index these texts again"))
@@ -177,22 +177,20 @@ def search(
             raise ValueError("name either a TEXT or --queries FILE")
         opened = open_index(index, head, encoder)
         asked = _queries(text, queries, column, language)
-        found: list[list[Hit]] = [[]] * len(asked)
-        for spoken in dict.fromkeys(one.language for one in asked):
-            places = [place for place, one in enumerate(asked) if one.language == spoken]
-            answers = opened.search(
-                [asked[place].text for place in places],
-                by,
-                hits,
-                language=spoken,
-                other_language=other_language,
-                only_language=only_language,
-                except_same_text=except_same_text,
-                exact=exact,
-            )
-            for place, answer in zip(places, answers, strict=True):
-                found[place] = answer
-        print_table(_table([one.text for one in asked], found, style), style)
+        results: list[list[Hit]] = [[]] * len(asked)
+        request: SearchRequest = {
+            "other_language": other_language,
+            "only_language": only_language,
+            "except_same_text": except_same_text,
+            "exact": exact,
+        }
+        for code in dict.fromkeys(query.language for query in asked):
+            numbers = [number for number, query in enumerate(asked) if query.language == code]
+            texts = [asked[number].text for number in numbers]
+            answers = opened.search(texts, by, hits, **{**request, "language": code})
+            for number, answer in zip(numbers, answers, strict=True):
+                results[number] = answer
+        print_table(_table([query.text for query in asked], results, style), style)
 
 
 def _queries(text: str | None, queries: str | None, column: str, language: str | None) -> list["Text"]:
@@ -205,10 +203,10 @@ def _queries(text: str | None, queries: str | None, column: str, language: str |
         return list(file)
 
 
-def _table(queries: Sequence[str], found: "Sequence[list[Hit]]", style: Style) -> "pa.Table":
+def _table(queries: Sequence[str], results: "Sequence[list[Hit]]", style: Style) -> "pa.Table":
     import pyarrow as pa
 
-    rows = [{"query": query, **hit._asdict()} for query, hits in zip(queries, found, strict=True) for hit in hits]
+    rows = [{"query": query, **hit._asdict()} for query, hits in zip(queries, results, strict=True) for hit in hits]
     names = ["query", "score", "language", "text", "row", "text_key"]
     if style in ("table", "markdown"):
         names = ["score", "language", "text"] if len(queries) == 1 else names[:4]
@@ -251,3 +249,32 @@ def progress(file: "TextFile", model: "Model") -> Iterator[tuple["TextFile", "tq
         click.echo(f"The head has not seen {', '.join(map(repr, unseen))}, but {', '.join(seen)}", err=True)
     with tqdm(total=counts.total(), unit=" texts", mininterval=seconds) as bar:
         yield checked, bar
+
+
+_SHARED = """\
+Whoever reaches {host} can search {index} and read its texts: there is no login.
+Leave out --host, and only this machine can."""
+_HOST = "Another address lets other machines search too, without a login."
+
+
+@main.command()
+@click.argument("index", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--port", type=click.IntRange(0, 65535), default=8900, show_default=True, help="0: any that is free.")
+@click.option("--host", default="127.0.0.1", show_default=True, help=_HOST)
+@MOVED_HEAD
+@ENCODER
+@click.pass_context
+def serve(context: click.Context, index: Path, port: int, host: str, head: str | None, encoder: Path | None) -> None:
+    """Serve a search page for an index: same shape, values or meaning as a sentence, side by side.
+
+    INDEX is a folder of disent index. Ctrl-C ends it.
+    """
+    with errors(context):
+        from disent_assets.web.search_page.app import is_shared, run, warm
+
+        opened = open_index(index, head, encoder)
+        warm(opened)
+        if is_shared(host):
+            click.echo(_SHARED.format(host=host, index=short(index.resolve())), err=True)
+        about = {"head": opened.head_title, "sentences": f"{len(opened):,}", "index": str(short(index.resolve()))}
+        run(opened, about, host, port, lambda address: click.echo(f"Search page: {address} (Ctrl-C ends it)"))

@@ -13,18 +13,18 @@ from urllib.request import Request, urlopen
 
 import dagster as dg
 
-from disent_assets.alerts import alert_sensor
-from disent_assets.corpus_versions import CorpusVersions, are_settled
-from disent_assets.factory import prefixed_name
-from disent_assets.published_files import observations, read_versions
-from disent_assets.refresh import OF_STEPS, STEP, Extent, Load, refresh_job
-from disent_assets.resources import RunSettings
-from disent_assets.run_step import LOCATION
+from disent_assets.lineage.corpus_versions import CorpusVersions, are_settled, read_sources
+from disent_assets.lineage.factory import prefixed_name
+from disent_assets.lineage.refresh import OF_STEPS, STEP, Extent, Load, refresh_job
+from disent_assets.run.dagster_private import LOCATION
+from disent_assets.run.status import observe
+from disent_assets.settings.environment import RunSettings
+from disent_assets.web.alerts import alert_sensor
 from disent_core.config.load import load_config
 from disent_core.config.signature import signature
-from disent_core.corpora.stamps import stamps
+from disent_core.corpora.paths import file_stats
 from disent_core.errors import DisentError
-from disent_core.experiment.workspace import Workspace
+from disent_core.lineage.workspace import Key, Workspace
 from disent_core.storage.tables import fingerprint
 
 LOOK_SECONDS, LOOK_EVERY_SECONDS = 20, 5
@@ -94,8 +94,8 @@ def look_sensor(
         "was made by hand. If you stop it, only the nightly refresh runs by itself.",
     )
     def look(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        by_key = read_versions(workspace, seconds=LOOK_SECONDS)
-        events = list(observations(context.instance, by_key))
+        by_key = read_sources(workspace, seconds=LOOK_SECONDS)
+        events = observe(workspace, context.instance, by_key)
         by_hand = newest_by_hand(context.instance, own) or (context.cursor or "").partition(" ")[0]
         # Whatever changes while a refresh runs is not in its cursor, so the next tick after it asks for another.
         seen = f"{by_hand} {fingerprint(loaded, _contents(by_key))}"
@@ -108,8 +108,8 @@ def look_sensor(
     return look
 
 
-def _contents(by_key: Mapping[dg.AssetKey, CorpusVersions]) -> list[object]:
-    return [(key.path, sorted(read.versions.items()), read.unreadable) for key, read in by_key.items()]
+def _contents(by_key: Mapping[Key, CorpusVersions]) -> list[object]:
+    return [(key, sorted(read.versions.items()), read.unreadable) for key, read in by_key.items()]
 
 
 def newest_by_hand(instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey] | None) -> str:
@@ -135,12 +135,12 @@ def newest_by_hand(instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey] | N
 
 
 def _reason_to_wait(
-    workspace: Workspace, by_key: Mapping[dg.AssetKey, CorpusVersions], *, is_new: bool, is_due: bool
+    workspace: Workspace, by_key: Mapping[Key, CorpusVersions], *, is_new: bool, is_due: bool
 ) -> str | None:
     if not all(read.is_complete for read in by_key.values()):
         return "Hashing is not finished; the next tick continues it."
     if not is_new:
-        unreadable = [f"{key.path[-1]} [{name}]" for key, read in by_key.items() for name in read.unreadable]
+        unreadable = [f"{key[-1]} [{name}]" for key, read in by_key.items() for name in read.unreadable]
         return f"Nothing has changed. Can't be read: {', '.join(unreadable)}" if unreadable else "Nothing has changed."
     if is_due:
         return "A refresh is about to start."
@@ -196,15 +196,15 @@ def _reload_sensor(load: Load, workspace: Workspace, ui: str | None) -> dg.Senso
 
 
 def _file_state(workspace: Workspace) -> str | None:
-    """Fingerprint of the loaded configuration and of the stamps of the files behind it; None while they are too young.
+    """Fingerprint of the loaded configuration and of the stats of the files behind it; None while they are too young.
 
-    Stamps of files that were just written do not show every change, see `corpus_versions`.
+    Stats of files that were just written do not show every change, see `corpus_versions`.
     """
     config = workspace.config
     paths = [config.path, *(workspace.corpus_path(corpus.name) for corpus in config.corpora)]
-    file_stamps = [stamp for path in paths for stamp in stamps(path)]
-    is_settled = are_settled(file_stamps, time.time_ns())
-    return fingerprint(signature(config), file_stamps) if is_settled else None
+    stats = [stat for path in paths for stat in file_stats(path)]
+    is_settled = are_settled(stats, time.time_ns())
+    return fingerprint(signature(config), stats) if is_settled else None
 
 
 def _reload_if_changed(load: Load, workspace: Workspace, ui: str | None) -> tuple[str, bool]:

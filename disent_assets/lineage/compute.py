@@ -8,15 +8,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from disent_assets.resources import is_local, step_share
+from disent_assets.settings.environment import is_local, step_share
 from disent_core.config.model import Config
 
 GPU_POOL = "gpu"
 """Pool of the steps that use the accelerator; `dagster.yaml` limits how many of them run at once."""
 GPU_DRIVERS = ("nvidia*", "nvhost-gpu", "kfd", "dxg")
 """Device files of GPUs under Linux: of CUDA, of CUDA on Jetson, of ROCm, and of both under Windows."""
-SMALL, TABLES, COMPUTING, FINE_TUNING = 2, 4, 8, 16
-"""GB of memory of a step that makes nothing, makes tables, encodes, trains a head or measures, trains an encoder."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +32,12 @@ class Place:
     tags: Mapping[str, Any]
 
 
-def on_processor(memory: float = TABLES) -> Place:
+def on_processor(memory: float) -> Place:
     """The place of a step that uses no accelerator, with so many GB of memory."""
     return Place("cpu", None, _tags(0.0, memory * step_share()[1]))
 
 
-def on_device(config: Config, memory: float = COMPUTING) -> Place:
+def on_device(config: Config, memory: float) -> Place:
     """The place of a step that uses the accelerator, if there is one, with so many GB of memory."""
     gpus, factor = step_share()
     may_use, has = config.experiment.device != "cpu", device_pool(config) is not None

@@ -15,13 +15,16 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from disent_core.config.sections import CorpusConfig
 from disent_core.corpora import code_version
-from disent_core.corpora.stamps import Stamps, stamps
+from disent_core.corpora.paths import FileStats, file_stats
 from disent_core.errors import CorpusError, TableError
-from disent_core.experiment.corpora import content_hash, pair_hash, word_list_hash
-from disent_core.experiment.mteb_results import file_hash, mteb_files
-from disent_core.experiment.workspace import Workspace
-from disent_core.storage.atomic import may_write, write_text
+from disent_core.lineage.corpora import published_hash, published_name, word_list_hash
+from disent_core.lineage.mteb_results import file_hash, mteb_files
+from disent_core.lineage.step import Source
+from disent_core.lineage.steps import FILES, MTEB_FILES, PAIR_FILES, sources
+from disent_core.lineage.workspace import MTEB_RESULTS, SENTENCE_PAIRS, UTTERANCES, Key, Workspace
+from disent_core.storage.files import may_write, write_text
 from disent_core.storage.tables import fingerprint
 
 log = logging.getLogger(__name__)
@@ -37,10 +40,10 @@ MAX_FILES = 100_000
 # --- hashes, cached while no file changes ------------------------------------------------------------------
 
 
-def are_settled(file_stamps: Stamps, now: int) -> bool:
+def are_settled(stats: FileStats, now: int) -> bool:
     """Whether every change after `now`, in nanoseconds, must change a stamp."""
-    latest = (max(modified, changed) for _, _, modified, changed, _ in file_stamps)
-    return len(file_stamps) <= MAX_FILES and all(moment + SETTLED < now for moment in latest)
+    latest = (max(modified, changed) for _, _, modified, changed, _ in stats)
+    return len(stats) <= MAX_FILES and all(moment + SETTLED < now for moment in latest)
 
 
 class Observer:
@@ -55,7 +58,7 @@ class Observer:
         self.record, self.clock = record, clock
         self.recorded = _read(record)
         self.hashes: dict[str, tuple[str, str | None]] = {}
-        self.stamps: dict[Path, Stamps] = {}
+        self.stats: dict[Path, FileStats] = {}
 
     def hash_of(self, path: Path, name: object, read: Callable[[], str]) -> str | None:
         """The hash of what `read` reads from a path; None if it can't be read.
@@ -65,21 +68,21 @@ class Observer:
             name: distinguishes several hashes of one path.
             read: computes the hash, or raises a CorpusError.
         """
-        key, before = fingerprint(str(path), name), self._stamps(path)
+        key, before = fingerprint(str(path), name), self._file_stats(path)
         state = fingerprint(CODE_VERSION, before)
         if (last := self.recorded.get(key)) is not None and last[0] == state:
             self.hashes[key] = last
             return last[1]
         is_settled, content = are_settled(before, self.clock()), _hash(read)
-        if is_settled and stamps(path) == before:
+        if is_settled and file_stats(path) == before:
             self.hashes[key] = (state, content)
         return content
 
-    def _stamps(self, path: Path) -> Stamps:
-        """The stamps of a path, which are read once."""
-        if path not in self.stamps:
-            self.stamps[path] = stamps(path)
-        return self.stamps[path]
+    def _file_stats(self, path: Path) -> FileStats:
+        """Return the stats of the files of a path, read once."""
+        if path not in self.stats:
+            self.stats[path] = file_stats(path)
+        return self.stats[path]
 
     def save(self, *, is_complete: bool = True) -> None:
         """Record the hashes; if not everything was hashed, keep the earlier hashes too."""
@@ -110,6 +113,10 @@ def _checked(stored: dict[str, list[str | None]]) -> Iterator[tuple[str, tuple[s
         yield key, (state, content)
 
 
+READ_BY = {FILES: UTTERANCES, PAIR_FILES: SENTENCE_PAIRS, MTEB_FILES: MTEB_RESULTS}
+"""The table that is read from published files."""
+
+
 # --- versions ---------------------------------------------------------------------------------------------
 
 
@@ -122,44 +129,20 @@ class CorpusVersions:
     is_complete: bool
 
 
-def utterance_versions(workspace: Workspace, *, seconds: float = math.inf) -> CorpusVersions:
-    """The version of every language: the hash of the files that its utterances are read from.
+def read_source(workspace: Workspace, source: Source, *, seconds: float = math.inf) -> CorpusVersions:
+    """Return the version of every partition of a source: the hash of what is read from its files.
 
     Args:
         workspace: the workspace whose corpora are hashed; its cache keeps the hashes.
+        source: of its configuration.
         seconds: limit of hashing; the next call continues from there.
     """
-    return _versions(workspace, "utterances", workspace.config.utterance_languages, _utterance_version, seconds)
-
-
-def pair_versions(workspace: Workspace, *, seconds: float = math.inf) -> CorpusVersions:
-    """The version of every pair: the hash of its sentences and its word list; arguments as `utterance_versions`."""
-    return _versions(workspace, "sentence_pairs", workspace.config.pair_names, _pair_version, seconds)
-
-
-def mteb_versions(workspace: Workspace, *, seconds: float = math.inf) -> CorpusVersions:
-    """The version of every folder of mteb's results: the hash of the files that are read; arguments as above."""
-    return _versions(workspace, "mteb_results", workspace.config.mteb.results, _mteb_version, seconds)
-
-
-def record_of(workspace: Workspace, table: str) -> Path:
-    """Path of the recorded hashes of the files that a table is read from."""
-    return workspace.home / "cache" / "observed" / f"{table}.json"
-
-
-def _versions(
-    workspace: Workspace,
-    table: str,
-    names: Iterable[str],
-    version: Callable[[Workspace, Observer, str], str | None],
-    seconds: float,
-) -> CorpusVersions:
-    observer, until = Observer(record_of(workspace, table)), time.monotonic() + seconds
+    observer, until = Observer(record_of(workspace, source.key)), time.monotonic() + seconds
     by_name: dict[str, str | None] = {}
     is_complete = True
-    for name in names:
+    for name in source.partitions:
         if is_complete := time.monotonic() < until:
-            by_name[name] = version(workspace, observer, name)
+            by_name[name] = _VERSION_OF[source.key](workspace, observer, name)
         else:
             break
     observer.save(is_complete=is_complete)
@@ -167,28 +150,35 @@ def _versions(
     return CorpusVersions(versions, tuple(name for name in by_name if name not in versions), is_complete)
 
 
+def read_sources(workspace: Workspace, *, seconds: float = math.inf) -> dict[Key, CorpusVersions]:
+    """Return the versions of all published files, by asset; arguments as `read_source`."""
+    return {source.key: read_source(workspace, source, seconds=seconds) for source in sources(workspace.config)}
+
+
+def record_of(workspace: Workspace, source: Key) -> Path:
+    """Return the path of the recorded hashes of a source."""
+    return workspace.home / "cache" / "observed" / f"{READ_BY[source][1]}.json"
+
+
 def _utterance_version(workspace: Workspace, observer: Observer, language: str) -> str | None:
-    hashes = [
-        observer.hash_of(
-            workspace.corpus_path(corpus.name),
-            (corpus.format, workspace.config.locales[corpus.name][language], *code_version(corpus.format)),
-            partial(content_hash, workspace, corpus, language),
-        )
-        for corpus in workspace.config.corpora_of(language)
-    ]
+    hashes = _hashes(workspace, observer, workspace.config.corpora_of(language), language)
     return None if None in hashes else fingerprint(hashes)
 
 
 def _pair_version(workspace: Workspace, observer: Observer, pair: str) -> str | None:
-    hashes = [
+    hashes = _hashes(workspace, observer, workspace.config.corpora_of_sentence_pair(pair), pair)
+    return None if None in hashes else fingerprint(hashes, word_list_hash(workspace, pair))
+
+
+def _hashes(workspace: Workspace, observer: Observer, corpora: Iterable[CorpusConfig], part: str) -> list[str | None]:
+    return [
         observer.hash_of(
             workspace.corpus_path(corpus.name),
-            (corpus.format, pair, *code_version(corpus.format)),
-            partial(pair_hash, workspace, corpus, pair),
+            (corpus.format, published_name(workspace.config, corpus, part), *code_version(corpus.format)),
+            partial(published_hash, workspace, corpus, part),
         )
-        for corpus in workspace.config.corpora_of_sentence_pair(pair)
+        for corpus in corpora
     ]
-    return None if None in hashes else fingerprint(hashes, word_list_hash(workspace, pair))
 
 
 def _mteb_version(workspace: Workspace, observer: Observer, source: str) -> str | None:
@@ -199,3 +189,6 @@ def _mteb_version(workspace: Workspace, observer: Observer, source: str) -> str 
         return None
     hashes = [observer.hash_of(path, "mteb", partial(file_hash, path)) for path in files]
     return None if None in hashes else fingerprint([str(path) for path in files], hashes)
+
+
+_VERSION_OF = {FILES: _utterance_version, PAIR_FILES: _pair_version, MTEB_FILES: _mteb_version}

@@ -4,22 +4,20 @@ What belongs here: what differs there. What does not: what the assets are, and h
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import dagster as dg
-from dagster._core.remote_origin import RemoteJobOrigin
 
-from disent_assets.asset_results import is_served, user_errors
-from disent_assets.automation import definitions_signature, look_sensor, nightly_schedule
 from disent_assets.definitions import build
-from disent_assets.factory import prefixed_name
-from disent_assets.homes import claim, prepare
-from disent_assets.instance import open_again
-from disent_assets.refresh import refresh_job
-from disent_assets.run_step import prepare as prepare_runs
-from disent_core.experiment.workspace import Key, Workspace
+from disent_assets.lineage.automation import definitions_signature, look_sensor, nightly_schedule
+from disent_assets.lineage.compute import GPU_POOL
+from disent_assets.lineage.factory import prefixed_name
+from disent_assets.lineage.metadata import is_served, user_errors
+from disent_assets.lineage.refresh import refresh_job
+from disent_assets.run.dagster_private import step_function
+from disent_assets.settings.homes import claim, prepare
+from disent_core.lineage.workspace import Key, Workspace
 from disent_core.storage.tables import fingerprint
 
 
@@ -34,8 +32,7 @@ def hosted(workspace: Workspace, pool: str | None = None) -> dg.Definitions:
     """
     load = partial(hosted_assets, pool=pool)
     assets = load(workspace)
-    # A worker would open the instance of the folder of results, so one step runs at a time.
-    refresh = refresh_job(load, assets, workspace, workers=1, opened=partial(_opened, workspace))
+    refresh = refresh_job(load, assets, workspace, workers=1, pool=pool or prefixed_name(workspace.prefix, GPU_POOL))
     loaded = fingerprint(definitions_signature(assets))
     own = sorted(assets.resolve_asset_graph().materializable_asset_keys)
     return dg.Definitions(
@@ -52,15 +49,6 @@ def hosted_assets(workspace: Workspace, pool: str | None = None) -> dg.Definitio
     return dg.Definitions(
         assets=[_hosted(one, workspace, pool) if isinstance(one, dg.AssetsDefinition) else one for one in assets]
     )
-
-
-@contextmanager
-def _opened(workspace: Workspace, context: dg.OpExecutionContext) -> Iterator[dg.DagsterInstance]:
-    """The instance of the project, whose page Timeline shows the runs of the steps in its own code location."""
-    of_job = context.run.remote_job_origin
-    with open_again(context.instance, workspace.home) as instance:
-        prepare_runs(instance, of_job and RemoteJobOrigin(of_job.repository_origin, "__ASSET_JOB"))
-        yield instance
 
 
 # --- assets -----------------------------------------------------------------------------------------------
@@ -90,11 +78,11 @@ def _hosted(asset: dg.AssetsDefinition, workspace: Workspace, pool: str | None) 
 
 
 def _function(asset: dg.AssetsDefinition) -> Callable[[Any], Iterator[dg.MaterializeResult]]:
-    """The function of an asset, of its context."""
-    decorated: Any = asset.op.compute_fn
+    """Return the function of an asset, of its context."""
+    function = step_function(asset)
 
     def run(context: Any) -> Iterator[dg.MaterializeResult]:
-        made = decorated.decorated_fn(*[context] * decorated.has_context_arg())
+        made = function(context)
         yield from [made] if isinstance(made, dg.MaterializeResult) else made
 
     return run

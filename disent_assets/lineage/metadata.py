@@ -3,6 +3,7 @@
 What belongs here: how results are shown. What does not: how they are computed.
 """
 
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,20 +13,20 @@ from urllib.parse import quote
 
 import dagster as dg
 
-from disent_assets.profiles.patience import database_errors
-from disent_assets.resources import pictures_address
-from disent_core.errors import DisentError
-from disent_core.experiment.result import CheckResult, StepResult
+from disent_assets.run.error_messages import description_of
+from disent_assets.settings.environment import pictures_address
+from disent_assets.settings.profiles.retry_database import database_errors
+from disent_core.lineage.result import CheckResult, StepResult
 from disent_core.report.style import png, png_made_of, preview
-from disent_core.storage.checksums import brought, checksummed_path, remove_with_checksum, sha256_of, verified
+from disent_core.storage.results import fetch, open_result, remove_result, sha256_of, write_result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+log = logging.getLogger("disent_core.results")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+!|~&-])")
 INLINE = 1000
 """Characters from which the UI hides Markdown behind a click."""
-_LESS_MEMORY = "Lower batch_size of the method (batch_tokens of the encoder), or limit the corpus"
 
 
 @contextmanager
@@ -40,17 +41,7 @@ def user_errors() -> Iterator[None]:
     except (dg.Failure, *database_errors()):
         raise
     except Exception as error:
-        raise dg.Failure(description=_description(error), allow_retries=False) from error
-
-
-def _description(error: Exception) -> str | None:
-    if isinstance(error, DisentError):
-        return str(error)
-    if type(error).__name__ == "OutOfMemoryError":  # of torch, which is loaded only where something computes
-        return f"out of GPU memory ({str(error).split('. ')[0]}). {_LESS_MEMORY}, or set device to 'cpu'"
-    if isinstance(error, MemoryError):
-        return f"out of memory. {_LESS_MEMORY}"
-    return None
+        raise dg.Failure(description=description_of(error), allow_retries=False) from error
 
 
 def materialized(
@@ -58,7 +49,7 @@ def materialized(
 ) -> dg.MaterializeResult:
     """The result of a step as Dagster records it; the data version is the hash of the content."""
     if result.summary:
-        dg.get_dagster_logger().info(result.summary)
+        log.info("%s: %s", "/".join(key), result.summary)
     figures = {name: shown(value) for name, value in result.figures.items()}
     tables = {name: value for name, value in figures.items() if isinstance(value, dg.TableMetadataValue)}
     return dg.MaterializeResult(
@@ -94,7 +85,7 @@ def markdown_table(title: str, header: Sequence[str], rows: Sequence[Sequence[st
         text = "\n".join([title + rest, *lines, *body[:kept]])
         if len(text) < INLINE:
             break
-    return dg.MetadataValue.md(text)
+    return dg.MetadataValue.md(text)  # noqa: TID251 - its names are escaped
 
 
 def literal(text: str) -> str:
@@ -130,17 +121,17 @@ def pictures(
     shown: dict[str, dg.MetadataValue] = {}
     for path, draw in drawings.items():
         small = _small(path)
-        if verified(path) is None or png_made_of(path) != made_of:
+        if open_result(path) is None or png_made_of(path) != made_of:
             figure = draw()
             if figure is None:
-                remove_with_checksum(path)
-                remove_with_checksum(small)
+                remove_result(path)
+                remove_result(small)
                 continue
             drawn = png(figure, made_of)
             _write(small, preview(drawn))
             _write(path, drawn)  # last, because it tells that both are of this result
-        elif verified(small) is None:
-            _write(small, preview(brought(path).read_bytes()))
+        elif open_result(small) is None:
+            _write(small, preview(fetch(path).read_bytes()))
         shown[path.stem] = _linked(plots, path, small)
     if shown:
         shown["pictures"] = dg.MetadataValue.path(str(next(iter(drawings)).parent))  # for those who have no server
@@ -152,7 +143,7 @@ def _small(path: Path) -> Path:
 
 
 def _write(path: Path, picture: bytes) -> None:
-    with checksummed_path(path) as beside:
+    with write_result(path) as beside:
         beside.write_bytes(picture)
 
 
@@ -169,4 +160,4 @@ def _linked(plots: Path, path: Path, small: Path) -> dg.MetadataValue:
     version = sha256_of(path)[:8]  # without it, the browser shows the old one
     names = (quote(file.relative_to(plots).as_posix()) for file in (path, small))
     full, inline = (f"{pictures_address()}/{name}?v={version}" for name in names)
-    return dg.MetadataValue.md(f"[![{path.stem}]({inline})]({full})")
+    return dg.MetadataValue.md(f"[![{path.stem}]({inline})]({full})")  # noqa: TID251 - names of our own

@@ -1,7 +1,4 @@
-"""Record what a step takes that makes something: seconds, processor seconds and memory, as a table of the warehouse.
-
-What belongs here: how a step is measured, and its row. What does not: the sums, see `sql/views/costs.sql`.
-"""
+"""Measure the seconds, processor seconds and memory of a step, and record them as a table of the warehouse."""
 
 import re
 import resource
@@ -12,14 +9,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import dagster as dg
+import pyarrow as pa
 
-from disent_assets.recorded import record, recorded
-from disent_core.experiment.keys import HEAD, METRICS
-from disent_core.experiment.workspace import Workspace
-from disent_core.heads.cost import machine
-from disent_core.storage.remote import sole_maker
+from disent_core.errors import TableError
+from disent_core.lineage.keys import HEAD, METRICS
+from disent_core.lineage.workspace import Workspace
+from disent_core.methods.cost import machine
+from disent_core.storage.results import none_if_damaged, sole_maker
 from disent_core.storage.schemas import STEP_COSTS
+from disent_core.storage.tables import SCHEMAS, fingerprint, read_table, rows_table, write_table
 
 RESET_PEAK = Path("/proc/self/clear_refs")
 """Linux forgets the highest memory of a process so far when a 5 is written to it."""
@@ -79,7 +77,23 @@ def _peak_memory() -> int | None:
     return int(found[1]) << 10 if found else None
 
 
-# --- the table --------------------------------------------------------------------------------------------
+# --- tables about runs ------------------------------------------------------------------------------------
+
+
+def read_run_table(workspace: Workspace, table: tuple[str, str, str]) -> pa.Table:
+    """Read a table by stage, name and partition; it has no rows if there is none, or it is damaged."""
+    schema, path = SCHEMAS[table[1]], workspace.table(*table)
+    try:
+        rows = none_if_damaged(lambda: read_table(path, schema))
+    except TableError:  # nothing was recorded yet
+        rows = None
+    return schema.empty_table() if rows is None else rows
+
+
+def write_run_table(workspace: Workspace, table: tuple[str, str, str], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Replace the rows of a table; the caller has its lock."""
+    name = table[1]
+    write_table(workspace.table(*table), rows_table(rows, name), SCHEMAS[name], inputs=fingerprint(len(rows)))
 
 
 def record_cost(
@@ -110,8 +124,9 @@ def record_cost(
     }
     name = ("asset", "partition")
     with sole_maker(workspace.table(*STEP_COSTS)):
-        before = recorded(workspace, STEP_COSTS).to_pylist()
-        record(workspace, STEP_COSTS, [*(one for one in before if any(one[part] != row[part] for part in name)), row])
+        others = read_run_table(workspace, STEP_COSTS).to_pylist()
+        kept = [other for other in others if any(other[part] != row[part] for part in name)]
+        write_run_table(workspace, STEP_COSTS, [*kept, row])
 
 
 def parts(key: Sequence[str]) -> dict[str, str | None]:
@@ -123,13 +138,3 @@ def parts(key: Sequence[str]) -> dict[str, str | None]:
         "encoder": rest[0] if len(rest) > 1 else None,
         "method": rest[-1].removesuffix(suffix) if suffix and rest[-1].endswith(suffix) else None,
     }
-
-
-def is_made(result: dg.MaterializeResult) -> bool:
-    """Whether the step has computed this result, and not found it up to date."""
-    return bool((result.metadata or {}).get("recomputed"))
-
-
-def with_cost(result: dg.MaterializeResult, cost: StepCost) -> dg.MaterializeResult:
-    """The result with the cost of its step in its metadata, above what may be long."""
-    return result._replace(metadata={**cost.metadata, **(result.metadata or {})})

@@ -35,11 +35,7 @@ class Stop:
         self._farewell, self._lock = farewell, threading.Lock()
 
     def arrive(self, number: int, _: object) -> None:
-        """A signal has arrived in the main thread; a second one is for the thread that watches.
-
-        Raises:
-            Stopped: at the first signal.
-        """
+        """A signal has arrived in the main thread; a second one is for the thread that watches."""
         if self.signal is None:
             self.signal = number
             raise Stopped

@@ -1,8 +1,8 @@
 """Run steps in worker processes, several at once, or one at a time in this process.
 
 Workers are forked from one process that has imported everything and started no thread. Each has one thread for
-arithmetic, so that results do not depend on the number of cores. A worker ends with the process that started it,
-however that ends.
+arithmetic, so that results do not depend on the number of cores. Workers exit when the parent process exits.
+A `ProcessPoolExecutor` would lose all steps if one worker is killed.
 """
 
 import hashlib
@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
@@ -23,21 +24,22 @@ from typing import NoReturn, Protocol, cast
 
 import dagster as dg
 
-from disent_assets.instance import cancel_run_of, end_run_of, open_instance, process_tag
-from disent_assets.plan import Step
-from disent_assets.resources import ONE_THREAD, address_of, environment, open_home, shard_engine
-from disent_assets.run_step import Outcome, run_step
-from disent_assets.stopping import swallowed_silently
+from disent.home import open_home
+from disent_assets.run.asset_steps import AssetStep, command, steps_of
+from disent_assets.run.plan import StepRun
+from disent_assets.run.step import Outcome, compute
+from disent_assets.run.stopping import swallowed_silently
+from disent_assets.settings.environment import ONE_THREAD, address_of, environment, shard_backend
 from disent_core.config.load import load_config
 from disent_core.config.signature import signature
 from disent_core.errors import ConfigError, DisentError
-from disent_core.experiment.workspace import Workspace
+from disent_core.lineage.workspace import Key, Workspace
 from disent_core.shards.processes import end_with_parent
 
 PRELOADED = [
-    "disent_assets.definitions", "disent_assets.duckdb_warehouse", "disent_assets.workers",
-    "disent_core.corpora.rows", "disent_core.experiment.history", "disent_core.experiment.measuring",
-    "disent_core.heads.families.frozen", "disent_core.negatives.state", "disent_core.targets.aligned_pairs",
+    "disent_assets.definitions", "disent_assets.warehouse.build", "disent_assets.run.workers",
+    "disent_core.corpora.rows", "disent_core.lineage.history", "disent_core.lineage.evaluation",
+    "disent_core.methods.families.frozen", "disent_core.negatives.state", "disent_core.targets.aligned_pairs",
     "matplotlib.figure", "scipy.special", "transformers",
 ]  # fmt: skip
 """Imported once, before workers are forked. Importing torch starts no thread, but calling it may."""
@@ -47,22 +49,22 @@ SECONDS_TO_STOP = 0.7
 """Time that workers have to remove what they were writing before they are killed."""
 
 Load = Callable[[Workspace], dg.Definitions]
-Log = Callable[[Step, int, str], None]
+Log = Callable[[StepRun, int, str], None]
 """Called with the step that logs, the level and the text."""
 
 
 class Executor(Protocol):
-    """Something that runs steps."""
+    """Runs steps."""
 
     def is_free(self) -> bool:
-        """Whether another step can be started now."""
+        """Return whether another step can be started now."""
         ...
 
-    def start(self, step: Step, *, is_fresh: bool) -> None:
+    def start(self, step: StepRun, *, is_fresh: bool) -> None:
         """Begin a step."""
         ...
 
-    def ended(self) -> Iterator[tuple[Step, Outcome]]:
+    def ended(self) -> Iterator[tuple[StepRun, Outcome]]:
         """Wait until at least one step has ended, or for a short while."""
         ...
 
@@ -74,23 +76,21 @@ class Executor(Protocol):
 class ThisProcess:
     """Runs one step at a time in this process."""
 
-    def __init__(
-        self, definitions: dg.Definitions, instance: dg.DagsterInstance, tags: Mapping[str, str], log: Log
-    ) -> None:
-        self.definitions, self.instance, self.tags, self.log = definitions, instance, tags, log
-        self.due: tuple[Step, bool] | None = None
+    def __init__(self, workspace: Workspace, steps: Mapping[Key, AssetStep], log: Log) -> None:
+        self.workspace, self.steps, self.log = workspace, steps, log
+        self.due: StepRun | None = None
 
     def is_free(self) -> bool:
         return self.due is None
 
-    def start(self, step: Step, *, is_fresh: bool) -> None:
-        self.due = step, is_fresh
+    def start(self, step: StepRun, *, is_fresh: bool) -> None:
+        self.due = step
 
-    def ended(self) -> Iterator[tuple[Step, Outcome]]:
-        if self.due is not None:
-            (step, is_fresh), self.due = self.due, None
+    def ended(self) -> Iterator[tuple[StepRun, Outcome]]:
+        if (step := self.due) is not None:
+            self.due = None
             with logged(lambda level, text: self.log(step, level, text)):
-                outcome = run_step(self.definitions, step, self.instance, is_fresh=is_fresh, tags=self.tags)
+                outcome = compute(self.workspace, self.steps[step.key], step.partition)
             yield step, outcome
 
     def close(self) -> None:
@@ -99,17 +99,15 @@ class ThisProcess:
 
 @contextmanager
 def logged(log: Callable[[int, str], None]) -> Iterator[None]:
-    """Give the log lines of the library to a function; those that Dagster makes of them stay in its runs."""
-    handler, library, of_dagster = _Handler(log), logging.getLogger("disent_core"), logging.getLogger("dagster")
-    before = library.level, library.propagate, of_dagster.propagate
-    library.addHandler(handler)
+    """Hand the log lines of the library to a function instead of its handlers."""
+    library = logging.getLogger("disent_core")
+    before = library.level, library.propagate, library.handlers
+    library.handlers, library.propagate = [_Handler(log)], False
     library.setLevel(logging.INFO)
-    library.propagate = of_dagster.propagate = False
     try:
         yield
     finally:
-        library.removeHandler(handler)
-        library.level, library.propagate, of_dagster.propagate = before
+        library.level, library.propagate, library.handlers = before
 
 
 class _Handler(logging.Handler):
@@ -126,46 +124,36 @@ class _Handler(logging.Handler):
 
 @dataclass(frozen=True)
 class Work:
-    """All that a worker has to know: how to make the definitions, from which configuration, for which folder.
+    """What a worker has to know.
 
     Attributes:
         load: makes the definitions of a workspace.
         path: file of the configuration.
         signature: hash of that file, which must be the same for all processes.
-        home: folder of results.
-        address: what DISENT_HOME is for it.
-        tags: of all runs.
+        address: of the folder of results, as in DISENT_HOME.
+        command: id of the run, and when its command began.
     """
 
     load: Load
     path: Path
     signature: str | None
-    home: Path
     address: str
-    tags: Mapping[str, str]
+    command: tuple[str, datetime | None]
 
     @classmethod
-    def of(cls, load: Load, workspace: Workspace, tags: Mapping[str, str]) -> "Work":
-        """The work in a workspace.
-
-        Raises:
-            ConfigError: if the configuration has changed since it was loaded.
-        """
+    def of(cls, load: Load, workspace: Workspace) -> "Work":
+        """Return the work in a workspace."""
         path = workspace.config.path
-        work = cls(load, path, _hash_of(path), workspace.home, address_of(workspace.home), tags)
+        work = cls(load, path, _hash_of(path), address_of(workspace.home), command.get())
         if signature(work.workspace().config) != signature(workspace.config):
             raise _changed(work.path)
         return work
 
     def workspace(self) -> Workspace:
-        """The same workspace in another process.
-
-        Raises:
-            ConfigError: if the configuration has changed.
-        """
+        """Load the workspace in another process."""
         if _hash_of(self.path) != self.signature:
             raise _changed(self.path)
-        return Workspace(load_config(self.path), open_home(self.address), engine=shard_engine())
+        return Workspace(load_config(self.path), open_home(self.address), shard_backend=shard_backend())
 
 
 def _changed(path: Path) -> ConfigError:
@@ -184,20 +172,14 @@ class _Worker:
     process: ForkServerProcess
     connection: Connection
     is_ready: bool = False
-    step: Step | None = None
-
-    @property
-    def pid(self) -> int:
-        """Id of the process, which has been started."""
-        assert self.process.pid is not None
-        return self.process.pid
+    step: StepRun | None = None
 
 
 class Processes:
     """Runs steps in processes, one at a time in each."""
 
-    def __init__(self, work: Work, instance: dg.DagsterInstance, count: int, log: Log) -> None:
-        self.work, self.instance, self.log = work, instance, log
+    def __init__(self, work: Work, count: int, log: Log) -> None:
+        self.work, self.log = work, log
         self.context = multiprocessing.get_context("forkserver")
         self.context.set_forkserver_preload(PRELOADED)
         with environment(ONE_THREAD):
@@ -217,12 +199,12 @@ class Processes:
     def is_free(self) -> bool:
         return any(worker.step is None for worker in self.workers)
 
-    def start(self, step: Step, *, is_fresh: bool) -> None:
+    def start(self, step: StepRun, *, is_fresh: bool) -> None:
         worker = next(worker for worker in self.workers if worker.step is None)
         worker.step = step
-        worker.connection.send((step, is_fresh))
+        worker.connection.send(step)
 
-    def ended(self) -> Iterator[tuple[Step, Outcome]]:
+    def ended(self) -> Iterator[tuple[StepRun, Outcome]]:
         for connection in wait([worker.connection for worker in self.workers], timeout=0.2):
             worker = next(worker for worker in self.workers if worker.connection is connection)
             try:
@@ -241,34 +223,29 @@ class Processes:
                 else:
                     self.log(step, *message)
 
-    def _replaced(self, worker: _Worker) -> Iterator[tuple[Step, Outcome]]:
+    def _replaced(self, worker: _Worker) -> Iterator[tuple[StepRun, Outcome]]:
         """Replace a worker that has died; its step has failed."""
         worker.process.join()
         if not worker.is_ready:
             raise DisentError(NOT_STARTED)
-        end_run_of(self.instance, worker.pid, "The process of this run was killed.")
         self.workers[self.workers.index(worker)] = self._new_worker()
         if worker.step is not None:
             yield worker.step, Outcome(failure=f"{worker.step}: {how_ended(worker.process.exitcode)}")
 
     def close(self) -> None:
-        running = [worker for worker in self.workers if worker.step is not None]
-        for worker in running:
-            cancel_run_of(self.instance, worker.pid)
-            worker.process.terminate()
         for worker in self.workers:
+            if worker.step is not None:
+                worker.process.terminate()
             worker.connection.close()  # an idle worker ends when its connection does
         until = time.monotonic() + SECONDS_TO_STOP
         for worker in self.workers:
             worker.process.join(max(0.0, until - time.monotonic()))
             worker.process.kill()
             worker.process.join()
-        for worker in running:
-            end_run_of(self.instance, worker.pid, "The command was stopped.")
 
 
 def how_ended(code: int | None) -> str:
-    """What the exit code of a worker means."""
+    """Return what the exit code of a worker means."""
     if code == -signal.SIGKILL:
         return "its process was killed; if the memory was full, start again with fewer --workers"
     if code == -signal.SIGBUS:
@@ -292,23 +269,23 @@ def _serve(connection: Connection, work: Work) -> None:
             connection.send(message)
 
     try:
-        definitions = work.load(work.workspace())
-        tags = {**work.tags, **process_tag(os.getpid())}
-        ends = suppress(EOFError, ConnectionResetError)
-        with ends, swallowed_silently(), open_instance(work.home) as instance:
+        workspace = work.workspace()
+        steps = {step.key: step for step in steps_of(workspace, work.load(workspace))}
+        command.set(work.command)
+        with suppress(EOFError, ConnectionResetError), swallowed_silently():
             _end_at_signals(_end)
             send(READY)
             while True:
-                step, is_fresh = connection.recv()
+                step = connection.recv()
                 with logged(lambda level, text: send((level, text))):
-                    outcome = run_step(definitions, step, instance, is_fresh=is_fresh, tags=tags)
+                    outcome = compute(workspace, steps[step.key], step.partition)
                 send(outcome)
     except DisentError as error:
         send(error)
 
 
 def _end_at_signals(handler: Callable[[int, object], NoReturn] | signal.Handlers) -> None:
-    """Handle SIGINT and SIGTERM; Dagster, which replaces both during a run, puts back that of SIGINT for both."""
+    """Handle SIGINT and SIGTERM."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, handler)
 
@@ -319,7 +296,7 @@ def _end(number: int, _: object) -> NoReturn:
 
 
 def one_thread() -> None:
-    """Let torch compute with one thread in this process."""
+    """Limit torch to one thread in this process."""
     import torch
 
     torch.set_num_threads(1)

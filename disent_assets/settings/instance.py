@@ -6,9 +6,8 @@ The UI reads the same folder.
 import fcntl
 import os
 import shutil
-import socket
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,12 +17,12 @@ from weakref import WeakKeyDictionary
 import dagster as dg
 import yaml
 
-from disent_assets.homes import is_read_only
-from disent_assets.profiles import dagster_settings
-from disent_assets.profiles.patience import database_errors, wait_for_database
-from disent_assets.resources import database, is_local
+from disent_assets.settings.environment import database, is_local
+from disent_assets.settings.homes import is_read_only
+from disent_assets.settings.profiles import dagster_settings
+from disent_assets.settings.profiles.retry_database import database_errors, wait_for_database
 from disent_core.errors import StorageError, located
-from disent_core.storage.atomic import locked, storage_errors, write_text
+from disent_core.storage.files import locked, storage_errors, write_text
 
 SETTINGS = Path(__file__).with_name("dagster.yaml")
 _NAME = "home.id"
@@ -33,10 +32,10 @@ HIDDEN = ".dagster/disent"
 """How tags begin that the UI does not show."""
 FACE = {f"{HIDDEN}_face": "command line"}
 """Tag of the runs that a process of the command line, not Dagster's daemon, has to end."""
+NOT_REPEATED = {"dagster/max_retries": "0"}
+"""If the process of such a run dies, the user repeats the command; the daemon must not repeat the run."""
 BEGAN = f"{HIDDEN}_began"
 """Tag of the runs of a command or a refresh: when it began."""
-PROCESS = f"{HIDDEN}_process"
-"""Tag of the runs of a worker process."""
 HOME = f"{HIDDEN}_home"
 """Tag of the runs of a process: which folder of results it has opened. Several may share one database of runs."""
 _STATE_OF: WeakKeyDictionary[dg.DagsterInstance, Path] = WeakKeyDictionary()
@@ -50,7 +49,7 @@ UNFINISHED = [
 
 
 def dagster_home(home: Path) -> Path:
-    """Make the folder of Dagster's state; returns its path. Without a `dagster.yaml` it gets that of the profile."""
+    """Make the folder of Dagster's state, with the `dagster.yaml` of the profile unless it has one; return its path."""
     folder = home / "dagster"
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / SETTINGS.name).exists():
@@ -61,7 +60,7 @@ def dagster_home(home: Path) -> Path:
 
 
 def settings_folder(home: Path) -> Path:
-    """The folder with the `dagster.yaml` to use: that of the results, or `DAGSTER_HOME` where steps run elsewhere.
+    """Return the folder of the `dagster.yaml` to use: the results', or `DAGSTER_HOME` where steps run elsewhere.
 
     A `DAGSTER_HOME` with a `home.id` is not the user's: a process of disent has set it for those that it starts.
     """
@@ -79,23 +78,14 @@ def open_instance(home: Path) -> Iterator[dg.DagsterInstance]:
             folder = str(settings_folder(home))
             instance = dg.DagsterInstance.from_config(folder)
         os.environ["DAGSTER_HOME"] = folder  # child processes of a run read it
-        _STATE_OF[instance] = home / "dagster"
-        with instance, _used(instance, home / "dagster"):
+        with instance, used(instance, home):
             yield instance
 
 
 @contextmanager
-def open_again(instance: dg.DagsterInstance, home: Path) -> Iterator[dg.DagsterInstance]:
-    """Open the instance of another project a second time, to record the runs of a refresh in a folder of results."""
-    with dg.DagsterInstance.from_ref(instance.get_ref()) as again:
-        _STATE_OF[again] = dagster_home(home)
-        with _used(again, _STATE_OF[again]):
-            yield again
-
-
-@contextmanager
-def _used(instance: dg.DagsterInstance, folder: Path) -> Iterator[None]:
-    """Tell other processes that this one uses the folder of state; end the runs of killed ones if no other does."""
+def used(instance: dg.DagsterInstance, home: Path) -> Iterator[None]:
+    """Show other processes that this one uses a folder of results; end the runs of killed ones if no other does."""
+    folder = _STATE_OF[instance] = dagster_home(home)
     with (folder / "processes.lock").open("w") as lock:
         _end_killed_runs(instance, lock)
         fcntl.flock(lock, fcntl.LOCK_SH)  # the system releases it when this process ends, also if it is killed
@@ -104,7 +94,7 @@ def _used(instance: dg.DagsterInstance, folder: Path) -> Iterator[None]:
 
 @contextmanager
 def open_copy(home: Path) -> Iterator[dg.DagsterInstance]:
-    """Open a copy of the Dagster instance of a folder that this process may not write; what is added to it is lost."""
+    """Open a copy of the Dagster instance of a read-only folder; what is added to it is lost."""
     with _state_errors(home / "dagster"), _copied(home) as copy, dg.DagsterInstance.from_config(str(copy)) as instance:
         yield instance
 
@@ -136,7 +126,7 @@ def _copied(home: Path) -> Iterator[Path]:
 
 @contextmanager
 def _state_errors(folder: Path) -> Iterator[None]:
-    """Turn an error of reading or writing Dagster's state into one line."""
+    """Turn errors of Dagster's database into a `StorageError`."""
     with storage_errors(folder):
         try:
             yield
@@ -166,38 +156,12 @@ def _end_killed_runs(instance: dg.DagsterInstance, lock: TextIO) -> None:
 
 
 def has_own_database(instance: dg.DagsterInstance) -> bool:
-    """Whether no other folder of results keeps its runs in the same database: `dagster.yaml` names none."""
+    """Return whether no other folder of results keeps its runs in the same database."""
     settings = Path(instance.root_directory, SETTINGS.name).read_text(encoding="utf-8")
     return not {"storage", "run_storage"} & (yaml.safe_load(settings) or {}).keys()
 
 
 def home_tag(instance: dg.DagsterInstance) -> dict[str, str]:
-    """Tag of the runs of processes that have opened this folder of results; one in memory has no name."""
+    """Return the tag of the runs of processes that have opened this folder of results."""
     name = (_STATE_OF.get(instance) or Path(instance.root_directory)) / _NAME
     return {HOME: name.read_text(encoding="utf-8") if name.exists() else ""}
-
-
-def process_tag(process: int) -> dict[str, str]:
-    """Tag of the runs of a worker process."""
-    return {PROCESS: f"{socket.gethostname()}-{process}"}
-
-
-def cancel_run_of(instance: dg.DagsterInstance, process: int) -> None:
-    """Announce that the process will be stopped, so that its run ends as canceled, not as failed."""
-    for run in _unfinished(instance, process):
-        instance.report_run_canceling(run)
-
-
-def end_run_of(instance: dg.DagsterInstance, process: int, message: str) -> None:
-    """End the run of a worker process that has died; as canceled if that was announced."""
-    for run in _unfinished(instance, process):
-        instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
-        if run.status == dg.DagsterRunStatus.CANCELING:
-            instance.report_run_canceled(run, message)
-        else:
-            instance.report_run_failed(run, message)
-
-
-def _unfinished(instance: dg.DagsterInstance, process: int) -> Sequence[dg.DagsterRun]:
-    tags = FACE | home_tag(instance) | process_tag(process)
-    return instance.get_runs(dg.RunsFilter(tags=tags, statuses=UNFINISHED))

@@ -5,10 +5,8 @@ folder beside it (`warehouse.files`), named by their SHA-256: hard links, which 
 the table is replaced.
 """
 
-import re
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,10 +14,11 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from disent_assets.sql_folder import Relation
+from disent.query import FOLDER, file_literal, files_folder, text_literal
+from disent_assets.warehouse.sql_files import Relation
 from disent_core.errors import TableError, located
-from disent_core.storage.atomic import storage_errors
-from disent_core.storage.checksums import brought, sha256_of
+from disent_core.storage.files import storage_errors
+from disent_core.storage.results import fetch, sha256_of
 from disent_core.storage.tables import SCHEMAS
 
 INPUTS = (
@@ -46,15 +45,6 @@ INPUTS = (
 )
 """Tables that the warehouse is built from, by their names in `SCHEMAS`."""
 
-FOLDER = "warehouse_folder"
-"""Variable of DuckDB: where the warehouse lies, for a program that opens one which was moved or copied."""
-
-
-def files_folder(database: Path) -> Path:
-    """Folder of the files that the views of a warehouse read."""
-    return database.with_name("warehouse.files")
-
-
 # --- building ---------------------------------------------------------------------------------------------
 
 
@@ -64,9 +54,6 @@ def attach_inputs(
     """Create `inputs.NAME` for each name of `INPUTS`, and for `published`, in memory: not in the file.
 
     A name without rows is an empty table, one with files a view over exactly these.
-
-    Raises:
-        TableError: if a name is none of these, or a file is missing, damaged or of another schema.
     """
     if unknown := sorted(set(inputs) - {*INPUTS, *published}):
         raise TableError(f"{unknown} are not inputs of the warehouse; choose from {list(INPUTS)}")
@@ -77,7 +64,7 @@ def attach_inputs(
             _input_table(connection, name, rows)
         elif rows:
             for path in rows:
-                _require_schema(brought(path), name)
+                _require_schema(fetch(path), name)
             connection.execute(f"create view inputs.{name} as from {_scan(map(file_literal, rows))}")
         else:
             _input_table(connection, name, SCHEMAS[name].empty_table())
@@ -91,7 +78,7 @@ def _input_table(connection: duckdb.DuckDBPyConnection, name: str, rows: pa.Tabl
 
 def _require_schema(path: Path, name: str) -> None:
     try:
-        schema = pq.read_schema(path)
+        schema = pq.read_schema(path)  # noqa: TID251 - a fetched file
     except FileNotFoundError as error:
         raise TableError(located(path, None, "this table does not exist", "Materialise its asset")) from error
     except (pa.ArrowInvalid, OSError) as error:
@@ -105,16 +92,6 @@ def _require_schema(path: Path, name: str) -> None:
 
 def _scan(files: Iterable[str]) -> str:
     return f"read_parquet([{', '.join(files)}], hive_partitioning = false)"
-
-
-def file_literal(path: Path) -> str:
-    """SQL literal of one path: quotes in it are doubled, and `*`, `?` and `[` are no patterns."""
-    return text_literal(re.sub(r"[*?[]", r"[\g<0>]", str(path.absolute())))
-
-
-def text_literal(text: str) -> str:
-    """SQL literal of a text."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 # --- views over files -------------------------------------------------------------------------------------
@@ -167,32 +144,3 @@ def remove_others(database: Path, files: Collection[str]) -> None:
     for path in files_folder(database).glob("*"):
         if path.name not in files:
             path.unlink(missing_ok=True)
-
-
-# --- querying ---------------------------------------------------------------------------------------------
-
-
-def find_files(connection: duckdb.DuckDBPyConnection, database: Path) -> None:
-    """Let the views of a warehouse find their files where it lies now, and let a connection without files read them."""
-    folder = files_folder(database)
-    if folder.is_dir():
-        connection.execute(f"set variable {FOLDER} = {text_literal(str(database.parent.absolute()))}")
-        connection.execute(f"set allowed_directories = [{text_literal(str(folder.absolute()))}]")
-
-
-@contextmanager
-def missing_files(database: Path) -> Iterator[None]:
-    """Say what to do if a file of a view is missing.
-
-    Raises:
-        TableError: instead of the error of DuckDB.
-    """
-    try:
-        yield
-    except (duckdb.IOException, duckdb.PermissionException) as error:
-        folder = files_folder(database)
-        if f"{folder.name}/" not in str(error):
-            raise
-        problem = "a file of a large table, over which the warehouse has a view, is missing here"
-        remedy = "Copy this folder together with the warehouse, or run disent materialize warehouse"
-        raise TableError(located(folder, None, problem, remedy)) from error

@@ -13,14 +13,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from disent_assets.recorded import recorded
-from disent_assets.resources import SQL
-from disent_assets.sql_folder import sql_hash
-from disent_core.experiment.result import Check, StepResult
-from disent_core.experiment.tables import refresh_vocabulary, stored_tables, training_costs
-from disent_core.experiment.workspace import Workspace
-from disent_core.storage.checksums import ignore_damaged, read_verified, verified, write_checksummed_text
-from disent_core.storage.remote import remote_of, sole_maker
+from disent_assets.run.costs import read_run_table
+from disent_assets.settings.environment import SQL
+from disent_assets.warehouse.sql_files import sql_hash
+from disent_core.lineage.result import Check, StepResult
+from disent_core.lineage.tables import refresh_vocabulary, stored_tables, training_costs
+from disent_core.lineage.workspace import Workspace
+from disent_core.storage.remote import remote_of
+from disent_core.storage.results import none_if_damaged, open_result, read_result, sole_maker, write_text_result
 from disent_core.storage.schemas import ASSET_STATE, STEP_COSTS
 from disent_core.storage.tables import SCHEMAS, TableInfo, fingerprint, read_info, read_table
 
@@ -51,13 +51,10 @@ def refresh_warehouse(workspace: Workspace, run_id: str = "", began_at: datetime
         workspace: of the run.
         run_id: Dagster's id of the run.
         began_at: when the command began that it is a part of, if that is known.
-
-    Raises:
-        TableError: if a table is damaged, or a check of severity `error` fails. The last warehouse stays.
     """
-    from disent_assets.duckdb_warehouse import build_warehouse
-    from disent_assets.warehouse_inputs import INPUTS, are_whole, remove_others
-    from disent_core.experiment.history import append, history_files, new_rows, read_history
+    from disent_assets.warehouse.build import build_warehouse
+    from disent_assets.warehouse.inputs import INPUTS, are_whole, remove_others
+    from disent_core.lineage.history import append, history_files, new_rows, read_history
 
     with sole_maker(workspace.warehouse):
         refresh_vocabulary(workspace)
@@ -70,7 +67,7 @@ def refresh_warehouse(workspace: Workspace, run_id: str = "", began_at: datetime
         history = read_history(workspace)
         # The record is written after the swap: a run that is killed in between builds the warehouse again.
         record = workspace.warehouse.with_suffix(".json")
-        is_intact, written = verified(workspace.warehouse) is not None, ignore_damaged(lambda: read_verified(record))
+        is_intact, written = open_result(workspace.warehouse) is not None, none_if_damaged(lambda: read_result(record))
         last: dict[str, Any] = json.loads(written) if written is not None else {}
         is_same = last.get("inputs") == inputs_hash and last.get("history") == list(history.files)
         if is_intact and is_same and are_whole(workspace.warehouse, last.get("files", ())):
@@ -81,8 +78,8 @@ def refresh_warehouse(workspace: Workspace, run_id: str = "", began_at: datetime
         times = {"recorded_at": datetime.now(UTC), "began_at": began_at}
         added = new_rows(workspace, history, metrics, run_id=run_id, **times)
         inputs["metric_history"] = pa.concat_tables([history.rows, added])
-        inputs["asset_state"] = recorded(workspace, ASSET_STATE)
-        inputs["step_costs"] = recorded(workspace, STEP_COSTS)
+        inputs["asset_state"] = read_run_table(workspace, ASSET_STATE)
+        inputs["step_costs"] = read_run_table(workspace, STEP_COSTS)
         inputs["training_costs"] = training_costs(workspace, stored["training_curve"])
         begin = partial(append, workspace, added, inputs=inputs_hash)
         report = build_warehouse(inputs, SQL, workspace.warehouse, begin, large)
@@ -96,7 +93,7 @@ def refresh_warehouse(workspace: Workspace, run_id: str = "", began_at: datetime
             "files": list(report.files),
             "build_seconds": report.seconds,
         }
-        write_checksummed_text(record, json.dumps(last, indent=2) + "\n")
+        write_text_result(record, json.dumps(last, indent=2) + "\n")
         remove_others(workspace.warehouse, {*report.files, *files_before})
         return _result(last, history.damaged, Counter(added["event"].to_pylist()), is_reused=False)
 
@@ -110,7 +107,7 @@ def _large_tables(workspace: Workspace, infos: Mapping[str, Sequence[TableInfo]]
 
 
 def _result(last: Mapping[str, Any], damaged: int, events: Mapping[str, int], *, is_reused: bool) -> StepResult:
-    from disent_core.experiment.history import EVENTS
+    from disent_core.lineage.history import EVENTS
 
     checks = warehouse_checks()
     offending = {**last["checks"], HISTORY.name: damaged}

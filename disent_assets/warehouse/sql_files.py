@@ -82,9 +82,6 @@ def published_tables(folder: Path) -> dict[str, pa.Table]:
     """Each CSV file of `sql/published` as a table by its name, and the papers' figures as `published_metrics`.
 
     Figures come in the order of their files and lines. An empty field of another table is null.
-
-    Raises:
-        TableError: if a file is not CSV, or a file of figures lacks a column or has text in place of a number.
     """
     figures = pc.ConvertOptions(column_types=_PUBLISHED, include_columns=_PUBLISHED.names, strings_can_be_null=False)
     values = pc.ConvertOptions(null_values=[""], strings_can_be_null=True)
@@ -103,11 +100,7 @@ def _read_csv(path: Path, options: pc.ConvertOptions) -> pa.Table:
 
 
 def relations(sql_root: Path, published: Mapping[str, pa.Table]) -> dict[str, Relation]:
-    """Every table and view by its name; the schema is `main` if its file is in no subfolder.
-
-    Raises:
-        DisentError: if a name is defined twice, or no relation is defined.
-    """
+    """Every table and view by its name; the schema is `main` if its file is in no subfolder."""
     by_name: dict[str, Relation] = {}
     for path, relation in (*_of_files(sql_root), *_of_values(sql_root, published), *_of_papers(sql_root, published)):
         if relation.name in by_name:
@@ -154,11 +147,7 @@ def _filled_in(template: str, values: Mapping[str, str]) -> str:
 
 
 def in_order(named: Mapping[str, Relation]) -> list[Relation]:
-    """The tables, then the views, each after the relations that it reads.
-
-    Raises:
-        DisentError: if relations read each other in a circle, or a view reads inputs, which the file does not keep.
-    """
+    """The tables, then the views, each after the relations that it reads."""
     for view in named.values():
         if view.kind == "view" and (inputs := [name for name in view.reads if name.startswith("inputs.")]):
             raise DisentError(f"view {view.name} reads {inputs}; only tables may. Read the table of that name")
@@ -196,11 +185,7 @@ class Description:
 
 
 def descriptions(sql_root: Path) -> tuple[Description, ...]:
-    """The lines of `columns.csv`.
-
-    Raises:
-        TableError: if a line has not three fields.
-    """
+    """The lines of `columns.csv`."""
     path = sql_root / "columns.csv"
     with path.open(encoding="utf-8", newline="") as file:
         lines = list(csv.reader(file))[1:]
@@ -225,11 +210,7 @@ def sql_hash(sql_root: Path) -> str:
 
 
 def require_same_sql(database: Path, sql_root: Path) -> None:
-    """Refuse a warehouse that was built by another version of the folder, as its views may have other columns.
-
-    Raises:
-        TableError: if the record beside the warehouse has another hash, or none.
-    """
+    """Refuse a warehouse that was built by another version of the folder, as its views may have other columns."""
     record = database.with_suffix(".json")
     if record.is_file() and json.loads(record.read_text(encoding="utf-8")).get("sql") != sql_hash(sql_root):
         problem = "this warehouse was built by another version of disent"

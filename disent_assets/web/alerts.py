@@ -1,4 +1,4 @@
-"""Tell a webhook of failed runs."""
+"""Post failed runs to a webhook."""
 
 import json
 from collections.abc import Sequence
@@ -7,10 +7,9 @@ from urllib.error import URLError
 from urllib.request import Request, urlopen
 
 import dagster as dg
-from dagster._core.storage.tags import WILL_RETRY_TAG
 
-from disent_assets.failures import failure_text
-from disent_assets.instance import FACE
+from disent_assets.run.error_messages import failure_text
+from disent_assets.settings.instance import FACE
 
 EVERY_SECONDS = 5
 SECONDS_TO_ANSWER = 10
@@ -19,9 +18,9 @@ DIED = "its process has died; the end of its log says how"
 
 
 def alert_sensor(address: str, ui: str | None) -> dg.SensorDefinition:
-    """Posts one message a failed run.
+    """Return the sensor that posts a message for each failed run.
 
-    Runs of the command line tell the terminal, and the steps of a refresh are told by the refresh.
+    Commands report to the terminal; a refresh lists its failed steps.
 
     Args:
         address: of the webhook. It may contain a secret, so no message shows it.
@@ -36,7 +35,7 @@ def alert_sensor(address: str, ui: str | None) -> dg.SensorDefinition:
     )
     def alert(context: dg.RunFailureSensorContext) -> dg.SkipReason | None:
         if FACE.items() <= context.dagster_run.tags.items():
-            return dg.SkipReason("The command that started this run tells it.")
+            return dg.SkipReason("The command that started this run reports it.")
         post(
             address,
             message(context.dagster_run, context.get_step_failure_events(), context.failure_event.message or "", ui),
@@ -47,7 +46,7 @@ def alert_sensor(address: str, ui: str | None) -> dg.SensorDefinition:
 
 
 def message(run: dg.DagsterRun, events: Sequence[dg.DagsterEvent], reason: str, ui: str | None) -> dict[str, Any]:
-    """What is posted: a text, as chat programs read it, and its parts.
+    """Return what is posted: a text, as chat programs read it, and its parts.
 
     Args:
         run: that failed.
@@ -70,9 +69,9 @@ def message(run: dg.DagsterRun, events: Sequence[dg.DagsterEvent], reason: str, 
 
 
 def _reason(run: dg.DagsterRun, reason: str) -> str:
-    """Why a run failed of which no step failed."""
-    said = DIED if "from outside the execution context" in reason else _first_line(reason)
-    return f"{said}. It is started once more" if run.tags.get(WILL_RETRY_TAG) == "true" else said
+    """Return why a run failed of which no step failed."""
+    cause = DIED if "from outside the execution context" in reason else _first_line(reason)
+    return f"{cause}. It is started once more" if run.tags.get("dagster/will_retry") == "true" else cause
 
 
 def _failures(event: dg.DagsterEvent, partition: str | None) -> list[dict[str, str | None]]:
@@ -80,7 +79,7 @@ def _failures(event: dg.DagsterEvent, partition: str | None) -> list[dict[str, s
     listed = failure.user_failure_data.metadata.get("failed") if failure.user_failure_data else None
     if isinstance(listed, dg.JsonMetadataValue) and isinstance(listed.value, list):  # a refresh
         return [{**one, "error": _first_line(one["error"])} for one in listed.value]
-    return [{"step": event.step_key, "partition": partition, "error": _first_line(failure_text(failure))}]
+    return [{"step": event.step_key, "partition": partition, "error": _first_line(failure_text(event))}]
 
 
 def _line(failure: dict[str, str | None]) -> str:
@@ -94,11 +93,7 @@ def _first_line(text: str) -> str:
 
 
 def post(address: str, content: dict[str, Any]) -> None:
-    """Send a message.
-
-    Raises:
-        RuntimeError: if the webhook does not accept it; the tick of the sensor shows the reason.
-    """
+    """Send a message."""
     request = Request(address, json.dumps(content).encode(), {"Content-Type": "application/json"})
     try:
         with urlopen(request, timeout=SECONDS_TO_ANSWER):

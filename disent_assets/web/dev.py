@@ -21,8 +21,10 @@ from uuid import uuid4
 import click
 import dagster as dg
 
-from disent_assets.instance import FACE, dagster_home, has_own_database, open_instance, settings_folder
-from disent_assets.resources import SHARED, address_of
+from disent.home import SHARED
+from disent_assets.run.dagster_private import dev_module
+from disent_assets.settings.environment import address_of
+from disent_assets.settings.instance import FACE, dagster_home, has_own_database, open_instance, settings_folder
 from disent_core.errors import DisentError
 
 GRACE_SECONDS = 20
@@ -31,11 +33,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def serve(home: Path, port: int) -> int:
-    """Run the UI and the daemon until they end, or until this process gets a signal; returns the exit code.
-
-    Raises:
-        DisentError: if they already run on this folder of results.
-    """
+    """Run the UI and the daemon until they end, or until this process gets a signal; returns the exit code."""
     with _only_one(home) as lock:
         end_lost_runs(home)
         address = ["--host", "127.0.0.1", "--port", str(port)]
@@ -57,7 +55,7 @@ def _environment(home: Path, port: int) -> Mapping[str, str]:
 
 @contextmanager
 def _only_one(home: Path) -> Iterator[TextIO]:
-    """A lock that the processes hold as long as one of them lives: two daemons would start every run twice."""
+    """Hold a lock as long as one of the processes lives: two daemons would start every run twice."""
     with Path(dagster_home(home), "dev.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -144,14 +142,12 @@ def _end_with_parent() -> None:
 
 def main() -> None:
     """Run `dagster dev` with the arguments of this process, and with our web server."""
-    from dagster._cli.dev import dev_command
-
-    from disent_assets.web_server import replace_in_dagster_dev
+    from disent_assets.web.server import replace_in_dagster_dev
 
     replace_in_dagster_dev()
     warnings.filterwarnings("ignore", message="Function `dev_command` is superseded")
     Thread(target=_end_with_parent, daemon=True).start()
-    dev_command.main(sys.argv[1:], prog_name="disent dev")
+    dev_module().dev_command.main(sys.argv[1:], prog_name="disent dev")
 
 
 if __name__ == "__main__":

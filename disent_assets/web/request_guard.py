@@ -1,7 +1,7 @@
-"""What listens obeys its user alone: no other web page and, unless the user asked for that, no other machine.
+"""Reject requests from other web pages and other machines.
 
-A browser sends requests of any page to any port of this machine, and a foreign page whose name is made to lead here
-(DNS rebinding) may read the answers. `Guard` goes before a web server and refuses both.
+Browsers send requests of any page to any port of this machine, and a page whose name is rebound to this address (DNS
+rebinding) can read the answers. `Guard` wraps a web server and rejects both.
 """
 
 from email.message import Message
@@ -25,10 +25,10 @@ NO_FOREIGN_USE = {
 
 
 class Guard:
-    """Refuses what the user's own browser and programs would not ask, and forbids other pages to embed answers.
+    """Reject requests that the user's browser and programs do not send, and forbid other pages to embed answers.
 
     Args:
-        app: what answers the rest.
+        app: answers all other requests.
         shared: a name or address under which other machines may ask as well; None: this machine only.
     """
 
@@ -54,14 +54,14 @@ def refused(reason: str) -> PlainTextResponse:
 
 
 def refusal(scope: Scope, shared: str | None = None) -> str | None:
-    """Why a request or a websocket is refused, or None; `shared` as in `Guard`."""
+    """Return why a request or a websocket is rejected, or None; `shared` as in `Guard`."""
     address, port = scope["server"]
     headers, method = Headers(scope=scope), scope.get("method", "GET")
     hosts, origins = headers.getlist("Host"), headers.getlist("Origin")
-    own = [name if port == 80 else f"{name}:{port}" for name in _names(address, shared)]
+    names = [name if port == 80 else f"{name}:{port}" for name in _names(address, shared)]
     is_near = shared is not None or address in LOOPBACK
-    if not is_near or len(hosts) != 1 or hosts[0].lower() not in own:
-        return f"this server answers at http://{own[0]} only"
+    if not is_near or len(hosts) != 1 or hosts[0].lower() not in names:
+        return f"this server answers at http://{names[0]} only"
     if any(origin.lower() != f"http://{hosts[0].lower()}" for origin in origins):
         return "another web page has sent this"
     if not _is_from_here(headers, method):
@@ -72,7 +72,7 @@ def refusal(scope: Scope, shared: str | None = None) -> str | None:
 
 
 def _names(address: str, shared: str | None) -> tuple[str, ...]:
-    """Names that a request may call this server by. An address that it was reached at is none that DNS could rebind."""
+    """Return the names that a Host header may have. DNS cannot rebind the address of the connection itself."""
     if shared is None:
         return NAMES
     reached = address.removeprefix("::ffff:")  # version 4 at a socket of version 6
@@ -80,12 +80,12 @@ def _names(address: str, shared: str | None) -> tuple[str, ...]:
 
 
 def in_address(name: str) -> str:
-    """A name or address as it stands in a URL: version 6 in brackets."""
+    """Return a name or address as in a URL: IPv6 in brackets."""
     return f"[{name}]" if ":" in name else name
 
 
 def _is_from_here(headers: Headers, method: str) -> bool:
-    """Whether the browser, if it is one, says that no other page is behind a request; a link may open a page."""
+    """Return whether fetch metadata, if sent, excludes another page; a link may open a page."""
     site = headers.get("Sec-Fetch-Site", "none")
     opens_page = (headers.get("Sec-Fetch-Mode"), headers.get("Sec-Fetch-Dest")) == ("navigate", "document")
     return site in ("same-origin", "none") or (opens_page and method in READS)

@@ -1,6 +1,6 @@
-"""Dagster's web server, which here obeys its user alone: no other web page and no other machine.
+"""Run Dagster's web server behind the request guard: no other web page and no other machine can use it.
 
-`python -m disent_assets.web_server` takes the arguments of `dagster-webserver`. `disent dev` starts it too.
+`python -m disent_assets.web.server` takes the arguments of `dagster-webserver`. `disent dev` starts it too.
 Dagster's own server executes whatever reaches its port, also a mutation in the address of a picture on a foreign page.
 `docs/operations.md`, section The UI, lists the rules for users.
 """
@@ -22,11 +22,13 @@ from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from disent_assets.guard import READS, Guard, refused
-from disent_assets.instance import shown_state
-from disent_assets.resources import home_folder, is_local
+from disent.home import home_folder
+from disent_assets.run.dagster_private import dev_module
+from disent_assets.settings.environment import is_local
+from disent_assets.settings.instance import shown_state
+from disent_assets.web.request_guard import READS, Guard, refused
 from disent_core.errors import DisentError
-from disent_core.storage.checksums import brought
+from disent_core.storage.results import fetch
 
 PICTURES = (".png", ".svg")
 NO_SCRIPT = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
@@ -61,7 +63,7 @@ class Pictures(StaticFiles):
         if Path(path).suffix not in PICTURES or any(part.startswith(".") for part in Path(path).parts):
             raise HTTPException(404)
         try:
-            await run_in_threadpool(brought, Path(str(self.directory), path))
+            await run_in_threadpool(fetch, Path(str(self.directory), path))
         except DisentError as error:
             raise HTTPException(503, str(error)) from error
         response = await super().get_response(path, scope)
@@ -71,9 +73,8 @@ class Pictures(StaticFiles):
 
 
 def replace_in_dagster_dev() -> None:
-    """Where `dagster dev` of this process would start Dagster's web server, it starts this one."""
-    from dagster._cli import dev
-
+    """Let `dagster dev` of this process start this web server instead of Dagster's."""
+    dev = dev_module()
     start, left = dev.open_ipc_subprocess, [__name__]
 
     def start_ours(parts: list[str], **options: Any) -> Any:

@@ -2,52 +2,44 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from disent_core.config.model import Config, MethodConfig
 from disent_core.config.sections import CorpusConfig
-from disent_core.config.toml_lines import Locator
+from disent_core.config.toml_lines import TomlErrors
 from disent_core.corpora.languages import split_pair
-from disent_core.encoders.config import DistilledConfig, HuggingFaceConfig
 from disent_core.registry import nearest
 from disent_core.storage.tables import safe_part
 
 
-def check_names(config: Config, locator: Locator) -> None:
-    """Check every reference from one section to another.
-
-    Raises:
-        ConfigError: naming file, line and key of the first thing that is wrong.
-    """
+def check_names(config: Config, toml: TomlErrors) -> None:
+    """Check every reference from one section to another."""
     if len({corpus.name for corpus in config.corpora}) < len(config.corpora):
-        locator.fail(("corpora",), f"two corpora share a name: {[corpus.name for corpus in config.corpora]}")
-    _check_parts(config, locator)
-    _check_distilled(config, locator)
-    _check_pairs(config, locator)
+        toml.fail(("corpora",), f"two corpora share a name: {[corpus.name for corpus in config.corpora]}")
+    _check_parts(config, toml)
+    for index, settings in enumerate(config.encoders.values()):
+        for key, problem in settings.problems(config):
+            toml.fail(("encoders", index, key), problem)
+    _check_pairs(config, toml)
     for method in config.methods.values():
         for name in method.encoders:
             if name not in config.encoders:
                 remedy = f"choose of {', '.join(config.encoders)}"
-                locator.fail(("methods", method.name, "encoders"), f"there is no encoder {name!r}; {remedy}")
-            if method.method.is_trained and not config.is_base_of_heads(name):
+                toml.fail(("methods", method.name, "encoders"), f"there is no encoder {name!r}; {remedy}")
+            if method.method.is_trained and not config.encoders[name].is_base_of_heads(config):
                 problem = f"{method.name} is trained, and {name!r} was distilled from utterances that heads train on"
-                locator.fail(("methods", method.name, "encoders"), f"{problem}; name another encoder")
-        _check_corpora(config, locator, method)
-    _check_needs(config, locator)
+                toml.fail(("methods", method.name, "encoders"), f"{problem}; name another encoder")
+        _check_corpora(config, toml, method)
+    _check_needs(config, toml)
 
 
 def check_paths(config: Config) -> None:
-    """Check that every corpus that is not downloaded lies at its path. A configuration loads without its corpora.
-
-    Raises:
-        ConfigError: naming file, line and key of the first path that does not exist.
-    """
+    """Check that every corpus that is not downloaded lies at its path. A configuration loads without its corpora."""
     for index, corpus in enumerate(config.corpora):
         if path := _absent(config, corpus):
-            locator = Locator(config.path, config.path.read_text(encoding="utf-8"))
+            toml = TomlErrors(config.path, config.path.read_text(encoding="utf-8"))
             remedy = "put the corpus there, or set path (docs/corpora.md says where to get corpora)"
-            locator.fail(("corpora", index, "path"), f"there is no file or folder {path}; {remedy}")
+            toml.fail(("corpora", index, "path"), f"there is no file or folder {path}; {remedy}")
 
 
 def absent_corpora(config: Config) -> dict[str, Path]:
@@ -63,7 +55,7 @@ def _absent(config: Config, corpus: CorpusConfig) -> Path | None:
     return None if path.exists() else path
 
 
-def _check_needs(config: Config, locator: Locator) -> None:
+def _check_needs(config: Config, toml: TomlErrors) -> None:
     """Refuse methods on encoders that lack what they need."""
     for name in config.encoders:
         for method in config.methods_of(name):
@@ -75,7 +67,7 @@ def _check_needs(config: Config, locator: Locator) -> None:
                     if suitable
                     else f"no encoder of this file has it: add one, or leave {method.name} out"
                 )
-                locator.fail(key_path, f"{method.name} needs {missing}, which encoder {name!r} does not have; {remedy}")
+                toml.fail(key_path, f"{method.name} needs {missing}, which encoder {name!r} does not have; {remedy}")
 
 
 def _lacking(config: Config, encoder: str, method: MethodConfig) -> list[str]:
@@ -83,38 +75,7 @@ def _lacking(config: Config, encoder: str, method: MethodConfig) -> list[str]:
     return [description for need, description in config.encoders[encoder].lacks.items() if need in method.needs]
 
 
-def _check_distilled(config: Config, locator: Locator) -> None:
-    """Check that every distilled encoder has a teacher, and corpora that pair its languages with the teacher's."""
-    for index, (name, settings) in enumerate(config.encoders.items()):
-        if not isinstance(settings, DistilledConfig):
-            continue
-        key_path, teacher = ("encoders", index), config.encoders.get(settings.teacher)
-        if not isinstance(teacher, HuggingFaceConfig) or teacher.pooling != "mean" or teacher.layer != -1:
-            suitable = [
-                other
-                for other, candidate in config.encoders.items()
-                if isinstance(candidate, HuggingFaceConfig) and candidate.pooling == "mean" and candidate.layer == -1
-            ]
-            remedy = f"choose of {', '.join(suitable)}" if suitable else "add one"
-            problem = f"{settings.teacher!r} is no encoder of kind huggingface with the mean of its last layer"
-            locator.fail((*key_path, "teacher"), f"{problem}; {remedy}")
-        for corpus in settings.corpora:
-            if corpus not in config.locales and corpus not in config.sentence_pairs:
-                known = ", ".join((*config.locales, *config.sentence_pairs))
-                locator.fail((*key_path, "corpora"), f"there is no corpus {corpus!r}; choose of {known}")
-        found = config.taught_languages(replace(settings, languages=()))
-        if lacking := [language for language in settings.languages if language not in found]:
-            problem = f"none of {', '.join(settings.corpora)} pairs {', '.join(lacking)} with {settings.pivot}"
-            locator.fail((*key_path, "languages"), f"{problem}; it can be of {', '.join(found) or 'nothing'}")
-        if not found:
-            problem = f"none of {', '.join(settings.corpora)} pairs a language with {settings.pivot!r}"
-            locator.fail((*key_path, "corpora"), f"{problem}; name others, or set pivot")
-        if settings.train and not any(corpus in config.sentence_pairs for corpus in settings.corpora):
-            problem = f"{name!r} stops training by the dev split of a corpus of sentence pairs, and names none"
-            locator.fail((*key_path, "corpora"), f"{problem}; add one, or set train = false")
-
-
-def _check_parts(config: Config, locator: Locator) -> None:
+def _check_parts(config: Config, toml: TomlErrors) -> None:
     """Check that names can be names of folders."""
     named_keys = [
         *((("corpora", index, "name"), corpus.name) for index, corpus in enumerate(config.corpora)),
@@ -125,19 +86,17 @@ def _check_parts(config: Config, locator: Locator) -> None:
         try:
             safe_part(name)
         except ValueError as error:
-            locator.fail(key_path, str(error))
+            toml.fail(key_path, str(error))
     for kind in ("corpora", "encoders", "methods"):
         of_lower: dict[str, str] = {}
         for key_path, name in named_keys:
             if key_path[0] == kind and (first := of_lower.setdefault(name.lower(), name)) != name:
-                locator.fail(
-                    key_path, f"{name!r} and {first!r} differ in case only, so on some disks they are one folder"
-                )
+                toml.fail(key_path, f"{name!r} and {first!r} differ in case only, so on some disks they are one folder")
     if "comparisons" in config.methods:
-        locator.fail(("methods", "comparisons"), "'comparisons' is the name of the comparison of methods; rename it")
+        toml.fail(("methods", "comparisons"), "'comparisons' is the name of the comparison of methods; rename it")
 
 
-def _check_pairs(config: Config, locator: Locator) -> None:
+def _check_pairs(config: Config, toml: TomlErrors) -> None:
     """Check that a corpus has the languages of every training set, and that each pair has one direction everywhere."""
     of_methods = [
         (("methods", method.name, "pairs"), method.pairs, method.corpora) for method in config.methods.values()
@@ -148,24 +107,24 @@ def _check_pairs(config: Config, locator: Locator) -> None:
             try:
                 safe_part(training_set)
             except ValueError as error:
-                locator.fail(key_path, str(error))
-        _check_training_sets(config, locator, training_sets, key_path, corpora)
+                toml.fail(key_path, str(error))
+        _check_training_sets(config, toml, training_sets, key_path, corpora)
         for pair in (pair for training_set in training_sets for pair in training_set.split("+")):
             first_name = name_of_pair.setdefault(frozenset(split_pair(pair, config.languages)), pair)
             if pair != first_name:
-                locator.fail(
+                toml.fail(
                     key_path,
                     f"{pair!r} is {first_name!r} turned round, the same training; write {first_name!r} here too",
                 )
 
 
-def _check_corpora(config: Config, locator: Locator, method: MethodConfig) -> None:
+def _check_corpora(config: Config, toml: TomlErrors, method: MethodConfig) -> None:
     """Check that a method's own corpora have utterances of every language that it is trained on."""
     key_path = ("methods", method.name, "corpora")
     for name in method.corpora:
         if name not in config.locales:
             suggestion = nearest(name, config.locales)
-            locator.fail(
+            toml.fail(
                 key_path,
                 f"there is no corpus of utterances {name!r}{suggestion}; choose of {', '.join(config.locales)}",
             )
@@ -175,13 +134,13 @@ def _check_corpora(config: Config, locator: Locator, method: MethodConfig) -> No
         ):
             if not config.trained_corpora(method, language):
                 remedy = f"choose others, or set pairs in [methods.{method.name}]"
-                locator.fail(
+                toml.fail(
                     key_path, f"none of {', '.join(method.corpora)} has {language}, of {training_set!r}; {remedy}"
                 )
 
 
 def _check_training_sets(
-    config: Config, locator: Locator, training_sets: Sequence[str], key_path: tuple[str, ...], corpora: Sequence[str]
+    config: Config, toml: TomlErrors, training_sets: Sequence[str], key_path: tuple[str, ...], corpora: Sequence[str]
 ) -> None:
     """Check that training sets consist of language pairs that a corpus shares; `_check_corpora` checks `corpora`."""
     for training_set in training_sets:
@@ -190,14 +149,14 @@ def _check_training_sets(
             try:
                 left, right = split_pair(pair, config.languages)
             except ValueError as error:
-                locator.fail(key_path, str(error))
+                toml.fail(key_path, str(error))
             if left == right:
                 has_data = bool(config.corpora_of(left, training=True))
             else:
                 pairs_of_sentences = config.training_pairs(left, right)
                 has_data = bool(config.corpora_of_pair(left, right, training=True) or pairs_of_sentences)
             if not has_data and not corpora:
-                locator.fail(key_path, f"no corpus has both languages of {pair!r} for training")
+                toml.fail(key_path, f"no corpus has both languages of {pair!r} for training")
             pairs.append(frozenset((left, right)))
         if len(set(pairs)) < len(pairs):
-            locator.fail(key_path, f"{training_set!r} names a pair of languages twice")
+            toml.fail(key_path, f"{training_set!r} names a pair of languages twice")

@@ -6,19 +6,15 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from disent_core.config.sections import CorpusConfig
-from disent_core.config.toml_lines import Locator
+from disent_core.config.toml_lines import TomlErrors
 from disent_core.corpora import pair_reader, reader
 from disent_core.corpora.languages import language_code, split_codes
 from disent_core.errors import CorpusError, quoted
 
 
-def complete_corpora(corpora: Sequence[CorpusConfig], locator: Locator) -> tuple[CorpusConfig, ...]:
-    """Return the corpora with all their `languages`, or their `pairs` if they are of sentence pairs, named.
-
-    Raises:
-        ConfigError: if a corpus does not have what it names, or its content can't be listed.
-    """
-    return tuple(_complete(corpus, ("corpora", index), locator) for index, corpus in enumerate(corpora))
+def complete_corpora(corpora: Sequence[CorpusConfig], toml: TomlErrors) -> tuple[CorpusConfig, ...]:
+    """Return the corpora with all their `languages`, or their `pairs` if they are of sentence pairs, named."""
+    return tuple(_complete(corpus, ("corpora", index), toml) for index, corpus in enumerate(corpora))
 
 
 def languages_of_locales(corpus: CorpusConfig) -> dict[str, str]:
@@ -31,25 +27,25 @@ def languages_of_locales(corpus: CorpusConfig) -> dict[str, str]:
     }
 
 
-def _complete(corpus: CorpusConfig, key_path: tuple[str | int, ...], locator: Locator) -> CorpusConfig:
+def _complete(corpus: CorpusConfig, key_path: tuple[str | int, ...], toml: TomlErrors) -> CorpusConfig:
     key = "pairs" if corpus.is_of_pairs and corpus.pairs else "languages"
-    available = _available(corpus, locator.path.parent, key_path, locator)
+    available = _available(corpus, toml.path.parent, key_path, toml)
     if corpus.is_of_pairs and not corpus.pairs:
         languages = set(corpus.languages)
         pairs = tuple(pair for pair in available or () if not languages or languages.issuperset(split_codes(pair)))
         if not pairs:
-            locator.fail((*key_path, key), f"no pair of {sorted(languages)}; it has {', '.join(available or ())}")
+            toml.fail((*key_path, key), f"no pair of {sorted(languages)}; it has {', '.join(available or ())}")
         return replace(corpus, pairs=pairs, languages=())
     named = corpus.pairs if corpus.is_of_pairs else _locales(corpus, available)
     for name in named:
         if available is not None and name not in available:
             suggestions = get_close_matches(name, available, n=1, cutoff=0)
-            locator.fail((*key_path, key), f"{corpus.format} has no {quoted(name)}; did you mean {suggestions[0]!r}? "
+            toml.fail((*key_path, key), f"{corpus.format} has no {quoted(name)}; did you mean {suggestions[0]!r}? "
                        f"It has {', '.join(available)}")  # fmt: skip
         try:  # a name becomes a folder
             split_codes(name) if corpus.is_of_pairs else language_code(name)
         except ValueError as error:
-            locator.fail((*key_path, key), str(error))
+            toml.fail((*key_path, key), str(error))
     if named:
         return replace(corpus, languages=() if corpus.is_of_pairs else named)
     return replace(corpus, languages=tuple(available or ()))
@@ -65,13 +61,9 @@ def _locales(corpus: CorpusConfig, available: Sequence[str] | None) -> tuple[str
 
 
 def _available(
-    corpus: CorpusConfig, folder: Path, key_path: tuple[str | int, ...], locator: Locator
+    corpus: CorpusConfig, folder: Path, key_path: tuple[str | int, ...], toml: TomlErrors
 ) -> Sequence[str] | None:
-    """Return the locales or pairs that the corpus has; None if some are named but the corpus can't be listed yet.
-
-    Raises:
-        ConfigError: if none are named and the corpus can't be listed.
-    """
+    """Return the locales or pairs that the corpus has; None if some are named but the corpus can't be listed yet."""
     is_named = bool(corpus.pairs if corpus.is_of_pairs else corpus.languages)
     if not corpus.is_of_pairs and is_named and (locales := reader(corpus.format).LOCALES) is not None:
         return locales
@@ -85,4 +77,4 @@ def _available(
     except CorpusError as error:
         if is_named:
             return None
-        locator.fail((*key_path, "path"), str(error))
+        toml.fail((*key_path, "path"), str(error))

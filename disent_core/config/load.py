@@ -16,14 +16,14 @@ from disent_core.config.checks import check_names
 from disent_core.config.corpora import complete_corpora
 from disent_core.config.model import Config, MethodConfig
 from disent_core.config.sections import CorpusConfig, ExperimentConfig, MtebConfig, TargetsConfig, WarehouseConfig
-from disent_core.config.toml_lines import Locator
-from disent_core.encoders import ENCODER_KINDS
+from disent_core.config.toml_lines import TomlErrors
+from disent_core.encoders import ENCODER_KINDS, encoder_kind
 from disent_core.encoders.contract import EncoderConfig
 from disent_core.errors import ConfigError, located
 from disent_core.evaluation.contract import EvaluationConfig
 from disent_core.negatives.config import BleuConfig
 from disent_core.registry import is_import
-from disent_core.settings import Settings
+from disent_core.settings import Seed, Settings
 
 _LONGEST_LINE = 20_000
 """Characters: `tomllib` takes time in the square of the parts of a dotted key."""
@@ -48,11 +48,7 @@ class _File(Settings):
 
 
 def load_config(path: Path) -> Config:
-    """Read and validate a configuration file.
-
-    Raises:
-        ConfigError: naming file, line and key of everything that is wrong.
-    """
+    """Read and validate a configuration file; a `ConfigError` names file, line and key of everything that is wrong."""
     if not path.is_file():
         remedy = "Check the path (DISENT_CONFIG names it for the command line)"
         raise ConfigError(located(path, None, "there is no such file", remedy))
@@ -68,30 +64,30 @@ def load_config(path: Path) -> Config:
         number = (
             int(line.group(1)) if line else len(text.splitlines())
         )  # errors without a line are at the end of the file
-        raise ConfigError(located(path, number, str(error), "Mend the TOML syntax")) from error
+        raise ConfigError(located(path, number, str(error), "Fix the TOML syntax")) from error
     except (ValueError, RecursionError) as error:
         problem = f"a value is too long or nested too deeply ({error})"
         raise ConfigError(located(path, None, problem, "Shorten it")) from error
-    locator = Locator(path, text)
-    parsed = locator.validate(_File, raw, ())
+    toml = TomlErrors(path, text)
+    parsed = toml.validate(_File, raw, ())
     for index, corpus in enumerate(parsed.corpora):
-        _check_path(corpus.path, ("corpora", index, "path"), locator)
-    _check_path(parsed.targets.code_switching.dictionaries, ("targets", "code_switching", "dictionaries"), locator)
+        _check_path(corpus.path, ("corpora", index, "path"), toml)
+    _check_path(parsed.targets.code_switching.dictionaries, ("targets", "code_switching", "dictionaries"), toml)
     for name, folder in parsed.mteb.results.items():
-        _check_path(folder, ("mteb", "results", name), locator)
+        _check_path(folder, ("mteb", "results", name), toml)
     config = Config(
         path=path.resolve(),
-        corpora=complete_corpora(parsed.corpora, locator),
-        encoders=_encoders(parsed.encoders, locator),
+        corpora=complete_corpora(parsed.corpora, toml),
+        encoders=_encoders(parsed.encoders, toml),
         experiment=parsed.experiment,
-        methods=_methods(parsed, locator),
+        methods=_methods(parsed, toml),
         negatives=parsed.negatives,
         targets=parsed.targets,
         evaluation=parsed.evaluation,
         mteb=parsed.mteb,
         warehouse=parsed.warehouse,
     )
-    check_names(config, locator)
+    check_names(config, toml)
     return config
 
 
@@ -105,75 +101,77 @@ def _read(path: Path) -> str:
         raise ConfigError(located(path, None, f"can't be read ({error})", remedy)) from error
 
 
-def _check_path(path: str | None, key_path: tuple[str | int, ...], locator: Locator) -> None:
+def _check_path(path: str | None, key_path: tuple[str | int, ...], toml: TomlErrors) -> None:
     try:
-        (locator.path.parent / Path(path or "").expanduser()).resolve().exists()
+        (toml.path.parent / Path(path or "").expanduser()).resolve().exists()
     except (RuntimeError, ValueError, OSError) as error:  # no such home folder, or an invalid character
-        locator.fail(key_path, f"this is no path: {error}")
+        toml.fail(key_path, f"this is no path: {error}")
 
 
-def _encoders(tables: Sequence[dict[str, Any]], locator: Locator) -> dict[str, EncoderConfig]:
+def _encoders(tables: Sequence[dict[str, Any]], toml: TomlErrors) -> dict[str, EncoderConfig]:
     encoders: dict[str, EncoderConfig] = {}
     for index, table in enumerate(tables):
         key_path = ("encoders", index)
         kind = table.get("kind")
-        if not isinstance(kind, str) or kind not in ENCODER_KINDS:
-            locator.fail((*key_path, "kind"), f"kind is {kind!r}; choose one of {', '.join(ENCODER_KINDS)}")
-        settings = {key: value for key, value in table.items() if key != "kind"}
-        encoder = locator.validate(ENCODER_KINDS[kind], settings, key_path)
-        if encoder.name in encoders:
-            locator.fail((*key_path, "name"), f"two encoders are named {encoder.name!r}")
+        if not isinstance(kind, str):
+            toml.fail((*key_path, "kind"), f"kind is {kind!r}; choose one of {', '.join(ENCODER_KINDS)}")
         try:
-            encoders[encoder.name] = encoder.resolved(locator.path.parent)
+            settings_class = encoder_kind(kind)
+        except ConfigError as error:
+            toml.fail((*key_path, "kind"), str(error))
+        settings = {key: value for key, value in table.items() if key != "kind"}
+        encoder = toml.validate(settings_class, settings, key_path)
+        if encoder.name in encoders:
+            toml.fail((*key_path, "name"), f"two encoders are named {encoder.name!r}")
+        try:
+            encoders[encoder.name] = encoder.resolved(toml.path.parent)
         except (RuntimeError, ValueError, OSError) as error:  # no such home folder, or an invalid character
-            locator.fail((*key_path, "path"), f"this is no path: {error}")
+            toml.fail((*key_path, "path"), f"this is no path: {error}")
     return encoders
 
 
-def _methods(parsed: _File, locator: Locator) -> dict[str, MethodConfig]:
+def _methods(parsed: _File, toml: TomlErrors) -> dict[str, MethodConfig]:
     names = dict.fromkeys((*parsed.experiment.methods, *parsed.methods))
-    return {name: _method(name, dict(parsed.methods.get(name, {})), locator) for name in names}
+    return {name: _method(name, dict(parsed.methods.get(name, {})), toml) for name in names}
 
 
-def _method(name: str, table: dict[str, Any], locator: Locator) -> MethodConfig:
+def _method(name: str, table: dict[str, Any], toml: TomlErrors) -> MethodConfig:
     key_path, name_path = ("methods", name), ("methods", name, "method") if table else ("experiment", "methods")
-    base = locator.validate(str, table.pop("method", name), (*key_path, "method"))
-    preset = locator.validate(str, table.pop("preset", "paper"), (*key_path, "preset"))
+    base = toml.validate(str, table.pop("method", name), (*key_path, "method"))
+    preset = toml.validate(str, table.pop("preset", "paper"), (*key_path, "preset"))
     encoders, pairs, corpora = (
-        _pop_distinct(table, key, tuple[str, ...], key_path, locator) for key in ("encoders", "pairs", "corpora")
+        _pop_distinct(table, key, tuple[str, ...], key_path, toml) for key in ("encoders", "pairs", "corpora")
     )
-    seeds = _pop_distinct(table, "seeds", tuple[int, ...], key_path, locator)
+    seeds = _pop_distinct(table, "seeds", tuple[Seed, ...], key_path, toml)
     if is_import(name) and not table:
-        locator.fail(name_path, f'{name!r} would name folders; give it another name, [methods.NAME] method = "{name}"')
+        toml.fail(name_path, f'{name!r} would name folders; give it another name, [methods.NAME] method = "{name}"')
     try:
         method = methods.method(base)
     except ConfigError as error:
         remedy = "" if table else f'; or name one by method = "..." in [methods.{name}]'
-        locator.fail(name_path, f"{error}{remedy}")
+        toml.fail(name_path, f"{error}{remedy}")
     if seeds and not method.is_seeded:
-        locator.fail((*key_path, "seeds"), f"nothing in {base} is random; leave seeds out")
+        toml.fail((*key_path, "seeds"), f"nothing in {base} is random; leave seeds out")
     if corpora and not method.labels:
         remedy = "leave corpora out, and set train of each of [[corpora]]"
-        locator.fail((*key_path, "corpora"), f"{base} trains on all corpora that have train = true; {remedy}")
+        toml.fail((*key_path, "corpora"), f"{base} trains on all corpora that have train = true; {remedy}")
     if preset not in method.presets:
-        locator.fail(
-            (*key_path, "preset"), f"{base} has no preset {preset!r}; choose one of {', '.join(method.presets)}"
-        )
+        toml.fail((*key_path, "preset"), f"{base} has no preset {preset!r}; choose one of {', '.join(method.presets)}")
     defaults = method.presets[preset]
-    settings = locator.validate(type(defaults), {**asdict(defaults), **table}, key_path, _COMMON_KEYS)
+    settings = toml.validate(type(defaults), {**asdict(defaults), **table}, key_path, _COMMON_KEYS)
     common = {"encoders": encoders, "pairs": pairs, "seeds": seeds, "corpora": corpora}
     return MethodConfig(name=name, base=base, method=method, settings=settings, **common)
 
 
 def _pop_distinct(
-    table: dict[str, Any], key: str, kind: Any, key_path: tuple[str, ...], locator: Locator
+    table: dict[str, Any], key: str, kind: Any, key_path: tuple[str, ...], toml: TomlErrors
 ) -> tuple[Any, ...]:
     """Take the values of a key out of a method's table; empty if the method has none of its own."""
     if key not in table:
         return ()
-    values = locator.validate(kind, table.pop(key), (*key_path, key))
+    values = toml.validate(kind, table.pop(key), (*key_path, key))
     if not values or len(set(values)) < len(values):
         default = {"encoders": "all encoders", "corpora": "all with train = true"}.get(key, "the experiment's")
         problem = f"{key} must be distinct, and at least one: {list(values)}"
-        locator.fail((*key_path, key), f"{problem}; leave it out to take {default}")
+        toml.fail((*key_path, key), f"{problem}; leave it out to take {default}")
     return values

@@ -11,27 +11,21 @@ from disent_core.config.corpora import languages_of_locales
 from disent_core.config.sections import CorpusConfig, ExperimentConfig, MtebConfig, TargetsConfig, WarehouseConfig
 from disent_core.corpora import reader
 from disent_core.corpora.languages import split_codes, split_pair
-from disent_core.encoders.config import DistilledConfig, HuggingFaceConfig, ScratchConfig
 from disent_core.encoders.contract import EncoderConfig
-from disent_core.encoders.files import record_of
 from disent_core.evaluation.contract import EvaluationConfig
 from disent_core.methods.contract import Method
 from disent_core.negatives.config import BleuConfig
 from disent_core.settings import Settings
 from disent_core.training.needs import Need
 
-IN_DOMAIN = "in-domain"
-"""What an encoder saw that was made from training splits of the corpora that are measured."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class MethodConfig:
     """A method under the name that it has in the metrics table.
 
-    `base` is the method's name in the registry, or that of its module outside the library. `encoders`, `pairs` and
-    `seeds` are its own, empty if it takes those of the experiment; `pairs` may name mixtures on which no other
-    method is trained. `corpora` are those whose tags a method learns, whether other methods train on them or not;
-    empty if it takes all training corpora.
+    `base` is the method's name in the registry, or its module outside the library. `encoders`, `pairs` and `seeds` are
+    empty if the method takes those of the experiment. `corpora` are those whose tags it learns, whether other methods
+    train on them or not; empty for all training corpora.
     """
 
     name: str
@@ -51,7 +45,21 @@ class MethodConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Everything that a run depends on, except the folder of results."""
+    """Everything that a run depends on, except the folder of results. What its derived names hold, by example:
+
+    | name | type | example |
+    |---|---|---|
+    | `locales` | corpus of utterances -> language -> locale | `{"massive": {"en": "en-US", "zh-TW": "zh-TW"}}` |
+    | `sentence_pairs` | corpus of sentence pairs -> (source, target)s | `{"tatoeba": (("de", "en"),)}` |
+    | `utterance_languages` | languages that have utterances | `("en", "zh-TW")` |
+    | `languages` | the same, then other languages of sentence pairs | `("en", "zh-TW", "de")` |
+    | `pair_names` | pairs of all corpora of sentence pairs, source first | `("de-en",)` |
+    | `training_sets` | what one head is trained on: a pair, a mixture, one language | `("en-de+en-es", "en")` |
+    | `pair_languages` | training set -> its pairs | `{"en-de+en-es": (("en", "de"), ("en", "es"))}` |
+
+    A language is the locale's language part (`en`), or the whole locale where two locales of one corpus share that part
+    (`zh-CN`, `zh-TW`). A training set of one language is a pair with itself.
+    """
 
     path: Path
     corpora: tuple[CorpusConfig, ...]
@@ -66,8 +74,7 @@ class Config:
 
     @cached_property
     def locales(self) -> dict[str, dict[str, str]]:
-        """Corpus of utterances -> language -> locale as published. A language is the locale's language part (`en`),
-        or the whole locale where two of one corpus share that part (`zh-CN`, `zh-TW`)."""
+        """Corpus of utterances -> language -> locale as published."""
         return {corpus.name: languages_of_locales(corpus) for corpus in self.corpora if not corpus.is_of_pairs}
 
     @cached_property
@@ -108,7 +115,7 @@ class Config:
 
     @cached_property
     def pair_languages(self) -> dict[str, tuple[tuple[str, str], ...]]:
-        """Training set -> its language pairs: several for a mixture; a single language is a pair with itself."""
+        """Training set -> its language pairs, several for a mixture."""
         return {
             training_set: tuple(split_pair(pair, self.languages) for pair in training_set.split("+"))
             for training_set in self.training_sets
@@ -160,34 +167,12 @@ class Config:
     def methods_of(self, encoder: str) -> tuple[MethodConfig, ...]:
         """The experiment's methods that run on the encoder."""
         methods = (self.methods[name] for name in self.experiment.methods)
-        is_base = self.is_base_of_heads(encoder)
+        is_base = self.encoders[encoder].is_base_of_heads(self)
         return tuple(
             method
             for method in methods
             if (encoder in method.encoders if method.encoders else is_base or not method.method.is_trained)
         )
-
-    def saw(self, encoder: str) -> str | None:
-        """What an encoder has seen of translations: "bitext", or "in-domain" if training splits of the utterances that
-        are measured were among it. Of an encoder from elsewhere what its settings say; None if they say nothing."""
-        settings = self.encoders[encoder]
-        if isinstance(settings, DistilledConfig):
-            return IN_DOMAIN if set(settings.corpora) & self.locales.keys() else "bitext"
-        if isinstance(settings, ScratchConfig):
-            return IN_DOMAIN
-        record = record_of(Path(settings.path)) if isinstance(settings, HuggingFaceConfig) and settings.path else None
-        return (record or {}).get("encoder_saw") or getattr(settings, "saw", None)
-
-    def is_base_of_heads(self, encoder: str) -> bool:
-        """Whether heads may be trained on the encoder: not if it has learned the translations that they learn."""
-        return isinstance(self.encoders[encoder], ScratchConfig) or self.saw(encoder) != IN_DOMAIN
-
-    def taught_languages(self, settings: DistilledConfig) -> tuple[str, ...]:
-        """Languages beside its pivot that a distilled encoder learns."""
-        pairs = [pair for name in settings.corpora for pair in self.sentence_pairs.get(name, ())]
-        pairs += [(settings.pivot, language) for name in settings.corpora for language in self.locales.get(name, ())]
-        found = dict.fromkeys(language for pair in pairs if settings.pivot in pair for language in pair)
-        return settings.languages or tuple(language for language in found if language != settings.pivot)
 
     def training_sets_of(self, method: MethodConfig) -> tuple[str, ...]:
         """Training sets that the method is trained and measured on."""

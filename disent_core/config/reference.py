@@ -8,38 +8,44 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, asdict, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from disent_core import methods
-from disent_core.config.bounds import BOUNDS, OTHER, SEED
 from disent_core.config.model import MethodConfig
 from disent_core.config.sections import CorpusConfig, ExperimentConfig, MtebConfig, TargetsConfig, WarehouseConfig
-from disent_core.encoders import ENCODER_KINDS
+from disent_core.encoders import ENCODER_KINDS, encoder_kind
 from disent_core.evaluation.contract import EvaluationConfig
 from disent_core.negatives.config import BleuConfig
-from disent_core.settings import OF_PUBLISHED_CODE
+from disent_core.settings import LARGEST, OF_PUBLISHED_CODE, bounds_of, hints_of
 
 INTRODUCTION = """\
 # Configuration
 
-Made by `disent settings > docs/configuration.md`; `disent settings METHOD` tells one method's keys. Strings are
+Made by `disent settings > docs/configuration.md`; `disent settings METHOD` lists one method's keys. Strings are
 shown as TOML has them; a default `none` is what holds where the key is left out. An unknown key is an error. Paths
-are relative to the file.
+are relative to the file. Editors complete and check a file whose first line is `#:schema disent.schema.json`, with the
+JSON Schema that `disent settings --schema` prints and `disent init` writes.
 """
-OWN_KEYS = """\
-## `[methods.NAME]`
-
-NAME is the name of the method in the metrics. The keys of the method override its preset; every method also has:
-
-| key | default | meaning |
-|---|---|---|
-| `method` | NAME | the method: one of those below, or one of your own as `package.module:ATTRIBUTE` |
-| `preset` | `"paper"` | the preset that the method's keys start from; every method has one named `paper` |
-| `encoders` | all | encoders that the method runs on |
-| `pairs` | `experiment.pairs` | language pairs, or mixtures of them, that the method is trained and measured on |
-| `seeds` | `experiment.seeds` | random seeds; not allowed for deterministic methods |
-| `corpora` | all with `train = true` | corpora that a tagging method trains on, whatever their `train` says |
-"""
+METHOD_KEYS = {
+    "method": ("NAME", "the method: one of those below, or one of your own as `package.module:ATTRIBUTE`"),
+    "preset": ('`"paper"`', "the preset that the method's keys start from; every method has one named `paper`"),
+    "encoders": ("all", "encoders that the method runs on"),
+    "pairs": (
+        "`experiment.pairs`",
+        "language pairs, or mixtures of them, that the method is trained and measured on",
+    ),
+    "seeds": ("`experiment.seeds`", "random seeds; not allowed for deterministic methods"),
+    "corpora": ("all with `train = true`", "corpora that a tagging method trains on, whatever their `train` says"),
+}
+"""Default and meaning of the keys that every method has."""
+OWN_KEYS = "\n".join([
+    "## `[methods.NAME]`\n",
+    "NAME is the name of the method in the metrics. The keys of the method override its preset; every method also "
+    "has:\n",
+    "| key | default | meaning |\n|---|---|---|",
+    *(f"| `{key}` | {default} | {meaning} |" for key, (default, meaning) in METHOD_KEYS.items()),
+    "",
+])  # fmt: skip
 SECTIONS = {
     "[[corpora]]": CorpusConfig,
     "[experiment]": ExperimentConfig,
@@ -53,7 +59,7 @@ SECTIONS = {
 
 def reference() -> str:
     """Return all sections, encoder kinds, methods and presets; a key that methods inherit has one row."""
-    kinds = {f'[[encoders]], kind = "{kind}"': settings for kind, settings in ENCODER_KINDS.items()}
+    kinds = {f'[[encoders]], kind = "{kind}"': encoder_kind(kind) for kind in ENCODER_KINDS}
     groups: dict[type, list[str]] = {}
     for name in methods.METHODS:
         groups.setdefault(type(methods.method(name).presets["paper"]), []).append(name)
@@ -64,20 +70,16 @@ def reference() -> str:
         OWN_KEYS,
         *(_methods(names, groups) for names in groups.values()),
         "## Keys that methods share\n",
-        *("\n".join([f"### `{base.__name__}`\n", f"{_prose(base)}\n", *_of_users(base, {})]) for base in bases),
+        *("\n".join([f"### `{base.__name__}`\n", f"{prose(base)}\n", *_of_users(base, {})]) for base in bases),
     ]
     return "\n".join(parts)
 
 
 def method_reference(name: str) -> str:
-    """Return all keys of one method, and its presets.
-
-    Raises:
-        ConfigError: if there is no such method.
-    """
+    """Return all keys of one method, and its presets."""
     name = methods.ALIASES.get(name, name)
     bases = _bases(type(methods.method(name).presets["paper"]))
-    return "\n".join([_methods([name]), *(f"`{base.__name__}`: {_prose(base)}\n" for base in bases)])
+    return "\n".join([_methods([name]), *(f"`{base.__name__}`: {prose(base)}\n" for base in bases)])
 
 
 def configured_reference(named: MethodConfig) -> str:
@@ -107,7 +109,7 @@ def _methods(names: Sequence[str], groups: Mapping[type, Sequence[str]] | None =
         tables = [_table(kind, asdict(base), _names(kind)), ""]
     else:
         tables = [*_of_users(kind, asdict(base)), *_inherited(base, groups)]
-    return "\n".join([f"### {title}\n", f"{_prose(kind)}\n", *tables, *lines, ""])
+    return "\n".join([f"### {title}\n", f"{prose(kind)}\n", *tables, *lines, ""])
 
 
 def _of_users(kind: type, values: Mapping[str, Any]) -> list[str]:
@@ -127,7 +129,7 @@ def _inherited(settings: Any, groups: Mapping[type, Sequence[str]]) -> list[str]
     """Return a line that names the classes, or methods, whose keys a method inherits, and the defaults it changes."""
     kind, classes = type(settings), []
     for base in _bases(kind):
-        defaults = {field.name: _default(field) for field in fields(base)}
+        defaults = {field.name: default_of(field) for field in fields(base)}
         names = [name for name in _declared(base) if _owner(kind, name) is base]
         changed = {name: value for name in names if (value := getattr(settings, name)) != defaults[name]}
         if names:
@@ -142,9 +144,9 @@ def _assigned(values: Mapping[str, Any]) -> str:
 
 def _section(title: str, name: str, kind: type, values: Mapping[str, Any] | None = None) -> Iterator[str]:
     """Yield a section, and the sections inside it."""
-    yield "\n".join([f"{title}\n", f"{_prose(kind)}\n", _table(kind, values or {}, _names(kind)), ""])
+    yield "\n".join([f"{title}\n", f"{prose(kind)}\n", _table(kind, values or {}, _names(kind)), ""])
     for field in fields(kind):
-        default = _default(field)
+        default = default_of(field)
         if is_dataclass(default) and not isinstance(default, type):
             inner = f"[{name.strip('[]')}.{field.name}]"
             yield from _section(f"### `{inner}`", inner, type(default), asdict(default))
@@ -152,19 +154,19 @@ def _section(title: str, name: str, kind: type, values: Mapping[str, Any] | None
 
 def _table(kind: type, values: Mapping[str, Any], names: Collection[str]) -> str:
     """Return rows of these keys; `values` replace the defaults of the class."""
-    hints = get_type_hints(kind)
-    meanings = ChainMap(*(_described(base) for base in (kind, *_bases(kind))))
+    hints = hints_of(kind)
+    meanings = meanings_of(kind)
     rows = ["| key | default | values | meaning |", "|---|---|---|---|"]
     for field in (field for field in fields(kind) if field.name in names):
-        default = values.get(field.name, _default(field))
+        default = values.get(field.name, default_of(field))
         shown = "required" if default is MISSING else "its own section" if is_dataclass(default) else _code(default)
         meaning = meanings.get(field.name) or _elsewhere(kind, field.name)
-        values_of_key = f"{_values(hints[field.name])}{_bounds(field.name)}"
-        rows.append(f"| `{field.name}` | {shown} | {values_of_key} | {meaning} |")
+        rows.append(f"| `{field.name}` | {shown} | {_values(hints[field.name])} | {meaning} |")
     return "\n".join(rows)
 
 
-def _default(field: Field[Any]) -> Any:
+def default_of(field: Field[Any]) -> Any:
+    """Return the default of a key, `MISSING` without one."""
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 
@@ -188,7 +190,7 @@ def _declared(kind: type) -> Sequence[str]:
     if not is_dataclass(kind):
         return []
     hints, inherited = get_type_hints(kind), ChainMap(*map(get_type_hints, kind.__mro__[1:-1]))
-    return [name for name in _names(kind) if hints[name] != inherited.get(name) or name in _described(kind)]
+    return [name for name in _names(kind) if hints[name] != inherited.get(name) or name in described(kind)]
 
 
 def _bases(kind: type) -> list[type]:
@@ -201,11 +203,17 @@ def _doc(kind: type) -> str:
     return "" if docstring.startswith(f"{kind.__name__}(") else docstring  # the docstring that `dataclass` generates
 
 
-def _prose(kind: type) -> str:
+def prose(kind: type) -> str:
+    """Return the docstring of a class without the descriptions of its keys."""
     return re.split(r"\n*^Attributes:$", _doc(kind), flags=re.MULTILINE)[0]
 
 
-def _described(kind: type) -> dict[str, str]:
+def meanings_of(kind: type) -> Mapping[str, str]:
+    """Map the keys of a class, inherited ones included, to their descriptions."""
+    return ChainMap(*(described(base) for base in (kind, *_bases(kind))))
+
+
+def described(kind: type) -> dict[str, str]:
     """Map keys to their descriptions in the docstring of the class."""
     _, _, attributes = _doc(kind).partition("Attributes:\n")
     entries = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", attributes, flags=re.MULTILINE)
@@ -215,12 +223,12 @@ def _described(kind: type) -> dict[str, str]:
 def _values(hint: Any) -> str:
     """Describe the allowed values of a key."""
     inner = get_args(hint)
+    if get_origin(hint) is Annotated:
+        return f"{_values(inner[0])}{_bounds(hint)}"
     if get_origin(hint) is Literal:
         return ", ".join(_code(option) for option in inner)
-    if get_origin(hint) is tuple:
-        return f"list of {_values(inner[0])}"
-    if get_origin(hint) is dict:
-        return f"table of {_values(inner[1])}"
+    if get_origin(hint) in (tuple, dict):
+        return f"list of {_values(inner[0])}" if get_origin(hint) is tuple else f"table of {_values(inner[1])}"
     if get_origin(hint) in (Union, UnionType):
         return " or ".join(_values(option) for option in inner if option is not NoneType)
     if is_dataclass(hint):
@@ -229,9 +237,12 @@ def _values(hint: Any) -> str:
     return {"str": "string", "bool": "true, false"}.get(name, name)
 
 
-def _bounds(name: str) -> str:
-    least, most = BOUNDS.get(name, OTHER)
-    return "" if (least, most) in (OTHER, SEED) else f", {least:,} to {most:,}"
+def _bounds(hint: Any) -> str:
+    """Describe the bounds of a number, except those that only refuse the absurd."""
+    bounds = {word: bound for word, bound in bounds_of(hint).items() if abs(bound) not in (LARGEST, 2**63 - 1)}
+    if bounds.keys() == {"at least", "at most"}:
+        return f", {bounds['at least']:,} to {bounds['at most']:,}"
+    return "".join(f", {word} {bound:,}" for word, bound in bounds.items())
 
 
 def _code(value: Any) -> str:

@@ -2,13 +2,15 @@
 
 import re
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Le
 
 from disent_core.corpora import format_module, is_of_pairs
 from disent_core.corpora.contract import Shares
 from disent_core.corpora.download import file_name
 from disent_core.errors import ConfigError, quoted
-from disent_core.settings import Settings
+from disent_core.settings import DISTINCT, NOT_EMPTY, Names, Positive, Seed, Settings, SomeNames
 from disent_core.storage.tables import safe_part
 from disent_core.targets.code_switching import CodeSwitchingConfig
 from disent_core.targets.masking import MaskingConfig
@@ -40,17 +42,18 @@ class CorpusConfig(Settings):
 
     name: str
     format: str
-    languages: tuple[str, ...] = ()
-    pairs: tuple[str, ...] = ()
+    languages: Names = ()
+    pairs: Names = ()
     path: str | None = None
     url: str | None = None
     sha256: str | None = None
-    size: int | None = None
+    size: Annotated[int, Ge(1), Le(1 << 50)] | None = None
     train: bool | None = None
-    limit: int | None = None
+    limit: Positive | None = None
     splits: Shares | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         try:
             format_module(self.format)
         except ConfigError as error:
@@ -63,8 +66,6 @@ class CorpusConfig(Settings):
             file_name(self.url)
         if self.sha256 is not None and not _SHA256.fullmatch(self.sha256):
             raise ValueError(f"sha256 must be 64 hex digits, as `sha256sum` writes them, not {quoted(self.sha256)}")
-        self.check_distinct("languages", "pairs")
-        self.check_positive("limit")
         if self.pairs and not self.is_of_pairs:
             raise ValueError(f"pairs are of corpora of sentence pairs, which format {self.format!r} is not")
         if self.url is not None and not (self.pairs or (self.languages and not self.is_of_pairs)):
@@ -107,18 +108,10 @@ class ExperimentConfig(Settings):
         device: device of encoding, training and evaluation; `auto` is the GPU where there is one.
     """
 
-    pairs: tuple[str, ...]
-    methods: tuple[str, ...]
-    seeds: tuple[int, ...] = (0, 1, 2)
+    pairs: SomeNames
+    methods: SomeNames
+    seeds: Annotated[tuple[Seed, ...], DISTINCT, NOT_EMPTY] = (0, 1, 2)
     device: Literal["auto", "cpu", "cuda"] = "auto"
-
-    def __post_init__(self) -> None:
-        self.check_distinct("pairs", "methods", "seeds")
-        for name in ("pairs", "methods", "seeds"):
-            if not getattr(self, name):
-                raise ValueError(f"{name} must name at least one")
-        if odd := [seed for seed in self.seeds if not 0 <= seed < 2**63]:
-            raise ValueError(f"seeds must be from 0 to 2**63 - 1, not {odd}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,10 +126,10 @@ class MtebConfig(Settings):
     """
 
     results: dict[str, str] = field(default_factory=dict)
-    tasks: tuple[str, ...] = ()
+    tasks: Names = ()
 
     def __post_init__(self) -> None:
-        self.check_distinct("tasks")
+        super().__post_init__()
         for name in self.results:
             try:
                 safe_part(name)
@@ -152,10 +145,7 @@ class WarehouseConfig(Settings):
         copy_rows_below: a table with fewer rows is copied into the file; of a larger one, the file has a view.
     """
 
-    copy_rows_below: int = 10_000_000
-
-    def __post_init__(self) -> None:
-        self.check_not_negative("copy_rows_below")
+    copy_rows_below: Annotated[int, Ge(0), Le(1 << 50)] = 10_000_000
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Locate keys in the configuration file, so that errors show file, line and key."""
+"""Validate parts of the configuration file, with errors that show file, line and key."""
 
 import json
 import re
@@ -9,15 +9,14 @@ from typing import Any, NoReturn, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from disent_core.config.bounds import numbers_out_of_bounds
 from disent_core.errors import ConfigError, quoted, shortened
 from disent_core.registry import nearest
 
 _MOST_MESSAGES = 20
 
 
-class Locator:
-    """Finds the line of a key in the file, for messages."""
+class TomlErrors:
+    """The errors of one TOML file: each names the file, the line and the key."""
 
     def __init__(self, path: Path, text: str) -> None:
         self.path, self.lines = path, text.splitlines()
@@ -28,7 +27,7 @@ class Locator:
         `also` are keys that may stand beside those of `kind`; an unknown key may be a misspelling of them.
         """
         try:
-            validated = TypeAdapter(kind).validate_json(json.dumps(value, default=str), strict=True)
+            return TypeAdapter(kind).validate_json(json.dumps(value, default=str), strict=True)
         except ValidationError as error:
             mistakes = error.errors()
             messages = [
@@ -41,9 +40,6 @@ class Locator:
             raise ConfigError(
                 f"{self.path}:1: a table is nested too deeply; no key has more than four parts"
             ) from error
-        for key, problem in numbers_out_of_bounds(validated, key_path):
-            self.fail(key, problem)
-        return validated
 
     def fail(self, key_path: tuple[str | int, ...], problem: str) -> NoReturn:
         """Raise a `ConfigError` at a key."""

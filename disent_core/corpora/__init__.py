@@ -19,9 +19,9 @@ READERS: dict[str, str] = {
     "intents": "disent_core.corpora.formats.intents",
     "massive": "disent_core.corpora.formats.massive",
     "mlqe": "disent_core.corpora.formats.mlqe",
-    "moses": "disent_core.corpora.formats.moses",
+    "moses": "disent_core.corpora.formats.moses:MOSES",
     "sts": "disent_core.corpora.formats.sts",
-    "tatoeba": "disent_core.corpora.formats.tatoeba",
+    "tatoeba": "disent_core.corpora.formats.moses:TATOEBA",
     "xsid": "disent_core.corpora.formats.xsid",
 }
 """Module of each format, imported when a corpus uses it."""
@@ -29,11 +29,7 @@ READERS: dict[str, str] = {
 
 @cache
 def format_module(name: str) -> Format:
-    """Return the reader of a format: one of the library or, as `module` or `module:ATTRIBUTE`, of a user's package.
-
-    Raises:
-        ConfigError: if there is none, or it lacks a member that a reader must have.
-    """
+    """Return the reader of a format: one of the library or, as `module` or `module:ATTRIBUTE`, of a user's package."""
     module = find("format", name, READERS)
     kind = str(getattr(module, "KIND", None))
     if kind not in KINDS:
@@ -48,18 +44,14 @@ def format_module(name: str) -> Format:
 
 
 def _members(table: str) -> list[str]:
-    """Names that a reader into the table must have."""
+    """Return the names that a reader into the table must have."""
     protocols = (Format, PairReader if table == "sentence_pairs" else Reader)
     names = (name for protocol in protocols for name in (*get_annotations(protocol), *vars(protocol)))
     return [name for name in dict.fromkeys(names) if not name.startswith("_")]
 
 
 def code_version(name: str) -> tuple[str, ...]:
-    """Part of the fingerprints of what a reader makes: its `CODE_VERSION`; empty for the first version, `"1"`.
-
-    Raises:
-        ConfigError: if no module reads this format.
-    """
+    """Return what a reader adds to fingerprints: its `CODE_VERSION`; empty for the first version, `"1"`."""
     version = str(getattr(format_module(name), "CODE_VERSION", "1"))
     return () if version == "1" else (f"CODE_VERSION {version}",)
 
@@ -70,18 +62,10 @@ def is_of_pairs(name: str) -> bool:
 
 
 def reader(name: str) -> Reader:
-    """The reader of a format of utterances.
-
-    Raises:
-        ConfigError: if no module reads this format.
-    """
+    """Return the reader of a format of utterances."""
     return cast(Reader, format_module(name))
 
 
 def pair_reader(name: str) -> PairReader:
-    """The reader of a format of sentence pairs.
-
-    Raises:
-        ConfigError: if no module reads this format.
-    """
+    """Return the reader of a format of sentence pairs."""
     return cast(PairReader, format_module(name))

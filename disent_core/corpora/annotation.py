@@ -27,9 +27,6 @@ def bracketed_slots(annotated: str, text: str) -> list[Slot]:
 
     Without its brackets `annotated` must be `text`, white space apart: scripts without spaces are annotated
     with spaces around the brackets.
-
-    Raises:
-        ValueError: if a bracket has no partner or is no slot, or if the two texts differ.
     """
     pieces = _pieces(annotated)
     plain = "".join(piece for _, piece in pieces)
@@ -45,7 +42,7 @@ def bracketed_slots(annotated: str, text: str) -> list[Slot]:
 
 
 def _pieces(annotated: str) -> list[tuple[str | None, str]]:
-    """Text inside (with its slot type) and outside (with None) of brackets, in order."""
+    """Return the text inside (with its slot type) and outside (with None) of brackets, in order."""
     pieces: list[tuple[str | None, str]] = []
     for match in _PIECE.finditer(annotated):
         inside, outside, stray = match.groups()
@@ -64,10 +61,7 @@ def _pieces(annotated: str) -> list[tuple[str | None, str]]:
 def tag_tokens(text: str, language: str, slots: Sequence[Slot]) -> tuple[list[str], list[str]]:
     """Return the tokens of a text and their BIO tags; a word that contains the edge of a slot is cut there.
 
-    Args:
-        text: the text.
-        language: decides whether tokens are words or characters.
-        slots: spans of characters that do not overlap.
+    `slots` are spans of characters that do not overlap.
     """
     slots = sorted(slots, key=lambda slot: slot.start)
     starts = [slot.start for slot in slots]
@@ -77,13 +71,13 @@ def tag_tokens(text: str, language: str, slots: Sequence[Slot]) -> tuple[list[st
         inner = edges[bisect_right(edges, start) : bisect_left(edges, end)]
         for cut, following in pairwise(dict.fromkeys((start, *inner, end))):
             tokens.append(text[cut:following])
-            place = bisect_right(starts, cut) - 1
-            tags.append(_tag(slots[place], cut) if place >= 0 else OUTSIDE)
+            index = bisect_right(starts, cut) - 1
+            tags.append(_tag(slots[index], cut) if index >= 0 else OUTSIDE)
     return tokens, tags
 
 
 def _tag(slot: Slot, position: int) -> str:
-    """The tag of a token there, if no later slot begins before it."""
+    """Return the tag of a token at a position after which no other slot begins before it."""
     if position >= slot.end:
         return OUTSIDE
     return f"{'B' if position == slot.start else 'I'}-{slot.type}"
@@ -108,11 +102,7 @@ _BEGINS, _ENDS, _PREFIXES = frozenset("BSU"), frozenset("ELSU"), frozenset("BIME
 
 
 def bio_tags(tags: Sequence[str]) -> list[str]:
-    """Convert tags in BIO, IOB1, IOBES, BMES or BILOU to BIO; a tag that continues no slot of its type begins one.
-
-    Raises:
-        ValueError: if a tag belongs to none of these schemes.
-    """
+    """Convert tags in BIO, IOB1, IOBES, BMES or BILOU to BIO; a tag that continues no slot of its type begins one."""
     converted, open_type = [], ""
     for tag in tags:
         prefix, _, slot_type = tag.partition("-")

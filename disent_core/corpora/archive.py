@@ -35,10 +35,6 @@ def read_data_file(path: Path, name: str) -> tuple[str, bytes]:
     Args:
         path: a tar archive, compressed or not; or the folder `data`, the one around it, or one further up.
         name: of the file, e.g. `en-US.jsonl`.
-
-    Raises:
-        CorpusError: if the path or the file does not exist or can't be read to its end, or an archive unpacks to far
-            more than its size suggests.
     """
     if path.is_dir():
         return _from_folder(path, name)
@@ -48,11 +44,7 @@ def read_data_file(path: Path, name: str) -> tuple[str, bytes]:
 
 
 def data_files(path: Path) -> set[str]:
-    """Names of the files in the folder `data`, archived or unpacked.
-
-    Raises:
-        CorpusError: if the path does not exist, or the archive can't be read to its end.
-    """
+    """Return the names of the files in the folder `data`, archived or unpacked."""
     if path.is_dir():
         return {file.name for folder in _folders(path) for file in folder.glob("*") if file.is_file()}
     if path.is_file():
@@ -61,7 +53,7 @@ def data_files(path: Path) -> set[str]:
 
 
 def _folders(path: Path) -> list[Path]:
-    """Folders that may hold the files, with the newest version first."""
+    """Return the folders that may hold the files, the newest version first."""
     return [path, path / "data", *sorted(path.glob("*/data"), reverse=True)]
 
 
@@ -87,7 +79,7 @@ def _from_archive(path: Path, name: str) -> tuple[str, bytes]:
 
 
 def _members(path: Path, wanted: str | None = None) -> dict[str, tuple[str, bytes] | None]:
-    """Files in a folder `data` of the archive by name, with location and content of the file named `wanted`.
+    """Return the files in a folder `data` of the archive by name, with location and content of the file named `wanted`.
 
     Reads to the end even after that file: the checksum of a compressed archive comes last.
     """
@@ -120,11 +112,7 @@ def _unpacked(path: Path) -> BufferedIOBase:
 
 
 class _Bounded:
-    """A file for tarfile to read, with a limit on the unpacked bytes.
-
-    Raises:
-        CorpusError: as soon as a read would exceed the limit.
-    """
+    """A file for tarfile to read, with a limit on the unpacked bytes."""
 
     def __init__(self, path: Path, file: BufferedIOBase) -> None:
         self._path, self._file, self.tell = path, file, file.tell

@@ -17,10 +17,10 @@ from urllib.parse import urljoin, urlsplit
 
 from disent_core.errors import CorpusError, located, quoted
 from disent_core.progress import Progress
-from disent_core.storage.atomic import locked, storage_errors
-from disent_core.storage.checksums import sha256_of
-from disent_core.storage.objects import SCHEMES as STORES
-from disent_core.storage.objects import Bucket
+from disent_core.storage.bucket import SCHEMES as STORES
+from disent_core.storage.bucket import Bucket
+from disent_core.storage.files import locked, storage_errors
+from disent_core.storage.results import sha256_of
 from disent_core.storage.tables import safe_part
 
 _LOG = logging.getLogger(__name__)
@@ -39,11 +39,7 @@ _PARTIAL_CONTENT, _RANGE_NOT_SATISFIABLE = 206, 416
 
 
 def file_name(url: str) -> str:
-    """Return the file name of a download: the last part of the address, without query and fragment.
-
-    Raises:
-        ValueError: if the scheme of the address is not supported, or its last part is not a valid file name.
-    """
+    """Return the file name of a download: the last part of the address, without query and fragment."""
     parts = urlsplit(url)
     if parts.scheme not in SCHEMES:
         raise ValueError(f"url {url!r} can't be downloaded; use {', '.join(SCHEMES)}")
@@ -65,10 +61,6 @@ def fetch(url: str, destination: Path, *, sha256: str | None = None, size: int |
         destination: path of the file; an existing file that passes the checks is kept.
         sha256: its hex digest, if known.
         size: in bytes, if known; nothing is received beyond it, or beyond `MOST_BYTES`.
-
-    Raises:
-        CorpusError: if the network fails or is too slow, or the size or the digest is not the expected one.
-        StorageError: if the store does not answer, or refuses.
     """
     if urlsplit(url).scheme not in SCHEMES:
         raise CorpusError(located(url, None, "can't be downloaded", f"Use {', '.join(SCHEMES)}"))

@@ -1,10 +1,10 @@
-"""Read lines of text files strictly, for readers of line-based formats."""
+"""Read lines of text files strictly and build tables of their rows, for readers of line-based formats."""
 
 import hashlib
 import os
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Int
 
-from disent_core.corpora.faults import REMEDY, Faults, RowError
 from disent_core.corpora.paths import missing
+from disent_core.corpora.row_errors import REMEDY, RowError, RowErrors
 from disent_core.errors import AlignmentError, CorpusError, located, quoted
 from disent_core.storage.schemas import SCHEMAS
-from disent_core.storage.tables import conform
+from disent_core.storage.tables import conform, rows_table
 from disent_core.storage.text_columns import TextCollector, key_strings
-from disent_core.text import MARKERS, MASK, MOST_CHARACTERS, normalise
+from disent_core.text import MARKERS, MASK, MOST_CHARACTERS, normalise, text_key
 
 _RESERVED = re.compile("|".join(map(re.escape, (MASK, *sorted(MARKERS)))))
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -30,11 +30,7 @@ MOST_LINE_BYTES = 100 * MOST_CHARACTERS
 
 
 def read_bytes(path: Path) -> bytes:
-    """Content of a file.
-
-    Raises:
-        CorpusError: if the file does not exist or can't be read.
-    """
+    """Return the content of a file."""
     try:
         with _opened(path) as file:
             return file.read()
@@ -55,39 +51,27 @@ def _unreadable(path: Path, error: OSError) -> CorpusError:
 
 
 def check_line(line: bytes) -> None:
-    """Check a line before it is parsed.
-
-    Raises:
-        ValueError: if it has more than `MOST_LINE_BYTES`.
-    """
+    """Check a line before it is parsed."""
     if len(line) > MOST_LINE_BYTES:
         raise ValueError(f"a line of {len(line):,} bytes, where {MOST_LINE_BYTES:,} is the most")
 
 
 def check_length(text: str) -> None:
-    """Check a text before anything else is done with it.
-
-    Raises:
-        RowError: if it has more than `MOST_CHARACTERS`.
-    """
+    """Check a text before anything else is done with it."""
     if len(text) > MOST_CHARACTERS:
         problem = f"a text of {len(text):,} characters, where {MOST_CHARACTERS:,} is the most: shorten it"
         raise RowError(problem, f"a row with a text of more than {MOST_CHARACTERS:,} characters is left out")
 
 
 def read_lines(path: Path) -> list[str]:
-    """Lines of a UTF-8 file; line n is item n - 1. Only a line feed ends a line; a carriage return before
+    """Return the lines of a UTF-8 file; line n is item n - 1. Only a line feed ends a line; a carriage return before
     it and a byte order mark are dropped, and the last line may lack its line feed.
-
-    Raises:
-        CorpusError: if the file is missing or empty, or a line is too long or not UTF-8; the message names the first
-            such line.
     """
     return list(iter_lines(path))
 
 
 def iter_lines(path: Path) -> Iterator[str]:
-    """As `read_lines`, one line at a time."""
+    """Yield the lines of `read_lines`."""
     number = 0
     try:
         with _opened(path) as file:
@@ -106,11 +90,7 @@ def iter_lines(path: Path) -> Iterator[str]:
 
 
 def files_hash(files: Iterable[Path]) -> str:
-    """SHA-256, 64 hex digits, of the names and bytes of the files, in this order.
-
-    Raises:
-        CorpusError: if a file is missing or can't be read.
-    """
+    """Return the SHA-256, 64 hex digits, of the names and bytes of the files, in this order."""
     digest = hashlib.sha256()
     for path in files:
         try:
@@ -124,11 +104,7 @@ def files_hash(files: Iterable[Path]) -> str:
 
 
 def stored_text(text: str) -> str:
-    """Return the text in NFC, as tables store it.
-
-    Raises:
-        RowError: if it is too long or blank, or contains a mark of masked words in stored texts.
-    """
+    """Return the text in NFC, as tables store it."""
     check_length(text)
     if not text.strip():
         raise RowError("the sentence is empty", "a row with an empty sentence is left out")
@@ -140,14 +116,9 @@ def stored_text(text: str) -> str:
 
 
 def parallel_lines(
-    left: Path, right: Path, faults: Faults
+    left: Path, right: Path, row_errors: RowErrors
 ) -> tuple[Int[np.ndarray, " pairs"], pa.ChunkedArray, pa.ChunkedArray]:
-    """Read two aligned files: numbers of the lines with usable text, and that text of both files in NFC.
-
-    Raises:
-        AlignmentError: if the files are of unequal length, or half of the lines are blank in one of them only.
-        CorpusError: if a file is missing, empty or not UTF-8, or half of the texts can't be stored.
-    """
+    """Read two aligned files: numbers of the lines with usable text, and that text of both files in NFC."""
     reject_unequal(left, right, *(sum(1 for _ in iter_lines(path)) for path in (left, right)))
     numbers, left_texts, right_texts = array("q"), TextCollector(), TextCollector()
     is_blank = True
@@ -158,34 +129,54 @@ def parallel_lines(
         if not left_line.strip() or not right_line.strip():
             blank, filled = (right, left) if left_line.strip() else (left, right)
             problem = f"this line is blank, but line {number} of {filled.name} is not"
-            faults.leave_out(blank, number, RowError(problem, "a pair without this side is left out"), AlignmentError)
+            row_errors.leave_out(
+                blank, number, RowError(problem, "a pair without this side is left out"), AlignmentError
+            )
             continue
         path = left
         try:
             left_text, path = stored_text(left_line), right
             right_text = stored_text(right_line)
         except RowError as problem:
-            faults.leave_out(path, number, problem)
+            row_errors.leave_out(path, number, problem)
             continue
         numbers.append(number)
         left_texts.append(left_text)
         right_texts.append(right_text)
     if is_blank:
         raise CorpusError(located(left, None, "this file has blank lines only", "Take the corpus again"))
-    faults.check(len(numbers), left, right)
+    row_errors.check(len(numbers), left, right)
     return np.array(numbers, dtype=np.int64), left_texts.column(), right_texts.column()
 
 
 def reject_unequal(left: Path, right: Path, left_count: int, right_count: int) -> None:
-    """Check that two files have equally many lines.
-
-    Raises:
-        AlignmentError: if not; the message names the first line without partner.
-    """
+    """Check that two files have equally many lines."""
     if left_count != right_count:
         longer, surplus = (left, right_count + 1) if left_count > right_count else (right, left_count + 1)
         problem = f"{left.name} has {left_count:,} lines and {right.name} has {right_count:,}; this one has no partner"
         raise AlignmentError(located(longer, surplus, problem, "Take both files from the same release of the corpus"))
+
+
+def utterance(
+    split: str,
+    number: str,
+    text: str,
+    tokens: Sequence[str],
+    tags: Sequence[str],
+    *,
+    intent: str | None = None,
+    domain: str | None = None,
+) -> dict[str, Any]:
+    """Return a row for `utterances_table`; `number` is its id within its split, `text` as `stored_text` gives it."""
+    return {
+        "utterance_id": f"{split}-{number}", "split": split, "domain": domain, "intent": intent, "text": text,
+        "tokens": tokens, "slot_tags": tags, "text_key": text_key(text),
+    }  # fmt: skip
+
+
+def utterances_table(rows: Iterable[Mapping[str, Any]], corpus: str, language: str) -> pa.Table:
+    """Build a table in the schema `utterances` from rows of one corpus and language."""
+    return rows_table(({"corpus": corpus, "language": language, **row} for row in rows), "utterances")
 
 
 Values = Sequence[Any] | pa.Array | pa.ChunkedArray

@@ -1,4 +1,4 @@
-"""Check paths of corpora and report missing files, for readers of every format."""
+"""List and check the files of corpora, and notice that they have changed without reading them."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,21 +20,13 @@ def missing(path: Path, kind: Literal["file", "folder", "file or folder"] = "fil
 
 
 def check_folder(path: Path) -> None:
-    """Check that a folder exists.
-
-    Raises:
-        CorpusError: if it does not exist.
-    """
+    """Check that a folder exists."""
     if not path.is_dir():
         raise missing(path, "folder")
 
 
 def files_below(path: Path, pattern: str) -> list[Path]:
-    """Return the files and folders in a folder or below it whose names match, sorted.
-
-    Raises:
-        CorpusError: if there are more than `MOST_FILES`, or a folder can't be read, for instance because it vanishes.
-    """
+    """Return the files and folders in a folder or below it whose names match, sorted."""
     remedy = "Set the path to the folder of the corpus alone"
     try:
         files = list(islice(_names_below(path), MOST_FILES + 1))
@@ -67,18 +59,28 @@ def absent(path: Path, what: str, present: Iterable[str]) -> CorpusError:
 def split_files(
     path: Path, what: str, name: str, files: Mapping[str, Mapping[str, Path]], splits: Iterable[str]
 ) -> dict[str, Path]:
-    """Return split -> file of one language or pair, in the order of `splits`.
-
-    Args:
-        path: of the corpus, for the message.
-        what: description of the language or pair, for the message.
-        name: of the language or pair.
-        files: name -> split -> file.
-        splits: their names as published, in the order of rows.
-
-    Raises:
-        CorpusError: if `files` has no such name.
-    """
+    """Return split -> file of one language or pair, in the order of `splits`."""
     if name not in files:
         raise absent(path, what, files)
     return {split: files[name][split] for split in splits if split in files[name]}
+
+
+FileStats = list[tuple[str, int, int, int, int]]
+"""Of each file: path, size in bytes, modification and change time in nanoseconds, inode."""
+
+
+def file_stats(path: Path) -> FileStats:
+    """Return the sorted stats of a file, or of every file below a folder; empty if the path does not exist.
+
+    Links to files are followed, links to folders are not.
+    """
+    files = [path] if path.is_file() else [Path(folder, name) for folder, _, names in os.walk(path) for name in names]
+    return sorted(stats for file in files if (stats := _stats(file)) is not None)
+
+
+def _stats(file: Path) -> tuple[str, int, int, int, int] | None:
+    try:
+        status = file.stat()
+    except OSError:  # the file was just deleted, or is a dangling link
+        return None
+    return str(file), status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino

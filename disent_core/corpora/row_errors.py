@@ -1,13 +1,13 @@
 """Read around the faults that published files are known to have: leave a row out or repair it, and count each fault.
 
-A fault is told once, when the file is read, and its count is stored with the rows. A file of which at least half of
+A fault is logged once, when the file is read, and its count is stored with the rows. A file of which at least half of
 the rows would be left out is not what its publisher made, so it is an error.
 """
 
 import json
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,7 +22,8 @@ _LOG = logging.getLogger(__name__)
 REMEDY = "Correct this line, or take the file from the published corpus again"
 
 Row = TypeVar("Row")
-Place = tuple[Path, int]
+Item = TypeVar("Item")
+Location = tuple[Path, int]
 """File and line."""
 
 
@@ -35,22 +36,22 @@ class RowError(ValueError):
 
 
 @dataclass
-class _Found:
+class _Counted:
     first_line: int
     count: int = 0
 
 
-class Faults:
+class RowErrors:
     """The faults of the files of one language or pair."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str], _Found] = {}
+        self._counted: dict[tuple[str, str], _Counted] = {}
         self._left_out: Counter[str] = Counter()
         self._errors: dict[str, CorpusError] = {}
 
     def repair(self, path: Path, line: int, fault: str) -> None:
         """Count a row that is read in another way than it is written; `fault` says which."""
-        self._found.setdefault((str(path), fault), _Found(line)).count += 1
+        self._counted.setdefault((str(path), fault), _Counted(line)).count += 1
 
     def leave_out(self, path: Path, line: int, problem: RowError, error: type[CorpusError] = CorpusError) -> None:
         """Count a row that can't be used."""
@@ -58,70 +59,75 @@ class Faults:
         self._left_out[str(path)] += 1
         self._errors.setdefault(str(path), error(located(path, line, str(problem), REMEDY)))
 
-    def check(self, kept: int, *paths: Path) -> None:
-        """Check that a file, or several that are read together, are what their publisher made.
+    def parsed(
+        self, path: Path, items: Iterable[tuple[int, Item]], parse: Callable[[Item], Row]
+    ) -> Iterator[tuple[Location, Item, Row]]:
+        """Parse items of a file, each with its line, and yield their location, item and row.
 
-        Raises:
-            CorpusError: if at least half of their rows are left out; the message names the first.
+        A `RowError` of `parse` leaves the row out, another `ValueError` is an error of the file.
         """
+        for line, item in items:
+            try:
+                row = parse(item)
+            except RowError as problem:
+                self.leave_out(path, line, problem)
+            except ValueError as error:
+                raise CorpusError(located(path, line, str(error), REMEDY)) from error
+            else:
+                yield (path, line), item, row
+
+    def check(self, kept: int, *paths: Path) -> None:
+        """Check that a file, or several that are read together, are what their publisher made."""
         left_out = sum(self._left_out[str(path)] for path in paths)
         if left_out and left_out >= kept:
             raise next(self._errors[str(path)] for path in paths if str(path) in self._errors)
 
-    def tell(self) -> None:
+    def log(self) -> None:
         """Log each fault of each file once."""
-        for (path, fault), found in self._found.items():
-            _LOG.warning("%s:%d: %s (%d in this file)", path, found.first_line, fault, found.count)
+        for (path, fault), counted in self._counted.items():
+            _LOG.warning("%s:%d: %s (%d in this file)", path, counted.first_line, fault, counted.count)
 
-    def told(self, table: pa.Table) -> pa.Table:
+    def noted(self, table: pa.Table) -> pa.Table:
         """Log the faults, and return the table with their counts as its notes."""
-        self.tell()
+        self.log()
         rows = [
-            {"file": Path(path).name, "fault": fault, "count": found.count, "first_line": found.first_line}
-            for (path, fault), found in self._found.items()
+            {"file": Path(path).name, "fault": fault, "count": counted.count, "first_line": counted.first_line}
+            for (path, fault), counted in self._counted.items()
         ]
         return table.replace_schema_metadata({NOTES: json.dumps(rows)}) if rows else table
 
 
-def faults_of(info: TableInfo) -> list[dict[str, Any]]:
+def row_errors_of(info: TableInfo) -> list[dict[str, Any]]:
     """The faults that were read around when a table was made: file, fault, count and first line."""
     return json.loads(info.notes) if info.notes else []
 
 
-def distinct_ids(
-    faults: Faults, ids: Sequence[str], places: Sequence[Place], rows: Sequence[Row]
-) -> Iterator[tuple[str, Row]]:
+def distinct_ids(row_errors: RowErrors, rows: Sequence[tuple[Location, str, Row]]) -> Iterator[tuple[str, Row]]:
     """Yield rows with their ids, of which none occurs twice.
 
     The first row of an id keeps it. A row that is equal to an earlier one of its id is left out; any other row gets
     the id `ID-2` (or the next number that is free), so that it is no translation of what has its id in another
-    language.
-
-    Args:
-        faults: counts the rows.
-        ids: of the rows, as published.
-        places: file and line of the rows.
-        rows: compared by their representation.
+    language. Rows are compared by their representation.
     """
-    counts = Counter(ids)
+    counts = Counter(published for _, published, _ in rows)
     numbers: defaultdict[str, int] = defaultdict(lambda: 2)
-    first_places: dict[str, Place] = {}
+    first_locations: dict[str, Location] = {}
     seen: defaultdict[str, set[str]] = defaultdict(set)
-    for published, place, row in zip(ids, places, rows, strict=True):
+    for location, published, row in rows:
         if counts[published] == 1:
             yield published, row
             continue
         content = repr(row)
-        file, line = first_places.setdefault(published, place)
+        file, line = first_locations.setdefault(published, location)
         if not seen[published]:
             yield published, row
         elif content in seen[published]:
             problem = f"id {quoted(published)} is already at {file.name}:{line}"
-            faults.leave_out(*place, RowError(problem, "a row that is there twice is left out"))
+            row_errors.leave_out(*location, RowError(problem, "a row that is there twice is left out"))
         else:
-            while (own := f"{published}-{numbers[published]}") in counts:
+            while (new := f"{published}-{numbers[published]}") in counts:
                 numbers[published] += 1
             numbers[published] += 1
-            faults.repair(*place, "a row whose id an earlier one has gets an id of its own")
-            yield own, row
+            row_errors.repair(*location, "a row whose id an earlier one has gets an id of its own")
+            yield new, row
         seen[published].add(content)

@@ -1,29 +1,29 @@
-"""Check the rows that a reader returns; a reader from outside the library may return any."""
+"""Check the rows of a corpus, draw splits for corpora that publish none, and limit the number of rows."""
 
+import hashlib
+
+import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
-from disent_core.corpora.splits import SPLITS
+from disent_core.corpora.contract import Shares
 from disent_core.errors import CorpusError
 from disent_core.storage.text_columns import key_strings
 from disent_core.text import MOST_CHARACTERS
 
+SPLITS = ("train", "dev", "test")
 _KEYS = {"text": "text_key", "source": "source_key", "target": "target_key"}
 """Column of the key of each column of texts."""
 
 
 def check_rows(table: pa.Table, name: str, remedy: str) -> None:
-    """Check ids, splits, texts and keys of the rows of a corpus in a language or a pair.
+    """Check ids, splits, texts and keys of rows in the schema `utterances` or `sentence_pairs`.
 
-    Args:
-        table: rows in the schema `utterances` or `sentence_pairs`; columns that it lacks, or that have no strings,
-            are not checked.
-        name: corpus and language or pair, for the message.
-        remedy: what to do about a bad row, for the message.
-
-    Raises:
-        CorpusError: if an id occurs twice, a split is none of train, dev and test, a text is blank or too long, or a
-            key is not that of its text; the message names the first such row.
+    Columns that the table lacks, or that have no strings, are not checked. A message names `name`, corpus and language
+    or pair, and ends in the remedy.
     """
     row, identifier = ("pair", "pair_id") if "pair_id" in table.column_names else ("utterance", "utterance_id")
     names = [column for column in (identifier, "split", *_KEYS, *_KEYS.values()) if column in table.column_names]
@@ -54,3 +54,55 @@ def _problems(table: pa.Table, rows: pl.DataFrame, identifier: str) -> list[tupl
             is_other = rows[key].ne_missing(pl.Series(key_strings(table[text]), dtype=pl.String))
             problems.append((is_other, f"{key} {{{key}!r}} is not disent_core.text.text_key of its {text}"))
     return problems
+
+
+# --- splits -----------------------------------------------------------------------------------------------------------
+
+_HASH_RANGE = 2.0**64
+
+
+def draw_splits(table: pa.Table, shares: Shares, seed: int = 0) -> pa.Table:
+    """Draw the column `split` at random; return a table with rows outside `test` unchanged.
+
+    Sentence pairs that share a sentence on either side, also transitively, get the same split, so no sentence of the
+    test split is trained on. Utterances are drawn by id, so that translations get the same split. The split of a row
+    depends only on the smallest key of its connected component, so a corpus that grows keeps its splits; the shares
+    hold on average.
+    """
+    if not table.num_rows or pc.any(pc.not_equal(table["split"], "test")).as_py():
+        return table
+    is_of_pairs = "pair_id" in table.column_names
+    keys = _smallest_component_keys(table) if is_of_pairs else pl.Series(table["utterance_id"])
+    distinct_keys = keys.unique()
+    splits = keys.replace_strict(distinct_keys, _draw(distinct_keys, shares, seed), return_dtype=pl.String)
+    position = table.column_names.index("split")
+    field = table.schema.field("split")
+    return table.set_column(position, field, splits.to_arrow().cast(field.type))
+
+
+def limited(table: pa.Table, limit: int | None) -> pa.Table:
+    """Return the first `limit` rows of each split in their order, or all rows if `limit` is None."""
+    if limit is None:
+        return table
+    splits = pl.DataFrame(table.select(["split"]))
+    return table.filter(splits.select(pl.int_range(pl.len()).over("split") < limit).to_series().to_arrow())
+
+
+def _smallest_component_keys(table: pa.Table) -> pl.Series:
+    """Return for each pair the smallest key in its connected component of the graph of sentences."""
+    sides = pl.concat([pl.Series(table[name]) for name in ("source_key", "target_key")])
+    keys = sides.unique().sort()
+    sources, targets = (sides.rank("dense").to_numpy() - 1).reshape(2, -1)  # nodes are numbered in the order of keys
+    edges = coo_array((np.ones(len(sources), np.int8), (sources, targets)), shape=(len(keys), len(keys)))
+    count, component = connected_components(edges, directed=False)
+    smallest = np.full(count, len(keys))
+    np.minimum.at(smallest, component, np.arange(len(keys)))
+    return keys.gather(smallest[component[sources]])
+
+
+def _draw(keys: pl.Series, shares: Shares, seed: int) -> list[str]:
+    """Draw the split of each key from its hash."""
+    digests = b"".join(hashlib.sha256(f"{seed}\n{key}".encode()).digest()[:8] for key in keys)
+    uniform = np.frombuffer(digests, ">u8") / _HASH_RANGE
+    indices = np.searchsorted(np.cumsum(shares), uniform, side="right")
+    return [SPLITS[min(index, len(SPLITS) - 1)] for index in indices.tolist()]

@@ -23,19 +23,6 @@ def _positions(keys: np.ndarray, sought: np.ndarray) -> tuple[Int[np.ndarray, " 
     return positions, is_there
 
 
-def _rows(keys: np.ndarray, wanted: Sequence[str] | np.ndarray, name: str) -> Int[np.ndarray, " wanted"]:
-    sought = np.asarray(wanted, dtype=KEY)
-    if not len(sought):
-        return np.zeros(0, dtype=np.int64)
-    positions, is_there = _positions(keys, sought)
-    absent = ~is_there
-    if count := int(absent.sum()):
-        example = bytes(sought[np.flatnonzero(absent)[0]]).decode()
-        remedy = "Materialise the embeddings of this encoder and language again"
-        raise TableError(located(name, None, f"{count} of {len(sought)} texts are missing, e.g. {example}", remedy))
-    return positions
-
-
 def mark_present(sought: np.ndarray, keys: np.ndarray, is_present: Bool[np.ndarray, " sought"]) -> None:
     """Set `is_present` where one of the keys is sought; `sought` is sorted and distinct."""
     positions, is_there = _positions(sought, keys)
@@ -43,28 +30,37 @@ def mark_present(sought: np.ndarray, keys: np.ndarray, is_present: Bool[np.ndarr
 
 
 @dataclass(frozen=True)
-class VectorTable:
-    """Sentence vectors, mapped into memory: row i belongs to `keys[i]`; keys are sorted.
-
-    The vector of row i is `matrix[i]` or, if the rows are stored in another order, `matrix[order[i]]`.
-    """
+class _Keyed:
+    """A table whose rows are found by key; keys are sorted."""
 
     name: str
     keys: np.ndarray
-    matrix: Float[np.ndarray, "stored dim"]
-    order: Int[np.ndarray, " texts"] | None = None
 
     def rows(self, keys: Sequence[str] | np.ndarray) -> Int[np.ndarray, " keys"]:
-        """Row of each key.
-
-        Raises:
-            TableError: if a key is not in the table.
-        """
-        return _rows(self.keys, keys, self.name)
+        """Return the row of each key; a key that is not in the table is a TableError."""
+        sought = np.asarray(keys, dtype=KEY)
+        positions, is_there = _positions(self.keys, sought)
+        if count := int((~is_there).sum()):
+            example = bytes(sought[is_there.argmin()]).decode()
+            problem = f"{count} of {len(sought)} texts are missing, e.g. {example}"
+            remedy = "Materialise the embeddings of this encoder and language again"
+            raise TableError(located(self.name, None, problem, remedy))
+        return positions
 
     def has(self, keys: Sequence[str] | np.ndarray) -> Bool[np.ndarray, " keys"]:
         """Whether each key is in the table."""
         return _positions(self.keys, np.asarray(keys, dtype=KEY))[1]
+
+
+@dataclass(frozen=True)
+class VectorTable(_Keyed):
+    """Sentence vectors, mapped into memory: row i belongs to `keys[i]`.
+
+    The vector of row i is `matrix[i]` or, if the rows are stored in another order, `matrix[order[i]]`.
+    """
+
+    matrix: Float[np.ndarray, "stored dim"]
+    order: Int[np.ndarray, " texts"] | None = None
 
     def take(self, rows: Int[np.ndarray, " rows"]) -> Float[np.ndarray, "rows dim"]:
         """Vectors of some rows."""
@@ -72,35 +68,21 @@ class VectorTable:
 
 
 @dataclass(frozen=True)
-class StateTable:
+class StateTable(_Keyed):
     """Token states, mapped into memory: row i, of `keys[i]`, has `values[offsets[i] : offsets[i + 1]]`.
 
     If the texts are stored in another order, `order[i]` takes the place of i there.
     """
 
-    name: str
-    keys: np.ndarray
     values: Float[np.ndarray, "tokens dim"]
     offsets: Int[np.ndarray, " stored_and_one"]
     order: Int[np.ndarray, " texts"] | None = None
 
-    def rows(self, keys: Sequence[str] | np.ndarray) -> Int[np.ndarray, " keys"]:
-        """Row of each key.
-
-        Raises:
-            TableError: if a key is not in the table.
-        """
-        return _rows(self.keys, keys, self.name)
-
-    def has(self, keys: Sequence[str] | np.ndarray) -> Bool[np.ndarray, " keys"]:
-        """Whether each key is in the table."""
-        return _positions(self.keys, np.asarray(keys, dtype=KEY))[1]
-
     @property
     def spans(self) -> tuple[Int[np.ndarray, " texts"], Int[np.ndarray, " texts"]]:
         """First row in `values`, and number of rows, of each text."""
-        places = slice(None) if self.order is None else self.order
-        return self.offsets[:-1][places], np.diff(self.offsets)[places]
+        stored = slice(None) if self.order is None else self.order
+        return self.offsets[:-1][stored], np.diff(self.offsets)[stored]
 
 
 # --- keys -------------------------------------------------------------------------------------------------

@@ -23,9 +23,9 @@ from jaxtyping import Float, Int
 
 from disent_core.embeddings.arrays import KEY, keys_array
 from disent_core.errors import TableError, located
-from disent_core.storage.atomic import atomic_path, locked, storage_errors, write_text
-from disent_core.storage.checksums import brought, quarantine
-from disent_core.storage.room import use
+from disent_core.storage.files import atomic_path, locked, storage_errors, write_text
+from disent_core.storage.lru_cache import touch
+from disent_core.storage.results import fetch, quarantine
 from disent_core.storage.tables import fingerprint, read_parquet
 
 GROUP_BYTES = 1 << 27
@@ -36,7 +36,7 @@ _LENGTH = np.dtype(np.int32)
 
 
 @dataclass(frozen=True)
-class Arrays:
+class MappedArrays:
     """The arrays of a table: distinct sorted keys, and their place among the stored rows (`None`: the same).
 
     Stored text i has one row of `values`, or `values[offsets[i] : offsets[i + 1]]` if there are offsets.
@@ -85,7 +85,7 @@ class _Record:
         return group.texts * (KEY if name == "keys" else _LENGTH).itemsize
 
 
-def open_arrays(cache: Path, table: str, parts: Sequence[Path], source: Path) -> Arrays:
+def open_arrays(cache: Path, table: str, parts: Sequence[Path], source: Path) -> MappedArrays:
     """Open the arrays of a table; parts that they lack are appended first.
 
     Args:
@@ -93,13 +93,10 @@ def open_arrays(cache: Path, table: str, parts: Sequence[Path], source: Path) ->
         table: name of the table.
         parts: its Parquet parts.
         source: their folder, for the message.
-
-    Raises:
-        TableError: if there are no parts, or one of them is damaged. Damaged arrays are made again.
     """
     if not parts:
         remedy = "Materialise the embeddings of this encoder and language first"
-        raise TableError(located(source, None, "nothing is stored here", remedy))
+        raise TableError(located(source, None, "no embeddings are stored here", remedy))
     names = {part.name for part in parts}
     folder, record = _current(cache, table, names)
     if record is None or record.parts != names or not _is_intact(folder, record):
@@ -110,7 +107,7 @@ def open_arrays(cache: Path, table: str, parts: Sequence[Path], source: Path) ->
                 record = None
             folder, record = _completed(folder, record, cache / f"{table}-{_name(names)}", parts)
         _remove_older(folder, table)
-    use(folder / _RECORD)
+    touch(folder / _RECORD)
     return _mapped(folder, record)
 
 
@@ -120,9 +117,9 @@ def _name(parts: set[str]) -> str:
 
 def _current(cache: Path, table: str, names: set[str]) -> tuple[Path, _Record | None]:
     """Return the folder with the most of these parts and no others."""
-    found = [(folder, record) for folder in sorted(cache.glob(f"{table}-*")) if (record := _read_record(folder))]
-    usable = [(folder, record) for folder, record in found if record.parts <= names]
-    return max(usable, key=lambda one: len(one[1].parts), default=(cache, None))
+    stored = [(folder, record) for folder in sorted(cache.glob(f"{table}-*")) if (record := _read_record(folder))]
+    usable = [(folder, record) for folder, record in stored if record.parts <= names]
+    return max(usable, key=lambda candidate: len(candidate[1].parts), default=(cache, None))
 
 
 def _read_record(folder: Path) -> _Record | None:
@@ -198,10 +195,10 @@ def _grouped(parts: Sequence[Path]) -> Iterator[list[Path]]:
     some: list[Path] = []
     size = 0
     for part in parts:
-        size += (own := brought(part).stat().st_size)
+        size += (part_size := fetch(part).stat().st_size)
         if some and size > GROUP_BYTES:
             yield some
-            some, size = [], own
+            some, size = [], part_size
         some.append(part)
     yield some
 
@@ -224,7 +221,7 @@ def _remove_older(folder: Path, table: str) -> None:
             shutil.rmtree(older, ignore_errors=True)
 
 
-def _mapped(folder: Path, record: _Record) -> Arrays:
+def _mapped(folder: Path, record: _Record) -> MappedArrays:
     # Copy on write: torch does not accept read-only memory, and the file must not change.
     keys = np.memmap(folder / "keys.bin", KEY, "c", shape=(record.texts,))
     values = np.memmap(folder / "values.bin", record.kind, "c", shape=(record.rows, record.dim))
@@ -233,24 +230,19 @@ def _mapped(folder: Path, record: _Record) -> Arrays:
         lengths = np.memmap(folder / "lengths.bin", _LENGTH, "c", shape=(record.texts,))
         offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
     if len(record.groups) > 1:
-        order = np.argsort(
-            keys, kind="stable"
-        )  # merges the sorted groups; of equal keys the first stored one comes first
+        # Merge the sorted groups; of equal keys the one stored first comes first.
+        order = np.argsort(keys, kind="stable")
         keys = keys[order]
         is_first = np.concatenate([[True], keys[1:] != keys[:-1]])
         keys, order = (keys, order) if is_first.all() else (keys[is_first], order[is_first])
-    return Arrays(keys, values, offsets, order)
+    return MappedArrays(keys, values, offsets, order)
 
 
 # --- rows of parts ----------------------------------------------------------------------------------------
 
 
 def read_part(part: Path, columns: list[str] | None = None) -> pa.Table:
-    """Rows of one Parquet part.
-
-    Raises:
-        TableError: if it is missing or damaged.
-    """
+    """Rows of one Parquet part."""
     return read_parquet(part, "Materialise the embeddings again: only its texts are encoded", columns)
 
 

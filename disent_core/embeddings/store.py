@@ -21,15 +21,15 @@ import pyarrow.parquet as pq
 from jaxtyping import Bool, Float, Int
 
 from disent_core.embeddings.arrays import KEY, StateTable, VectorTable, key_column, keys_array, mark_present
-from disent_core.embeddings.grown import Arrays, open_arrays, read_part
+from disent_core.embeddings.mmap_cache import MappedArrays, open_arrays, read_part
 from disent_core.embeddings.texts import Texts
 from disent_core.encoders.contract import EncodedBatch, Encoder, FloatName
 from disent_core.errors import EncoderError
 from disent_core.progress import Progress
-from disent_core.shards.engine import map_shards, ranges
-from disent_core.storage.checksums import checksummed_path, ignore_damaged, stored_in
-from disent_core.storage.remote import sole_maker
-from disent_core.storage.tables import fingerprint, safe_part, states_schema, vectors_schema
+from disent_core.shards.backend import map_shards, ranges
+from disent_core.storage.results import list_results, none_if_damaged, sole_maker, write_result
+from disent_core.storage.schemas import states_schema, vectors_schema
+from disent_core.storage.tables import fingerprint, safe_part
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ TEXTS_OF_SHARD = 50_000
 
 
 @dataclass(frozen=True)
-class EncodeReport:
+class EncodeResult:
     """Counts of one call of `encode_missing`: `reused` texts were stored already, `tokens` were encoded."""
 
     encoded: int
@@ -65,37 +65,29 @@ class EmbeddingStore:
     """
 
     def __init__(self, home: Path, *, encoder: str, fingerprint: str, language: str) -> None:
-        self._place = Path(safe_part(encoder), safe_part(fingerprint[:12]), safe_part(language))
+        self._path = Path(safe_part(encoder), safe_part(fingerprint[:12]), safe_part(language))
         self._home = home
         self._keys_of: dict[Path, np.ndarray] = {}
 
     def folder(self, table: str) -> Path:
         """Folder of the parts of `sentence_vectors` or `token_states`."""
-        return self._home / "tables" / "embeddings" / table / self._place
+        return self._home / "tables" / "embeddings" / table / self._path
 
     def parts(self, table: str) -> list[Path]:
         """Parts of a table, in a fixed order."""
-        return stored_in(self.folder(table), "part-*.parquet")
+        return list_results(self.folder(table), "part-*.parquet")
 
     def keys(self, table: str) -> np.ndarray:
-        """Keys of the texts that a table holds, sorted.
-
-        Raises:
-            DamagedError: if a part is damaged. It has been quarantined.
-        """
+        """Keys of the texts that a table holds, sorted."""
         return np.unique(np.concatenate([np.zeros(0, KEY), *map(self._part_keys, self.parts(table))]))
 
     def quarantine_damaged(self) -> None:
         """Verify every part and quarantine damaged ones; their texts are then missing and are encoded again."""
         for part in (*self.parts(VECTORS), *self.parts(STATES)):
-            ignore_damaged(lambda part=part: self._part_keys(part))
+            none_if_damaged(lambda part=part: self._part_keys(part))
 
     def lacks(self, keys: np.ndarray, *, states: bool) -> Bool[np.ndarray, " keys"]:
-        """Whether each of the distinct sorted keys has no vector yet (or no states, if `states`).
-
-        Raises:
-            DamagedError: if a part is damaged. It has been quarantined.
-        """
+        """Whether each of the distinct sorted keys has no vector yet (or no states, if `states`)."""
         is_stored = np.zeros(len(keys), dtype=bool)
         for part in self.parts(STATES if states else VECTORS) if len(keys) else ():
             mark_present(keys, self._part_keys(part), is_stored)
@@ -103,15 +95,11 @@ class EmbeddingStore:
 
     def encode_missing(
         self, encoder: Encoder, texts: Mapping[str, str], *, state_keys: Collection[str] = ()
-    ) -> EncodeReport:
-        """As `add`, of texts by their keys; those of `state_keys` need token states too.
-
-        Raises:
-            ValueError: if a state key has no text; and as `add`.
-        """
+    ) -> EncodeResult:
+        """As `add`, of texts by their keys; those of `state_keys` need token states too."""
         return self.add(encoder, Texts.of_mapping(texts, state_keys))
 
-    def add(self, encoder: Encoder, texts: Texts) -> EncodeReport:
+    def add(self, encoder: Encoder, texts: Texts) -> EncodeResult:
         """Encode and store the vectors and token states that are not there yet.
 
         A text that needs both is encoded once. Parts are written as they fill, so a call after a crash continues. If
@@ -120,19 +108,14 @@ class EmbeddingStore:
         Args:
             encoder: must have the fingerprint of this store.
             texts: those that must be stored afterwards.
-
-        Raises:
-            ValueError: if the encoder is another one.
-            EncoderError: if a text can't be encoded or a value is not finite.
-            TableError: if a stored part is damaged.
         """
         with sole_maker(self.folder(VECTORS)):
             return self._add(encoder, texts)
 
-    def add_in_shards(self, load: Callable[[], Encoder], texts: Texts, *, on_gpu: bool = False) -> EncodeReport:
-        """As `add`, of the encoder that `load` gives, in shards of texts if the engine of the step cuts (`sharded`).
+    def add_in_shards(self, load: Callable[[], Encoder], texts: Texts, *, on_gpu: bool = False) -> EncodeResult:
+        """As `add`, of the encoder that `load` gives, in shards if the backend of the step cuts them (`sharded`).
 
-        A shard stores its own parts. A killed call, or shard, goes on with the texts that no part has.
+        Each shard stores its parts. A killed call, or shard, continues with the texts that no part has.
         """
         started = time.monotonic()
         with sole_maker(self.folder(VECTORS)):
@@ -143,23 +126,23 @@ class EmbeddingStore:
                 return self._add(load(), texts)
             parts = [texts.take(rows[shard.start : shard.stop]) for shard in shards]
             reports = [*map_shards(_Encode(self, load), parts, on_gpu=on_gpu)]
-        tokens, truncated = (sum(getattr(one, name) for one in reports) for name in ("tokens", "truncated"))
-        return EncodeReport(len(rows), len(texts) - len(rows), time.monotonic() - started, tokens, truncated)
+        tokens, truncated = (sum(getattr(report, name) for report in reports) for name in ("tokens", "truncated"))
+        return EncodeResult(len(rows), len(texts) - len(rows), time.monotonic() - started, tokens, truncated)
 
-    def _add(self, encoder: Encoder, texts: Texts) -> EncodeReport:
-        """As `add`, for who holds the lock."""
+    def _add(self, encoder: Encoder, texts: Texts) -> EncodeResult:
+        """As `add`, for a caller that holds the lock."""
         started = time.monotonic()
-        if encoder.fingerprint[:12] != self._place.parts[1]:
-            raise ValueError(f"encoder {encoder.fingerprint[:12]} is not that of store {self._place}")
+        if encoder.fingerprint[:12] != self._path.parts[1]:
+            raise ValueError(f"encoder {encoder.fingerprint[:12]} is not that of store {self._path}")
         lacks_vector, lacks_states = self._lacking(texts)
-        total, what = int((lacks_vector | lacks_states).sum()), f"{encoder.name}, {self._place.name}"
+        total, what = int((lacks_vector | lacks_states).sum()), f"{encoder.name}, {self._path.name}"
         counts = _Counts(Progress(logger, total, "texts", what=what))
         for chosen, states in ((lacks_states, True), (lacks_vector & ~lacks_states, False)):
             rows = np.flatnonzero(chosen)
             batches = encoder.encode(texts.of(rows), states=states)
             self._store(encoder, texts.keys[rows], batches, counts, lacks_vector[rows])
         seconds = time.monotonic() - started
-        return EncodeReport(total, len(texts) - total, seconds, counts.tokens, counts.truncated)
+        return EncodeResult(total, len(texts) - total, seconds, counts.tokens, counts.truncated)
 
     def _lacking(self, texts: Texts) -> tuple[Bool[np.ndarray, " texts"], Bool[np.ndarray, " texts"]]:
         """Which texts have no vector yet, and which lack states that they need."""
@@ -172,9 +155,6 @@ class EmbeddingStore:
 
         Args:
             keys: that must all be stored.
-
-        Raises:
-            TableError: if a key is missing or a part is damaged.
         """
         arrays = self._arrays(VECTORS)
         table = VectorTable(str(self.folder(VECTORS)), arrays.keys, arrays.values, arrays.order)
@@ -199,7 +179,7 @@ class EmbeddingStore:
         counts: "_Counts",
         lacks_vector: Bool[np.ndarray, " texts"],
     ) -> None:
-        """Write what comes out of the encoder part by part, but no vector of the texts that have one."""
+        """Write the output of the encoder part by part, but no vector of texts that have one."""
         chunk = _Chunk()
         for batch in batches:
             chunk.add(batch)
@@ -231,8 +211,8 @@ class EmbeddingStore:
         """Write one part with the fastest compression and no dictionary, because floats hardly compress."""
         rows = pa.table([key_column(keys), column.cast(schema.field(1).type)], schema=schema)
         name = fingerprint(sorted(rows["text_key"].to_pylist()))[:16]
-        with checksummed_path(self.folder(table) / f"part-{name}.parquet", rows=len(rows)) as temporary:
-            pq.write_table(rows, temporary, compression="zstd", compression_level=1, use_dictionary=False)
+        with write_result(self.folder(table) / f"part-{name}.parquet", rows=len(rows)) as temporary:
+            pq.write_table(rows, temporary, compression="zstd", compression_level=1, use_dictionary=False)  # noqa: TID251 - without a dictionary
 
     # --- reading ---
 
@@ -242,9 +222,9 @@ class EmbeddingStore:
         return self._keys_of[part]
 
     def _cache(self) -> Path:
-        return self._home / "cache" / "arrays" / self._place
+        return self._home / "cache" / "arrays" / self._path
 
-    def _arrays(self, table: str) -> Arrays:
+    def _arrays(self, table: str) -> MappedArrays:
         return open_arrays(self._cache(), table, self.parts(table), self.folder(table))
 
 
@@ -259,7 +239,7 @@ class _Encode:
     def encoder(self) -> Encoder:
         return self.load()
 
-    def __call__(self, texts: Texts) -> EncodeReport:
+    def __call__(self, texts: Texts) -> EncodeResult:
         return self.store._add(self.encoder, texts)
 
 
@@ -325,3 +305,32 @@ def _finite(values: np.ndarray) -> pa.Array:
             "holds. Set vector_dtype and states_dtype to 'float32'"
         )
     return pa.array(flat)
+
+
+# --- in memory --------------------------------------------------------------------------------------------
+
+
+def encoded_tables(
+    encoder: Encoder, texts: Mapping[str, str], *, states: bool
+) -> tuple[VectorTable, StateTable | None]:
+    """Encode a few texts in memory, to the bit as the store does; `states` asks for their token states too.
+
+    Args:
+        encoder: a loaded encoder; values have its storage types.
+        texts: at least one text, by key.
+        states: whether to return token states.
+    """
+    batches = list(encoder.encode(list(texts.values()), states=states))
+    keys = np.asarray(list(texts), dtype=KEY)[np.concatenate([batch.indices for batch in batches])]
+    order = keys.argsort()
+    vectors = np.concatenate([batch.vectors for batch in batches]).astype(encoder.vector_dtype, copy=False)
+    table = VectorTable(encoder.name, keys[order], vectors[order])
+    if not states:
+        return table, None
+    lengths = np.concatenate([batch.lengths for batch in batches])
+    values = np.concatenate([batch.states for batch in batches if batch.states is not None])
+    states_by_text = np.split(values.astype(encoder.states_dtype, copy=False), np.cumsum(lengths)[:-1])
+    offsets = np.concatenate([[0], np.cumsum(lengths[order])]).astype(np.int64)
+    return table, StateTable(
+        encoder.name, keys[order], np.concatenate([states_by_text[text] for text in order]), offsets
+    )

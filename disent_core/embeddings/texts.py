@@ -34,11 +34,7 @@ class Texts:
 
     @classmethod
     def of_mapping(cls, texts: Mapping[str, str], state_keys: Collection[str] = ()) -> "Texts":
-        """Texts by their keys.
-
-        Raises:
-            ValueError: if a key that needs states has no text.
-        """
+        """Texts by their keys."""
         wanted = set(state_keys)
         if textless := wanted - texts.keys():
             raise ValueError(f"{len(textless)} state keys have no text, e.g. {min(textless)!r}")

@@ -40,7 +40,7 @@ def _exact(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor 
         return sdpa_attention_forward(module, query, key, value, mask, **named)
     dtype = query.dtype
     if dtype == torch.bfloat16 and not torch.is_autocast_enabled("cpu"):
-        query, key, value, mask = (_widened(one) for one in (query, key, value, mask))
+        query, key, value, mask = (_widened(tensor) for tensor in (query, key, value, mask))
     with _one_thread(query.shape[-2] < _SHORT):
         states, weights = sdpa_attention_forward(module, query, key, value, mask, **named)
     return states.to(dtype), weights

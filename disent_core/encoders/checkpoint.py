@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from disent_core.encoders.attention import use_attention
 from disent_core.encoders.contract import Pooling
-from disent_core.encoders.files import DENSE, is_dense
+from disent_core.encoders.kinds.huggingface import DENSE, is_dense
 from disent_core.errors import EncoderError, located
 
 
@@ -40,9 +40,6 @@ def load_model(folder: Path, *, pooling: Pooling) -> Any:
 
     With `cls_dense_norm` its pooler is the dense layer of sentence-transformers. transformers itself would fill in
     random weights for missing ones, as for a RoBERTa pooler.
-
-    Raises:
-        EncoderError: if it can't be loaded, or a weight that is needed is not in the checkpoint.
     """
     from transformers import AutoModel
 
@@ -100,11 +97,7 @@ class DensePooler(nn.Module):
 
 
 def load_dense(folder: Path, width: int) -> DensePooler:
-    """Load the layer in `2_Dense` of a folder that sentence-transformers has saved.
-
-    Raises:
-        EncoderError: if it is missing, not in safetensors, of another width or without tanh.
-    """
+    """Load the layer in `2_Dense` of a folder that sentence-transformers has saved."""
     dense_folder = folder / DENSE
     try:
         settings = json.loads((dense_folder / "config.json").read_text(encoding="utf-8"))
@@ -133,11 +126,7 @@ def save_dense(pooler: DensePooler, folder: Path) -> None:
 
 
 def load_tokeniser(folder: Path) -> Any:
-    """Load the model's fast tokeniser.
-
-    Raises:
-        EncoderError: if there is none.
-    """
+    """Load the model's fast tokeniser."""
     from transformers import AutoTokenizer
 
     try:

@@ -1,44 +1,30 @@
-"""Define what an encoder is to the rest of the library: texts in, sentence vectors and token states out."""
+"""Define an encoder (texts in, sentence vectors and token states out) and what every kind of encoder declares."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar, Literal, Protocol, runtime_checkable
+from typing import Annotated, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
+import pyarrow as pa
+from annotated_types import Ge, Le
 from jaxtyping import Float, Int
 
-from disent_core.settings import Settings
+from disent_core.errors import EncoderError, located
+from disent_core.settings import DISTINCT, NOT_EMPTY, Settings
+from disent_core.storage.text_columns import TextColumn
 
 FloatName = Literal["float16", "float32"]
 Device = Literal["auto", "cpu", "cuda"]
 Pooling = Literal["cls", "mean", "pooler", "cls_dense_norm"]
-"""How token states become a sentence vector, see `config.HuggingFaceConfig`."""
-Layers = int | tuple[int, ...]
-"""The layer whose states are read, or several, side by side; see `config.HuggingFaceConfig`."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class EncoderConfig(Settings):
-    """The settings that encoders of every kind have.
-
-    Attributes:
-        name: name of the encoder in tables and metrics.
-        lacks: needs of methods (`training.needs.Need`) that this kind cannot serve, each with its name in messages.
-    """
-
-    lacks: ClassVar[Mapping[str, str]] = {}
-
-    name: str
-
-    def resolved(self, folder: Path) -> "EncoderConfig":
-        """Return the settings with every path on disk, which is relative to the folder, made absolute."""
-        return self
-
-
-def absolute(path: str, folder: Path) -> str:
-    """Return a path of a configuration, relative to the configuration's folder, as an absolute path."""
-    return str((folder / Path(path).expanduser()).resolve())
+"""How token states become a sentence vector, see `kinds.huggingface.HuggingFaceConfig`."""
+Layer = Annotated[int, Ge(-1_000), Le(1_000)]
+Layers = Layer | Annotated[tuple[Layer, ...], DISTINCT, NOT_EMPTY]
+"""The layer whose states are read, or several, side by side; see `kinds.huggingface.HuggingFaceConfig`."""
+IN_DOMAIN = "in-domain"
+"""What an encoder saw that was made from training splits of the corpora that are measured."""
+PACKAGE_PREFIX = "package:"
+"""Begins the path of a folder inside an installed Python package."""
 
 
 @dataclass(frozen=True)
@@ -89,3 +75,178 @@ class Encoder(Protocol):
             EncoderError: if a text can't be encoded, or its vector is not finite.
         """
         ...
+
+
+# --- kinds ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderConfig(Settings):
+    """The settings of an encoder, and all that the library asks of its kind; a kind is a subclass.
+
+    A kind defines `fingerprint` and `load`. The rest has defaults, which fit an encoder that is made elsewhere. In the
+    methods `folder` is where the lineage puts the model if `steps` make one, and `config` is the whole configuration,
+    a `config.model.Config`. A path that is relative belongs in a field `path`.
+
+    Attributes:
+        lacks: needs of methods (`training.needs.Need`) that this kind cannot serve, each with its name in messages.
+        reads_one_language: whether `load` reads the files of one language, so that each language has an encoder of its
+            own, which one process loads. Otherwise the shards of a step load the encoder once for each worker.
+        earlier_defaults: values of the settings that heads lack which were saved before the settings existed.
+        name: name of the encoder in tables and metrics.
+    """
+
+    lacks: ClassVar[Mapping[str, str]] = {}
+    reads_one_language: ClassVar[bool] = False
+    earlier_defaults: ClassVar[Mapping[str, Any]] = {}
+
+    name: str
+
+    # --- the encoder ---
+
+    def fingerprint(self, folder: Path) -> str:
+        """Return the fingerprint of the loaded encoder, computed from its files alone.
+
+        Raises:
+            EncoderError: if the model, or the vectors, are not there.
+        """
+        raise NotImplementedError
+
+    def load(self, folder: Path, language: str, device: Device) -> Encoder:
+        """Load the encoder, ready to encode texts of this language.
+
+        Raises:
+            EncoderError: if it can't be loaded.
+        """
+        raise NotImplementedError
+
+    def files(self, folder: Path) -> EncoderFiles:
+        """Return the model on disk, for a method that fine-tunes it.
+
+        Raises:
+            EncoderError: if the model is not there, or the encoder has none.
+        """
+        raise EncoderError(f"encoder {self.name!r} has no model to tune. Leave out methods that tune the encoder")
+
+    def saved(self, folder: Path) -> "EncoderConfig":
+        """Return the settings that open the encoder without the lineage; a saved head has them."""
+        return self
+
+    def known_keys(self, language: str) -> pa.StringArray | None:
+        """Return the keys of the texts that have a vector already; None if the encoder can encode any text."""
+        return None
+
+    # --- its place in a configuration ---
+
+    def resolved(self, folder: Path) -> "EncoderConfig":
+        """Return the settings with `path`, which is relative to the folder, made absolute."""
+        path: str | None = getattr(self, "path", None)
+        if path is None or path.startswith(PACKAGE_PREFIX):
+            return self
+        return replace(self, path=str((folder / Path(path).expanduser()).resolve()))  # pyright: ignore[reportCallIssue]
+
+    def problems(self, config: Any) -> Iterator[tuple[str, str]]:
+        """Yield a key and what is wrong with it in this configuration."""
+        return iter(())
+
+    def has_seen(self, config: Any) -> str | None:
+        """Return what the encoder was trained on, for the column `encoder_saw`; None if that is not known.
+
+        "bitext" is translations, `IN_DOMAIN` training splits of the utterances that are measured.
+        """
+        return getattr(self, "saw", None)
+
+    def is_base_of_heads(self, config: Any) -> bool:
+        """Return whether heads may be trained on it: not if it has learned the translations that they learn."""
+        return self.has_seen(config) != IN_DOMAIN
+
+    def steps(self, config: Any) -> Sequence["EncoderStep"]:
+        """Return the steps of the lineage that make the encoder, in order; the last one, `encoder`, fills `folder`."""
+        return ()
+
+
+# --- encoders that the lineage makes ----------------------------------------------------------------------
+
+
+@runtime_checkable
+class EncoderInputs(Protocol):
+    """What the lineage offers to the steps that make an encoder."""
+
+    @property
+    def config(self) -> Any:
+        """The whole configuration, a `config.model.Config`."""
+        ...
+
+    @property
+    def device(self) -> Device:
+        """Where models are trained."""
+        ...
+
+    def folder(self, encoder: str, part: str = "encoder") -> Path:
+        """Folder of a model that a step makes."""
+        ...
+
+    def texts(self, table: str, corpus: str, partition: str, splits: Sequence[str]) -> pa.Table:
+        """Return some splits of `utterances` (`utterance_id`, `text`) or `sentence_pairs` (`source`, `target`)."""
+        ...
+
+    def files(self, encoder: str) -> EncoderFiles:
+        """Return the model of another encoder."""
+        ...
+
+    def vectors(self, encoder: str, language: str, texts: TextColumn) -> tuple[int, Float[np.ndarray, "texts dim"]]:
+        """Return how many texts had to be encoded, and the vectors of all, which are stored as its embeddings."""
+        ...
+
+
+@dataclass(frozen=True)
+class EncoderReport:
+    """What a step that makes an encoder has done: the fields of a `lineage.result.StepResult`."""
+
+    content: str
+    is_reused: bool
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    summary: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderStep:
+    """A step of the lineage that makes an encoder, or a part of one; its asset is `embeddings/ENCODER/ENCODER_PART`.
+
+    Attributes:
+        encoder: name of the encoder.
+        part: what is made: `encoder`, or a name of its own.
+        description: what is made, for the UI.
+        version: fingerprint of the code and settings that determine the result.
+        tables: tables of the stage `corpora` that are read, all partitions.
+        after: keys of other steps of encoders whose results are read.
+        is_training: whether it trains a model, for hours where data are large.
+        make: what makes it unless it exists, as `module:FUNCTION`, which is imported when the step runs: a function of
+            the settings and an `EncoderInputs` that returns an `EncoderReport`.
+    """
+
+    encoder: str
+    part: str = "encoder"
+    description: str
+    version: str
+    tables: tuple[str, ...]
+    after: tuple[tuple[str, str, str], ...] = ()
+    is_training: bool = True
+    make: str
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Key of its asset."""
+        return encoder_key(self.encoder, self.part)
+
+
+def encoder_key(encoder: str, part: str = "encoder") -> tuple[str, str, str]:
+    """Return the key of an encoder that the lineage makes, or of a part of one."""
+    return ("embeddings", encoder, f"{encoder}_{part}")
+
+
+def not_made_yet(path: Path, encoder: str, part: str = "encoder") -> EncoderError:
+    """Return the error for a model that a step of the lineage has not made yet."""
+    key = encoder_key(encoder, part)
+    remedy = f"Materialise the asset {'/'.join(key)} first"
+    return EncoderError(located(path, None, f"{key[-1]} is not made yet", remedy))

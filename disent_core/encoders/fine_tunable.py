@@ -12,9 +12,9 @@ from torch.utils.checkpoint import checkpoint
 
 from disent_core.encoders.checkpoint import load_model, load_tokeniser, longest_input
 from disent_core.encoders.contract import EncoderFiles
-from disent_core.encoders.huggingface import BATCH_TOKENS, batch_shapes, padded, pool_states, to_device
 from disent_core.encoders.layers import run_model, states_width
 from disent_core.encoders.tokens import TextTokeniser, TokenisedTexts
+from disent_core.encoders.transformer import BATCH_TOKENS, batch_shapes, padded, pool_states, to_device
 from disent_core.errors import EncoderError, TrainingError, located
 from disent_core.matmul import arithmetic
 from disent_core.progress import Progress
@@ -64,9 +64,6 @@ class TunableEncoder(nn.Module):
         dropout: whether the model's dropout is on in training mode.
         recompute: keep the vectors of texts but none of the states behind them, which the gradient computes again,
             a group of texts at a time. Batches are then as large as a loss wants them: memory holds one group.
-
-    Raises:
-        EncoderError: if the model can't be loaded, or reads fewer than `files.max_length` tokens.
     """
 
     def __init__(
@@ -137,17 +134,17 @@ class TunableEncoder(nn.Module):
         Batches have shapes as in `HuggingFaceEncoder`; `forward` wastes less on few texts. Logs progress.
         """
         self.eval()
-        tokens, found = self.prepare(texts), torch.empty(len(texts), self.dim)
+        tokens, vectors = self.prepare(texts), torch.empty(len(texts), self.dim)
         progress, done = Progress(log, len(texts), "texts embedded"), 0
         with arithmetic(self.device, self.precision):
             for width, group in batch_shapes(tokens, self.files.max_length):
                 size = max(BATCH_TOKENS[self.device] // width, 1)
                 for rows in torch.from_numpy(group).split(size):
                     filled = rows[torch.arange(size) % len(rows)]
-                    found[rows] = self._run(tokens, filled, width)[: len(rows)].cpu()
+                    vectors[rows] = self._run(tokens, filled, width)[: len(rows)].cpu()
                     done += len(rows)
                     progress.advance(done)
-        return found
+        return vectors
 
     def states(
         self, ids: Int[Tensor, "rows length"], visible: Bool[Tensor, "rows length"]
@@ -180,11 +177,7 @@ def embed_all(source: Source, inputs: Any, rows: Int[Tensor, " rows"]) -> Float[
 
 
 def check_origin(path: Path, description: Mapping[str, Any], files: EncoderFiles) -> None:
-    """Refuse an encoder other than that from which the weights were fine-tuned: they would fit it, and mean nothing.
-
-    Raises:
-        TrainingError: if the description names another encoder.
-    """
+    """Refuse an encoder other than that from which the weights were fine-tuned: they would fit it, and mean nothing."""
     stored = description.get("encoder_fingerprint", files.fingerprint)
     if stored != files.fingerprint:
         problem = f"these weights were tuned from another encoder, {stored[:12]}, not {files.fingerprint[:12]}"

@@ -59,7 +59,9 @@ def ids_of(
     """Return the token ids of texts or pairs, which come in blocks, one after another, and how many each has."""
     ids, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
     for block in texts:
-        encoded = [one.ids for one in tokeniser.encode_batch_fast(block, add_special_tokens=add_special_tokens)]
+        encoded = [
+            encoding.ids for encoding in tokeniser.encode_batch_fast(block, add_special_tokens=add_special_tokens)
+        ]
         lengths.append(np.fromiter(map(len, encoded), np.int64))
         ids.append(np.fromiter(chain.from_iterable(encoded), np.int32))
     return np.concatenate(ids), np.concatenate(lengths)
@@ -77,11 +79,7 @@ def padded_widths(lengths: Int[np.ndarray, " texts"]) -> Int[np.ndarray, " texts
 
 
 def parse_marks(stored: str, mask_token: str) -> tuple[str, list[Span], list[Span]]:
-    """Return the text with the model's mask token and without marks, and the spans to mask and to hide, in characters.
-
-    Raises:
-        EncoderError: if marks are not in pairs.
-    """
+    """Return the text with the model's mask token for marks, and the spans to mask and to hide, in characters."""
     pieces, spans, length, position = [], {_MASKED: [], _HIDDEN: []}, 0, 0
     opened: tuple[str, int] | None = None
     for match in chain(_SPECIAL.finditer(stored), [None]):
@@ -132,11 +130,7 @@ class TextTokeniser:
         self._mask_id = -1 if mask_token is None else (tokeniser.token_to_id(mask_token) or 0)
 
     def __call__(self, texts: Sequence[str]) -> TokenisedTexts:
-        """Return the ids of all texts.
-
-        Raises:
-            EncoderError: if a text has masks and the model has no mask token, or its marks are not in pairs.
-        """
+        """Return the ids of all texts."""
         marked = [index for index, stored in enumerate(texts) if _SPECIAL.search(stored)]
         parsed = [parse_marks(texts[index], self._checked_mask(texts[index])) for index in marked]
         plain = list(texts)

@@ -14,9 +14,13 @@ from torch import Tensor
 
 from disent_core.encoders.attention import use_attention
 from disent_core.encoders.checkpoint import load_model, load_tokeniser, longest_input, round_weights
-from disent_core.encoders.config import HuggingFaceConfig
 from disent_core.encoders.contract import Device, EncodedBatch, FloatName, Pooling
-from disent_core.encoders.files import encoder_fingerprint, files_fingerprint, model_folder
+from disent_core.encoders.kinds.huggingface import (
+    HuggingFaceConfig,
+    encoder_fingerprint,
+    files_fingerprint,
+    model_folder,
+)
 from disent_core.encoders.layers import missing_layers, run_model, states_width
 from disent_core.encoders.tokens import TextTokeniser, TokenisedTexts, one_ahead, padded_widths
 from disent_core.errors import EncoderError, located
@@ -49,21 +53,13 @@ def load(config: HuggingFaceConfig, device: Device = "auto") -> "HuggingFaceEnco
     Args:
         config: which model and how.
         device: `auto` is a GPU where there is one.
-
-    Raises:
-        EncoderError: if the model is not there, is not in safetensors, lacks weights, or can't do what
-            `config` asks for.
     """
     folder = model_folder(config.path, config.id, config.revision)
     return HuggingFaceEncoder(config, folder, resolve_device(device))
 
 
 def resolve_device(device: Device) -> str:
-    """Return `cpu` or `cuda`.
-
-    Raises:
-        EncoderError: if a GPU is asked for and there is none.
-    """
+    """Return `cpu` or `cuda`."""
     if device == "cuda" and not torch.cuda.is_available():
         raise EncoderError("device is 'cuda' and there is no usable GPU. Set device to 'auto' or 'cpu'")
     return "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
@@ -173,8 +169,8 @@ class HuggingFaceEncoder:
         vectors = pool_states(hidden.float(), pooled, visible, pooling=self._config.pooling)
         seen, kept = arrays[1][: len(rows)], None
         if states:
-            places = to_device(np.flatnonzero(seen), self._device)
-            kept = hidden.flatten(0, 1).index_select(0, places).to(getattr(torch, self.states_dtype))
+            positions = to_device(np.flatnonzero(seen), self._device)
+            kept = hidden.flatten(0, 1).index_select(0, positions).to(getattr(torch, self.states_dtype))
         return vectors[: len(rows)], kept, seen.sum(1)
 
     def _fetch(self, launched: _Launched, texts: Sequence[str]) -> EncodedBatch:
@@ -204,11 +200,7 @@ def pool_states(
     *,
     pooling: Pooling,
 ) -> Float[Tensor, "rows dim"]:
-    """Return one vector a text: the state at position 0, the mean over visible positions, or the pooler's output.
-
-    Raises:
-        ValueError: if it is the pooler's and the model has none.
-    """
+    """Return one vector a text: the state at position 0, the mean over visible positions, or the pooler's output."""
     if pooling == "cls":
         return hidden[:, 0]
     if pooling != "mean":

@@ -1,8 +1,8 @@
 """Evaluate heads on tasks: metric rows, rankings for case studies, and the items that paired tests compare.
 
-A task is one module that exports `TASK`, plus one line in `contract.TASKS`. A module outside the library is named in
-the configuration instead. A task turns tables into problems: the texts that each role needs, and a pure function
-from the matrices of these roles to measurements.
+A task is one `Task` plus one line in `contract.TASKS`; one outside the library is named in the configuration instead.
+It turns tables into problems: the texts that each role needs, and a pure function from the matrices of these roles to
+measurements.
 """
 
 from disent_core.evaluation.contract import TASKS, EvaluationConfig, Task, task

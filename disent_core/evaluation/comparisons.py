@@ -101,9 +101,6 @@ def compare(
         seed: of the resamplings.
         fingerprint: of all inputs.
         created_at: time of the run, with its zone.
-
-    Raises:
-        TableError: if a method has a seed twice, or its seeds have different numbers of items.
     """
     problems = _items_by_problem(outcomes, ranked)
     progress = Progress(_log, len(problems), "problems compared")
@@ -146,7 +143,7 @@ def _items_by_problem(outcomes: Iterable[pa.Table], ranked: Mapping[str, Sequenc
 
 
 def _rows(table: pa.Table) -> Iterator[tuple[dict[str, Any], np.ndarray]]:
-    """Each row without its items, and its items."""
+    """Return each row without its items, and its items."""
     rows = table.drop_columns(["items"]).to_pylist()
     items = (values for chunk in table["items"].chunks for values in _lists(chunk))
     return zip(rows, items, strict=True)
@@ -188,7 +185,7 @@ def _comparable(
 
 
 def _pairs(systems: Sequence[_System]) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
-    """Indices of every two systems with the same training set, or of which one is untrained."""
+    """Return indices of every two systems with the same training set, or of which one is untrained."""
     trained_on = np.array([system.trained_on for system in systems])
     # systems x systems; the upper triangle has each pair once.
     is_fair = (trained_on[:, None] == trained_on) | (trained_on[:, None] == "") | (trained_on == "")
@@ -267,7 +264,7 @@ def _bootstrapped(
 
 
 def _table(problem: _Problem, systems: Sequence[_System], tested: _Tested) -> pa.Table:
-    """One row per pair, without the columns that are the same for the whole table."""
+    """Return one row per pair, without the columns that are the same for the whole table."""
     columns = {name: pa.repeat(pa.scalar(value), len(tested.p)) for name, value in problem._asdict().items()}
     for side, places in (("a", tested.first), ("b", tested.second)):
         for name in ("method", "trained_on", "embedding"):
@@ -287,7 +284,7 @@ def _table(problem: _Problem, systems: Sequence[_System], tested: _Tested) -> pa
 
 
 def _corrected(p: Float[np.ndarray, " tests"], families: Sequence[tuple[str, ...]]) -> Float[np.ndarray, " tests"]:
-    """Holm's correction within each family."""
+    """Return Holm's correction within each family."""
     numbers = {family: number for number, family in enumerate(dict.fromkeys(families))}
     codes = np.array([numbers[family] for family in families])
     corrected = np.empty_like(p)

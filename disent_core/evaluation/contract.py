@@ -9,39 +9,40 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import Annotated, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
+from annotated_types import Ge, Le
 from jaxtyping import Float32, Int
 
 from disent_core.corpora.contract import KINDS, Kind, Parallel
 from disent_core.errors import ConfigError
 from disent_core.evaluation.measurement import Measurement
 from disent_core.registry import find, is_import
-from disent_core.settings import Settings
+from disent_core.settings import DISTINCT, Count, Seed, Settings
 from disent_core.storage.tables import fingerprint, safe_part
 from disent_core.text import text_keys
 
 TASKS: Mapping[str, str] = {
-    "crosslingual_retrieval": "disent_core.evaluation.tasks.crosslingual_retrieval",
+    "crosslingual_retrieval": "disent_core.evaluation.tasks.translation_retrieval:CROSSLINGUAL",
     "template_retrieval": "disent_core.evaluation.tasks.template_retrieval",
-    "multi_target_template_retrieval": "disent_core.evaluation.tasks.multi_target_template_retrieval",
+    "multi_target_template_retrieval": "disent_core.evaluation.tasks.template_retrieval:MULTI_TARGET",
     "intent_knn": "disent_core.evaluation.tasks.intent_knn",
     "slot_labelling": "disent_core.evaluation.tasks.slot_labelling",
-    "tatoeba_retrieval": "disent_core.evaluation.tasks.tatoeba_retrieval",
-    "heldout_retrieval": "disent_core.evaluation.tasks.heldout_retrieval",
+    "tatoeba_retrieval": "disent_core.evaluation.tasks.translation_retrieval:TATOEBA",
+    "heldout_retrieval": "disent_core.evaluation.tasks.translation_retrieval:HELDOUT",
     "sts": "disent_core.evaluation.tasks.sts",
-    "qe": "disent_core.evaluation.tasks.qe",
+    "qe": "disent_core.evaluation.tasks.sts:QE",
     "code_switched_retrieval": "disent_core.evaluation.tasks.code_switched_retrieval",
     "bitext_mining": "disent_core.evaluation.tasks.bitext_mining",
-    "ner": "disent_core.evaluation.tasks.ner",
+    "ner": "disent_core.evaluation.tasks.slot_labelling:NER",
     "language_identification": "disent_core.evaluation.tasks.language_identification",
-    "language_leakage": "disent_core.evaluation.tasks.language_leakage",
+    "language_leakage": "disent_core.evaluation.tasks.language_identification:LEAKAGE",
     "intent_probe": "disent_core.evaluation.tasks.intent_probe",
     "clustering": "disent_core.evaluation.tasks.clustering",
 }
-"""Module of each task by its name; imported when the task is asked for."""
+"""Module of each task, or `module:ATTRIBUTE`, by its name; imported when the task is asked for."""
 
 READABLE: Mapping[str, str] = {
     "utterances": "corpora",
@@ -58,7 +59,7 @@ PAIRED = frozenset({"sentence_pairs", "code_switched_pairs"})
 
 Ties = Literal["lowest", "worst"]
 Hubness = Literal["none", "train_bias", "csls", "dual_softmax"]
-Engine = Literal["exact", "hnsw", "ivf"]
+SearchBackend = Literal["exact", "hnsw", "ivf"]
 """What searches for nearest neighbours: exactly, or with faiss, which may miss some (`metrics.approximate_search`)."""
 Setting = str | int | float | bool | None
 
@@ -108,20 +109,23 @@ class EvaluationConfig(Settings):
     split: Literal["dev", "test"] = "test"
     ties: Ties = "lowest"
     equal_text_counts: bool = False
-    hubness: tuple[Hubness, ...] = field(default=("none",), repr=False)  # `experiment.evaluation` hashes it apart
-    top_k: int = 5
-    bootstrap_samples: int = 1_000
-    bootstrap_seed: int = 0
+    hubness: Annotated[tuple[Hubness, ...], DISTINCT] = field(
+        default=("none",), repr=False
+    )  # `experiment.evaluation` hashes it apart
+    top_k: Count = 5
+    bootstrap_samples: Annotated[int, Ge(1), Le(1_000_000)] = 1_000
+    bootstrap_seed: Seed = 0
     template_pool: Literal["targets", "targets+sources"] = "targets"
-    multi_targets: int = 5
+    multi_targets: Count = 5
     multi_target_few: Literal["exclude", "fewer"] = "exclude"
-    mining_neighbours: int = 4
+    mining_neighbours: Count = 4
     mining_retrieval: Literal["max", "intersection"] = "max"
     rankings_seeds: Literal["first", "all"] = "first"
     heldout_search: Literal["exact", "ivf"] = field(default="exact", repr=False)  # hashed apart as well
     unseen: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         try:
             names = [task(name).name if is_import(name) or name not in TASKS else name for name in self.tasks]
         except ConfigError as error:
@@ -132,8 +136,6 @@ class EvaluationConfig(Settings):
             raise ValueError(f"tasks {repeated} are named more than once")
         if "none" not in self.hubness:
             raise ValueError('hubness must have "none" among its corrections: methods are ranked by it')
-        self.check_distinct("hubness")
-        self.check_positive("top_k", "bootstrap_samples", "multi_targets", "mining_neighbours")
 
 
 # --- what a task asks for ---------------------------------------------------------------------------------
@@ -143,8 +145,8 @@ class EvaluationConfig(Settings):
 class Texts:
     """Texts of one language, by address (`text.text_key`), one per row of the matrix that is asked for.
 
-    `texts` are the texts themselves, for methods that run an encoder of their own. Problems whose texts are
-    the same, in the same order, share one embedding of them: their `address` is.
+    `texts` are the texts themselves, for methods that run an encoder of their own. Problems with the same
+    texts in the same order share one embedding, keyed by `address`.
     """
 
     language: str
@@ -328,7 +330,7 @@ class Task:
 
 
 def task(name: str) -> Task:
-    """The task of that name, of the library or, as `module` or `module:ATTRIBUTE`, of a user's package.
+    """Return the task of that name, of the library or, as `module` or `module:ATTRIBUTE`, of a user's package.
 
     Raises:
         ConfigError: if there is none, or it is no task, or it has the name of one of the library's.

@@ -12,7 +12,7 @@ Statistic = Callable[[np.ndarray], np.ndarray]
 
 
 def mean_of_items(samples: Float[np.ndarray, "samples n"]) -> Float[np.ndarray, " samples"]:
-    """The statistic of accuracy, MAP and every other mean over items."""
+    """Return the statistic of accuracy, MAP and every other mean over items."""
     return samples.mean(axis=1)
 
 

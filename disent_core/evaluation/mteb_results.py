@@ -62,9 +62,6 @@ def result_files(folder: Path, also: Collection[str] = ()) -> list[Path]:
     Args:
         folder: of results, or a folder with a folder `results` in it.
         also: further names of tasks.
-
-    Raises:
-        TableError: if the folder does not exist.
     """
     inner = folder / "results"
     root = inner if inner.is_dir() else folder
@@ -72,11 +69,10 @@ def result_files(folder: Path, also: Collection[str] = ()) -> list[Path]:
         remedy = "Put results of mteb there, or correct [mteb.results] of the configuration"
         raise TableError(located(folder, None, "there is no such folder", remedy))
     wanted = {*TWINS, *also}
-    revisions = (revision for model in _folders(root) for revision in _folders(model))
-    places = (place for one in revisions for place in (one, *_folders(one / "experiments")))
-    return sorted(
-        path for place in places for path in place.glob("*.json") if path.stem in wanted or path.stem.startswith(PREFIX)
-    )
+    revisions = [revision for model in _folders(root) for revision in _folders(model)]
+    folders = [folder for revision in revisions for folder in (revision, *_folders(revision / "experiments"))]
+    paths = (path for folder in folders for path in folder.glob("*.json"))
+    return sorted(path for path in paths if path.stem in wanted or path.stem.startswith(PREFIX))
 
 
 def _folders(parent: Path) -> list[Path]:
@@ -89,9 +85,6 @@ def read_results(path: Path, source: str) -> list[dict[str, Any]]:
     Args:
         path: of the file.
         source: name of the folder in the configuration.
-
-    Raises:
-        TableError: if the file, or `model_meta.json` beside it, is not as mteb writes it.
     """
     result, model = _parsed(path), _model(path)
     if "mteb_dataset_name" in result:

@@ -79,11 +79,6 @@ def evaluate(
         fingerprint: of config and inputs.
         created_at: time of the run, with its zone.
         settings: further keys of the settings column.
-
-    Raises:
-        EncoderError: if `embed` returns values that are not finite, or not one row per text.
-        ValueError: if seeds are empty or repeated, or `statistics.statistic_of` has another statistic for the name of
-            a metric.
     """
     if seeds is not None and (not seeds or len(set(seeds)) < len(seeds)):
         raise ValueError(f"seeds are {list(seeds)}; they must be distinct and at least one (None: untrained)")
@@ -159,7 +154,7 @@ class _EmbeddingCache:
         self.uses = Counter(address for problem in problems for address in _addresses(problem))
 
     def matrices(self, problem: Problem) -> Iterator[tuple[str, dict[str, Embedded]]]:
-        """Matrices by role, for each embedding."""
+        """Return matrices by role, for each embedding."""
         assert self.embed is not None
         for texts in problem.texts.values():
             if texts.address not in self.embedded:

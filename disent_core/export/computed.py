@@ -8,10 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from disent_core.encoders.fine_tunable import VectorMap
-from disent_core.heads.facet import FacetHead, table_seed
-from disent_core.heads.facet_first import FacetFirstHead
-from disent_core.heads.fmda import FmdaHead
-from disent_core.heads.modules.hashed_words import HashedWords
+from disent_core.methods.facet_first_head import FacetFirstHead
+from disent_core.methods.facet_head import FacetHead
+from disent_core.methods.families.mated_pairs import table_seed
+from disent_core.methods.fmda_head import FmdaHead
+from disent_core.methods.modules.hashed_words import HashedNgramTable
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ _PARTS = ("meaning", "template", "residual")
 
 
 def facet(head: FacetHead, seed: int) -> Computed:
-    """The step of Facet."""
+    """Return the step of Facet."""
     config, weights = head.config, _linear("language", head.language)
     units = [config.template_units, config.residual_units] if head.units is not None else []
     if head.units is not None:
@@ -44,13 +45,13 @@ def facet(head: FacetHead, seed: int) -> Computed:
 
 
 def facet_first(head: FacetFirstHead) -> Computed:
-    """The step of the first generation of Facet, which erases nothing."""
+    """Return the step of the first generation of Facet, which erases nothing."""
     units = [head.config.template_units, head.config.residual_units]
     weights = _linear("language", head.language) | _linear("units", head.units)
     return _of_parts(head.language, units, [], weights, None, 0)
 
 
-def lexicon(words: HashedWords, widths: Sequence[int], dim: int, seed: int) -> Computed:
+def lexicon(words: HashedNgramTable, widths: Sequence[int], dim: int, seed: int) -> Computed:
     """The step of `lexicon`, which has no language embedding; `dim` is the width of states that it does not read."""
     step = _of_parts(None, [], list(widths), {}, words, seed)
     return Computed(step.kind, step.settings | {"dim": dim}, step.weights, _PARTS, reads_words=True)
@@ -61,7 +62,7 @@ def _of_parts(
     units: list[int],
     widths: list[int],
     weights: dict[str, Tensor],
-    words: HashedWords | None,
+    words: HashedNgramTable | None,
     seed: int,
 ) -> Computed:
     languages = 0 if language is None else language.out_features
@@ -78,7 +79,7 @@ def _of_parts(
 
 
 def attention(head: FmdaHead, dim: int) -> Computed:
-    """The step of FMDA, in one stage or two."""
+    """Return the step of FMDA, in one stage or two."""
     config, inner = head.config, head.attention
     parts = {"language": head.language, "meaning": head.meaning, "query": inner.query, "key": inner.key}
     parts |= {"template_value": inner.template_value, "residual_value": inner.residual_value}
@@ -89,7 +90,7 @@ def attention(head: FmdaHead, dim: int) -> Computed:
 
 
 def residual_map(source: VectorMap, embedding: str) -> Computed:
-    """The step of a tuned map of two layers."""
+    """Return the step of a tuned map of two layers."""
     weights = {f"map.{name}": value for name, value in source.map.state_dict().items()}
     return Computed("ResidualMap", {"dim": source.dim}, weights, (embedding,))
 

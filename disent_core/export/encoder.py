@@ -9,15 +9,14 @@ import numpy as np
 import torch
 
 from disent_core.encoders.checkpoint import load_model, load_tokeniser
-from disent_core.encoders.config import HuggingFaceConfig
 from disent_core.encoders.configured import describe_config
-from disent_core.encoders.files import model_folder
 from disent_core.encoders.fine_tunable import TunableEncoder
-from disent_core.encoders.huggingface import HuggingFaceEncoder
+from disent_core.encoders.kinds.huggingface import HuggingFaceConfig, model_folder
 from disent_core.encoders.layers import block_list, run_model
-from disent_core.experiment.saved_heads import SavedHead
+from disent_core.encoders.transformer import HuggingFaceEncoder
 from disent_core.export.routes import Route, States, pooling_steps, refusal
-from disent_core.heads.families.fine_tuned import FineTuned
+from disent_core.lineage.saved_heads import SavedHead
+from disent_core.methods.families.seed_by_seed import FineTuned
 
 _IDS = [[0, 1, 2, 3, 4, 3, 2, 1], [4, 3, 2, 1, 0, 0, 0, 0]]
 _VISIBLE = [[1] * 8, [1] * 4 + [0] * 4]
@@ -42,30 +41,21 @@ class ExportedEncoder:
         self.tokeniser.save_pretrained(folder)
 
     def described(self) -> dict[str, Any]:
-        """Settings by which disent reads the model from the folder that they lie in, cut as it is there."""
+        """Return settings by which disent reads the model from the folder that they lie in, cut as it is there."""
         layer = -1 if len(self.layers) == 1 else list(self.layers)
         here = replace(self.config, path=".", id=None, revision=None)
         return describe_config(here, Path()) | {"path": ".", "layer": layer}
 
 
 def exact_encoder(head: SavedHead) -> HuggingFaceEncoder:
-    """Return the head's encoder with products and results in float32 on the CPU, however results are stored.
-
-    Raises:
-        TrainingError: if the head has no model.
-    """
+    """Return the head's encoder with products and results in float32 on the CPU, however results are stored."""
     config = _model_config(head)
     exact = replace(config, vector_dtype="float32", states_dtype="float32", precision="float32", products="torch")
     return HuggingFaceEncoder(exact, model_folder(config.path, config.id, config.revision), "cpu")
 
 
 def exported_encoder(head: SavedHead, seed: int | None) -> ExportedEncoder:
-    """Return the encoder to export: the frozen one, or the one that the head has fine-tuned.
-
-    Raises:
-        TrainingError: if the head has no model, or sentence-transformers would compute other states or vectors.
-        EncoderError: if the model can't be loaded.
-    """
+    """Return the encoder to export: the frozen one, or the one that the head has fine-tuned."""
     config, trained = _model_config(head), head.trained
     folder = model_folder(config.path, config.id, config.revision)
     tuned = trained.with_weights_of(seed) if isinstance(trained, FineTuned) else None
@@ -77,11 +67,7 @@ def exported_encoder(head: SavedHead, seed: int | None) -> ExportedEncoder:
 
 
 def exported_tagger_encoder(head: SavedHead, model: Any) -> ExportedEncoder:
-    """Return the encoder that a tagger has fine-tuned; no sentence vector is read of it.
-
-    Raises:
-        TrainingError: if transformers would compute other states.
-    """
+    """Return the encoder that a tagger has fine-tuned; no sentence vector is read of it."""
     return _cut_encoder(head, model, ())
 
 
@@ -101,7 +87,7 @@ def _cut_encoder(head: SavedHead, model: Any, steps: Route) -> ExportedEncoder:
 
 
 def _model_config(head: SavedHead) -> HuggingFaceConfig:
-    config = head.source.model_config
+    config = head.source.saved_config
     if not isinstance(config, HuggingFaceConfig):
         raise refusal(head, "its vectors were imported, so there is no encoder")
     return config

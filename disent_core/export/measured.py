@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from disent_core.experiment.headline import LANGUAGE
-from disent_core.experiment.saved_heads import SavedHead
 from disent_core.export.card import Measured
 from disent_core.export.record import RECORD, read_record
-from disent_core.storage.checksums import brought, stored_in
+from disent_core.lineage.headline import LANGUAGE
+from disent_core.lineage.saved_heads import SavedHead
+from disent_core.storage.results import fetch, list_results
 
 _NAMES = ("task", "dataset", "evaluated_on", "embedding", "metric")
 _MAIN = ("accuracy_at_1", "map", "spearman", "span_f1", "accuracy")
@@ -28,11 +28,10 @@ def measured_of(head: SavedHead, seed: int | None) -> Sequence[Measured]:
     """
     if head.path.name == RECORD:
         return [Measured(**row) for row in read_record(head.path.parent)["measured"]]
-    files = stored_in(head.path.resolve().parents[3] / "tables" / "warehouse" / "history", "[!.]*.parquet")
+    files = list_results(head.path.resolve().parents[3] / "tables" / "warehouse" / "history", "[!.]*.parquet")
     latest: dict[tuple[Any, ...], Mapping[str, Any]] = {}
-    for row in sorted(
-        (row for file in files for row in _rows(pq.read_table(brought(file)), head)), key=lambda row: row["refresh"]
-    ):
+    tables = (pq.read_table(fetch(file)) for file in files)  # noqa: TID251 - fetched files
+    for row in sorted((row for table in tables for row in _rows(table, head)), key=lambda row: row["refresh"]):
         latest[(*(row[name] for name in _NAMES), row["settings"], row["seed"])] = row
     kept = [row for row in latest.values() if row["seed"] == seed and _is_plain(row)]
     return [

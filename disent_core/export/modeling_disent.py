@@ -14,7 +14,7 @@ from sentence_transformers.base.modules.module import Module
 from sentence_transformers.sentence_transformer.modules import Transformer
 from torch import Tensor, nn
 
-from disent_core.heads.modules.word_rows import random_rows, rows_of_text
+from disent_core.methods.modules.word_rows import random_rows, rows_of_text
 
 Features = MutableMapping[str, Any]
 WORDS = ("word_rows", "word_starts")

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from disent_core.heads.modules.word_rows import TABLE_ROWS, random_bits, word_rows
+from disent_core.methods.modules.word_rows import TABLE_ROWS, random_bits, word_rows
 
 GRAPH = "disent.onnx"
 """File of the graph. No name that a library looks for: its outputs are not those of a plain encoder."""
@@ -127,11 +127,6 @@ def write_graph(graph: Graph | TaggerGraph, path: Path) -> None:
 
     The exporter is the one that traces: that of torch.export needs two more packages, takes eight times as long and its
     graphs round twice as much.
-
-    Raises:
-        ValueError: if it is too large for one file.
-        ModuleNotFoundError: if the extra `onnx` is not installed.
-        OnnxExporterError: if an operation of the model has no counterpart.
     """
     for name in ("onnx", "onnxruntime"):
         import_module(name)

@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from disent_core.errors import DamagedError, TrainingError, located
-from disent_core.storage.checksums import sha256_of
+from disent_core.storage.results import sha256_of
 from disent_core.storage.tables import fingerprint
 from disent_core.storage.weights import INDEX as RECORD
 
@@ -26,12 +26,7 @@ def write_record(folder: Path, record: Mapping[str, Any]) -> None:
 
 
 def read_record(folder: Path) -> dict[str, Any]:
-    """Read the record of an exported folder.
-
-    Raises:
-        TrainingError: if it is no exported folder.
-        DamagedError: if the record has changed.
-    """
+    """Read the record of an exported folder."""
     try:
         record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
         is_intact = record.get(_CHECKSUM) == checksum(record)
@@ -44,12 +39,7 @@ def read_record(folder: Path) -> dict[str, Any]:
 
 
 def checked_record(folder: Path) -> dict[str, Any]:
-    """`read_record`, if every file is as it was when the folder was written.
-
-    Raises:
-        TrainingError: if it is no exported folder.
-        DamagedError: if a file has changed, is missing, or has been added where a library would read it.
-    """
+    """`read_record`, if every file is as it was when the folder was written."""
     record = read_record(folder)
     for name, wanted in record["files"].items():
         if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:

@@ -15,18 +15,18 @@ from disent_core.encoders.checkpoint import DensePooler
 from disent_core.encoders.contract import Pooling
 from disent_core.encoders.fine_tunable import VectorMap
 from disent_core.errors import TrainingError
-from disent_core.experiment.saved_heads import SavedHead
 from disent_core.export import computed
 from disent_core.export.computed import Computed
-from disent_core.heads.facet import TrainedFacet
-from disent_core.heads.facet_first import FacetFirstHead
-from disent_core.heads.families.closed_form import Solved
-from disent_core.heads.families.fine_tuned import FineTuned
-from disent_core.heads.families.frozen import TrainedHead
-from disent_core.heads.fmda import FmdaHead
-from disent_core.heads.lexicon import TrainedLexicon
-from disent_core.heads.modules.linear_split import LinearHead
-from disent_core.heads.oracle import OracleHead
+from disent_core.lineage.saved_heads import SavedHead
+from disent_core.methods.dream_head import LinearHead
+from disent_core.methods.facet_first_head import FacetFirstHead
+from disent_core.methods.facet_head import TrainedFacet
+from disent_core.methods.families.frozen import TrainedHead
+from disent_core.methods.families.seed_by_seed import FineTuned
+from disent_core.methods.families.unseeded import Solved
+from disent_core.methods.fmda_head import FmdaHead
+from disent_core.methods.lexicon_head import TrainedLexicon
+from disent_core.methods.oracle_head import OracleHead
 
 
 @dataclass(frozen=True)
@@ -93,11 +93,7 @@ class Routes:
         return any(isinstance(step, Computed) and step.reads_words for step in steps)
 
     def chosen(self, names: Sequence[str] | None) -> "Routes":
-        """Return some of the routes; None: those without the shipped module or, if there are none, all.
-
-        Raises:
-            ValueError: if one of them is unknown.
-        """
+        """Return some of the routes; None: those without the shipped module or, if there are none, all."""
         if names is None:
             names = [name for name, route in self.steps.items() if not needs_code(route)] or list(self.steps)
         if unknown := [name for name in names if name not in self.steps]:
@@ -123,9 +119,6 @@ def routes_of(head: SavedHead, seed: int | None, pooled: Route) -> Routes:
         head: the head.
         seed: one of its seeds; None if its method is deterministic.
         pooled: steps from token states to the encoder's sentence vector.
-
-    Raises:
-        TrainingError: if no embedding of it can be exported; the message says why.
     """
     trained = head.trained
     if isinstance(trained, Solved):
@@ -146,7 +139,7 @@ _UNKNOWN = "no module of sentence-transformers, nor the shipped one, computes it
 
 
 def refusal(head: SavedHead, reason: str) -> TrainingError:
-    """The error of a head that can't be exported."""
+    """Return the error of a head that can't be exported."""
     remedy = "Use it from Python: disent.load"
     return TrainingError(f"{head.path}: {head.description['name']} can't be exported: {reason}. {remedy}")
 
@@ -190,7 +183,7 @@ def _of_languages(trained: Solved, head: SavedHead, pooled: Route) -> dict[str, 
 
 
 def _after_tuning(source: nn.Module, embedding: str) -> Route:
-    """The steps after the sentence vector: those of a tuned map, none for a tuned encoder."""
+    """Return the steps after the sentence vector: those of a tuned map, none for a tuned encoder."""
     if not isinstance(source, VectorMap):
         return ()
     return (_affine(source.map) if isinstance(source.map, nn.Linear) else computed.residual_map(source, embedding),)

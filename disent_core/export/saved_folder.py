@@ -15,10 +15,10 @@ from torch import Tensor
 from disent_core.encoders.configured import LazyEncoder, described_config
 from disent_core.encoders.contract import Device
 from disent_core.encoders.fine_tunable import TunableEncoder
-from disent_core.experiment.saved_heads import SavedHead, saved_head
 from disent_core.export.record import RECORD, checked_record
-from disent_core.heads.families.fine_tuned import FineTuned
-from disent_core.heads.families.tagger import TrainedTaggers
+from disent_core.lineage.saved_heads import SavedHead, saved_head
+from disent_core.methods.families.seed_by_seed import FineTuned
+from disent_core.methods.families.tagger import TrainedTaggers
 from disent_core.storage.weights import read_weights
 
 REST = "disent_head.safetensors"
@@ -38,12 +38,7 @@ class CopiedEncoder(LazyEncoder):
 
 
 def open_folder(folder: Path, *, device: Device = "auto") -> SavedHead:
-    """Open the head in an exported folder.
-
-    Raises:
-        TrainingError: if it is no exported folder.
-        DamagedError: if it is not as it was written.
-    """
+    """Open the head in an exported folder."""
     record = checked_record(folder)
     description = record["description"]
     config = described_config(record["encoder"], folder.resolve())
@@ -72,7 +67,7 @@ def index_weights(folder: Path, head: SavedHead, seed: int | None) -> dict[str, 
 
 
 def _weights(head: SavedHead, seed: int | None) -> Mapping[str, Tensor]:
-    """Weights of a seed, without those of the blocks of a tuned encoder that the export has cut off."""
+    """Return weights of a seed, without those of the blocks of a tuned encoder that the export has cut off."""
     weights, trained = read_weights(head.path, seed)[0], head.trained
     if isinstance(trained, TrainedTaggers):
         read = trained.tagger(seed).state_dict()

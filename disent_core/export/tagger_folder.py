@@ -5,7 +5,7 @@ The tag of a word is that of its first sub-word, and words beyond the encoder's 
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from importlib.util import find_spec
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,26 +15,24 @@ from jaxtyping import Float
 from torch import nn
 
 from disent_core.errors import DamagedError, located
-from disent_core.experiment.saved_heads import SavedHead
 from disent_core.export.card import Measured, tagger_card
 from disent_core.export.comparing import (
-    TOLERANCE,
+    SENTENCES,
+    Outputs,
     Vectors,
+    Written,
+    check_compared,
     described,
     difference_of,
-    require_equal,
-    without_graph,
+    write_compared,
 )
 from disent_core.export.encoder import ExportedEncoder, exported_tagger_encoder
-from disent_core.export.onnx_graph import GRAPH, TaggerGraph, open_graph, write_graph
-from disent_core.export.probes import SENTENCES
-from disent_core.export.record import CARD, write_record
+from disent_core.export.onnx_graph import TaggerGraph, open_graph
 from disent_core.export.routes import refusal
-from disent_core.export.saved_folder import index_weights
 from disent_core.export.transformers_folder import forget_origin, quiet
-from disent_core.heads.families.tagger import TrainedTaggers
-from disent_core.heads.token_classification import TokenTagger
-from disent_core.storage.atomic import atomic_path
+from disent_core.lineage.saved_heads import SavedHead
+from disent_core.methods.families.tagger import TrainedTaggers
+from disent_core.methods.token_classification_head import TokenTagger
 
 Run = Callable[[Mapping[str, np.ndarray]], Float[np.ndarray, "texts tokens tags"]]
 """Logits of tokens from `input_ids` and `attention_mask`."""
@@ -42,64 +40,46 @@ Run = Callable[[Mapping[str, np.ndarray]], Float[np.ndarray, "texts tokens tags"
 
 def write_tagger(
     head: SavedHead, folder: Path, *, seed: int | None, measured: Sequence[Measured], onnx: bool
-) -> tuple[tuple[str, ...], float, float | None]:
-    """Write a folder that `AutoModelForTokenClassification.from_pretrained` loads; it appears whole or not at all.
-
-    Returns:
-        The tags; the largest difference to the head's own logits, as a share of the largest; the same of the graph.
-
-    Raises:
-        TrainingError: if no model of transformers computes its tags, or not as a graph.
-    """
+) -> tuple[tuple[str, ...], Written]:
+    """Write a folder that `AutoModelForTokenClassification.from_pretrained` loads, and return its tags."""
     tagger = _token_tagger(head, seed)
     encoder = exported_tagger_encoder(head, tagger.encoder.model)
     model = _model(head, tagger, encoder)
     with quiet():
         own = _own_logits(tagger)
-    with atomic_path(folder.resolve()) as temporary:
+
+    def write(path: Path) -> None:
         with quiet():
-            model.save_pretrained(temporary)
-            encoder.tokeniser.save_pretrained(temporary)
-        forget_origin(temporary / "config.json", temporary / "tokenizer_config.json")
-        limit = encoder.config.max_length
-        difference = difference_of(own, _logits(temporary, _run_model(load_tagger(temporary)), SENTENCES, limit))
-        if not difference <= TOLERANCE:
-            raise refusal(head, f"its logits would differ by {difference:.1e} of their largest value")
-        graph_difference = _write_graph(temporary, head, own, model, limit) if onnx else None
-        probes = {"texts": SENTENCES, "vectors": {"logits": own["logits"].tolist()}}
-        record = described(head, seed, encoder, measured) | {"tags": tagger.classes, "probes": probes}
-        write_record(temporary, {**record, "weights": index_weights(temporary, head, seed)})
-        (temporary / CARD).write_text(tagger_card(head, seed, measured, onnx=onnx), encoding="utf-8")
-    return tagger.classes, difference, graph_difference
+            model.save_pretrained(path)
+            encoder.tokeniser.save_pretrained(path)
+        forget_origin(path / "config.json", path / "tokenizer_config.json")
+
+    outputs = replace(_outputs(own, SENTENCES, encoder.config.max_length), graph=lambda folder: TaggerGraph(model))
+    probes = {"texts": SENTENCES, "vectors": {"logits": own["logits"].tolist()}}
+    record = described(head, seed, encoder, measured) | {"tags": tagger.classes, "probes": probes}
+    card = tagger_card(head, seed, measured, onnx=onnx)
+    return tagger.classes, write_compared(head, folder, outputs, write, record, card, onnx=onnx)
 
 
 def check_tagger(folder: Path, record: Mapping[str, Any]) -> bool | None:
-    """Compare the logits of a folder, whose files have been checked, with those at the export.
-
-    Returns:
-        Whether its ONNX graph was run; None if it has none.
-
-    Raises:
-        DamagedError: if they are others.
-    """
+    """Compare the logits of a folder with those at the export; see `check_compared`."""
     own = {"logits": np.asarray(record["probes"]["vectors"]["logits"], dtype=np.float32)}
-    texts, limit = record["probes"]["texts"], record["encoder"]["max_length"]
-    difference = difference_of(own, _logits(folder, _run_model(load_tagger(folder)), texts, limit))
-    require_equal(folder, difference, "torch and transformers")
-    graph = find_spec("onnxruntime") is not None if (folder / GRAPH).is_file() else None
-    if graph:
-        require_equal(
-            folder / GRAPH, difference_of(own, _logits(folder, _run_graph(folder), texts, limit)), "onnxruntime"
-        )
-    return graph
+    return check_compared(folder, _outputs(own, record["probes"]["texts"], record["encoder"]["max_length"]))
+
+
+def _outputs(own: Vectors, sentences: Sequence[Sequence[str]], max_length: int) -> Outputs:
+    return Outputs(
+        what="logits",
+        library="torch and transformers",
+        own=own,
+        of_folder=lambda folder: _logits(folder, _run_model(load_tagger(folder)), sentences, max_length),
+        graph=lambda folder: TaggerGraph(load_tagger(folder)),
+        graph_difference=lambda folder: difference_of(own, _logits(folder, _run_graph(folder), sentences, max_length)),
+    )
 
 
 def load_tagger(folder: Path) -> nn.Module:
-    """Load the model of a folder.
-
-    Raises:
-        DamagedError: if it can't be loaded.
-    """
+    """Load the model of a folder."""
     from transformers import AutoModelForTokenClassification
 
     try:
@@ -121,7 +101,7 @@ def _token_tagger(head: SavedHead, seed: int | None) -> TokenTagger:
 
 
 def _model(head: SavedHead, tagger: TokenTagger, encoder: ExportedEncoder) -> Any:
-    """The encoder with a linear layer, as the class that transformers has for it."""
+    """Build the model of transformers: the encoder with a linear layer."""
     from transformers import AutoModelForTokenClassification
 
     config = deepcopy(encoder.model.config)
@@ -146,7 +126,7 @@ def _own_logits(tagger: TokenTagger) -> Vectors:
 
 
 def _logits(folder: Path, run: Run, sentences: Sequence[Sequence[str]], max_length: int) -> Vectors:
-    """Logits of all words that have a sub-word, as the lines of the card compute them, a sentence at a time."""
+    """Compute the logits of all words that have a sub-word, a sentence at a time, as the code on the card does."""
     from transformers import AutoTokenizer
 
     tokeniser = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
@@ -172,16 +152,3 @@ def _run_model(model: Any) -> Run:
 def _run_graph(folder: Path) -> Run:
     session = open_graph(folder)
     return lambda inputs: session.run(["logits"], dict(inputs))[0]
-
-
-def _write_graph(folder: Path, head: SavedHead, own: Vectors, model: nn.Module, max_length: int) -> float:
-    from torch.onnx import OnnxExporterError
-
-    try:
-        write_graph(TaggerGraph(model), folder / GRAPH)
-        difference = difference_of(own, _logits(folder, _run_graph(folder), SENTENCES, max_length))
-    except (OnnxExporterError, ValueError, RuntimeError) as error:
-        raise without_graph(head, str(error).partition("\n")[0]) from error
-    if not difference <= TOLERANCE:
-        raise without_graph(head, f"its logits would differ by {difference:.1e} of their largest value")
-    return difference

@@ -54,12 +54,9 @@ def write_folder(folder: Path, encoder: ExportedEncoder, routes: Routes) -> None
 
 
 def folder_vectors(folder: Path, texts: Sequence[str], routes: Sequence[str]) -> Vectors:
-    """Vectors of texts by route, as sentence-transformers computes them from a folder on the CPU.
+    """Return vectors of texts by route, as sentence-transformers computes them from a folder on the CPU.
 
     Modules of the shipped file are taken from disent: no code of the folder is run.
-
-    Raises:
-        DamagedError: if the folder can't be loaded.
     """
     model = load_folder(folder)
     return {
@@ -69,11 +66,7 @@ def folder_vectors(folder: Path, texts: Sequence[str], routes: Sequence[str]) ->
 
 
 def load_folder(folder: Path) -> Any:
-    """Load a folder with sentence-transformers, and the shipped modules from disent.
-
-    Raises:
-        DamagedError: if the folder can't be loaded.
-    """
+    """Load a folder with sentence-transformers, and the shipped modules from disent."""
     with quiet():
         try:
             return _load(folder)
@@ -111,7 +104,7 @@ def _shipped() -> Any:
 
 COPIED = (
     "disent_core.export.modeling_disent",
-    "disent_core.heads.modules.word_rows",
+    "disent_core.methods.modules.word_rows",
     "disent_core.normal_form",
     "disent_core.random_bits",
 )

@@ -12,13 +12,13 @@ from disent_core.config.model import Config
 from disent_core.config.sections import CorpusConfig
 from disent_core.corpora import READERS, code_version, pair_reader, reader
 from disent_core.corpora.download import fetch
-from disent_core.corpora.faults import faults_of
 from disent_core.corpora.languages import split_codes
 from disent_core.corpora.lines import read_bytes
-from disent_core.corpora.stamps import Stamps, stamps
+from disent_core.corpora.paths import FileStats, file_stats
+from disent_core.corpora.row_errors import row_errors_of
 from disent_core.errors import CorpusError, located
-from disent_core.experiment.result import Check, CheckResult, StepResult, result_of
-from disent_core.experiment.workspace import SENTENCE_PAIRS, UTTERANCES, Workspace
+from disent_core.lineage.result import Check, CheckResult, StepResult, result_of
+from disent_core.lineage.workspace import SENTENCE_PAIRS, UTTERANCES, Key, Workspace
 from disent_core.storage.remote import remote_of
 from disent_core.storage.tables import SCHEMAS, RefreshResult, fingerprint, read_table, refresh_table
 from disent_core.text import language_part
@@ -41,22 +41,21 @@ SPLITS_APART = Check("no_sentence_is_in_two_splits", "No training sentence is al
 
 
 def remote_corpora(config: Config) -> list[CorpusConfig]:
-    """Corpora that the configuration gives by URL."""
+    """Return the corpora that the configuration gives by URL."""
     return [corpus for corpus in config.corpora if corpus.url]
 
 
 def due(workspace: Workspace) -> list[str]:
-    """Names of the corpora to download; not those that the user has put at their `path`, which are not replaced."""
-    remote = remote_corpora(workspace.config)
-    return [one.name for one in remote if one.path is None or not workspace.corpus_path(one.name).exists()]
+    """Return the names of the corpora to download.
 
-
-def download(workspace: Workspace) -> dict[str, int]:
-    """Download the archives that are given by URL and are not on disk yet; return their bytes by corpus.
-
-    Raises:
-        CorpusError: if a download fails, or its size or hash is not that of the configuration.
+    A corpus that the user has put at its `path` is not replaced.
     """
+    named = [(corpus, workspace.corpus_path(corpus.name)) for corpus in remote_corpora(workspace.config)]
+    return [corpus.name for corpus, path in named if corpus.path is None or not path.exists()]
+
+
+def download(workspace: Workspace) -> StepResult:
+    """Download the archives that are given by URL and are not on disk yet."""
     sizes = {}
     absent = due(workspace)
     for corpus in remote_corpora(workspace.config):
@@ -65,7 +64,8 @@ def download(workspace: Workspace) -> dict[str, int]:
         if corpus.name in absent:
             fetch(corpus.url, path, sha256=corpus.sha256, size=corpus.size)
         sizes[corpus.name] = path.stat().st_size
-    return sizes
+    megabytes = {f"{name}_megabytes": size / 1e6 for name, size in sizes.items()}
+    return StepResult(rows=None, content=fingerprint(sizes), is_reused=not absent, figures=megabytes)
 
 
 def _at_hand(workspace: Workspace, corpus: CorpusConfig) -> Path:
@@ -91,54 +91,61 @@ def utterances_version(config: Config) -> str:
 
 
 def refresh_utterances(workspace: Workspace, language: str) -> StepResult:
-    """Make `utterances` of a language: one file per corpus.
-
-    Raises:
-        CorpusError: if a corpus can't be read.
-    """
+    """Make `utterances` of a language: one file per corpus."""
     corpora = workspace.config.corpora_of(language)
-    refreshed = [_refresh(workspace, corpus, language) for corpus in corpora]
-    paths = [workspace.table(*UTTERANCES, corpus.name, language) for corpus in corpora]
-    return result_of(refreshed, figures=_faults(refreshed), checks=_check_utterances(paths))
+    return _refresh(workspace, UTTERANCES, corpora, language, _check_utterances)
 
 
-def _refresh(workspace: Workspace, corpus: CorpusConfig, language: str) -> RefreshResult:
-    path = _at_hand(workspace, corpus)
-    locale = workspace.config.locales[corpus.name][language]
-    before = stamps(path)
-    content = content_hash(workspace, corpus, language)
+def _refresh(
+    workspace: Workspace,
+    key: Key,
+    corpora: Sequence[CorpusConfig],
+    part: str,
+    check: Callable[[Sequence[Path]], Sequence[CheckResult]],
+) -> StepResult:
+    """Read a language, or a pair, of every corpus."""
+    refreshed = [_refresh_corpus(workspace, key, corpus, part) for corpus in corpora]
+    paths = [workspace.table(*key, corpus.name, part) for corpus in corpora]
+    return result_of(refreshed, figures=_faults(refreshed), checks=check(paths))
+
+
+def _refresh_corpus(workspace: Workspace, key: Key, corpus: CorpusConfig, part: str) -> RefreshResult:
+    path, name = _at_hand(workspace, corpus), published_name(workspace.config, corpus, part)
+    before = file_stats(path)
+    content = published_hash(workspace, corpus, part)
 
     def read() -> pa.Table:
-        return reader(corpus.format).read_utterances(path, locale, corpus=corpus.name, language=language)
+        if corpus.is_of_pairs:
+            return pair_reader(corpus.format).read_pairs(path, name, corpus=corpus.name)
+        return reader(corpus.format).read_utterances(path, name, corpus=corpus.name, language=part)
+
+    def make() -> pa.Table:
+        table = _unchanged(path, before, content, lambda: published_hash(workspace, corpus, part), read)
+        return _prepared(table, corpus, part)
 
     return refresh_table(
-        workspace.table(*UTTERANCES, corpus.name, language),
-        SCHEMAS["utterances"],
-        inputs=fingerprint(CODE_VERSION, corpus.format, locale, content, *_of_rows(corpus)),
-        make=lambda: _prepared(
-            _unchanged(path, before, content, lambda: content_hash(workspace, corpus, language), read), corpus, language
-        ),
+        workspace.table(*key, corpus.name, part),
+        SCHEMAS[key[1]],
+        inputs=fingerprint(CODE_VERSION, corpus.format, name, content, *_of_rows(corpus)),
+        make=make,
     )
 
 
 def _unchanged(
-    path: Path, before: Stamps, content: str, hash_again: Callable[[], str], read: Callable[[], pa.Table]
+    path: Path, before: FileStats, content: str, hash_again: Callable[[], str], read: Callable[[], pa.Table]
 ) -> pa.Table:
     """What `read` reads, while no file changes: a table must be of the content whose hash is recorded with it.
 
     Args:
         path: of the corpus.
-        before: the stamps of its files before they were hashed.
+        before: the stats of its files before they were hashed.
         content: their hash.
         hash_again: computes it again.
         read: reads the files.
-
-    Raises:
-        CorpusError: if the content changes meanwhile.
     """
     for _ in range(READ_ATTEMPTS):
         table = read()
-        if (after := stamps(path)) == before:
+        if (after := file_stats(path)) == before:
             return table
         before = after
         if hash_again() != content:
@@ -158,8 +165,7 @@ def _selection(corpus: CorpusConfig) -> tuple[object, ...]:
 
 def _prepared(table: pa.Table, corpus: CorpusConfig, name: str) -> pa.Table:
     """Check the rows of a language or pair, and select those that the settings of the corpus ask for."""
-    from disent_core.corpora.rows import check_rows
-    from disent_core.corpora.splits import draw_splits, limited
+    from disent_core.corpora.rows import check_rows, draw_splits, limited
 
     remedy = "Correct its files" if corpus.format in READERS else f'Mend the reader "{corpus.format}"'
     check_rows(table, f"corpus {corpus.name}, {name}", remedy)
@@ -170,7 +176,7 @@ def _prepared(table: pa.Table, corpus: CorpusConfig, name: str) -> pa.Table:
 
 def _faults(tables: Sequence[RefreshResult]) -> dict[str, object]:
     """The faults of the published files that were read around, also by runs before; empty if there are none."""
-    faults = [fault for table in tables for fault in faults_of(table.info)]
+    faults = [fault for table in tables for fault in row_errors_of(table.info)]
     return {"faults_of_files": faults} if faults else {}
 
 
@@ -198,33 +204,9 @@ def sentence_pairs_version(config: Config) -> str:
 
 
 def refresh_sentence_pairs(workspace: Workspace, pair: str) -> StepResult:
-    """Make `sentence_pairs` of a language pair: one file per corpus.
-
-    Raises:
-        CorpusError: if a corpus can't be read.
-    """
+    """Make `sentence_pairs` of a language pair: one file per corpus."""
     corpora = workspace.config.corpora_of_sentence_pair(pair)
-    refreshed = [_refresh_pairs(workspace, corpus, pair) for corpus in corpora]
-    paths = [workspace.table(*SENTENCE_PAIRS, corpus.name, pair) for corpus in corpora]
-    return result_of(refreshed, figures=_faults(refreshed), checks=_check_pairs(paths))
-
-
-def _refresh_pairs(workspace: Workspace, corpus: CorpusConfig, pair: str) -> RefreshResult:
-    path = _at_hand(workspace, corpus)
-    before = stamps(path)
-    content = pair_hash(workspace, corpus, pair)
-
-    def read() -> pa.Table:
-        return pair_reader(corpus.format).read_pairs(path, pair, corpus=corpus.name)
-
-    return refresh_table(
-        workspace.table(*SENTENCE_PAIRS, corpus.name, pair),
-        SCHEMAS["sentence_pairs"],
-        inputs=fingerprint(CODE_VERSION, corpus.format, pair, content, *_of_rows(corpus)),
-        make=lambda: _prepared(
-            _unchanged(path, before, content, lambda: pair_hash(workspace, corpus, pair), read), corpus, pair
-        ),
-    )
+    return _refresh(workspace, SENTENCE_PAIRS, corpora, pair, _check_pairs)
 
 
 def _check_pairs(paths: Sequence[Path]) -> list[CheckResult]:
@@ -252,23 +234,15 @@ def _in_two_splits(rows: "pl.DataFrame", side: str) -> int:
 # --- versions of the published files ----------------------------------------------------------------------
 
 
-def content_hash(workspace: Workspace, corpus: CorpusConfig, language: str) -> str:
-    """Hash of the lines from which a language of a corpus is read.
-
-    Raises:
-        CorpusError: if the lines can't be read.
-    """
-    locale = workspace.config.locales[corpus.name][language]
-    return reader(corpus.format).content_hash(workspace.corpus_path(corpus.name), locale)
+def published_name(config: Config, corpus: CorpusConfig, part: str) -> str:
+    """Return how a corpus names a language or a pair."""
+    return part if corpus.is_of_pairs else config.locales[corpus.name][part]
 
 
-def pair_hash(workspace: Workspace, corpus: CorpusConfig, pair: str) -> str:
-    """Hash of the lines from which a pair of a corpus is read.
-
-    Raises:
-        CorpusError: if the lines can't be read.
-    """
-    return pair_reader(corpus.format).content_hash(workspace.corpus_path(corpus.name), pair)
+def published_hash(workspace: Workspace, corpus: CorpusConfig, part: str) -> str:
+    """Return the hash of the lines from which a language, or a pair, of a corpus is read."""
+    of_format = pair_reader(corpus.format) if corpus.is_of_pairs else reader(corpus.format)
+    return of_format.content_hash(workspace.corpus_path(corpus.name), published_name(workspace.config, corpus, part))
 
 
 def word_list_hash(workspace: Workspace, pair: str) -> str | None:

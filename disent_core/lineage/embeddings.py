@@ -1,28 +1,28 @@
 """Stage `embeddings`: encode every distinct text of a language with a frozen encoder to vectors and token states."""
 
 import json
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from jaxtyping import Float
 
 from disent_core.config.model import Config
 from disent_core.embeddings.arrays import StateTable, VectorTable, key_column, keys_array
 from disent_core.embeddings.store import STATES, VECTORS, EmbeddingStore
-from disent_core.embeddings.texts import Texts, keys_fingerprint, keys_of_texts
-from disent_core.encoders.config import VectorsConfig
+from disent_core.embeddings.texts import Texts, distinct_texts, keys_fingerprint, keys_of_texts
 from disent_core.encoders.configured import LazyEncoder
-from disent_core.encoders.imported import known_keys
+from disent_core.encoders.contract import Device, EncoderFiles, EncoderStep
 from disent_core.errors import TableError, located
-from disent_core.experiment.result import Check, StepResult
-from disent_core.experiment.workspace import (
+from disent_core.lineage.result import Check, StepResult
+from disent_core.lineage.workspace import (
     MASKED,
     MATES,
     SENTENCE_PAIRS,
@@ -30,19 +30,16 @@ from disent_core.experiment.workspace import (
     TEMPLATES,
     TRAINING_TEMPLATES,
     UTTERANCES,
-    Key,
     Workspace,
 )
-from disent_core.shards.engine import sharded
-from disent_core.storage.atomic import atomic_path
-from disent_core.storage.checksums import is_stored
+from disent_core.registry import imported
+from disent_core.shards.backend import sharded
+from disent_core.storage.files import atomic_path
+from disent_core.storage.results import result_exists
 from disent_core.storage.tables import SCHEMAS, fingerprint, read_table, rows_of
-from disent_core.storage.text_columns import PairColumn, TextColumn
+from disent_core.storage.text_columns import TextColumn
 from disent_core.training.needs import Need
 from disent_core.training.text_plan import texts_to_encode
-
-if TYPE_CHECKING:
-    import polars as pl
 
 CODE_VERSION = "1"
 SOURCES = (UTTERANCES, MASKED, TEMPLATES, TRAINING_TEMPLATES)
@@ -58,15 +55,11 @@ def version(config: Config, encoder: str) -> str:
 def lazy_encoder(workspace: Workspace, name: str) -> LazyEncoder:
     """Return the encoder of that name; its model is not loaded yet."""
     device = workspace.config.experiment.device
-    return LazyEncoder(workspace.config.encoders[name], workspace.pretrained(name), device)
+    return LazyEncoder(workspace.config.encoders[name], workspace.encoder(name), device)
 
 
 def store(workspace: Workspace, encoder: str, language: str) -> EmbeddingStore:
-    """Return the store of the embeddings of one encoder and language.
-
-    Raises:
-        EncoderError: if the model of the encoder, or its vectors, do not exist.
-    """
+    """Return the store of the embeddings of one encoder and language."""
     model_fingerprint = lazy_encoder(workspace, encoder).fingerprint
     return EmbeddingStore(workspace.home, encoder=encoder, fingerprint=model_fingerprint, language=language)
 
@@ -74,81 +67,68 @@ def store(workspace: Workspace, encoder: str, language: str) -> EmbeddingStore:
 def open_embeddings(
     workspace: Workspace, encoder: str, language: str, needs: frozenset[Need]
 ) -> tuple[VectorTable, StateTable | None]:
-    """Open memory-mapped vectors, and token states if they are needed.
-
-    Raises:
-        TableError: if no text of the language has been encoded.
-    """
+    """Open memory-mapped vectors, and token states if they are needed."""
     embedding_store = store(workspace, encoder, language)
     return embedding_store.open_vectors(), embedding_store.open_states() if Need.TOKEN_STATES in needs else None
 
 
-# --- pretraining ------------------------------------------------------------------------------------------
+# --- encoders that the lineage makes ----------------------------------------------------------------------
 
 
-def pretraining_version(config: Config, encoder: str) -> str:
-    """Fingerprint of the code and settings that determine a pretrained encoder."""
-    return fingerprint(CODE_VERSION, config.encoders[encoder])
+@dataclass(frozen=True)
+class EncoderWorkspace:
+    """The `encoders.contract.EncoderInputs` of a run."""
+
+    workspace: Workspace
+
+    @property
+    def config(self) -> Config:
+        """The configuration."""
+        return self.workspace.config
+
+    @property
+    def device(self) -> Device:
+        """Where models are trained."""
+        return self.config.experiment.device
+
+    def folder(self, encoder: str, part: str = "encoder") -> Path:
+        """Folder of a model that a step makes."""
+        return self.workspace.encoder(encoder, part)
+
+    def texts(self, table: str, corpus: str, partition: str, splits: Sequence[str]) -> pa.Table:
+        """Return some splits of a table, without the columns that no encoder reads."""
+        names = {"utterances": ["utterance_id", "text"], "sentence_pairs": ["source", "target"]}[table]
+        rows = read_table(self.workspace.table("corpora", table, corpus, partition), SCHEMAS[table], [*names, "split"])
+        return rows.filter(pc.is_in(rows["split"], pa.array(splits))).select(names)
+
+    def files(self, encoder: str) -> EncoderFiles:
+        """Return the model of another encoder."""
+        return lazy_encoder(self.workspace, encoder).files
+
+    def vectors(self, encoder: str, language: str, texts: TextColumn) -> tuple[int, Float[np.ndarray, "texts dim"]]:
+        """Return how many texts had to be encoded, and the vectors of all, which are stored as its embeddings."""
+        column = texts.arrow()
+        keys = keys_of_texts(column)
+        distinct = distinct_texts([(keys, column, False)])
+        embeddings = store(self.workspace, encoder, language)
+        embeddings.quarantine_damaged()
+        missing = int(embeddings.lacks(distinct.keys, states=False).sum())
+        if missing:
+            embeddings.add(lazy_encoder(self.workspace, encoder).load(language), distinct)
+        table = embeddings.open_vectors()
+        return missing, table.take(table.rows(keys))
 
 
-def pretrain(workspace: Workspace, name: str) -> StepResult:
-    """Pretrain an encoder on the training texts of all corpora, unless it exists already.
-
-    Raises:
-        TableError: if a table of the corpora does not exist.
-    """
-    lazy = lazy_encoder(workspace, name)
-    report = lazy.pretrain(lambda: _training_texts(workspace), lambda: _training_pairs(workspace))
-    return StepResult(
-        rows=None,
-        content=lazy.fingerprint,
-        is_reused=report.steps == 0,
-        figures={"pretraining_steps": report.steps, "loss": report.loss, "texts": report.texts},
-    )
+def encoder_steps(config: Config, encoder: str) -> Sequence[EncoderStep]:
+    """Return the steps that make an encoder; none if it is made elsewhere."""
+    return config.encoders[encoder].steps(config)
 
 
-def _training_texts(workspace: Workspace) -> TextColumn:
-    """Distinct training texts of all languages, in a fixed order."""
-    import polars as pl
-
-    config = workspace.config
-    texts = [pl.Series(dtype=pl.String)]
-    for language in config.utterance_languages:
-        for corpus in config.corpora_of(language, training=True):
-            texts.append(_training_rows(workspace, UTTERANCES, corpus.name, language)["text"])
-    for corpus in config.corpora:
-        for pair in corpus.pairs if corpus.trains else ():
-            rows = _training_rows(workspace, SENTENCE_PAIRS, corpus.name, pair)
-            texts.append(rows.select(pl.concat_list("source", "target").explode()).to_series())
-    return TextColumn.whole(pl.concat(texts).unique(maintain_order=True).to_arrow())
-
-
-def _training_pairs(workspace: Workspace) -> PairColumn:
-    """Training translations of every language pair, in a fixed order."""
-    import polars as pl
-
-    config, sides = workspace.config, ["source", "target"]
-    pairs = [pl.DataFrame(schema=dict.fromkeys(sides, pl.String))]
-    for left, right in dict.fromkeys(languages for pairs in config.pair_languages.values() for languages in pairs):
-        for corpus in config.corpora_of_pair(left, right, training=True):
-            source, target = (_training_rows(workspace, UTTERANCES, corpus.name, side) for side in (left, right))
-            rows = source.join(target, on="utterance_id", maintain_order="left")
-            pairs.append(rows.select(source="text", target="text_right"))
-        for corpus, name in config.training_pairs(left, right):
-            pairs.append(_training_rows(workspace, SENTENCE_PAIRS, corpus.name, name))
-    every_pair = pl.concat(pairs)
-    return PairColumn(*(TextColumn.whole(every_pair[side].to_arrow()) for side in sides))
-
-
-_TEXTS = {UTTERANCES: ["utterance_id", "text"], SENTENCE_PAIRS: ["source", "target"]}
-
-
-def _training_rows(workspace: Workspace, table: Key, corpus: str, part: str) -> "pl.DataFrame":
-    """Texts of the training rows of a table."""
-    import polars as pl
-
-    rows = read_table(workspace.table(*table, corpus, part), SCHEMAS[table[1]], [*_TEXTS[table], "split"])
-    return pl.DataFrame(rows).filter(pl.col("split") == "train").select(_TEXTS[table])
+def make_encoder(workspace: Workspace, encoder: str, part: str = "encoder") -> StepResult:
+    """Make an encoder, or a part of one, unless it exists."""
+    step = next(step for step in encoder_steps(workspace.config, encoder) if step.part == part)
+    report = imported(step.make)(workspace.config.encoders[encoder], EncoderWorkspace(workspace))
+    return StepResult(rows=None, **vars(report))
 
 
 # --- encoding ---------------------------------------------------------------------------------------------
@@ -160,16 +140,11 @@ def tables_of(config: Config, encoder: str) -> list[str]:
 
 
 def encode(workspace: Workspace, name: str, language: str) -> dict[str, StepResult]:
-    """Encode every text of a language that is not stored yet; return a result for each of `tables_of`.
-
-    Raises:
-        TableError: if a table that texts come from does not exist.
-        EncoderError: if the encoder can't be loaded, or a text can't be encoded.
-    """
+    """Encode every text of a language that is not stored yet; return a result for each of `tables_of`."""
     plan, lazy = text_plan(workspace, name, language), lazy_encoder(workspace, name)
     embedding_store = store(workspace, name, language)
     embedding_store.quarantine_damaged()
-    with sharded(workspace.engine):
+    with sharded(workspace.shard_backend):
         figures = _encode(lazy, language, embedding_store, plan)
     results = {
         table: _result(embedding_store, table, plan, lazy.fingerprint, figures)
@@ -186,10 +161,10 @@ def _encode(lazy: LazyEncoder, language: str, embedding_store: EmbeddingStore, p
         embedding_store.lacks(plan.keys, states=False).any() or embedding_store.lacks(with_states, states=True).any()
     ):
         return {"encoded": 0, "reused": len(plan)}
-    if isinstance(lazy.config, VectorsConfig):  # read from files, which each worker would read whole
+    if lazy.config.reads_one_language:  # from files, which each worker would read whole
         report = embedding_store.add(lazy.load(language), plan)
     else:
-        from disent_core.encoders.huggingface import resolve_device  # loads torch
+        from disent_core.encoders.transformer import resolve_device  # loads torch
 
         lazy = replace(lazy, device=resolve_device(lazy.device))  # of every shard the same: another has other bits
         load = partial(lazy.load, language)
@@ -296,16 +271,10 @@ def texts_of(workspace: Workspace, encoder: str, *, only_missing: bool) -> pa.Ta
         workspace: its tables up to the targets must exist.
         encoder: name of the encoder.
         only_missing: leave out texts that the files of imported vectors have.
-
-    Raises:
-        ValueError: if there is no such encoder, or with `only_missing` an encoder without imported vectors.
-        TableError: if a table does not exist yet.
     """
     if encoder not in workspace.config.encoders:
         raise ValueError(f"unknown encoder {encoder!r}; choose one of {', '.join(workspace.config.encoders)}")
     settings = workspace.config.encoders[encoder]
-    if only_missing and not isinstance(settings, VectorsConfig):
-        raise ValueError(f"encoder {encoder!r} embeds its texts itself; --missing is for imported vectors")
     schema = pa.schema([(name, pa.string()) for name in ("text_key", "language", "text")])
     tables = [schema.empty_table()]
     for language in workspace.config.languages:
@@ -313,8 +282,10 @@ def texts_of(workspace: Workspace, encoder: str, *, only_missing: bool) -> pa.Ta
         plan = text_plan(workspace, encoder, language)
         columns = [key_column(plan.keys), pa.repeat(language, len(plan)), plan.column.cast(pa.string())]
         texts = pa.table(columns, schema=schema)
-        if isinstance(settings, VectorsConfig) and only_missing:
-            texts = texts.filter(pc.invert(pc.is_in(texts["text_key"], known_keys(settings, language))))
+        if only_missing:
+            if (known := settings.known_keys(language)) is None:
+                raise ValueError(f"encoder {encoder!r} embeds its texts itself; --missing is for imported vectors")
+            texts = texts.filter(pc.invert(pc.is_in(texts["text_key"], known)))
         tables.append(texts)
     return pa.concat_tables(tables)
 
@@ -334,22 +305,18 @@ def _check_made(workspace: Workspace, encoder: str, language: str) -> None:
         if language in pair
     ]
     for path in (*paths, *_mates_of(workspace, encoder, language)):
-        if not is_stored(path):
+        if not result_exists(path):
             remedy = "Run `disent materialize '+group:targets'` first"
             raise TableError(located(path, None, "this table does not exist yet", remedy))
 
 
 def write_texts(texts: pa.Table, path: Path) -> None:
-    """Write texts as Parquet (`.parquet`) or as JSON lines (`.jsonl`).
-
-    Raises:
-        ValueError: if the file name ends otherwise.
-    """
+    """Write texts as Parquet (`.parquet`) or as JSON lines (`.jsonl`)."""
     if path.suffix not in (".parquet", ".jsonl"):
         raise ValueError(f"{path} must end in .parquet or .jsonl")
     with atomic_path(path) as beside:
         if path.suffix == ".parquet":
-            pq.write_table(texts, beside)
+            pq.write_table(texts, beside)  # noqa: TID251 - a file that the user names
         else:
             with beside.open("w", encoding="utf-8") as file:
                 file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows_of(texts))

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from disent_core.config.model import MethodConfig
-from disent_core.encoders.huggingface import resolve_device
+from disent_core.encoders.transformer import resolve_device
 from disent_core.evaluation.comparisons import compare
 from disent_core.evaluation.contract import READABLE, LabelProblem, Problem, Task, Texts
 from disent_core.evaluation.runner import Evaluated, Label, evaluate
-from disent_core.experiment.embeddings import open_embeddings
-from disent_core.experiment.evaluation import (
+from disent_core.lineage.embeddings import open_embeddings
+from disent_core.lineage.evaluation_inputs import (
     IN_INTERVAL,
     TABLES,
     comparisons_version,
@@ -27,15 +27,14 @@ from disent_core.experiment.evaluation import (
     ranked_by,
     tasks_of,
 )
-from disent_core.experiment.headline import headline, table
-from disent_core.experiment.result import CheckResult, StepResult, result_of
-from disent_core.experiment.scopes import Scope, scopes
-from disent_core.experiment.training import load_head
-from disent_core.experiment.workspace import Workspace
-from disent_core.heads.contract import TrainedLabeller, TrainedMethod
-from disent_core.shards.engine import sharded
-from disent_core.storage.checksums import is_stored
-from disent_core.storage.remote import sole_maker
+from disent_core.lineage.evaluation_sets import Scope, scopes
+from disent_core.lineage.headline import headline, table
+from disent_core.lineage.heads import load_head
+from disent_core.lineage.result import CheckResult, StepResult, result_of
+from disent_core.lineage.workspace import Workspace
+from disent_core.methods.trainer import TrainedLabeller, TrainedMethod
+from disent_core.shards.backend import sharded
+from disent_core.storage.results import result_exists, sole_maker
 from disent_core.storage.tables import SCHEMAS, content_of, fingerprint, read_table, refresh_table
 from disent_core.training.data import text_features
 
@@ -56,10 +55,6 @@ def refresh_metrics(workspace: Workspace, encoder: str, method: MethodConfig, tr
         encoder: name of the encoder.
         method: the method with its settings.
         training_set: what it was trained on.
-
-    Raises:
-        TableError: if the head, or a table that a task reads, does not exist.
-        EncoderError: if an embedding is not finite.
     """
     config = workspace.config
     paths = {name: workspace.table("evaluation", name, encoder, method.name, training_set) for name in TABLES}
@@ -96,7 +91,7 @@ def measure(workspace: Workspace, encoder: str, method: MethodConfig, training_s
     """Measure one method with one training set; `inputs` becomes the fingerprint in every row."""
     config = workspace.config
     trained = load_head(workspace, encoder, method, training_set, resolve_device(config.experiment.device))
-    with sharded(workspace.engine):
+    with sharded(workspace.shard_backend):
         return evaluate(
             problems(workspace, tasks_of(config), training_set, method),
             Embedder(workspace, encoder, method, trained) if isinstance(trained, TrainedMethod) else None,
@@ -147,11 +142,7 @@ def problems(
 
 
 def problems_of(workspace: Workspace, tasks: Sequence[Task], of: Iterable[Scope]) -> list[Problem | LabelProblem]:
-    """Return all problems of the tasks in these scopes.
-
-    Raises:
-        TableError: if a table that a task reads does not exist.
-    """
+    """Return all problems of the tasks in these scopes."""
     config, all_problems = workspace.config, []
     for scope in of:
         for configured in tasks:
@@ -179,7 +170,7 @@ def refresh_comparisons(workspace: Workspace, encoder: str) -> StepResult:
         for training_set in config.training_sets_of(method)
     ]
     paths = [workspace.table("evaluation", "outcomes", *of) for of in measured]
-    paths = [path for path in paths if is_stored(path)]
+    paths = [path for path in paths if result_exists(path)]
     inputs = fingerprint(comparisons_version(config), [content_of(path) for path in paths])
     refreshed = refresh_table(
         workspace.comparisons(encoder),

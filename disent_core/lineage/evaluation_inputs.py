@@ -8,11 +8,11 @@ from disent_core.config.model import Config, MethodConfig
 from disent_core.errors import TableError, located
 from disent_core.evaluation.comparisons import CODE_VERSION as COMPARISONS_VERSION
 from disent_core.evaluation.contract import READABLE, TASKS, Task, task
-from disent_core.experiment.embeddings import lazy_encoder
-from disent_core.experiment.result import Check
-from disent_core.experiment.scopes import scopes
-from disent_core.experiment.workspace import Workspace
-from disent_core.heads.identity import describe_head, settings_fingerprint
+from disent_core.lineage.embeddings import lazy_encoder
+from disent_core.lineage.evaluation_sets import scopes
+from disent_core.lineage.result import Check
+from disent_core.lineage.workspace import Workspace
+from disent_core.methods.spec import describe_head, settings_fingerprint
 from disent_core.storage.tables import content_of, fingerprint
 
 CODE_VERSION = "2"
@@ -69,11 +69,7 @@ class Provenance:
 
 
 def metrics_inputs(workspace: Workspace, encoder: str, method: MethodConfig, training_set: str) -> str:
-    """Fingerprint of everything that the metrics of a method depend on, from the current files.
-
-    Raises:
-        TableError: if the head, or a table that a task reads, does not exist.
-    """
+    """Fingerprint of everything that the metrics of a method depend on, from the current files."""
     return provenance(workspace, encoder, method, training_set).inputs
 
 
@@ -84,11 +80,7 @@ def provenance(
     training_set: str,
     content: Callable[[Path], str | None] = content_of,
 ) -> Provenance:
-    """What the metrics of a method depend on, from the current files; `content` gives the content hash of a table.
-
-    Raises:
-        TableError: if the head, or a table that a task reads, does not exist.
-    """
+    """What the metrics of a method depend on, from the current files; `content` gives the content hash of a table."""
     config = workspace.config
     measuring = _measure_version(config)
     untrained = fingerprint(method.name, method.method.code_version, settings_fingerprint(method.settings))

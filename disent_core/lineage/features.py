@@ -6,12 +6,10 @@ from functools import cache
 import numpy as np
 
 from disent_core.embeddings.arrays import StateTable, VectorTable
-from disent_core.embeddings.in_memory import encoded_tables
-from disent_core.embeddings.store import STATES, VECTORS
-from disent_core.encoders.config import VectorsConfig
+from disent_core.embeddings.store import STATES, VECTORS, encoded_tables
 from disent_core.encoders.contract import Encoder
-from disent_core.experiment.embeddings import lazy_encoder, store
-from disent_core.experiment.workspace import Workspace
+from disent_core.lineage.embeddings import lazy_encoder, store
+from disent_core.lineage.workspace import Workspace
 from disent_core.text import text_keys
 from disent_core.training.data import TextFeatures, text_features
 from disent_core.training.needs import Need
@@ -41,10 +39,6 @@ class TextEncoder:
         Args:
             texts: at least one.
             language: of all of them; empty if it is not known: then nothing is looked up.
-
-        Raises:
-            EncoderError: if a text can't be encoded, or the model can't be loaded.
-            TableError: if a stored embedding is damaged.
         """
         keys = text_keys(texts)
         tables = self._stored(language)
@@ -65,9 +59,9 @@ class TextEncoder:
         return embedding_store.open_vectors(), embedding_store.open_states() if self._states else None
 
     def _encoder_of(self, language: str) -> Encoder:
-        """The encoder of a language: a model serves all languages, imported vectors have files for each."""
-        is_imported = isinstance(self._workspace.config.encoders[self._name], VectorsConfig)
-        return self._encoder(language if is_imported else "")
+        """Return the encoder of a language: a model encodes all languages, imported vectors have files for each."""
+        settings = self._workspace.config.encoders[self._name]
+        return self._encoder(language if settings.reads_one_language else "")
 
     def _load(self, language: str) -> Encoder:
         return lazy_encoder(self._workspace, self._name).load(language)

@@ -4,14 +4,14 @@ from disent_core.config.model import MethodConfig
 from disent_core.encoders.configured import describe_config
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.errors import TrainingError
-from disent_core.experiment.embeddings import lazy_encoder
-from disent_core.experiment.keys import head_key
-from disent_core.experiment.result import Check
-from disent_core.experiment.workspace import TRAINING_TEMPLATES, UTTERANCES, Key, Workspace
-from disent_core.heads.identity import (
+from disent_core.lineage.embeddings import lazy_encoder
+from disent_core.lineage.keys import head_key
+from disent_core.lineage.result import Check
+from disent_core.lineage.workspace import TRAINING_TEMPLATES, UTTERANCES, Key, Workspace
+from disent_core.methods.spec import (
     WARM_START_KEY,
     HeadFiles,
-    HeadRun,
+    HeadSpec,
     describe_head,
     settings_fingerprint,
 )
@@ -27,14 +27,10 @@ def version(method: MethodConfig) -> str:
     return f"{method.method.code_version}-{settings_fingerprint(method.settings)[:8]}"
 
 
-def head_run(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: str) -> HeadRun:
-    """Identity of a head without the fingerprint of its texts, which is left empty.
-
-    Raises:
-        EncoderError: if the model of the encoder, or its vectors, do not exist.
-    """
+def head_run(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: str) -> HeadSpec:
+    """Identity of a head without the fingerprint of its texts, which is left empty."""
     lazy = lazy_encoder(workspace, encoder)
-    return HeadRun(
+    return HeadSpec(
         name=method.name,
         method=method.method,
         settings=method.settings,
@@ -44,11 +40,11 @@ def head_run(workspace: Workspace, encoder: str, method: MethodConfig, trained_o
         data_fingerprint="",
         encoder_fingerprint=lazy.fingerprint,
         reference=method.base,
-        encoder_config=describe_config(lazy.model_config, workspace.head(encoder, method.name, trained_on).parent),
+        encoder_config=describe_config(lazy.saved_config, workspace.head(encoder, method.name, trained_on).parent),
     )
 
 
-def head_files(workspace: Workspace, run: HeadRun) -> HeadFiles:
+def head_files(workspace: Workspace, run: HeadSpec) -> HeadFiles:
     """Paths of the files of a head."""
     place = (run.encoder, run.name, run.trained_on)
     return HeadFiles(
@@ -56,13 +52,8 @@ def head_files(workspace: Workspace, run: HeadRun) -> HeadFiles:
     )
 
 
-def require_trained(workspace: Workspace, run: HeadRun) -> None:
-    """Check that the head is on disk and was trained as `run` says; its training texts are not compared.
-
-    Raises:
-        TrainingError: if it has not been trained, or with other settings, seeds, code or encoder.
-        DamagedError: if the file of its weights is damaged; the file is quarantined.
-    """
+def require_trained(workspace: Workspace, run: HeadSpec) -> None:
+    """Check that the head is on disk and was trained as `run` says; its training texts are not compared."""
     if not run.method.is_trained:
         return
     described = describe_head(head_files(workspace, run).weights)

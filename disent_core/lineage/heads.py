@@ -10,17 +10,17 @@ import pyarrow.compute as pc
 from jaxtyping import Float
 
 from disent_core.config.model import MethodConfig
-from disent_core.encoders.huggingface import resolve_device
+from disent_core.encoders.transformer import resolve_device
 from disent_core.errors import TrainingError
-from disent_core.experiment.embeddings import open_embeddings
-from disent_core.experiment.heads import CONVERGED, TABLES, encoder_files, head_files, head_run
-from disent_core.experiment.result import StepResult
-from disent_core.experiment.workspace import ALIGNED, MATES, SENTENCE_PAIRS, UTTERANCES, Key, Workspace
-from disent_core.heads.contract import TrainedLabeller, TrainedMethod, trainer
-from disent_core.heads.identity import (
-    HeadRun,
+from disent_core.lineage.embeddings import open_embeddings
+from disent_core.lineage.head_spec import CONVERGED, TABLES, encoder_files, head_files, head_run
+from disent_core.lineage.result import StepResult
+from disent_core.lineage.workspace import ALIGNED, MATES, SENTENCE_PAIRS, UTTERANCES, Key, Workspace
+from disent_core.methods.spec import (
+    HeadSpec,
 )
-from disent_core.heads.run import train_head
+from disent_core.methods.train import train_head
+from disent_core.methods.trainer import TrainedLabeller, TrainedMethod, trainer
 from disent_core.storage.tables import SCHEMAS, fingerprint, read_table
 from disent_core.training.build_data import training_data
 from disent_core.training.data import TrainingData, text_features
@@ -43,7 +43,7 @@ class TrainedHead(StepResult):
         fingerprint: of its weights.
     """
 
-    run: HeadRun
+    run: HeadSpec
     curve: pa.Table
     fingerprint: str
 
@@ -56,10 +56,6 @@ def train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: 
         encoder: name of the encoder.
         method: the method with its settings.
         trained_on: training set: a language pair, a mixture of several, or one language.
-
-    Raises:
-        TableError: if a table that it trains on does not exist.
-        TrainingError: if training can't start or diverges; the message names the head.
     """
     try:
         run, open_data = head_and_data(workspace, encoder, method, trained_on)
@@ -91,12 +87,8 @@ def train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: 
 
 def head_and_data(
     workspace: Workspace, encoder: str, method: MethodConfig, trained_on: str
-) -> tuple[HeadRun, Callable[[], TrainingData]]:
-    """What is trained, and what opens the data that it is trained on.
-
-    Raises:
-        TableError: if a table that it trains on does not exist.
-    """
+) -> tuple[HeadSpec, Callable[[], TrainingData]]:
+    """What is trained, and what opens the data that it is trained on."""
     config, needs, paired = workspace.config, method.needs, not method.method.labels
     aligned = _of_set(workspace, ALIGNED, trained_on) if paired else SCHEMAS["aligned_pairs"].empty_table()
     mates = [_of_set(workspace, MATES, trained_on)] if Need.PARALLEL_MATES in needs else []
@@ -172,7 +164,9 @@ def load_head(
 # --- embeddings to show -------------------------------------------------------------------------------------
 
 
-def dev_embeddings(workspace: Workspace, run: HeadRun, method: MethodConfig) -> dict[str, Float[np.ndarray, "texts _"]]:
+def dev_embeddings(
+    workspace: Workspace, run: HeadSpec, method: MethodConfig
+) -> dict[str, Float[np.ndarray, "texts _"]]:
     """Embeddings of some dev texts by the head's first seed, by language and embedding: `en meaning`."""
     aligned = _of_set(workspace, ALIGNED, run.trained_on)
     dev = aligned.filter(pc.equal(aligned["split"], "dev"))

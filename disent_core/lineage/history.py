@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from disent_core.errors import DisentError
-from disent_core.experiment.evaluation import Provenance, provenance
-from disent_core.experiment.workspace import Workspace
-from disent_core.storage.checksums import ignore_damaged, read_verified, remove_with_checksum, stored_in
+from disent_core.lineage.evaluation_inputs import Provenance, provenance
+from disent_core.lineage.workspace import Workspace
+from disent_core.storage.results import list_results, none_if_damaged, read_result, remove_result
 from disent_core.storage.schemas import SUBJECT
 from disent_core.storage.tables import SCHEMAS, conform, content_of, fingerprint, read_parquet, write_table
 
@@ -81,7 +81,7 @@ def history_files(workspace: Workspace) -> list[HistoryFile]:
 
 def _files(workspace: Workspace, *, damaged: bool) -> list[HistoryFile]:
     folder = workspace.table("warehouse", "history", "any").parent
-    named = [(path, _FILE.fullmatch(path.name)) for path in stored_in(folder, "*.parquet*")]
+    named = [(path, _FILE.fullmatch(path.name)) for path in list_results(folder, "*.parquet*")]
     return [
         HistoryFile(int(match[1]), int(match[2]), path) for path, match in named if match and bool(match[3]) == damaged
     ]
@@ -95,8 +95,8 @@ def read_history(workspace: Workspace) -> History:
     tables: dict[Path, pa.Table] = {}
     while not tables.keys() >= set(paths := [file.path for file in history_files(workspace)]):
         for path in paths:
-            if (data := ignore_damaged(lambda path=path: read_verified(path), _LOST)) is not None:
-                tables[path] = _rows_of(pq.read_table(pa.BufferReader(data)), path)
+            if (data := none_if_damaged(lambda path=path: read_result(path), _LOST)) is not None:
+                tables[path] = _rows_of(pq.read_table(pa.BufferReader(data)), path)  # noqa: TID251 - verified bytes
     rows = pa.concat_tables([SCHEMA.empty_table(), *(tables[path] for path in paths)])
     return History(rows, tuple(path.name for path in paths), len(_files(workspace, damaged=True)))
 
@@ -131,7 +131,7 @@ def _merge(workspace: Workspace) -> None:
         merged = _path(workspace, single[0].first, single[-1].last)
         write_table(merged, rows, SCHEMA, inputs=fingerprint([file.path.name for file in single]))
     for file in set(_files(workspace, damaged=False)) - set(history_files(workspace)):
-        remove_with_checksum(file.path)
+        remove_result(file.path)
 
 
 def _path(workspace: Workspace, first: int, last: int) -> Path:

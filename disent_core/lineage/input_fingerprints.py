@@ -9,11 +9,11 @@ from typing import Any
 
 from disent_core.config.model import Config, MethodConfig
 from disent_core.errors import TableError, located
-from disent_core.experiment.embeddings import lazy_encoder
-from disent_core.experiment.evaluation import sources
-from disent_core.experiment.heads import TABLES
-from disent_core.experiment.result import StepResult
-from disent_core.experiment.workspace import ALIGNED, MATES, Workspace
+from disent_core.lineage.embeddings import lazy_encoder
+from disent_core.lineage.evaluation_inputs import sources
+from disent_core.lineage.head_spec import TABLES
+from disent_core.lineage.result import StepResult
+from disent_core.lineage.workspace import ALIGNED, MATES, Workspace
 from disent_core.storage.tables import SCHEMAS, content_fingerprint, fingerprint, read_info, read_table
 from disent_core.training.needs import Need, in_training_splits
 
@@ -26,12 +26,7 @@ def trained_methods(config: Config, encoder: str) -> list[MethodConfig]:
 
 
 def training_data(workspace: Workspace, encoder: str, training_set: str) -> StepResult:
-    """State what the heads of an encoder read; texts of the test split do not change it.
-
-    Raises:
-        TableError: if a table that a head reads does not exist.
-        EncoderError: if the encoder does not exist.
-    """
+    """State what the heads of an encoder read; texts of the test split do not change it."""
     config = workspace.config
     methods = _with(training_set, trained_methods(config, encoder), config)
     of_training_set = [ALIGNED, *([MATES] if any(Need.PARALLEL_MATES in method.needs for method in methods) else [])]
@@ -51,12 +46,7 @@ def training_data(workspace: Workspace, encoder: str, training_set: str) -> Step
 
 
 def evaluation_sets(workspace: Workspace, encoder: str, training_set: str) -> StepResult:
-    """State what the tasks read to measure the methods of an encoder.
-
-    Raises:
-        TableError: if a table that a task reads does not exist.
-        EncoderError: if the encoder does not exist.
-    """
+    """State what the tasks read to measure the methods of an encoder."""
     config = workspace.config
     methods = _with(training_set, config.methods_of(encoder), config)
     read = []

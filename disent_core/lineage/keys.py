@@ -5,22 +5,12 @@ and SQL have names of their own, without the encoder and the kind of asset.
 """
 
 from disent_core.embeddings.store import STATES, VECTORS
-from disent_core.experiment.workspace import Key
+from disent_core.lineage.workspace import Key
 
 HEAD, METRICS = "_head", "_metrics"
 """Endings of the keys of methods; the name of the method comes before them."""
 EMBEDDINGS = {VECTORS: "vectors", STATES: "states"}
 """Endings of the keys of embeddings, by table; the name of the encoder and `_` come before them."""
-
-
-def encoder_key(encoder: str) -> Key:
-    """Key of an encoder that the lineage pretrains or distils."""
-    return ("embeddings", encoder, f"{encoder}_encoder")
-
-
-def aligned_key(encoder: str) -> Key:
-    """Key of the aligned encoder from which a distilled one is trained."""
-    return ("embeddings", encoder, f"{encoder}_aligned")
 
 
 def embedding_key(encoder: str, table: str) -> Key:

@@ -6,45 +6,34 @@ from pathlib import Path
 from disent_core.config.model import Config
 from disent_core.corpora.lines import read_bytes
 from disent_core.evaluation.mteb_results import read_results, result_files
-from disent_core.experiment.result import StepResult, result_of
-from disent_core.experiment.workspace import MTEB_RESULTS, Workspace
+from disent_core.lineage.result import StepResult, result_of
+from disent_core.lineage.workspace import MTEB_RESULTS, Workspace
 from disent_core.storage.tables import SCHEMAS, fingerprint, refresh_table, rows_table
 
 CODE_VERSION = "1"
 
 
 def mteb_version(config: Config) -> str:
-    """Fingerprint of the code and settings that determine `mteb_results`."""
+    """Return the fingerprint of the code and settings that determine `mteb_results`."""
     return fingerprint(CODE_VERSION, sorted(config.mteb.tasks))
 
 
 def mteb_files(workspace: Workspace, source: str) -> list[Path]:
-    """Result files of one of the configured folders, sorted.
-
-    Raises:
-        TableError: if the folder does not exist.
-    """
+    """Return the result files of one of the configured folders, sorted."""
     config = workspace.config
     return result_files(config.resolve(config.mteb.results[source]), config.mteb.tasks)
 
 
 def file_hash(path: Path) -> str:
-    """SHA-256 of a result file and of the description of its model beside it.
-
-    Raises:
-        CorpusError: if the file can't be read.
-    """
+    """Return the SHA-256 of a result file and of the description of its model beside it."""
     meta = path.with_name("model_meta.json")
-    return fingerprint([sha256(read_bytes(one)).hexdigest() for one in (path, meta) if one == path or one.is_file()])
+    return fingerprint(
+        [sha256(read_bytes(file)).hexdigest() for file in (path, meta) if file == path or file.is_file()]
+    )
 
 
 def refresh_mteb_results(workspace: Workspace, source: str) -> StepResult:
-    """Make `mteb_results` of a configured folder, unless it is up to date; a file that has gone takes its rows along.
-
-    Raises:
-        TableError: if the folder does not exist, or a file is not as mteb writes it.
-        CorpusError: if a file can't be read.
-    """
+    """Make `mteb_results` of a configured folder, unless it is up to date; rows of deleted files go."""
     files = mteb_files(workspace, source)
     folder = workspace.config.resolve(workspace.config.mteb.results[source])
     contents = [(path.relative_to(folder).as_posix(), file_hash(path)) for path in files]

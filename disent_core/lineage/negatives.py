@@ -8,9 +8,9 @@ import pyarrow.compute as pc
 
 from disent_core.config.model import Config
 from disent_core.config.sections import CorpusConfig
-from disent_core.experiment.result import Check, StepResult, result_of
-from disent_core.experiment.workspace import POOL, UTTERANCES, Workspace
-from disent_core.shards.engine import sharded
+from disent_core.lineage.result import Check, StepResult, result_of
+from disent_core.lineage.workspace import POOL, UTTERANCES, Workspace
+from disent_core.shards.backend import sharded
 from disent_core.storage.tables import (
     SCHEMAS,
     RefreshResult,
@@ -32,11 +32,7 @@ def version(config: Config) -> str:
 
 
 def refresh_pool(workspace: Workspace, language: str) -> StepResult:
-    """Make `negative_pool` of a language: one file for each corpus that heads train on.
-
-    Raises:
-        TableError: if the utterances of a corpus do not exist.
-    """
+    """Make `negative_pool` of a language: one file for each corpus that heads train on."""
     corpora = workspace.config.corpora_of(language, training=True)
     refreshed = [_refresh(workspace, corpus, language) for corpus in corpora]
     rows, training = sum(table.info.rows for table in refreshed), _training_utterances(workspace, language)
@@ -71,7 +67,7 @@ def _refresh(workspace: Workspace, corpus: CorpusConfig, language: str) -> Refre
         is_usable = stored is not None and stored.inputs_hash == settings
         previous = read_table(scores, BLEU_STATE_SCHEMA) if is_usable else None
         shards = workspace.shards("negatives", corpus.name, language)
-        with sharded(workspace.engine, shards, fingerprint(inputs, is_usable and content_of(scores))):
+        with sharded(workspace.shard_backend, shards, fingerprint(inputs, is_usable and content_of(scores))):
             state = bleu_state(utterances, workspace.config.negatives, previous)
             write_table(scores, state, BLEU_STATE_SCHEMA, inputs=settings)
         return pool(state, workspace.config.negatives)

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from disent_core.config.model import MethodConfig
-from disent_core.encoders.huggingface import resolve_device
+from disent_core.encoders.transformer import resolve_device
 from disent_core.errors import TrainingError
-from disent_core.experiment.features import TextEncoder
-from disent_core.experiment.heads import head_run, version
-from disent_core.experiment.training import load_head
-from disent_core.experiment.workspace import Workspace
-from disent_core.heads.contract import TrainedLabeller, TrainedMethod
-from disent_core.heads.identity import describe_head
+from disent_core.lineage.features import TextEncoder
+from disent_core.lineage.head_spec import head_run, version
+from disent_core.lineage.heads import load_head
+from disent_core.lineage.workspace import Workspace
 from disent_core.methods.contract import Method
+from disent_core.methods.spec import describe_head
+from disent_core.methods.trainer import TrainedLabeller, TrainedMethod
 from disent_core.settings import Settings
 from disent_core.training.data import TextFeatures
 
@@ -78,5 +78,5 @@ class RunHead:
 
     def _described(self) -> tuple[Mapping[str, Any], str]:
         if self.path is None or (described := describe_head(self.path)) is None:
-            raise TrainingError(f"{self.path}: there is no head here. Run `disent materialize`")
+            raise TrainingError(f"no trained head at {self.path}. Run `disent materialize`")
         return described

@@ -12,16 +12,14 @@ from pydantic import TypeAdapter
 from disent_core import methods
 from disent_core.encoders.configured import LazyEncoder, described_config
 from disent_core.encoders.contract import Device, Encoder
-from disent_core.encoders.huggingface import resolve_device
+from disent_core.encoders.transformer import resolve_device
 from disent_core.errors import EncoderError, TrainingError, located
-from disent_core.heads.contract import TrainedLabeller, TrainedMethod, trainer
-from disent_core.heads.identity import ENCODER_CONFIG, METHOD_REFERENCE, describe_head
 from disent_core.methods.contract import Method
+from disent_core.methods.spec import ENCODER_CONFIG, METHOD_REFERENCE, describe_head
+from disent_core.methods.trainer import TrainedLabeller, TrainedMethod, trainer
 from disent_core.settings import Settings
-from disent_core.storage.checksums import brought
-from disent_core.storage.manifests import manifest_path
-from disent_core.training.data import TextFeatures
-from disent_core.training.features import features_of
+from disent_core.storage.results import has_manifest
+from disent_core.training.data import TextFeatures, features_of
 from disent_core.training.needs import Need
 
 _AGAIN = "Train it again with this version of disent"
@@ -88,11 +86,11 @@ def open_head(path: Path, *, device: Device = "auto", encoder: Path | None = Non
         EncoderError: if its encoder is not there, or is another one than it was trained on.
     """
     # Without a manifest the file is somebody else's, which must not be quarantined as a damaged head.
-    described = describe_head(path) if manifest_path(brought(path)).is_file() else None
+    described = describe_head(path) if has_manifest(path) else None
     if described is None:
         remedy = "Name the .safetensors file of a trained head, with its .manifest beside it, or an exported folder"
         remedy += "; commands also take METHOD@ENCODER:PAIR, such as facet@scratch:en-de"
-        raise TrainingError(located(path, None, "there is no head here", remedy))
+        raise TrainingError(located(path, None, "no trained head at this path", remedy))
     description, content = described
     if description.get(ENCODER_CONFIG) is None:
         raise TrainingError(located(path, None, "this head does not say what encoder it has", _AGAIN))
@@ -115,6 +113,6 @@ def _encoder(path: Path, description: Mapping[str, Any], device: Device, folder:
     except EncoderError as error:
         raise EncoderError(f"{error}. If the encoder of {path} has moved, name its folder as encoder=") from error
     if found != description["encoder_fingerprint"]:
-        problem = f"the encoder {source.config.path or source.config.id!r} is not the one that this head was trained on"
+        problem = f"the encoder {source.config.name!r} is not the one that this head was trained on"
         raise EncoderError(located(path, None, problem, "Name the folder of the right one as encoder="))
     return source

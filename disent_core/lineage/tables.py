@@ -10,32 +10,20 @@ from typing import Any
 import pyarrow as pa
 
 from disent_core.config.model import Config
-from disent_core.encoders import ENCODER_KINDS
+from disent_core.encoders import name_of_kind
 from disent_core.errors import TableError, located
 from disent_core.evaluation.contract import TASKS, task
-from disent_core.experiment.workspace import (
-    ALIGNED,
-    MASKED,
-    MATES,
-    MTEB_RESULTS,
-    POOL,
-    SENTENCE_PAIRS,
-    SWITCHED,
-    TEMPLATES,
-    TRAINING_TEMPLATES,
-    UTTERANCES,
-    Workspace,
-)
-from disent_core.heads.cost import TrainingCost
-from disent_core.storage.checksums import ignore_damaged, is_stored
+from disent_core.lineage.steps import steps
+from disent_core.lineage.workspace import OF_LANGUAGES, OF_PAIRS, Workspace
+from disent_core.methods.cost import TrainingCost
+from disent_core.storage.results import none_if_damaged, result_exists
 from disent_core.storage.tables import SCHEMAS, fingerprint, read_info, read_table, refresh_table, rows_table
 
-OF_LANGUAGES = (UTTERANCES, POOL, MASKED, TEMPLATES, TRAINING_TEMPLATES)
-"""Tables with a file for every corpus and language."""
-OF_PAIRS = (SENTENCE_PAIRS, SWITCHED)
-"""Tables with a file for every corpus and pair of languages."""
-OF_TRAINING_SETS = (ALIGNED, MATES)
-"""Tables with a file for every training set."""
+DECLARED = (
+    *(name for _, name in (*OF_LANGUAGES, *OF_PAIRS)), "aligned_pairs", "parallel_mates", "training_curve",
+    "metrics", "rankings", "outcomes", "comparisons", "mteb_results",
+)  # fmt: skip
+"""Tables that steps make."""
 METHODS = ("warehouse", "configured_methods", "all")
 ENCODERS = ("warehouse", "encoders", "all")
 SCORED = ("warehouse", "scored_embeddings", "all")
@@ -43,7 +31,7 @@ SCORED = ("warehouse", "scored_embeddings", "all")
 
 def stored_tables(workspace: Workspace) -> dict[str, list[Path]]:
     """Existing files of declared partitions, by table."""
-    return {name: [path for path in paths if is_stored(path)] for name, paths in declared_tables(workspace).items()}
+    return {name: [path for path in paths if result_exists(path)] for name, paths in declared_tables(workspace).items()}
 
 
 def read_stored(workspace: Workspace, name: Sequence[str]) -> pa.Table:
@@ -52,10 +40,6 @@ def read_stored(workspace: Workspace, name: Sequence[str]) -> pa.Table:
     Args:
         workspace: of the run.
         name: of the table; its stage may come before it, and the first parts of a partition after it.
-
-    Raises:
-        ValueError: if there is no such table or partition.
-        TableError: if none of the partitions exists, or one is damaged.
     """
     declared = declared_tables(workspace)
     stages = {_parts(workspace, path)[0] for paths in declared.values() for path in paths}
@@ -68,7 +52,7 @@ def read_stored(workspace: Workspace, name: Sequence[str]) -> pa.Table:
     if not paths:
         available = ", ".join("/".join(parts) for parts in partitions.values()) or "none"
         raise ValueError(f"{'/'.join(name)!r} is no partition of {table}; there are {available}")
-    stored = [path for path in paths if is_stored(path)]
+    stored = [path for path in paths if result_exists(path)]
     if not stored:
         raise TableError(located(paths[0], None, "this table does not exist yet", "Run `disent materialize` first"))
     return pa.concat_tables([read_table(path, SCHEMAS[table]) for path in stored])
@@ -80,43 +64,17 @@ def _parts(workspace: Workspace, path: Path) -> tuple[str, ...]:
 
 
 def declared_tables(workspace: Workspace) -> dict[str, list[Path]]:
-    """Files of all partitions that the configuration declares, by table, whether they exist or not."""
-    config = workspace.config
-    heads = [
-        (encoder, method.name, training_set)
-        for encoder in config.encoders
-        for method in config.methods_of(encoder)
-        for training_set in config.training_sets_of(method)
-    ]
-    return {
-        **{
-            key[1]: [
-                workspace.table(*key, corpus.name, language)
-                for language in config.utterance_languages
-                for corpus in config.corpora_of(language)
-            ]
-            for key in OF_LANGUAGES
-        },
-        **{
-            key[1]: [
-                workspace.table(*key, corpus, "-".join(pair))
-                for corpus, pairs in config.sentence_pairs.items()
-                for pair in pairs
-            ]
-            for key in OF_PAIRS
-        },
-        **{key[1]: [workspace.table(*key, name) for name in config.training_sets] for key in OF_TRAINING_SETS},
-        "training_curve": [workspace.training_curve(*head) for head in heads],
-        **{
-            name: [workspace.table("evaluation", name, *head) for head in heads]
-            for name in ("metrics", "rankings", "outcomes")
-        },
-        "comparisons": [workspace.comparisons(encoder) for encoder in config.encoders],
-        "mteb_results": [workspace.table(*MTEB_RESULTS, source) for source in config.mteb.results],
-        "configured_methods": [workspace.table(*METHODS)],
-        "encoders": [workspace.table(*ENCODERS)],
-        "scored_embeddings": [workspace.table(*SCORED)],
-    }
+    """Return the files of all partitions that the configuration declares, by table, whether they exist or not."""
+    declared: dict[str, list[Path]] = {name: [] for name in DECLARED}
+    for step in steps(workspace):
+        for partition in step.partitions or [""]:
+            for name, paths in step.tables(partition).items():
+                declared[name] += paths
+    for key in OF_PAIRS:  # corpus by corpus, though a partition has the files of several
+        pairs = ((corpus, "-".join(pair)) for corpus, of in workspace.config.sentence_pairs.items() for pair in of)
+        places = {workspace.table(*key, *part): place for place, part in enumerate(pairs)}
+        declared[key[1]].sort(key=places.__getitem__)
+    return declared | {key[1]: [workspace.table(*key)] for key in (METHODS, ENCODERS, SCORED)}
 
 
 def refresh_vocabulary(workspace: Workspace) -> None:
@@ -143,7 +101,7 @@ def training_costs(workspace: Workspace, curves: Iterable[Path]) -> pa.Table:
     """Rows of `training_costs`: what stands beside the training curves of heads."""
     rows = []
     for path in curves:
-        info = ignore_damaged(lambda path=path: read_info(path))
+        info = none_if_damaged(lambda path=path: read_info(path))
         cost = TrainingCost.of(info) if info is not None else None
         if cost is not None:
             _, _, encoder, method, trained_on = _parts(workspace, path)
@@ -153,15 +111,14 @@ def training_costs(workspace: Workspace, curves: Iterable[Path]) -> pa.Table:
 
 def _encoders(config: Config) -> list[dict[str, str | None]]:
     """Rows of `encoders`. The paths of models are left out: they are of one machine."""
-    kinds = {settings: kind for kind, settings in ENCODER_KINDS.items()}
     return [
         {
             "encoder": name,
-            "kind": kinds[type(settings)],
+            "kind": name_of_kind(settings),
             "settings": json.dumps(
                 {key: value for key, value in asdict(settings).items() if key != "path"}, sort_keys=True
             ),
-            "encoder_saw": config.saw(name),
+            "encoder_saw": settings.has_seen(config),
         }
         for name, settings in config.encoders.items()
     ]

@@ -10,9 +10,9 @@ import pyarrow as pa
 from disent_core.config.model import Config
 from disent_core.config.sections import TargetsConfig
 from disent_core.corpora import reader
-from disent_core.experiment.corpora import word_list, word_list_hash
-from disent_core.experiment.result import StepResult, result_of
-from disent_core.experiment.workspace import (
+from disent_core.lineage.corpora import word_list, word_list_hash
+from disent_core.lineage.result import StepResult, result_of
+from disent_core.lineage.workspace import (
     ALIGNED,
     MASKED,
     MATES,
@@ -74,11 +74,7 @@ def version(config: Config, key: Key) -> str:
 
 
 def refresh_language(workspace: Workspace, key: Key, language: str) -> StepResult:
-    """Make one of `OF_LANGUAGES`: one file per corpus.
-
-    Raises:
-        TableError: if the utterances of a corpus do not exist.
-    """
+    """Make one of `OF_LANGUAGES`: one file per corpus."""
     target, code = OF_LANGUAGES[key], version(workspace.config, key)
 
     def refresh(corpus: str) -> RefreshResult:
@@ -103,12 +99,7 @@ def switching_version(config: Config) -> str:
 
 
 def refresh_switched(workspace: Workspace, pair: str) -> StepResult:
-    """Make `code_switched_pairs` of a pair: one file per corpus, without rows if the pair has no word list.
-
-    Raises:
-        TableError: if the sentence pairs of a corpus do not exist.
-        CorpusError: if the word list can't be read.
-    """
+    """Make `code_switched_pairs` of a pair: one file per corpus, without rows if the pair has no word list."""
     corpora = workspace.config.switchable_corpora(pair)
     return result_of([_refresh_switched(workspace, corpus.name, pair) for corpus in corpora])
 
@@ -139,11 +130,7 @@ def mates_version(config: Config) -> str:
 
 
 def refresh_mates(workspace: Workspace, training_set: str) -> StepResult:
-    """Make `parallel_mates` of the parallel utterances of a training set.
-
-    Raises:
-        TableError: if the utterances of a corpus do not exist.
-    """
+    """Make `parallel_mates` of the parallel utterances of a training set."""
     sources = [
         (f"{left}-{right}", *(workspace.table(*UTTERANCES, corpus, language) for language in (left, right)))
         for corpus, left, right in _sources(workspace, training_set)
@@ -171,12 +158,7 @@ def refresh_mates(workspace: Workspace, training_set: str) -> StepResult:
 
 
 def refresh_aligned(workspace: Workspace, training_set: str) -> StepResult:
-    """Make `aligned_pairs` of a training set: its parallel utterances, then its sentence pairs.
-
-    Raises:
-        TableError: if a table that they are made from does not exist.
-        AlignmentError: if utterances that must be parallel are not.
-    """
+    """Make `aligned_pairs` of a training set: its parallel utterances, then its sentence pairs."""
     sources, of_sentences = list(_sources(workspace, training_set)), list(_sentence_sources(workspace, training_set))
     paths = [
         *chain.from_iterable(_paths(workspace, *source) for source in sources),

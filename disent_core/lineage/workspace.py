@@ -5,7 +5,7 @@ from pathlib import Path
 
 from disent_core.config.model import Config
 from disent_core.corpora.download import file_name
-from disent_core.shards.engine import INLINE, Engine
+from disent_core.shards.backend import INLINE, ShardBackend
 from disent_core.storage.tables import safe_part, table_path
 
 Key = tuple[str, ...]
@@ -22,6 +22,11 @@ ALIGNED: Key = ("targets", "aligned_pairs")
 MATES: Key = ("targets", "parallel_mates")
 MTEB_RESULTS: Key = ("evaluation", "mteb_results")
 
+OF_LANGUAGES = (UTTERANCES, POOL, MASKED, TEMPLATES, TRAINING_TEMPLATES)
+"""Tables with a file for every corpus and language."""
+OF_PAIRS = (SENTENCE_PAIRS, SWITCHED)
+"""Tables with a file for every corpus and pair of languages."""
+
 
 @dataclass(frozen=True)
 class Workspace:
@@ -31,13 +36,13 @@ class Workspace:
         config: of the run.
         home: folder of results.
         prefix: how the keys of its assets begin, in a Dagster project with other assets.
-        engine: where the shards of a step are computed; no result depends on it.
+        shard_backend: where the shards of a step are computed; no result depends on it.
     """
 
     config: Config
     home: Path
     prefix: Key = ()
-    engine: Engine = INLINE
+    shard_backend: ShardBackend = INLINE
 
     def table(self, stage: str, table: str, *partition: str) -> Path:
         """Path of one partition of a table."""
@@ -82,13 +87,9 @@ class Workspace:
         """A picture: of an encoder, method and training set, or of the warehouse."""
         return self._file("plots", *of, f"{name}.png")
 
-    def pretrained(self, encoder: str) -> Path:
-        """Model folder of an encoder that the run pretrains or distils."""
-        return self._file("encoders", encoder)
-
-    def aligned(self, encoder: str) -> Path:
-        """Model folder of the aligned encoder from which a distilled one is trained."""
-        return self._file("aligned_encoders", encoder)
+    def encoder(self, encoder: str, part: str = "encoder") -> Path:
+        """Folder of a model that steps of the encoder make."""
+        return self._file("encoders" if part == "encoder" else f"{part}_encoders", encoder)
 
     def corpus_path(self, name: str) -> Path:
         """File or folder of a corpus: the configured path, or that of its download."""
@@ -97,6 +98,10 @@ class Workspace:
             return self.config.resolve(corpus.path)
         assert corpus.url is not None  # the configuration requires path or url
         return self._file("downloads", name, file_name(corpus.url))
+
+    def record(self, *of: str) -> Path:
+        """Record of what a step read and made."""
+        return self._file("records", *of[:-1], f"{of[-1]}.json")
 
     @property
     def warehouse(self) -> Path:

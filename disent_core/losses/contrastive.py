@@ -12,21 +12,35 @@ from disent_core.losses.variants import Form, Hard, LonePair
 
 
 def scaled_to(vectors: Float[Tensor, "batch dim"], *, norm: float) -> Float[Tensor, "batch dim"]:
-    """Scale each row to this Euclidean norm: alpha u / ||u|| (EMU, Eq. 1)."""
+    """Scale each row to this Euclidean norm: alpha u / ||u|| (EMU, Eq. 1).
+
+    >>> scaled_to(torch.tensor([[3.0, 4.0]]), norm=50.0)
+    tensor([[30.0000, 40.0000]])
+    """
     return norm * F.normalize(vectors, dim=-1)
 
 
 def center_distance(
     vectors: Float[Tensor, "batch dim"], centers: Float[Tensor, "batch dim"]
 ) -> Float[Tensor, " batch"]:
-    """1/2 ||u - c_y||^2 with the center of each row's class (EMU, Eq. 2; Wen et al. 2016)."""
+    """1/2 ||u - c_y||^2 with the center of each row's class (EMU, Eq. 2; Wen et al. 2016).
+
+    >>> center_distance(torch.tensor([[1.0, 2.0]]), torch.tensor([[1.0, 0.0]]))
+    tensor([2.])
+    """
     return (vectors - centers).square().sum(dim=-1) / 2
 
 
 def class_means(
     vectors: Float[Tensor, "batch dim"], labels: Int[Tensor, " batch"], classes: int
 ) -> tuple[Float[Tensor, "classes dim"], Float[Tensor, " classes"]]:
-    """Mean of the rows of each class (zero for an empty class), and the number of its rows."""
+    """Mean of the rows of each class (zero for an empty class), and the number of its rows.
+
+    >>> vectors = torch.tensor([[1.0, 0.0], [3.0, 0.0], [0.0, 5.0]])
+    >>> means, counts = class_means(vectors, torch.tensor([0, 0, 1]), 3)
+    >>> means.tolist(), counts.tolist()
+    ([[2.0, 0.0], [0.0, 5.0], [0.0, 0.0]], [2.0, 1.0, 0.0])
+    """
     counts = torch.zeros(classes, dtype=vectors.dtype, device=vectors.device)
     counts = counts.index_add(0, labels, torch.ones_like(vectors[:, 0]))
     sums = vectors.new_zeros(classes, vectors.shape[1]).index_add(0, labels, vectors)
@@ -40,7 +54,12 @@ def updated_centers(
     *,
     rate: float,
 ) -> Float[Tensor, "classes dim"]:
-    """Centers after a batch: c_y - rate * sum(c_y - u) / (1 + rows of y), Equation 4 of Wen et al. 2016."""
+    """Centers after a batch: c_y - rate * sum(c_y - u) / (1 + rows of y), Equation 4 of Wen et al. 2016.
+
+    >>> updated_centers(torch.zeros(2, 1), torch.tensor([[3.0], [3.0]]), torch.tensor([0, 0]), rate=0.5)
+    tensor([[1.],
+            [0.]])
+    """
     means, counts = class_means(vectors, labels, len(centers))
     counts = counts.unsqueeze(1)
     return centers - rate * counts * (centers - means) / (1 + counts)
@@ -49,12 +68,20 @@ def updated_centers(
 def binary_cross_entropy(
     positive: Float[Tensor, " batch"], negative: Float[Tensor, " batch"]
 ) -> Float[Tensor, " batch"]:
-    """Cross-entropy of a discriminator's logits, label 1 for `positive` and 0 for `negative`, in nats (EMU, Eq. 3)."""
+    """Cross-entropy of a discriminator's logits, label 1 for `positive` and 0 for `negative`, in nats (EMU, Eq. 3).
+
+    >>> binary_cross_entropy(torch.tensor([0.0, 2.0]), torch.tensor([0.0, -2.0]))  # 2 log 2, 2 log(1 + 1 / e^2)
+    tensor([1.3863, 0.2539])
+    """
     return F.softplus(-positive) + F.softplus(negative)
 
 
 def critic_difference(positive: Float[Tensor, " batch"], negative: Float[Tensor, " batch"]) -> Float[Tensor, " batch"]:
-    """D(negative) - D(positive), which a Wasserstein critic minimises (Arjovsky et al. 2017)."""
+    """D(negative) - D(positive), which a Wasserstein critic minimises (Arjovsky et al. 2017).
+
+    >>> critic_difference(torch.tensor([2.0]), torch.tensor([0.5]))
+    tensor([-1.5000])
+    """
     return negative - positive
 
 
@@ -64,6 +91,10 @@ def siamese(
     """d^2 where both have the same label, max(0, margin - d)^2 where not; d is Euclidean (Hadsell et al. 2006).
 
     The gradient of the square root at 0 is set to 0: equal rows of different labels stay equal.
+
+    >>> right = torch.tensor([[0.0, 1.0], [0.0, 1.0], [3.0, 4.0]])  # at distances 1, 1 and 5
+    >>> siamese(torch.zeros(3, 2), right, torch.tensor([True, False, False]), margin=2.0)
+    tensor([1., 1., 0.])
     """
     squared = (left - right).square().sum(dim=-1)
     distance = torch.where(squared > 0, squared, 1).sqrt() * (squared > 0)
@@ -75,7 +106,12 @@ def n_pair(
     positives: Float[Tensor, "batch dim"],
     negatives: Float[Tensor, "batch negatives dim"],
 ) -> Float[Tensor, " batch"]:
-    """log(1 + sum_j exp(cos(a, n_j) - cos(a, p))), in nats (Sohn 2016, Eq. 6, over cosine)."""
+    """log(1 + sum_j exp(cos(a, n_j) - cos(a, p))), in nats (Sohn 2016, Eq. 6, over cosine).
+
+    >>> anchor, positive = torch.tensor([[1.0, 0.0]]), torch.tensor([[2.0, 0.0]])
+    >>> n_pair(anchor, positive, torch.tensor([[[0.0, 1.0], [0.0, 3.0]]]))  # log(1 + 2 / e)
+    tensor([0.5514])
+    """
     positive = F.cosine_similarity(anchors, positives, dim=-1).unsqueeze(1)
     negative = F.cosine_similarity(anchors.unsqueeze(1), negatives, dim=-1)
     return torch.cat([positive, negative], dim=1).logsumexp(dim=1) - positive.squeeze(1)
@@ -90,6 +126,12 @@ def in_batch_softmax(
     """Cross-entropy, in nats, of picking candidate i for query i, by softmax of cosine / temperature.
 
     InfoNCE (van den Oord et al. 2018, Equation 4) over the candidates that are not excluded.
+
+    >>> cosines, nothing = torch.eye(2), torch.zeros(2, 2, dtype=torch.bool)
+    >>> in_batch_softmax(cosines, nothing, temperature=1.0)  # log(1 + 1 / e)
+    tensor([0.3133, 0.3133])
+    >>> in_batch_softmax(cosines, nothing, temperature=0.5)  # log(1 + 1 / e^2)
+    tensor([0.1269, 0.1269])
     """
     logits = (cosines / temperature).masked_fill(excluded, float("-inf"))
     return F.cross_entropy(logits, torch.arange(len(cosines), device=cosines.device), reduction="none")
@@ -105,6 +147,9 @@ def symmetric_softmax(
     """`in_batch_softmax` of each row with its partner, mean of both directions.
 
     `equal[i, j]` is true if pairs i and j share a text; such pairs are not negatives of each other.
+
+    >>> symmetric_softmax(torch.eye(2), 3 * torch.eye(2), torch.eye(2, dtype=torch.bool), temperature=0.5)
+    tensor([0.1269, 0.1269])
     """
     cosines = F.normalize(left, dim=-1) @ F.normalize(right, dim=-1).T
     excluded = equal & ~torch.eye(len(left), dtype=torch.bool, device=left.device)
@@ -139,6 +184,12 @@ def span_contrast(
         lone_pair: the threshold of `sbert` if a batch has a single positive (or negative): `extreme` uses that
             pair, as current sentence-transformers does; `mean` uses the mean of the other side, as it did when
             the paper was written. Without any such pair both use that mean.
+
+    >>> distance, is_same = torch.tensor([0.1, 0.6, 0.3, 0.9]), torch.tensor([True, True, False, False])
+    >>> span_contrast(distance, is_same, margin=0.5, form="sbert", hard="none", lone_pair="mean")
+    tensor([0.0100, 0.3600, 0.0400, 0.0000])
+    >>> span_contrast(distance, is_same, margin=0.5, form="sbert", hard="sbert", lone_pair="mean")  # 0.1 < 0.3: easy
+    tensor([0.0000, 0.3600, 0.0400, 0.0000])
     """
     positive = distance.square()
     negative = F.relu(margin - distance).square() if form == "sbert" else F.relu(margin - distance.square())

@@ -18,36 +18,61 @@ _TINY = 1e-8
 
 
 def cosine(left: Float[Tensor, "batch dim"], right: Float[Tensor, "batch dim"]) -> Float[Tensor, " batch"]:
-    """Cosine similarity of each row with the row of the same index, -1 to 1."""
+    """Cosine similarity of each row with the row of the same index, -1 to 1.
+
+    >>> cosine(torch.tensor([[1.0, 0.0], [3.0, 4.0]]), torch.tensor([[1.0, 1.0], [6.0, 8.0]]))
+    tensor([0.7071, 1.0000])
+    """
     return cosines((left, right), ((0, 1),))[0]
 
 
 def cosines(
     rows: Sequence[Float[Tensor, "batch dim"]], pairs: Sequence[tuple[int, int]]
 ) -> tuple[Float[Tensor, " batch"], ...]:
-    """`cosine` of several pairs of matrices; a matrix in several pairs is normalised once."""
+    """`cosine` of several pairs of matrices; a matrix in several pairs is normalised once.
+
+    >>> rows = [torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 1.0]]), torch.tensor([[-1.0, 0.0]])]
+    >>> cosines(rows, [(0, 1), (0, 2)])  # the first matrix with the second, and with the third
+    (tensor([0.7071]), tensor([-1.]))
+    """
     return _Cosines.apply(tuple(pairs), *rows)[0].unbind(0)
 
 
 def cosine_distance(left: Float[Tensor, "batch dim"], right: Float[Tensor, "batch dim"]) -> Float[Tensor, " batch"]:
-    """1 - cosine similarity, 0 to 2: pulls two rows together."""
+    """1 - cosine similarity, 0 to 2: pulls two rows together.
+
+    >>> cosine_distance(torch.tensor([[1.0, 0.0], [1.0, 0.0]]), torch.tensor([[0.0, 2.0], [-3.0, 0.0]]))
+    tensor([1., 2.])
+    """
     return 1 - cosine(left, right)
 
 
 def hinged_cosine(left: Float[Tensor, "batch dim"], right: Float[Tensor, "batch dim"]) -> Float[Tensor, " batch"]:
-    """max(0, cosine similarity): pushes two rows apart until they are orthogonal (DREAM, L_M^m)."""
+    """max(0, cosine similarity): pushes two rows apart until they are orthogonal (DREAM, L_M^m).
+
+    >>> hinged_cosine(torch.tensor([[1.0, 0.0], [1.0, 0.0]]), torch.tensor([[1.0, 1.0], [-3.0, 0.0]]))
+    tensor([0.7071, 0.0000])
+    """
     return cosine(left, right).clamp_min(0)
 
 
 def squared_error(
     prediction: Float[Tensor, "batch dim"], target: Float[Tensor, "batch dim"]
 ) -> Float[Tensor, " batch"]:
-    """Mean over the dimensions of the squared difference (DREAM, L_R; FMDA, Eq. 2 to 4)."""
+    """Mean over the dimensions of the squared difference (DREAM, L_R; FMDA, Eq. 2 to 4).
+
+    >>> squared_error(torch.tensor([[1.0, 2.0], [0.0, 0.0]]), torch.tensor([[1.0, 4.0], [3.0, 4.0]]))
+    tensor([ 2.0000, 12.5000])
+    """
     return F.mse_loss(prediction, target, reduction="none").mean(dim=-1)
 
 
 def cross_entropy(logits: Float[Tensor, "batch classes"], labels: Int[Tensor, " batch"]) -> Float[Tensor, " batch"]:
-    """Cross-entropy of a classifier, in nats (used for language identification in DREAM, MEAT and FMDA)."""
+    """Cross-entropy of a classifier, in nats (used for language identification in DREAM, MEAT and FMDA).
+
+    >>> cross_entropy(torch.tensor([[0.0, 0.0], [2.0, 0.0]]), torch.tensor([0, 0]))  # log 2, log(1 + 1 / e^2)
+    tensor([0.6931, 0.1269])
+    """
     return F.cross_entropy(logits, labels, reduction="none")
 
 
@@ -55,6 +80,9 @@ def uniform_cross_entropy(logits: Float[Tensor, "batch classes"]) -> Float[Tenso
     """Cross-entropy with the uniform distribution, in nats, at least log(classes) (MEAT, L_A).
 
     It is smallest where the classifier can't tell the classes apart.
+
+    >>> uniform_cross_entropy(torch.tensor([[0.0, 0.0], [2.0, 0.0]]))  # log 2 where the classes look alike
+    tensor([0.6931, 1.1269])
     """
     return -logits.log_softmax(dim=-1).mean(dim=-1)
 
@@ -62,7 +90,11 @@ def uniform_cross_entropy(logits: Float[Tensor, "batch classes"]) -> Float[Tenso
 def orthogonality_penalty(
     cosines: Float[Tensor, " batch"], *, form: Literal["hinge", "abs", "square"]
 ) -> Float[Tensor, " batch"]:
-    """Distance of a cosine similarity from 0 (orthogonal rows), 0 to 1; the hinge form allows negative cosines."""
+    """Distance of a cosine similarity from 0 (orthogonal rows), 0 to 1; the hinge form allows negative cosines.
+
+    >>> [orthogonality_penalty(torch.tensor([-0.5, 0.25]), form=form).tolist() for form in ("hinge", "abs", "square")]
+    [[0.0, 0.25], [0.5, 0.25], [0.25, 0.0625]]
+    """
     if form == "hinge":
         return cosines.clamp_min(0)
     return cosines.abs() if form == "abs" else cosines.square()
@@ -77,6 +109,10 @@ def linear_contrast(
     """-cos(left, right) + cos(left, its negative) + cos(right, its negative), -3 to 3 (FMDA, L_con).
 
     As published, neither hinge nor margin bounds it: the loss falls until negatives point the opposite way.
+
+    >>> left, right = torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 1.0]])
+    >>> linear_contrast(left, right, torch.tensor([[0.0, 1.0]]), torch.tensor([[-1.0, 0.0]]))  # -0.71 + 0 - 0.71
+    tensor([-1.4142])
     """
     return -cosine(left, right) + cosine(left, left_negative) + cosine(right, right_negative)
 
@@ -87,7 +123,12 @@ def hinged_contrast(
     left_negative: Float[Tensor, "batch dim"],
     right_negative: Float[Tensor, "batch dim"],
 ) -> Float[Tensor, " batch"]:
-    """The linear contrast with DREAM's hinge at 0 on the negatives, 0 to 4: orthogonal negatives cost nothing."""
+    """The linear contrast with DREAM's hinge at 0 on the negatives, 0 to 4: orthogonal negatives cost nothing.
+
+    >>> left, right = torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 1.0]])
+    >>> hinged_contrast(left, right, torch.tensor([[0.0, 1.0]]), torch.tensor([[-1.0, 0.0]]))  # 1 - 0.71 + 0 + 0
+    tensor([0.2929])
+    """
     return cosine_distance(left, right) + hinged_cosine(left, left_negative) + hinged_cosine(right, right_negative)
 
 
@@ -103,6 +144,10 @@ def info_nce_both_ways(
 
     Equation 4 of van den Oord et al. 2018, https://arxiv.org/abs/1807.03748, over cosine / temperature, in
     nats, with a hard negative as one more candidate for each row, which `in_batch_softmax` does not have.
+
+    >>> left, negative = torch.eye(2), torch.eye(2).flip(0)  # log(2 + e) - 1 nats in each direction
+    >>> info_nce_both_ways(left, left, negative, negative, temperature=1.0)
+    tensor([1.1029, 1.1029])
     """
     logits = F.normalize(left, dim=-1) @ F.normalize(right, dim=-1).T / temperature
     forward = torch.logaddexp(logits.logsumexp(dim=1), cosine(left, left_negative) / temperature)
@@ -125,6 +170,11 @@ def mean_pairwise_cosine(
 
     Returns:
         One value per row; 1, without gradient, for a row that is alone in its group.
+
+    >>> rows = torch.tensor([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    >>> members = torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])  # three rows, and one alone
+    >>> mean_pairwise_cosine(rows, members, diagonal=False)
+    tensor([0.5000, 0.5000, 0.0000, 1.0000])
     """
     unit = rows / norm(rows).unsqueeze(-1)
     similarity_to_group = (unit * (members @ (members.mT @ unit))).sum(-1)
@@ -178,5 +228,9 @@ class _Cosines(torch.autograd.Function):
 
 
 def norm(rows: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows"]:
-    """Norm of each row, by which cosines are divided."""
+    """Norm of each row, by which cosines are divided.
+
+    >>> norm(torch.tensor([[3.0, 4.0]]))
+    tensor([5.])
+    """
     return torch.linalg.vector_norm(rows, dim=-1).clamp_min(_TINY)

@@ -1,9 +1,8 @@
-"""What each method is: its name, settings and presets, and what it reads and gives. `disent_core.heads` computes it.
+"""One module declares a method (its settings, presets, inputs and outputs), and `NAME_head` beside it computes it.
 
-Nothing here imports torch: a declaration names what computes as `module:ATTRIBUTE`, which is imported when a head is
-trained or applied. To add a method, add a module that exports `METHOD`, and a line in `METHODS`. Variants that share
-a module are named as `module:ATTRIBUTE`. A method outside the library needs no line: the configuration names its
-module.
+Declarations do not import torch: they name what computes as `module:ATTRIBUTE`, which is imported when a head is
+trained or applied. To add a method, add a module that exports `METHOD`, and a line in `METHODS`; variants that share
+a module are named `module:ATTRIBUTE`. A method outside the library needs no line: the configuration names its module.
 """
 
 from importlib import import_module
@@ -21,8 +20,8 @@ METHODS: dict[str, str] = {
     "dream": "disent_core.methods.dream",
     "meat": "disent_core.methods.meat",
     "oracle": "disent_core.methods.oracle",
-    "dream_oracle": "disent_core.methods.dream_oracle",
-    "meat_oracle": "disent_core.methods.meat_oracle",
+    "dream_oracle": "disent_core.methods.oracle:DREAM_ORACLE",
+    "meat_oracle": "disent_core.methods.oracle:MEAT_ORACLE",
     "fmda": "disent_core.methods.fmda",
     "fmda_two_stage": "disent_core.methods.fmda_two_stage",
     "facet": "disent_core.methods.facet",
@@ -32,9 +31,9 @@ METHODS: dict[str, str] = {
     "emu_no_discriminator": "disent_core.methods.emu:NO_DISCRIMINATOR",
     "emu_no_discriminator_no_center": "disent_core.methods.emu:NO_DISCRIMINATOR_NO_CENTER",
     "emu_parallel": "disent_core.methods.emu:PARALLEL",
-    "softmax": "disent_core.methods.intent_baselines:SOFTMAX",
-    "contrastive": "disent_core.methods.intent_baselines:CONTRASTIVE",
-    "npair": "disent_core.methods.intent_baselines:NPAIR",
+    "softmax": "disent_core.methods.intent:SOFTMAX",
+    "contrastive": "disent_core.methods.intent:CONTRASTIVE",
+    "npair": "disent_core.methods.intent:NPAIR",
     "fine_tuned": "disent_core.methods.fine_tuned_encoder",
     "twosl": "disent_core.methods.twosl",
     "twosl_no_contrastive": "disent_core.methods.twosl:NO_CONTRASTIVE",
@@ -63,6 +62,6 @@ def method(name: str) -> Method[Any]:
 
 
 def described(name: str) -> str:
-    """The docstring of the method's module."""
+    """Return the docstring of the method's module."""
     name = ALIASES.get(name, name)
     return import_module(METHODS.get(name, name).partition(":")[0]).__doc__ or name

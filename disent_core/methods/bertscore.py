@@ -31,6 +31,6 @@ class BertscoreConfig(Settings):
 METHOD = UntrainedMethod(
     name="bertscore",
     presets={"paper": BertscoreConfig(), "centered": BertscoreConfig(center=True)},
-    sentence="disent_core.heads.bertscore:token_matrix",
+    sentence="disent_core.methods.bertscore_head:token_matrix",
     needs=frozenset({Need.TOKEN_STATES}),
 )

@@ -22,7 +22,7 @@ class _Group:
 
     tokens: Float32[Tensor, "length texts dim"]
     weights: Float32[Tensor, "length texts"]
-    places: Int[Tensor, " texts"]
+    rows: Int[Tensor, " texts"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +48,8 @@ class TokenMatrix:
         """Return one number a text, equal for texts whose vectors are equal to the bit."""
         values, ends = self.values.numpy(), self.offsets.tolist()
         texts = [values[ends[i] : ends[i + 1]].tobytes() for i in range(len(self))]
-        first_place = {text: place for place, text in reversed(list(enumerate(texts)))}
-        return np.array([first_place[text] for text in texts])
+        first_row = {text: row for row, text in reversed(list(enumerate(texts)))}
+        return np.array([first_row[text] for text in texts])
 
     def similarity(self, pool: "TokenMatrix") -> Float32[np.ndarray, "queries pool"]:
         """Return F1 of every text with every text of the pool; 0 where a text has no token that counts.
@@ -66,7 +66,7 @@ class TokenMatrix:
                 # Each query token takes its best candidate token, [query tokens, queries, candidates], and vice versa.
                 precision = (cosines.amax(2) * queries.weights.unsqueeze(2)).sum(0)
                 recall = (cosines.amax(0) * candidates.weights).sum(1)
-                scores[queries.places.unsqueeze(1), candidates.places] = harmonic_mean(precision, recall)
+                scores[queries.rows.unsqueeze(1), candidates.rows] = harmonic_mean(precision, recall)
         return scores.numpy()
 
     def paired(self, pool: "TokenMatrix") -> Float32[np.ndarray, " texts"]:
@@ -97,32 +97,28 @@ class TokenMatrix:
         for length in lengths.unique().tolist():
             if not length:
                 continue
-            for places in (lengths == length).nonzero().squeeze(1).split(max(BLOCK_TOKENS // length, 1)):
+            for rows in (lengths == length).nonzero().squeeze(1).split(max(BLOCK_TOKENS // length, 1)):
                 # [length, texts]: position of token t of each text
-                positions = self.offsets[places] + torch.arange(length).unsqueeze(1)
-                groups.append(_Group(self.values[positions], self._shares[positions], places))
+                positions = self.offsets[rows] + torch.arange(length).unsqueeze(1)
+                groups.append(_Group(self.values[positions], self._shares[positions], rows))
         return groups
 
 
 def harmonic_mean(left: Float[Tensor, "*n"], right: Float[Tensor, "*n"]) -> Float[Tensor, "*n"]:
-    """2 l r / (l + r); negative values count as 0."""
+    """Return 2 l r / (l + r); negative values count as 0."""
     left, right = left.clamp_min(0), right.clamp_min(0)
     return 2 * left * right / (left + right).clamp_min(1e-12)
 
 
 def _positions(begin: Int[Tensor, " texts"], length: Int[Tensor, " texts"]) -> tuple[Tensor, Tensor]:
-    """Positions of the tokens of ragged texts, and the texts' offsets when concatenated."""
+    """Return positions of the tokens of ragged texts, and the texts' offsets when concatenated."""
     offsets = torch.cat([torch.zeros(1, dtype=torch.long), length.cumsum(0)])
     # Token k of the result is token k - offsets[i] of its text i, which begins at begin[i].
     return torch.repeat_interleave(begin - offsets[:-1], length) + torch.arange(int(offsets[-1])), offsets
 
 
 def token_matrix(features: TextFeatures, config: BertscoreConfig) -> TokenMatrix:
-    """Return the token states of the texts, normalised for comparison.
-
-    Raises:
-        ValueError: if the features have no token states.
-    """
+    """Return the token states of the texts, normalised for comparison."""
     if features.states is None or features.state_rows is None:
         raise ValueError("bertscore needs token states, and these features have none")
     bank, rows = features.states, features.state_rows

@@ -24,17 +24,10 @@ class CenteredConfig(Settings):
     source: Literal["train", "test"] = "train"
 
 
-class CenteredMethod(ClosedFormMethod[CenteredConfig]):
-    """The class of the method."""
-
-    def is_transductive(self, settings: CenteredConfig) -> bool:
-        """With `source` test."""
-        return settings.source == "test"
-
-
-METHOD = CenteredMethod(
+METHOD = ClosedFormMethod(
     name="centered",
     presets={"paper": CenteredConfig(), "official_code": CenteredConfig(source="test")},
-    solve="disent_core.heads.centered:solve",
-    apply="disent_core.heads.centered:apply",
+    solve="disent_core.methods.centered_head:solve",
+    apply="disent_core.methods.centered_head:apply",
+    transductive=("source", "test"),
 )

@@ -3,8 +3,8 @@
 from jaxtyping import Float64
 from torch import Tensor
 
-from disent_core.heads.families.closed_form import Solution, mean_vector, part
 from disent_core.methods.centered import CenteredConfig
+from disent_core.methods.families.unseeded import Solution, mean_vector, part
 from disent_core.training.data import TrainingData
 
 

@@ -25,8 +25,8 @@ class Method(Generic[Config]):
     A family of methods is a subclass; a method is an instance of it.
 
     Attributes:
-        trainer: what trains, saves and loads the family's methods: a subclass of `heads.contract.Trainer`, or its
-            reference `module:ATTRIBUTE`.
+        trainer: what trains, saves and loads the family's methods: a subclass of `disent_core.methods.trainer.Trainer`,
+            or its reference `module:ATTRIBUTE`.
         name: name in the registry.
         presets: named settings, of which `paper` is the default and follows the paper, if the method is from one.
         embeddings: names that `embed` returns, of `EMBEDDINGS`, in the order in which they are shown.
@@ -34,6 +34,8 @@ class Method(Generic[Config]):
         labels: whether it tags the slots of sentences (`TrainedLabeller`).
         is_trained: False if there is nothing to fit, hence no weights.
         is_seeded: False if nothing is random: the method is then fitted once, and embeds with seed None.
+        transductive: a setting and its value with which the embedding of a text depends on the texts that are embedded
+            together with it.
         code_version: to be changed with every change of the code that changes results.
     """
 
@@ -46,6 +48,7 @@ class Method(Generic[Config]):
     labels: bool = False
     is_trained: bool = True
     is_seeded: bool = True
+    transductive: tuple[str, object] | None = None
     code_version: str = "1"
 
     def __post_init__(self) -> None:
@@ -66,14 +69,14 @@ class Method(Generic[Config]):
 
     def is_transductive(self, settings: Config) -> bool:
         """Whether the embedding of a text depends on the texts that are embedded together with it."""
-        return False
+        return self.transductive is not None and getattr(settings, self.transductive[0]) == self.transductive[1]
 
     def may_stop_early(self, settings: Config) -> bool:
         """Whether early stopping decides when training ends, so that a best epoch at the end is one cut short."""
         return False
 
     def most_epochs(self, settings: Config) -> int | None:
-        """The largest number of epochs that training can have, if the settings say so."""
+        """Return the largest number of epochs that training can have, if the settings say so."""
         return getattr(settings, "max_epochs", None)
 
     def without_warm_start(self, settings: Config) -> Config:

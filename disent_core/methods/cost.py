@@ -33,23 +33,23 @@ class TrainingCost:
     machine: str
 
     def beside(self, curve: pa.Table) -> pa.Table:
-        """The curve with the cost as a note in its manifest: its rows, and so its fingerprint, stay as they are."""
+        """Return the curve with the cost as a note in its manifest, which is no part of its fingerprint."""
         return curve.replace_schema_metadata({NOTES: json.dumps(asdict(self))})
 
     @classmethod
     def of(cls, curve: TableInfo) -> "TrainingCost | None":
-        """The cost that stands beside a curve; None if an earlier version wrote it."""
+        """Return the cost of a curve; None if an earlier version wrote it."""
         return cls(**json.loads(curve.notes)) if curve.notes else None
 
 
 class Meter:
-    """Measures from its creation on."""
+    """Measures the time since its creation."""
 
     def __init__(self) -> None:
         self.began = time.monotonic(), time.process_time()
 
     def cost(self, epochs: Sequence["Epoch"], device: str) -> TrainingCost:
-        """The cost of a training with these epochs.
+        """Return the cost of a training with these epochs.
 
         The checkpoint of a killed run has the seconds of the epochs that are replayed here. Their processor seconds are
         in proportion to those of the epochs that were computed here.
@@ -65,14 +65,14 @@ class Meter:
 
 
 def machine(device: str) -> str:
-    """Name of the GPU, or of the processor with the cores that this process may use."""
+    """Return the name of the GPU, or of the processor with the cores that this process may use."""
     if device == "cuda":
         import torch
 
         return torch.cuda.get_device_name()
     listed = Path("/proc/cpuinfo")
     text = listed.read_text(encoding="utf-8") if listed.is_file() else ""
-    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
-    name = found[1].strip() if found else platform.processor() or platform.machine()
+    model = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    name = model[1].strip() if model else platform.processor() or platform.machine()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return f"{name}, {cores} cores"

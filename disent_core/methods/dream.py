@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from disent_core.methods.families import FrozenHeadMethod
+from disent_core.settings import Rate
 from disent_core.training.config import CONVERGED, TrainConfig
 from disent_core.training.needs import Draw
 
@@ -27,14 +28,14 @@ class DreamConfig(TrainConfig):
         without: groups of losses to leave out, as in the paper's Table 6.
     """
 
-    learning_rate: float = 1e-4
+    learning_rate: Rate = 1e-4
     partner: Partner = "same_language"
     language_repulsion: bool = False
     without: tuple[Literal["language", "meaning"], ...] = ()
 
 
 def draws(config: DreamConfig) -> tuple[Draw, ...]:
-    """Random texts that the sampler draws for each choice of `partner`."""
+    """Return random texts that the sampler draws for each choice of `partner`."""
     by_partner: dict[Partner, tuple[Draw, ...]] = {
         "same_language": ("partner",),
         "next_in_batch": ("next_in_batch",),
@@ -54,7 +55,7 @@ METHOD = FrozenHeadMethod(
             validation="train_fraction", partner="random_batch_row", validation_draws="each_epoch", patience=10
         ),
     },
-    head="disent_core.heads.dream:DreamHead",
+    head="disent_core.methods.dream_head:DreamHead",
     embeddings=("meaning", "language"),
     needs=frozenset(),
     draws=draws,

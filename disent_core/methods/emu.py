@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from disent_core.methods.intent import IntentConfig, intent_method
+from disent_core.settings import NotNegativeFloat, Positive, PositiveFloat, PositiveShare, Rate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,27 +37,21 @@ class EmuConfig(IntentConfig):
         adversarial_languages: languages of the unlabelled utterances; none is all that are no training languages.
     """
 
-    alpha: float = 50.0
-    center_weight: float = 1e-4
+    alpha: PositiveFloat = 50.0
+    center_weight: NotNegativeFloat = 1e-4
     centers: Literal["running", "batch", "learned"] = "running"
-    center_rate: float = 0.5
+    center_rate: PositiveShare = 0.5
     center_reduction: Literal["sum", "mean"] = "sum"
     discriminator: bool = True
-    gamma: float = 1e-4
-    discriminator_updates: int = 5
-    discriminator_learning_rate: float = 5e-4
-    clip: float = 0.01
+    gamma: NotNegativeFloat = 1e-4
+    discriminator_updates: Positive = 5
+    discriminator_learning_rate: Rate = 5e-4
+    clip: PositiveFloat = 0.01
     disc_loss: Literal["ce_clip", "wgan"] = "ce_clip"
     disc_activation: Literal["leaky_relu", "relu", "tanh"] = "leaky_relu"
     disc_input: Literal["raw", "normalised"] = "raw"
     adversary: Literal["random", "translation"] = "random"
     adversarial_languages: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_positive("alpha", "discriminator_updates", "discriminator_learning_rate", "clip")
-        self.check_not_negative("center_weight", "gamma")
-        self.check_range("center_rate", above=0, at_most=1)
 
     @property
     def other_languages(self) -> tuple[str, ...]:
@@ -64,7 +59,7 @@ class EmuConfig(IntentConfig):
         return self.adversarial_languages
 
 
-TASKS = "disent_core.heads.emu:tasks"
+TASKS = "disent_core.methods.emu_head:tasks"
 
 METHOD = intent_method("emu", TASKS, EmuConfig)
 NO_DISCRIMINATOR = intent_method("emu_no_discriminator", TASKS, EmuConfig, discriminator=False)

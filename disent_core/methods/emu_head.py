@@ -9,10 +9,9 @@ from torch import Tensor, nn
 
 from disent_core.encoders.fine_tunable import Source
 from disent_core.errors import TrainingError
-from disent_core.heads.families.intent import IntentTask, Lookup, intent_tasks
-from disent_core.heads.families.intent_data import IntentData
 from disent_core.losses import contrastive, similarity
 from disent_core.methods.emu import EmuConfig
+from disent_core.methods.families.intent import IntentData, IntentTask, Lookup, intent_tasks
 from disent_core.optimisation.config import OptimiserConfig
 from disent_core.optimisation.optimiser import Optimiser
 from disent_core.optimisation.steps import Terms
@@ -69,7 +68,7 @@ class EmuTask(IntentTask):
             raise TrainingError(f"{found}. Train on several languages, or choose fewer training_languages")
 
     def main_parameters(self) -> list[nn.Parameter]:
-        """Parameters of encoder and classifier, and learned centers."""
+        """Return parameters of encoder and classifier, and learned centers."""
         return [value for name, value in self.named_parameters() if not name.startswith("discriminator.")]
 
     # --- batches ---
@@ -98,7 +97,7 @@ class EmuTask(IntentTask):
         }
 
     def dev_draws(self, rows: Int[Tensor, " rows"]) -> Batch:
-        """No draws: the dev loss leaves the discriminator out, because it changes during training."""
+        """Draw nothing: the dev loss leaves the discriminator out, because it changes during training."""
         return {}
 
     # --- steps ---
@@ -147,7 +146,7 @@ class EmuTask(IntentTask):
         return terms
 
     def center_loss(self, vectors: Float[Tensor, "batch dim"], labels: Int[Tensor, " batch"]) -> Float[Tensor, ""]:
-        """Distance of each vector to the center of its intent, over the batch."""
+        """Return the distance of each vector to the center of its intent, over the batch."""
         config, centers = self.config, self.centers
         if config.centers == "batch":
             centers, _ = contrastive.class_means(vectors, labels, self.data.classes)
@@ -162,7 +161,7 @@ class EmuTask(IntentTask):
         adversarial: Float[Tensor, "batch dim"],
         present: Bool[Tensor, " batch"],
     ) -> Float[Tensor, ""]:
-        """Mean over the rows that are `present`; the discriminator lowers it, the encoder raises it."""
+        """Return the mean over the rows that are `present`; the discriminator lowers it, the encoder raises it."""
         assert self.discriminator is not None
         logits = self.discriminator(torch.cat([labelled, adversarial])).squeeze(1).chunk(2)
         form = {"ce_clip": contrastive.binary_cross_entropy, "wgan": contrastive.critic_difference}

@@ -1,7 +1,7 @@
 """Facet, disent's own method: embed the template of an utterance and the slot values that fill it separately.
 
 It reads a text twice: the token states of a frozen encoder, of which each unit keeps the maximum of a linear map over
-the tokens, and a table of hashed words and n-grams that the languages share (`lexicon`). Either reading gives a
+the tokens, and a table of hashed words and n-grams that the languages share (`lexicon`). Either view gives a
 template and a residual of unit norm. All four side by side are the meaning, so the cosine of two meanings is the mean
 of the cosines of their parts. Translations must have equal meanings, parallel mates (translation pairs with other slot
 values) equal templates and different residuals. At the end a closed form erases from every part what a linear map can
@@ -14,7 +14,18 @@ from typing import Any, ClassVar, Literal
 
 from disent_core.methods.families import SeedBySeedMethod
 from disent_core.optimisation.config import OptimiserConfig
-from disent_core.settings import Precision, Settings
+from disent_core.settings import (
+    Decay,
+    NotNegativeFloat,
+    Positive,
+    PositiveFloat,
+    PositiveShare,
+    Precision,
+    Rate,
+    Seconds,
+    Settings,
+    Width,
+)
 from disent_core.training.needs import Need
 
 LeftOut = Literal["states", "words", "mates", "template_contrast", "erasure"]
@@ -37,47 +48,42 @@ class FacetConfig(Settings):
         residual_words: width of their residual.
         temperature: divisor of the cosines between meanings in the contrastive loss.
         template_temperature: divisor of the cosines between templates, larger because many templates are alike.
-        template_weight: factor of the contrastive loss between templates, also where either reading is trained alone.
+        template_weight: factor of the contrastive loss between templates, also where either view is trained alone.
         repulsion: factor of the loss that pushes the residuals of an utterance and its mate apart; 0 leaves it out.
-        reading_weight: factor of the contrastive losses of either reading alone; 0 leaves them out.
+        reading_weight: factor of the contrastive losses of either view alone; 0 leaves them out.
         neighbours: training pairs of similar words that come together in a batch; 1 for random batches.
         kept_variance: share of the variance of each part that is kept when the language is erased; the directions that
             hold the rest are erased too.
         at_least: number of training texts from which on a word or n-gram is trained; rarer ones stay random.
-        without: leave out a reading of the text (`states` or `words`), the parallel `mates` as training pairs, the
+        without: leave out a view of the text (`states` or `words`), the parallel `mates` as training pairs, the
             contrastive loss of templates (`template_contrast`), or the erasure of the language (`erasure`).
         precision: number format of matrix products.
         checkpoint_seconds: seconds between two checkpoints.
     """
 
-    learning_rate: float = 1e-2
-    weight_decay: float = 1.0
-    words_learning_rate: float = 3e-3
-    batch_size: int = 512
-    epochs: int = 6
-    template_units: int = 512
-    residual_units: int = 512
-    template_words: int = 256
-    residual_words: int = 256
-    temperature: float = 0.05
-    template_temperature: float = 0.1
-    template_weight: float = 1.0
-    repulsion: float = 0.3
-    reading_weight: float = 0.5
-    neighbours: int = 64
-    kept_variance: float = 0.95
-    at_least: int = 2
+    learning_rate: Rate = 1e-2
+    weight_decay: Decay = 1.0
+    words_learning_rate: Rate = 3e-3
+    batch_size: Positive = 512
+    epochs: Positive = 6
+    template_units: Width = 512
+    residual_units: Width = 512
+    template_words: Width = 256
+    residual_words: Width = 256
+    temperature: PositiveFloat = 0.05
+    template_temperature: PositiveFloat = 0.1
+    template_weight: PositiveFloat = 1.0
+    repulsion: NotNegativeFloat = 0.3
+    reading_weight: NotNegativeFloat = 0.5
+    neighbours: Positive = 64
+    kept_variance: PositiveShare = 0.95
+    at_least: Positive = 2
     without: tuple[LeftOut, ...] = ()
     precision: Precision = "bfloat16"
-    checkpoint_seconds: float = 30.0
+    checkpoint_seconds: Seconds = 30.0
 
     def __post_init__(self) -> None:
-        self.check_positive("learning_rate", "words_learning_rate", "batch_size", "epochs", "template_units",
-                            "residual_units", "template_words", "residual_words", "temperature",
-                            "template_temperature", "template_weight", "neighbours", "kept_variance",
-                            "at_least")  # fmt: skip
-        self.check_range("kept_variance", at_most=1)
-        self.check_not_negative("weight_decay", "repulsion", "reading_weight", "checkpoint_seconds")
+        super().__post_init__()
         if {"states", "words"} <= set(self.without):
             raise ValueError("without names both states and words, so nothing of a text would be read")
 
@@ -106,12 +112,9 @@ class FacetConfig(Settings):
 class FacetMethod(SeedBySeedMethod[FacetConfig]):
     """The family of Facet alone, which trains one seed after another because a table of words is large."""
 
-    trainer: ClassVar[Any] = "disent_core.heads.facet_training:FacetTrainer"
-
-    head: str = "disent_core.heads.facet:FacetHead"
+    trainer: ClassVar[Any] = "disent_core.methods.facet_head:FacetTrainer"
 
     def needs_of(self, settings: FacetConfig) -> frozenset[Need]:
-        """Return the data that the settings leave in."""
         unread = {
             "states": {Need.TOKEN_STATES, Need.MATE_STATES},
             "mates": {Need.MATE_STATES, Need.PARALLEL_MATES},

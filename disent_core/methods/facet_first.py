@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from disent_core.methods.families import FrozenHeadMethod
+from disent_core.settings import Decay, Positive, PositiveFloat, Rate, Width
 from disent_core.training.config import TrainConfig
 from disent_core.training.needs import Draw, Need
 
@@ -31,25 +32,21 @@ class FacetFirstConfig(TrainConfig):
             utterances with other slot values, as hard negatives of translations (`mate_negatives`).
     """
 
-    learning_rate: float = 1e-2
+    learning_rate: Rate = 1e-2
     schedule: Literal["constant", "cosine"] = "cosine"
-    weight_decay: float = 1.0
-    max_epochs: int = 20
-    patience: int = 20
+    weight_decay: Decay = 1.0
+    max_epochs: Positive = 20
+    patience: Positive = 20
     monitor: Literal["loss", "loss_without_adversarial", "dev_retrieval"] = "dev_retrieval"
     precision: Literal["float32", "bfloat16"] = "bfloat16"
-    template_units: int = 512
-    residual_units: int = 512
-    temperature: float = 0.05
-    template_temperature: float = 0.1
+    template_units: Width = 512
+    residual_units: Width = 512
+    temperature: PositiveFloat = 0.05
+    template_temperature: PositiveFloat = 0.1
     without: tuple[Literal["template_contrast", "mate_negatives"], ...] = ()
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_positive("template_units", "residual_units", "temperature", "template_temperature")
-
     def in_epoch(self, epoch: int) -> "FacetFirstConfig":
-        """The settings with the learning rate of the epoch."""
+        """Return the settings with the learning rate of the epoch."""
         if self.schedule == "constant":
             return self
         factor = (1 + math.cos(math.pi * epoch / self.max_epochs)) / 2
@@ -57,7 +54,7 @@ class FacetFirstConfig(TrainConfig):
 
 
 def draws(config: FacetFirstConfig) -> tuple[Draw, ...]:
-    """Slot swaps, unless no loss term uses them."""
+    """Return slot swaps, unless no loss term uses them."""
     return () if {"template_contrast", "mate_negatives"} <= set(config.without) else ("slot_swap",)
 
 
@@ -69,7 +66,7 @@ METHOD = FrozenHeadMethod(
         "no_mate_negatives": FacetFirstConfig(without=("mate_negatives",)),
         "translations_only": FacetFirstConfig(without=("template_contrast", "mate_negatives")),
     },
-    head="disent_core.heads.facet_first:FacetFirstHead",
+    head="disent_core.methods.facet_first_head:FacetFirstHead",
     embeddings=("meaning", "template", "residual", "language"),
     needs=frozenset({Need.TOKEN_STATES, Need.TEMPLATE_PAIRS}),
     draws=draws,

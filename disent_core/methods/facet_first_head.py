@@ -5,12 +5,12 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from disent_core.heads.modules.attention import of_role, permuted, state_groups
-from disent_core.heads.modules.max_pooling import MaxLinear
 from disent_core.losses import similarity
 from disent_core.losses.contrastive import in_batch_softmax
 from disent_core.matmul import affine
 from disent_core.methods.facet_first import FacetFirstConfig, draws
+from disent_core.methods.families.mated_pairs import side_by_side
+from disent_core.methods.modules.token_pooling import MaxPooledLinear, of_role, permuted, state_groups
 from disent_core.training.data import Batch
 from disent_core.training.needs import SIDES
 from disent_core.training.stacked import Head
@@ -27,7 +27,7 @@ class FacetFirstHead(Head):
     def __init__(self, dim: int, n_languages: int, config: FacetFirstConfig) -> None:
         super().__init__()
         self.config = config
-        self.units = MaxLinear(dim, config.template_units + config.residual_units)
+        self.units = MaxPooledLinear(dim, config.template_units + config.residual_units)
         self.language = nn.Linear(dim, n_languages)
 
     def embed(self, batch: Batch) -> Batch:
@@ -52,11 +52,10 @@ class FacetFirstHead(Head):
             F.normalize(units, dim=-1)
             for units in maxima.split([self.config.template_units, self.config.residual_units], dim=-1)
         )
-        meaning = torch.cat([template, residual], dim=-1) * 0.5**0.5
-        return {"meaning": meaning, "template": template, "residual": residual}
+        return side_by_side([template, residual])
 
     def terms(self, encoded: Batch) -> Batch:
-        """Each term is a mean over both directions; `template_contrast` also over both sides."""
+        """Return the loss terms: each is a mean over both directions, `template_contrast` also over both sides."""
         labels = torch.cat([encoded[f"{side}_language"] for side in SIDES])
         logits = self.language(encoded["role_vectors"][: len(SIDES)].flatten(0, 1))
         terms = {
@@ -98,11 +97,11 @@ class FacetFirstHead(Head):
 
 
 def equal_texts(left: Int[Tensor, " left"], right: Int[Tensor, " right"]) -> Bool[Tensor, "left right"]:
-    """Which texts of the left are equal to which of the right."""
+    """Tell which texts of the left are equal to which of the right."""
     return left.unsqueeze(1) == right
 
 
 def copies_of_pairs(left: Int[Tensor, " pairs"], right: Int[Tensor, " pairs"]) -> Bool[Tensor, "pairs pairs"]:
-    """Which other pairs share a text with a pair: their other sides are correct too, so they are no negatives."""
+    """Tell which other pairs share a text with a pair: their other sides are correct too, so they are no negatives."""
     same_pair = torch.eye(len(left), dtype=torch.bool, device=left.device)
     return (equal_texts(left, left) | equal_texts(right, right)) & ~same_pair

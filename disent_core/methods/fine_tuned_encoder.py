@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from disent_core.methods.families import FineTunedMethod, TuningConfig
+from disent_core.settings import Decay, Positive, PositiveFloat, Rate
 from disent_core.training.needs import Need
 
 
@@ -22,17 +23,13 @@ class TunedConfig(TuningConfig):
             The gradient is the same, takes a third longer, and a batch of any size fits in memory.
     """
 
-    learning_rate: float = 5e-5
-    weight_decay: float = 0.01
-    batch_size: int = 64
-    epochs: int = 5
+    learning_rate: Rate = 5e-5
+    weight_decay: Decay = 0.01
+    batch_size: Positive = 64
+    epochs: Positive = 5
     monitor: Literal["last", "loss", "dev_accuracy"] = "dev_accuracy"
-    temperature: float = 0.05
+    temperature: PositiveFloat = 0.05
     gradient_cache: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_positive("temperature")
 
 
 METHOD = FineTunedMethod(
@@ -44,7 +41,7 @@ METHOD = FineTunedMethod(
             precision="bfloat16", learning_rate=2e-4, batch_size=512, gradient_cache=True, epochs=100, patience=3
         ),
     },
-    tasks="disent_core.heads.fine_tuned_encoder:tasks",
+    tasks="disent_core.methods.fine_tuned_encoder_head:tasks",
     embeddings=("meaning",),
     needs=frozenset({Need.UTTERANCES, Need.ENCODER}),
 )

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from disent_core.encoders.fine_tunable import Source, embed_all
 from disent_core.errors import TrainingError
-from disent_core.heads.families.fine_tuned import FineTuningTask, open_encoder
 from disent_core.losses.contrastive import symmetric_softmax
+from disent_core.methods.families.seed_by_seed import FineTuningTask, open_encoder
 from disent_core.methods.fine_tuned_encoder import TunedConfig
 from disent_core.optimisation.optimiser import Optimiser
 from disent_core.optimisation.seeds import generator
@@ -35,11 +35,7 @@ class PairTexts:
 
 
 def pair_texts(data: TrainingData) -> PairTexts:
-    """Collect the texts of all pairs from utterances and sentence pairs, by their rows in the vectors.
-
-    Raises:
-        TrainingError: if there is no pair to train or to validate on.
-    """
+    """Collect the texts of all pairs from utterances and sentence pairs, by their rows in the vectors."""
     if not len(data.splits["train"]):
         raise no_pairs(data.languages)
     if not len(data.splits["dev"]):
@@ -63,7 +59,7 @@ class TranslationTask(FineTuningTask):
         self.optimisers = {"main": Optimiser(source.parameters(), config.optimiser)}
 
     def batches(self, epoch: int) -> Sequence[Batch]:
-        """All training pairs, shuffled; a single last pair is left out, because it has no negatives."""
+        """Return all training pairs, shuffled; a single last pair is left out, because it has no negatives."""
         pairs = self.data.pairs["train"]
         rows = torch.randperm(len(pairs), generator=generator(self.seed, "epoch", epoch))
         return [
@@ -99,13 +95,13 @@ class TranslationTask(FineTuningTask):
 
 
 def shares_a_text(texts: Int[Tensor, "pairs 2"]) -> Bool[Tensor, "pairs pairs"]:
-    """Which pairs have the source or the target in common."""
+    """Tell which pairs have the source or the target in common."""
     source, target = texts.unbind(1)
     return (source.unsqueeze(1) == source) | (target.unsqueeze(1) == target)
 
 
 def translation_accuracy(left: Float[Tensor, "pairs dim"], right: Float[Tensor, "pairs dim"]) -> float:
-    """Share of texts whose nearest text of the other side is their translation, mean of both directions."""
+    """Return the share of texts whose nearest text of the other side is their translation, mean of both directions."""
     left, right = F.normalize(left, dim=-1), F.normalize(right, dim=-1)
     return (accuracy_at_1(left, right) + accuracy_at_1(right, left)) / 2
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from disent_core.methods.families import FrozenHeadMethod
+from disent_core.settings import PositiveFloat, Rate
 from disent_core.training.config import TrainConfig
 from disent_core.training.needs import Draw, Need
 
@@ -52,16 +53,12 @@ class FmdaConfig(AttentionConfig):
         without: groups of losses to leave out, as in the paper's Table 4; `reconstruction` is all three of them.
     """
 
-    learning_rate: float = 1e-4
+    learning_rate: Rate = 1e-4
     reconstruction_target: Literal["cls", "mean"] = "cls"
     reconstruction_mlp: Literal["utterance", "all", "none"] = "utterance"
     contrast: Literal["linear", "hinge", "softmax"] = "linear"
-    temperature: float = 0.05
+    temperature: PositiveFloat = 0.05
     without: tuple[Group, ...] = ()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_positive("temperature")
 
     def has(self, group: str) -> bool:
         """Whether the losses of a group are in the total."""
@@ -70,7 +67,7 @@ class FmdaConfig(AttentionConfig):
 
 
 def draws(config: FmdaConfig) -> tuple[Draw, ...]:
-    """Negatives, unless the contrast is left out."""
+    """Return negatives, unless the contrast is left out."""
     return ("negative",) if config.has("contrast") else ()
 
 
@@ -83,7 +80,7 @@ METHOD = FrozenHeadMethod(
             contrast="softmax", learning_rate=1e-3, max_epochs=40, patience=5, monitor="dev_retrieval"
         ),
     },
-    head="disent_core.heads.fmda:FmdaHead",
+    head="disent_core.methods.fmda_head:FmdaHead",
     embeddings=("meaning", "template", "residual", "language"),
     needs=frozenset({Need.TOKEN_STATES, Need.MASKED_TARGETS, Need.NEGATIVE_POOL}),
     draws=draws,

@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from disent_core.heads.modules.attention import TemplateAttention, feed_forward, mean_states, of_role
 from disent_core.losses import similarity
 from disent_core.methods.fmda import FmdaConfig
+from disent_core.methods.modules.token_pooling import TemplateAttention, feed_forward, mean_states, of_role
 from disent_core.training.data import Batch
 from disent_core.training.needs import SIDES
 from disent_core.training.stacked import Head
@@ -51,7 +51,7 @@ class FmdaHead(Head):
         return {"meaning": self.meaning(template + residual), "template": template, "residual": residual}
 
     def terms(self, encoded: Batch) -> Batch:
-        """The paper's 14 terms, summed over both languages under eight names."""
+        """Return the paper's 14 terms, summed over both languages under eight names."""
         has = self.config.has
         terms = {"language_identification": self.identification(encoded)}
         if has("utterance_reconstruction"):

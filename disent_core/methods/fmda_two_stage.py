@@ -44,12 +44,11 @@ class TwoStageMethod(FrozenHeadMethod[FmdaTwoStageConfig]):
     named `stage_1_...`, there and in `weights`; the terms that early stopping monitors keep their names.
     """
 
-    trainer: ClassVar[Any] = "disent_core.heads.fmda_two_stage:TwoStageTrainer"
+    trainer: ClassVar[Any] = "disent_core.methods.fmda_two_stage_head:TwoStageTrainer"
 
     first: FrozenHeadMethod[FmdaTwoStageConfig]
 
     def most_epochs(self, settings: FmdaTwoStageConfig) -> int:
-        """The epochs of both stages."""
         return 2 * settings.max_epochs
 
 
@@ -61,13 +60,13 @@ METHOD = TwoStageMethod(
     first=FrozenHeadMethod(
         name="fmda_two_stage_1",
         presets=PRESETS,
-        head="disent_core.heads.fmda_two_stage:TemplateStage",
+        head="disent_core.methods.fmda_two_stage_head:TemplateStage",
         embeddings=FMDA.embeddings,
         needs=FMDA.needs,
         draws=draws,
         code_version=FMDA.code_version,
     ),
-    head="disent_core.heads.fmda_two_stage:MeaningStage",
+    head="disent_core.methods.fmda_two_stage_head:MeaningStage",
     embeddings=FMDA.embeddings,
     needs=FMDA.needs | {Need.TEMPLATE_PAIRS},
     draws=draws,

@@ -1,6 +1,6 @@
 """The heads of the two stages of FMDA, and the training of one after the other."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from disent_core.heads.families.frozen import FrozenHeadTrainer
-from disent_core.heads.fmda import ROLES, FmdaHead
-from disent_core.heads.modules.attention import of_role
+from disent_core.methods.families.frozen import FrozenHeadTrainer
+from disent_core.methods.fmda_head import ROLES, FmdaHead
 from disent_core.methods.fmda_two_stage import FmdaTwoStageConfig, TwoStageMethod
-from disent_core.storage.checksums import remove_with_checksum
+from disent_core.methods.modules.token_pooling import of_role
+from disent_core.storage.results import remove_result
 from disent_core.training.data import Batch, TrainingData
-from disent_core.training.epoch import Epoch
+from disent_core.training.epoch import Epoch, Fit
 from disent_core.training.stacked import best_parameters
 
 STAGE_1 = "stage_1_"
@@ -38,7 +38,7 @@ class TemplateStage(FmdaHead):
         return self.language(vectors) if self.config.stage1_train_language else torch.zeros_like(vectors)
 
     def terms(self, encoded: Batch) -> Batch:
-        """Three of FMDA's terms; both utterances of a pair are in one language."""
+        """Return three of FMDA's terms; both utterances of a pair are in one language."""
         terms: Batch = {}
         if self.config.stage1_train_language:
             terms["language_identification"] = self.identification(encoded)
@@ -66,45 +66,34 @@ class TwoStageTrainer(FrozenHeadTrainer):
 
     method: TwoStageMethod
 
-    def fit(
-        self,
-        data: TrainingData,
-        config: Any,
-        seeds: Sequence[int],
-        *,
-        checkpoint: Path,
-        device: str,
-        run: str,
-        initial: Path | None = None,
-    ) -> Iterator[Epoch]:
+    def fit(self, data: TrainingData, config: Any, run: Fit) -> Iterator[Epoch]:
         """Train every seed in stage 1, then continue from each seed's best epoch in stage 2."""
-        first_checkpoint, epochs, steps = _first_checkpoint(checkpoint), 0, 0
+        first_checkpoint, epochs, steps = _first_checkpoint(run.checkpoint), 0, 0
         templates, stage_config = replace(data, splits=data.template_pairs), _of_stage(config, is_first=True)
-        first = FrozenHeadTrainer(self.method.first).fit(
-            templates, stage_config, seeds, checkpoint=first_checkpoint, device=device, run=run, initial=initial
-        )
+        first_run = replace(run, checkpoint=first_checkpoint)
+        first = FrozenHeadTrainer(self.method.first).fit(templates, stage_config, first_run)
         for epoch in first:
             epochs, steps = epoch.number, epoch.steps
             yield replace(epoch, terms={split: _named(terms) for split, terms in epoch.terms.items()})
         best, stage_config = best_parameters(first_checkpoint), _of_stage(config, is_first=False)
-        second = self.fit_from(best, data, stage_config, seeds, checkpoint=checkpoint, device=device, run=run)
+        second = self.fit_from(best, data, stage_config, run)
         for epoch in second:
             yield replace(epoch, number=epochs + epoch.number, steps=steps + epoch.steps)
 
     def save(self, checkpoint: Path, path: Path, description: Mapping[str, object]) -> str:
         """Write the best weights of stage 2, then delete the stage-1 checkpoint."""
         content = super().save(checkpoint, path, description)
-        remove_with_checksum(_first_checkpoint(checkpoint))
+        remove_result(_first_checkpoint(checkpoint))
         return content
 
 
 def _first_checkpoint(checkpoint: Path) -> Path:
-    """Path of stage 1's checkpoint, beside stage 2's."""
+    """Return the path of stage 1's checkpoint, beside stage 2's."""
     return checkpoint.with_name(f"{STAGE_1}{checkpoint.name}")
 
 
 def _of_stage(config: FmdaTwoStageConfig, *, is_first: bool) -> FmdaTwoStageConfig:
-    """The config with only one stage's loss weights, under the names of its terms."""
+    """Return the config with only one stage's loss weights, under the names of its terms."""
     weights = {name: value for name, value in config.weights.items() if name.startswith(STAGE_1) == is_first}
     return replace(config, weights={name.removeprefix(STAGE_1): value for name, value in weights.items()})
 

@@ -1,9 +1,15 @@
-"""Declare methods that fine-tune on intents: EMU and its baselines."""
+"""Methods that fine-tune on intents, and three of them: `softmax`, `contrastive` and `npair`.
+
+They are the losses that EMU is compared with (Hirota et al. 2020, Table 2).
+"""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge, Le
 
 from disent_core.methods.families import FineTunedMethod, TuningConfig
+from disent_core.settings import Positive, PositiveFloat, Rate
 from disent_core.training.needs import Need
 
 
@@ -21,9 +27,9 @@ class IntentConfig(TuningConfig):
             first.
     """
 
-    learning_rate: float = 1e-3
-    batch_size: int = 16
-    epochs: int = 3
+    learning_rate: Rate = 1e-3
+    batch_size: Positive = 16
+    epochs: Positive = 3
     tune: Literal["encoder", "head"] = "encoder"
     map: Literal["linear", "mlp"] = "linear"
     training_languages: tuple[str, ...] = ()
@@ -52,3 +58,37 @@ def intent_method(name: str, tasks: str, config: type[IntentConfig], **settings:
         embeddings=("sentence",),
         needs=frozenset({Need.UTTERANCES, Need.ENCODER}),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoftmaxConfig(IntentConfig):
+    """A linear classifier on the raw vector: no alpha, no normalisation, no center loss."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContrastiveConfig(IntentConfig):
+    """A Siamese network: squared distance for equal intents, squared hinge loss for different ones.
+
+    Attributes:
+        margin: distance from which utterances of different intents cost nothing.
+    """
+
+    margin: PositiveFloat = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class NPairConfig(IntentConfig):
+    """The N-pair loss over cosine: one positive of the same intent, and negatives of other intents.
+
+    Attributes:
+        npair_n: candidates of an utterance: one positive and `npair_n` - 1 negatives, at least 2.
+    """
+
+    npair_n: Annotated[int, Ge(2), Le(10_000)] = 5
+
+
+SOFTMAX = intent_method("softmax", "disent_core.methods.intent_baselines_head:softmax_tasks", SoftmaxConfig)
+CONTRASTIVE = intent_method(
+    "contrastive", "disent_core.methods.intent_baselines_head:contrastive_tasks", ContrastiveConfig
+)
+NPAIR = intent_method("npair", "disent_core.methods.intent_baselines_head:npair_tasks", NPairConfig)

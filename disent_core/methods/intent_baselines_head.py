@@ -7,8 +7,8 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from disent_core.errors import TrainingError
-from disent_core.heads.families.intent import IntentTask, Lookup, intent_tasks
 from disent_core.losses import contrastive, similarity
+from disent_core.methods.families.intent import IntentTask, Lookup, intent_tasks
 from disent_core.training.data import Batch
 
 
@@ -16,11 +16,10 @@ class SoftmaxTask(IntentTask):
     """Cross-entropy of the intent."""
 
     def build(self) -> None:
-        """Make the classifier of intents."""
         self.classifier = nn.Linear(self.source.dim, self.data.classes)
 
     def terms(self, batch: Batch, lookup: Lookup) -> dict[str, Tensor]:
-        """`classification`, in nats."""
+        """Return `classification`, in nats."""
         logits = self.classifier(lookup(batch["rows"]))
         return {"classification": similarity.cross_entropy(logits, self.labels(batch["rows"])).mean()}
 
@@ -36,7 +35,7 @@ class ContrastiveTask(IntentTask):
         return {"partners": torch.where(is_same, same, different)}
 
     def terms(self, batch: Batch, lookup: Lookup) -> dict[str, Tensor]:
-        """`contrast`."""
+        """Return `contrast`, squared distances."""
         left, right = lookup(torch.cat([batch["rows"], batch["partners"]])).chunk(2)
         is_same = self.labels(batch["rows"]) == self.labels(batch["partners"])
         return {"contrast": contrastive.siamese(left, right, is_same, margin=self.config.margin).mean()}
@@ -55,7 +54,7 @@ class NPairTask(IntentTask):
         }
 
     def terms(self, batch: Batch, lookup: Lookup) -> dict[str, Tensor]:
-        """`contrast`, in nats."""
+        """Return `contrast`, in nats."""
         texts = torch.cat([batch["rows"], batch["positives"], batch["negatives"].flatten()])
         count = len(batch["rows"])
         anchors, positives, negatives = lookup(texts).split([count, count, len(texts) - 2 * count])
@@ -64,15 +63,7 @@ class NPairTask(IntentTask):
 
 
 class LabelPool:
-    """Draws utterances of the same or of different labels, uniformly.
-
-    Args:
-        rows: the utterances.
-        labels: labels of all texts, by row.
-
-    Raises:
-        TrainingError: if all have the same label.
-    """
+    """Draws of these `rows` utterances of the same or of different labels, uniformly."""
 
     def __init__(self, rows: Int[Tensor, " pool"], labels: Int[Tensor, " texts"]) -> None:
         self.labels, self.sorted = labels, rows[labels[rows].argsort(stable=True)]
@@ -81,14 +72,14 @@ class LabelPool:
         self.starts = self.counts.cumsum(0) - self.counts
         if int((self.counts > 0).sum()) < 2:
             raise TrainingError(f"all {len(rows)} utterances have the same intent, and the loss needs two")
-        self.place = torch.zeros_like(labels)
-        self.place[self.sorted] = torch.arange(len(rows))
+        self.position = torch.zeros_like(labels)  # of each utterance in `sorted`
+        self.position[self.sorted] = torch.arange(len(rows))
 
     def same(self, rows: Int[Tensor, " rows"], random: torch.Generator) -> Int[Tensor, " rows"]:
         """Draw another utterance of each row's label; the row itself if it is the only one."""
         label = self.labels[rows]
         drawn = self.starts[label] + _below((self.counts[label] - 1).clamp_min(1), random)
-        drawn += (drawn >= self.place[rows]).long()  # skip the row itself
+        drawn += (drawn >= self.position[rows]).long()  # skip the row itself
         return torch.where(self.counts[label] > 1, self.sorted[drawn.clamp_max(len(self.sorted) - 1)], rows)
 
     def different(self, rows: Int[Tensor, " rows"], random: torch.Generator) -> Int[Tensor, " rows"]:

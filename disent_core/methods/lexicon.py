@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 
 from disent_core.methods.families import SeedBySeedMethod
 from disent_core.optimisation.config import OptimiserConfig
-from disent_core.settings import Settings
+from disent_core.settings import Positive, PositiveFloat, Rate, Seconds, Settings, Width
 from disent_core.training.needs import Need
 
 
@@ -35,21 +35,16 @@ class LexiconConfig(Settings):
         checkpoint_seconds: seconds between two checkpoints.
     """
 
-    learning_rate: float = 3e-3
-    batch_size: int = 512
-    epochs: int = 6
-    template_units: int = 256
-    residual_units: int = 256
-    temperature: float = 0.05
-    template_temperature: float = 0.1
-    at_least: int = 2
+    learning_rate: Rate = 3e-3
+    batch_size: Positive = 512
+    epochs: Positive = 6
+    template_units: Width = 256
+    residual_units: Width = 256
+    temperature: PositiveFloat = 0.05
+    template_temperature: PositiveFloat = 0.1
+    at_least: Positive = 2
     without: tuple[Literal["template_contrast", "parallel_mates"], ...] = ()
-    checkpoint_seconds: float = 30.0
-
-    def __post_init__(self) -> None:
-        self.check_positive("learning_rate", "batch_size", "epochs", "template_units", "residual_units", "temperature")
-        self.check_positive("template_temperature", "at_least")
-        self.check_not_negative("checkpoint_seconds")
+    checkpoint_seconds: Seconds = 30.0
 
     @property
     def optimiser(self) -> OptimiserConfig:
@@ -59,14 +54,11 @@ class LexiconConfig(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class LexiconMethod(SeedBySeedMethod[LexiconConfig]):
-    """A `Method` that reads texts alone; `tasks(data, config)` returns a function that makes each seed's task."""
+    """A `Method` that reads texts alone."""
 
-    trainer: ClassVar[Any] = "disent_core.heads.lexicon:LexiconTrainer"
-
-    tasks: str = "disent_core.heads.lexicon:tasks"
+    trainer: ClassVar[Any] = "disent_core.methods.lexicon_head:LexiconTrainer"
 
     def needs_of(self, settings: LexiconConfig) -> frozenset[Need]:
-        """Return the data that the method reads."""
         return self.needs - {Need.PARALLEL_MATES} if "parallel_mates" in settings.without else self.needs
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from disent_core.methods.families import FrozenHeadMethod
+from disent_core.settings import Positive, Rate
 from disent_core.training.config import CONVERGED, TrainConfig
 
 
@@ -22,9 +23,9 @@ class MeatConfig(TrainConfig):
             once, the discriminator on its loss and the maps on its negative (Ganin and Lempitsky 2015).
     """
 
-    learning_rate: float = 1e-5
-    max_epochs: int = 10_000
-    patience: int = 10
+    learning_rate: Rate = 1e-5
+    max_epochs: Positive = 10_000
+    patience: Positive = 10
     reconstruction: Literal["cosine", "mse"] = "cosine"
     adversarial: Literal["uniform_ce", "grad_reversal", "negative_ce"] = "uniform_ce"
 
@@ -43,7 +44,7 @@ METHOD = FrozenHeadMethod(
         "converged": MeatConfig(validation="train_fraction", monitor="loss_without_adversarial", **CONVERGED),
         "official_code": MeatConfig(validation="train_fraction", drop_last=True),
     },
-    head="disent_core.heads.meat:MeatHead",
+    head="disent_core.methods.meat_head:MeatHead",
     embeddings=("meaning", "language"),
     needs=frozenset(),
 )

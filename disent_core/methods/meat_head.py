@@ -2,9 +2,9 @@
 
 from torch import Tensor, nn
 
-from disent_core.heads.families.frozen import sum_of_means
-from disent_core.heads.modules.linear_split import LinearHead, both
 from disent_core.losses import similarity
+from disent_core.methods.dream_head import LinearHead, both
+from disent_core.methods.families.frozen import sum_of_means
 from disent_core.methods.meat import MeatConfig
 from disent_core.training.data import Batch
 from disent_core.training.needs import SIDES
@@ -23,7 +23,7 @@ class MeatHead(LinearHead):
         self.adversary = "" if config.adversarial == "grad_reversal" else "discriminator"
 
     def terms(self, encoded: Batch) -> Batch:
-        """The four terms: each is a mean over the pairs, summed over both sides."""
+        """Return the four terms: each is a mean over the pairs, summed over both sides."""
         return {
             "reconstruction": sum_of_means(self._distance(encoded, side, side) for side in SIDES),
             "cross_reconstruction": sum_of_means(self._distance(encoded, side, OTHER[side]) for side in SIDES),
@@ -34,11 +34,11 @@ class MeatHead(LinearHead):
         }
 
     def adversary_terms(self, encoded: Batch) -> Batch:
-        """Cross-entropy of the discriminator, summed over both sides."""
+        """Return the cross-entropy of the discriminator, summed over both sides."""
         return {"discriminator": 2 * self._identified(encoded, both(encoded, "meaning_vectors")).mean()}
 
     def _distance(self, encoded: Batch, side: str, whose: str) -> Tensor:
-        """A side's meaning plus the language of `whose` side should give the sentence vector of `whose` side."""
+        """Return a side's meaning plus the language of `whose` side should give the sentence vector of `whose` side."""
         reconstructed = encoded[f"{side}_meaning_vectors"] + encoded[f"{whose}_language_vectors"]
         distance = similarity.cosine_distance if self.config.reconstruction == "cosine" else similarity.squared_error
         return distance(reconstructed, encoded[f"{whose}_vectors"])
@@ -56,5 +56,5 @@ class MeatHead(LinearHead):
 
 
 def _reversed(rows: Tensor) -> Tensor:
-    """The same values with the sign of their gradient reversed."""
+    """Return the same values with the sign of their gradient reversed."""
     return 2 * rows.detach() - rows

@@ -8,8 +8,11 @@ variants, which `variant` selects by the names in that code.
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
+from disent_core.methods.dream import DreamConfig
+from disent_core.methods.dream import draws as dream_draws
 from disent_core.methods.families import FrozenHeadMethod
-from disent_core.settings import OF_PUBLISHED_CODE
+from disent_core.methods.meat import MeatConfig
+from disent_core.settings import OF_PUBLISHED_CODE, Positive, Rate
 from disent_core.training.config import CONVERGED, TrainConfig
 
 Form = Literal["hinge", "abs", "square"]
@@ -71,9 +74,9 @@ class OracleConfig(TrainConfig):
 
     base_terms: ClassVar[frozenset[str]] = frozenset()
 
-    learning_rate: float = 1e-5
-    max_epochs: int = 10_000
-    patience: int = 10
+    learning_rate: Rate = 1e-5
+    max_epochs: Positive = 10_000
+    patience: Positive = 10
     variant: Variant = field(default="paper", metadata=OF_PUBLISHED_CODE)
     separation: Form | None = None
     intra_class_scope: Literal["same_language", "batch"] = field(default="same_language", metadata=OF_PUBLISHED_CODE)
@@ -96,7 +99,67 @@ METHOD = FrozenHeadMethod(
             validation="train_fraction", variant="alone1", intra_class_scope="batch", intra_class_diagonal=True
         ),
     },
-    head="disent_core.heads.oracle:oracle_head",
+    head="disent_core.methods.oracle_head:oracle_head",
     embeddings=EMBEDDINGS,
+    needs=frozenset(),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DreamOracleConfig(OracleConfig, DreamConfig):
+    """The switches of both methods.
+
+    Attributes:
+        without: groups of DREAM's losses (`language`, `meaning`) and regularisers of ORACLE to leave out.
+    """
+
+    base_terms: ClassVar[frozenset[str]] = frozenset({"meaning_parallel", "meaning_random", "language_embedding"})
+
+    without: tuple[Literal["language", "meaning", "intra_class", "inter_class"], ...] = ()  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
+DREAM_ORACLE = FrozenHeadMethod(
+    name="dream_oracle",
+    presets={
+        "paper": DreamOracleConfig(validation="train_fraction"),
+        "converged": DreamOracleConfig(validation="train_fraction", **CONVERGED),
+        "fast": DreamOracleConfig(validation="train_fraction", partner="next_in_batch", precision="bfloat16"),
+        "official_code": DreamOracleConfig(
+            validation="train_fraction",
+            variant="oracle_new",
+            partner="half_batch",
+            intra_class_scope="batch",
+            intra_class_diagonal=True,
+        ),
+    },
+    head="disent_core.methods.oracle_head:dream_oracle_head",
+    embeddings=("meaning", "language"),
+    needs=frozenset(),
+    draws=dream_draws,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeatOracleConfig(OracleConfig, MeatConfig):
+    """The switches of both methods."""
+
+    base_terms: ClassVar[frozenset[str]] = frozenset({"adversarial"})
+
+
+MEAT_ORACLE = FrozenHeadMethod(
+    name="meat_oracle",
+    presets={
+        "paper": MeatOracleConfig(validation="train_fraction", monitor="loss_without_adversarial"),
+        "converged": MeatOracleConfig(validation="train_fraction", monitor="loss_without_adversarial", **CONVERGED),
+        "official_code": MeatOracleConfig(
+            validation="train_fraction",
+            variant="oracle_new",
+            intra_class_scope="batch",
+            intra_class_diagonal=True,
+            drop_last=True,
+        ),
+    },
+    head="disent_core.methods.oracle_head:meat_oracle_head",
+    embeddings=("meaning", "language"),
     needs=frozenset(),
 )

@@ -7,11 +7,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from disent_core.heads.dream import DreamHead
-from disent_core.heads.families.frozen import sum_of_means
-from disent_core.heads.meat import MeatHead
-from disent_core.heads.modules.linear_split import LinearHead
 from disent_core.losses import similarity
+from disent_core.methods.dream_head import DreamHead, LinearHead
+from disent_core.methods.families.frozen import sum_of_means
+from disent_core.methods.meat_head import MeatHead
 from disent_core.methods.oracle import EMBEDDINGS, VARIANTS, OracleConfig, Terms
 from disent_core.training.data import Batch
 from disent_core.training.needs import SIDES
@@ -27,19 +26,16 @@ class OracleHead(Head):
         self.adversary = f"base.{base.adversary}" if base.adversary else ""
 
     def embed(self, batch: Batch) -> Batch:
-        """See the base."""
         return self.base.embed(batch)
 
     def encode(self, batch: Batch) -> Batch:
-        """See the base."""
         return self.base.encode(batch)
 
     def adversary_terms(self, encoded: Batch) -> Batch:
-        """See the base."""
         return self.base.adversary_terms(encoded)
 
     def terms(self, encoded: Batch) -> Batch:
-        """The base's terms, `intra_class` and `inter_class`."""
+        """Return the base's terms, `intra_class` and `inter_class`."""
         variant, terms = VARIANTS[self.config.variant], self.base.terms(encoded)
         if variant.keeps is not None:
             terms = {name: value for name, value in terms.items() if name in variant.keeps}
@@ -53,7 +49,7 @@ class OracleHead(Head):
         return terms
 
     def _similarity(self, encoded: Batch, side: str) -> Tensor:
-        """Mean cosine of each row's language embedding with those of its cluster."""
+        """Return the mean cosine of each row's language embedding with those of its cluster."""
         rows, labels = (_rows(encoded, side, name) for name in ("language_vectors", "language"))
         if self.config.intra_class_scope == "batch":
             members = torch.ones_like(rows[:, :1])
@@ -75,7 +71,7 @@ class OracleHead(Head):
 
 
 def _rows(encoded: Batch, side: str, name: str) -> Tensor:
-    """Values of a side's texts; with `half_batch` the pairs of the batch's second half are included."""
+    """Return values of a side's texts; with `half_batch` the pairs of the batch's second half are included."""
     rows = encoded[f"{side}_{name}"]
     if f"{side}_second_half_language" not in encoded:
         return rows

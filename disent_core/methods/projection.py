@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from disent_core.methods.families import ClosedFormMethod
-from disent_core.settings import Settings
+from disent_core.settings import NotNegativeFloat, Settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,24 +21,14 @@ class ProjectionConfig(Settings):
             candidates separately. This is transductive: it uses statistics of the evaluated texts, but no translations.
     """
 
-    ridge: float = 0.0
+    ridge: NotNegativeFloat = 0.0
     center: Literal["none", "test"] = "none"
 
-    def __post_init__(self) -> None:
-        self.check_not_negative("ridge")
 
-
-class ProjectionMethod(ClosedFormMethod[ProjectionConfig]):
-    """The class of the method."""
-
-    def is_transductive(self, settings: ProjectionConfig) -> bool:
-        """With `center` test."""
-        return settings.center == "test"
-
-
-METHOD = ProjectionMethod(
+METHOD = ClosedFormMethod(
     name="projection",
     presets={"paper": ProjectionConfig(), "transductive": ProjectionConfig(center="test")},
-    solve="disent_core.heads.projection:solve",
-    apply="disent_core.heads.projection:apply",
+    solve="disent_core.methods.projection_head:solve",
+    apply="disent_core.methods.projection_head:apply",
+    transductive=("center", "test"),
 )

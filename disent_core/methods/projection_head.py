@@ -5,19 +5,15 @@ from jaxtyping import Float64, Int
 from torch import Tensor
 
 from disent_core.errors import TrainingError
-from disent_core.heads.families.closed_form import BLOCK_ROWS, Solution, mean_vector, part
+from disent_core.methods.families.unseeded import BLOCK_ROWS, Solution, mean_vector, part
 from disent_core.methods.projection import ProjectionConfig
 from disent_core.text import language_part
-from disent_core.training.blocks import by_rows
+from disent_core.training.blocks import in_fixed_shapes
 from disent_core.training.data import PairRows, TrainingData, VectorBank
 
 
 def solve(data: TrainingData, config: ProjectionConfig) -> Solution:
-    """Return `weight.<language>` [dim, dim] and `bias.<language>` [dim]; those of the pivot are the identity.
-
-    Raises:
-        TrainingError: if a language has no training pair with the pivot.
-    """
+    """Return `weight.<language>` [dim, dim] and `bias.<language>` [dim]; those of the pivot are the identity."""
     pivot = next((i for i, language in enumerate(data.languages) if language_part(language) == "en"), 0)
     solution = {}
     for label, language in enumerate(data.languages):
@@ -34,7 +30,7 @@ def solve(data: TrainingData, config: ProjectionConfig) -> Solution:
 
 
 def _parallel(pairs: PairRows, label: int, pivot: int) -> tuple[Int[Tensor, " rows"], Int[Tensor, " rows"]]:
-    """Rows of a language's texts and of their translations into the pivot, on whichever side they are."""
+    """Return rows of a language's texts and of their translations into the pivot, on whichever side they are."""
     texts, translations = [], []
     for side, other_side in (("source", "target"), ("target", "source")):
         is_pair = (pairs.language[side] == label) & (pairs.language[other_side] == pivot)
@@ -67,5 +63,5 @@ def apply(
 ) -> Float64[Tensor, "texts dim"]:
     """Map vectors into the pivot's space."""
     bias, weight = part(solution, "bias", language), part(solution, "weight", language)
-    mapped = by_rows(lambda rows: torch.addmm(bias, rows, weight), vectors)
+    mapped = in_fixed_shapes(lambda rows: torch.addmm(bias, rows, weight), vectors)
     return mapped - mapped.mean(0) if config.center == "test" else mapped

@@ -1,4 +1,4 @@
-"""Say what a head is, on paper and on disk, without computing anything."""
+"""Describe a head, its files and its fingerprints, without importing what computes it."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields, replace
@@ -7,9 +7,7 @@ from typing import Any
 
 from disent_core.methods.contract import Method
 from disent_core.settings import Settings
-from disent_core.storage.checksums import (
-    verify_checksum,
-)
+from disent_core.storage.results import verify_result
 from disent_core.storage.tables import fingerprint
 from disent_core.storage.weights import describe_weights
 
@@ -21,12 +19,12 @@ ENCODER_CONFIG, METHOD_REFERENCE = "encoder_config", "reference"
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeadRun:
-    """A head to train: a method's settings on one encoder and one language pair (or mixture).
+class HeadSpec:
+    """A head to train: a method with its settings, on one encoder and one language pair (or mixture).
 
     `data_fingerprint` stands for the texts that it trains on, `encoder_fingerprint` for their vectors.
 
-    `reference` finds the method, and `encoder_config` the encoder, when someone opens the head without its run; no
+    `reference` and `encoder_config` find the method and the encoder when a head is opened without its configuration; no
     result depends on them.
     """
 
@@ -80,7 +78,7 @@ class HeadFiles:
 
 
 def settings_fingerprint(settings: Settings) -> str:
-    """Fingerprint of a method's settings, without those that don't change results.
+    """Return the fingerprint of a method's settings, without those that don't change results.
 
     A setting at its default is left out, so that a new switch whose default keeps the behaviour retrains nothing.
     Hence a change of a default needs a new `code_version`.
@@ -95,11 +93,7 @@ def settings_fingerprint(settings: Settings) -> str:
 
 
 def describe_head(weights: Path) -> tuple[Mapping[str, Any], str] | None:
-    """Read the description and the fingerprint of a file of weights; None if there is no file.
-
-    Raises:
-        DamagedError: if the file does not match its checksum. It has been quarantined.
-    """
-    if verify_checksum(weights) is None:
+    """Read the description and the fingerprint of a file of weights; None if there is no file."""
+    if verify_result(weights) is None:
         return None
     return describe_weights(weights)

@@ -1,10 +1,11 @@
-"""Token classification: tag each word by its first sub-word. The baseline of `disent_core.heads.twosl`."""
+"""Token classification: tag each word by its first sub-word. The baseline of `disent_core.methods.twosl`."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 from disent_core.methods.families import FewShotConfig, TaggingMethod
 from disent_core.optimisation.config import OptimiserConfig
+from disent_core.settings import Decay, Positive, Probability, Rate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,17 +20,11 @@ class TokenClassificationConfig(FewShotConfig):
         dropout: probability of dropout before the linear layer, in [0, 1).
     """
 
-    epochs: int = 50
-    learning_rate: float = 1e-5
-    weight_decay: float = 0.01
+    epochs: Positive = 50
+    learning_rate: Rate = 1e-5
+    weight_decay: Decay = 0.01
     decay: Literal["l2", "decoupled"] = "l2"
-    dropout: float = 0.1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_positive("epochs", "learning_rate")
-        self.check_not_negative("weight_decay")
-        self.check_range("dropout", at_least=0, below=1)
+    dropout: Probability = 0.1
 
     @property
     def optimiser(self) -> OptimiserConfig:
@@ -41,5 +36,5 @@ class TokenClassificationConfig(FewShotConfig):
 METHOD = TaggingMethod(
     name="token_classification",
     presets={"paper": TokenClassificationConfig()},
-    kind="disent_core.heads.token_classification:TokenTagger",
+    kind="disent_core.methods.token_classification_head:TokenTagger",
 )

@@ -11,8 +11,7 @@ from torch.nn import functional as F
 
 from disent_core.corpora.annotation import OUTSIDE
 from disent_core.encoders.contract import EncoderFiles
-from disent_core.heads.families.few_shot import Tagged
-from disent_core.heads.families.tagger import Tagger, stage
+from disent_core.methods.families.tagger import Tagged, Tagger, stage
 from disent_core.methods.token_classification import TokenClassificationConfig
 from disent_core.optimisation.seeds import derived_seed, seeded
 from disent_core.optimisation.steps import EpochReport, ExamplesTask, Loss, TrainingRun, train
@@ -53,7 +52,7 @@ class TokenTagger(Tagger):
 
     @classmethod
     def classes_of(cls, sentences: Sequence[Tagged]) -> tuple[str, ...]:
-        """BIO tags."""
+        """Return BIO tags."""
         return tuple(sorted({tag for sentence in sentences for tag in sentence.tags} | {OUTSIDE}))
 
     def read(self, sentences: Sequence[Sequence[str]]) -> list[Words]:
@@ -84,8 +83,8 @@ class TokenTagger(Tagger):
         for start in range(0, len(order), _BATCH):
             rows = order[start : start + _BATCH]
             best = self([read[row] for row in rows]).argmax(dim=1).tolist()
-            places = [(row, word) for row in rows for word in read[row].words.tolist()]
-            for (row, word), tag in zip(places, best, strict=True):
+            words = [(row, word) for row in rows for word in read[row].words.tolist()]
+            for (row, word), tag in zip(words, best, strict=True):
                 labelled[row][word] = self.classes[tag]
         return labelled
 

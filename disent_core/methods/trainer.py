@@ -1,4 +1,4 @@
-"""Define what computes a method: a trainer, and what it trains, which embeds texts or tags slots."""
+"""Define the contracts of computation: a trainer, and what it trains, which embeds texts or tags slots."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from disent_core.encoders.contract import EncoderFiles
 from disent_core.methods.contract import Method
 from disent_core.registry import imported
 from disent_core.training.data import TextFeatures, TrainingData
-from disent_core.training.epoch import Epoch
+from disent_core.training.epoch import Epoch, Fit
 
 AnyMethod = TypeVar("AnyMethod", bound=Method[Any])
 """A family of methods."""
@@ -47,33 +47,13 @@ class TrainedLabeller(ABC):
 
 @dataclass(frozen=True)
 class Trainer(ABC, Generic[AnyMethod]):
-    """Trains, saves and loads a method; a family of methods has a subclass of its own."""
+    """Trains, saves and loads a method; each family of methods has a subclass."""
 
     method: AnyMethod
 
     @abstractmethod
-    def fit(
-        self,
-        data: TrainingData,
-        config: Any,
-        seeds: Sequence[int],
-        *,
-        checkpoint: Path,
-        device: str,
-        run: str,
-        initial: Path | None = None,
-    ) -> Iterator[Epoch]:
-        """Train every seed, yielding one epoch at a time. An interrupted run resumes from `checkpoint`.
-
-        Args:
-            data: training data.
-            config: the settings.
-            seeds: random seeds.
-            checkpoint: file or folder of the training state; a checkpoint of another run is not used.
-            device: `cpu` or `cuda`.
-            run: fingerprint of everything that the weights depend on, the vectors of the texts included.
-            initial: weights to start from, as `save` wrote them; given only if the settings ask for a warm start.
-        """
+    def fit(self, data: TrainingData, config: Any, run: Fit) -> Iterator[Epoch]:
+        """Train every seed of the run with these settings, yielding one epoch at a time."""
 
     @abstractmethod
     def save(self, checkpoint: Path, path: Path, description: Mapping[str, Any]) -> str:
@@ -85,7 +65,7 @@ class Trainer(ABC, Generic[AnyMethod]):
     ) -> TrainedMethod | TrainedLabeller:
         """Read what `save` wrote, ready to embed or to label; an untrained method reads nothing from `path`.
 
-        `encoder` is given if the method needs it.
+        `encoder` is given if the method needs it (`Need.ENCODER`).
         """
 
 

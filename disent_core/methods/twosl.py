@@ -11,7 +11,18 @@ from typing import Literal
 from disent_core.losses.variants import Form, Hard, LonePair
 from disent_core.methods.families import FewShotConfig, TaggingMethod
 from disent_core.optimisation.config import OptimiserConfig
-from disent_core.settings import OF_PUBLISHED_CODE
+from disent_core.settings import (
+    OF_PUBLISHED_CODE,
+    Count,
+    Decay,
+    NotNegativeFloat,
+    Positive,
+    PositiveFloat,
+    PositiveShare,
+    Probability,
+    Rate,
+    Width,
+)
 
 Overlap = Literal["greedy", "overwrite"]
 ConcatNorm = Literal["none", "l2_each"]
@@ -57,48 +68,38 @@ class TwoSlConfig(FewShotConfig):
             left to right.
     """
 
-    max_span: int = 5
+    max_span: Positive = 5
     mask: Mask = "word"
-    none_sampling: Literal["all"] | int = "all"
+    none_sampling: Literal["all"] | Positive = "all"
     concat_norm: ConcatNorm = "none"
 
     contrastive: bool = True
     loss: Form = "sbert"
     hard: Hard = "sbert"
     lone_pair: LonePair = field(default="mean", metadata=OF_PUBLISHED_CODE)
-    margin: float = 0.5
-    negatives_per_positive: int = 2
-    max_positive_pairs: int = 50_000
-    contrastive_epochs: int = 10
-    contrastive_learning_rate: float = 2e-5
-    weight_decay: float = 0.01
-    warmup: float = 0.1
-    clip: float = 1.0
+    margin: PositiveFloat = 0.5
+    negatives_per_positive: Count = 2
+    max_positive_pairs: Positive = 50_000
+    contrastive_epochs: Positive = 10
+    contrastive_learning_rate: Rate = 2e-5
+    weight_decay: Decay = 0.01
+    warmup: NotNegativeFloat = 0.1
+    clip: PositiveFloat = 1.0
 
     filter: bool = True
-    filter_hidden: tuple[int, ...] = (2500, 1500)
-    filter_epochs: int = 30
-    filter_threshold: float = 0.5
-    filter_recall: float | None = None
-    type_hidden: tuple[int, ...] = (3600, 2400, 800)
-    type_epochs: int = 100
-    classifier_learning_rate: float = 1e-5
+    filter_hidden: tuple[Width, ...] = (2500, 1500)
+    filter_epochs: Positive = 30
+    filter_threshold: Probability = 0.5
+    filter_recall: PositiveShare | None = None
+    type_hidden: tuple[Width, ...] = (3600, 2400, 800)
+    type_epochs: Positive = 100
+    classifier_learning_rate: Rate = 1e-5
     overlap: Overlap = "greedy"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check_positive("max_span", "max_positive_pairs", "contrastive_epochs", "contrastive_learning_rate", "clip",
-                            "filter_epochs", "type_epochs", "classifier_learning_rate", "margin")  # fmt: skip
-        self.check_not_negative("weight_decay", "warmup")
-        self.check_range("filter_recall", above=0, at_most=1)
-        self.check_range("filter_threshold", at_least=0, below=1)
-        if self.negatives_per_positive < 1 or (self.negatives_per_positive % 2 and self.negatives_per_positive != 1):
+        if self.negatives_per_positive % 2 and self.negatives_per_positive != 1:
             raise ValueError(f"negatives_per_positive must be 1 or even, not {self.negatives_per_positive}")
-        if self.none_sampling != "all" and self.none_sampling < 1:
-            raise ValueError(f"none_sampling must be 'all' or positive, not {self.none_sampling}")
-        for name in ("filter_hidden", "type_hidden"):
-            if any(size < 1 for size in getattr(self, name)):
-                raise ValueError(f"{name} must be positive sizes, not {getattr(self, name)}")
 
     @property
     def contrastive_optimiser(self) -> OptimiserConfig:
@@ -126,7 +127,7 @@ TWOSL_PRESETS = {
     "no_filter": replace(TWOSL, filter=False),
 }
 
-METHOD = TaggingMethod(name="twosl", presets=TWOSL_PRESETS, kind="disent_core.heads.twosl.labeller:SpanTagger")
+METHOD = TaggingMethod(name="twosl", presets=TWOSL_PRESETS, kind="disent_core.methods.twosl_head:SpanTagger")
 
 
 def _variant(name: str, switch: str) -> TaggingMethod:

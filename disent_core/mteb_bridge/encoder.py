@@ -47,9 +47,6 @@ class DisentEncoder:
     Args:
         model: the head.
         embedding: one of its embeddings; None: the meaning, or the only one that there is.
-
-    Raises:
-        ValueError: if the head has no such embedding.
     """
 
     def __init__(self, model: Embedder, embedding: str | None = None) -> None:
@@ -65,8 +62,8 @@ class DisentEncoder:
         """Name, revision and experiment, by which mteb files the results."""
         from mteb.models.model_meta import ModelMeta, ScoringFunction
 
-        told = self.model.description
-        names = {"method": told["name"], "encoder": told["encoder"], "trained_on": told["trained_on"]}
+        description = self.model.description
+        names = {"method": description["name"]} | {key: description[key] for key in ("encoder", "trained_on")}
         is_first = self.model.seed is None or self.model.seed == self.model.seeds[0]
         experiment = {"embedding": self.embedding, **({} if is_first else {"seed": self.model.seed})}
         return ModelMeta.create_empty(
@@ -105,9 +102,6 @@ class DisentEncoder:
             hf_subset: of the task.
             prompt_type: whether they are queries or documents.
             options: not used.
-
-        Raises:
-            ValueError: if the head needs the language of a text and the task does not say it.
         """
         texts = [text for batch in inputs for text in batch["text"]]
         by_subset: Mapping[str, Spoken] = getattr(task_metadata, "spoken", {})

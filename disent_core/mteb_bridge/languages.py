@@ -62,10 +62,10 @@ def codes() -> dict[str, str]:
         for of_subset in mteb.get_task(name).metadata.hf_subsets_to_langscripts.values()
         for script in of_subset
     )
-    found: dict[str, str] = {}
+    script_of_language: dict[str, str] = {}
     for script in scripts:
-        found.setdefault(language_code(script.partition("-")[0]), script)
-    return found
+        script_of_language.setdefault(language_code(script.partition("-")[0]), script)
+    return script_of_language
 
 
 def script_of(language: str) -> str:

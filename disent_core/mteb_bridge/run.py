@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, cast
 from disent_core.corpora.languages import split_pair
 from disent_core.errors import TableError
 from disent_core.evaluation.contract import Problem
-from disent_core.experiment.evaluation import tasks_of
-from disent_core.experiment.measuring import problems_of
-from disent_core.experiment.scopes import Scopes
-from disent_core.experiment.workspace import UTTERANCES, Workspace
+from disent_core.lineage.evaluation import problems_of
+from disent_core.lineage.evaluation_inputs import tasks_of
+from disent_core.lineage.evaluation_sets import Scopes
+from disent_core.lineage.workspace import UTTERANCES, Workspace
 from disent_core.mteb_bridge.encoder import DisentEncoder
 from disent_core.mteb_bridge.official import MASSIVE, STS17, TATOEBA, massive_tasks, pair_tasks
 from disent_core.mteb_bridge.tasks import own_tasks, task_name
@@ -37,10 +37,6 @@ def local_tasks(workspace: Workspace, languages: Collection[str] = (), names: Se
         workspace: its corpora, and what the tasks read of `targets`, must have been made.
         languages: only what all of whose languages are among these; empty: all of the configuration.
         names: only these tasks, as mteb names them; empty: all.
-
-    Raises:
-        TableError: if a table that a task reads does not exist.
-        ValueError: if there is no such task, or none of the tasks has data in these languages.
     """
     config = workspace.config
     spoken = set(languages or config.languages)
@@ -51,8 +47,8 @@ def local_tasks(workspace: Workspace, languages: Collection[str] = (), names: Se
     wanted = {OFFICIAL[name] for name in names if name in OFFICIAL}
     read = [task for name, task in known.items() if not names or name in names or task.name in wanted]
     scopes = [scope for scope in Scopes(config).all if set(scope.languages) <= spoken]
-    found = [problem for problem in problems_of(workspace, read, scopes) if isinstance(problem, Problem)]
-    pairs, others = pair_tasks(found)
+    with_texts = [problem for problem in problems_of(workspace, read, scopes) if isinstance(problem, Problem)]
+    pairs, others = pair_tasks(with_texts)
     massive = massive_tasks(_massive(workspace, spoken)) if not names or MASSIVE.keys() & set(names) else []
     tasks = [task for task in (*pairs, *massive, *own_tasks(others)) if not names or task.metadata.name in names]
     if not tasks:
@@ -73,11 +69,7 @@ def _massive(workspace: Workspace, spoken: Collection[str]) -> dict[str, tuple[s
 
 
 def trained_languages(workspace: Workspace, trained_on: str) -> tuple[str, ...]:
-    """Languages of a training set; all of the configuration for an untrained method.
-
-    Raises:
-        ValueError: if the configuration lacks one of them.
-    """
+    """Languages of a training set; all of the configuration for an untrained method."""
     known = workspace.config.languages
     try:
         pairs = [split_pair(pair, known) for pair in trained_on.split("+") if pair]

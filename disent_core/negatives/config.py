@@ -1,9 +1,11 @@
 """Configure BLEU of two utterances and the threshold of the negative pool."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from disent_core.settings import Settings
+from annotated_types import Ge, Le
+
+from disent_core.settings import Positive, PositiveFloat, Settings, Share
 from disent_core.text import tokenize
 
 DEFAULT_SMOOTHING_VALUES = {"floor": 0.1, "nltk-floor": 0.1, "add-k": 1.0}
@@ -28,19 +30,18 @@ class BleuConfig(Settings):
         block_pairs: candidate pairs held in memory at once; the result does not depend on it.
     """
 
-    order: int = 4
+    order: Annotated[int, Ge(1), Le(100)] = 4
     smoothing: Literal["none", "floor", "add-k", "exp", "nltk-floor"] = "none"
-    smoothing_value: float | None = None
+    smoothing_value: PositiveFloat | None = None
     effective_order: bool = False
     direction: Literal["hypothesis", "reference", "max"] = "max"
     tokenize: Literal["auto", "word", "char"] = "auto"
     lowercase: bool = True
-    threshold: float = 0.1
-    block_pairs: int = 1 << 19
+    threshold: Share = 0.1
+    block_pairs: Positive = 1 << 19
 
     def __post_init__(self) -> None:
-        self.check_positive("order", "block_pairs")
-        self.check_range("threshold", at_least=0, at_most=1)
+        super().__post_init__()
         if self.smoothing_value is not None:
             self._check_smoothing_value(self.smoothing_value)
 
@@ -48,7 +49,7 @@ class BleuConfig(Settings):
         if self.smoothing not in DEFAULT_SMOOTHING_VALUES:
             raise ValueError(f"smoothing {self.smoothing!r} takes no smoothing_value, found {value}")
         # A floor above 1 would reward a missing match more than one match.
-        if not 0 < value <= (float("inf") if self.smoothing == "add-k" else 1):
+        if value > 1 and self.smoothing != "add-k":
             raise ValueError(f"smoothing_value {value} is out of range for smoothing {self.smoothing!r}")
 
     @property

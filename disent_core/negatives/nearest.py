@@ -12,7 +12,7 @@ from disent_core.negatives.config import BleuConfig
 from disent_core.negatives.ngrams import Numbered, blocks, index_ngrams, matches, numbered
 from disent_core.negatives.scoring import scorer
 from disent_core.negatives.search import Ids, Search
-from disent_core.shards.engine import Arrays, map_kept, ranges
+from disent_core.shards.backend import Arrays, map_kept, ranges
 
 _log = logging.getLogger(__name__)
 
@@ -55,9 +55,6 @@ def update_max_bleu(
         known: marks utterances that existed before, unchanged and in the same relative order.
         nearest: current index of the witness of each known utterance; -1 if its score was 0, -2 if the witness is
             gone or changed.
-
-    Raises:
-        ValueError: if `known` or `nearest` do not fit the tokens.
     """
     utterances = numbered(tokens)
     count = len(utterances)

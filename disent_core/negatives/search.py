@@ -125,7 +125,7 @@ class _Stage:
         return rows[self.search.is_able(self._ceiling(rows, longest), rows)]
 
     def _ceiling(self, rows: Ids, matched: int) -> Float64[np.ndarray, " rows"]:
-        """Upper bound of each row's score with at most `matched` matches of the order."""
+        """Return an upper bound of each row's score with at most `matched` matches of the order."""
         lengths, inverse = np.unique(self.search.index.lengths[rows], return_inverse=True)
         others = self.target_lengths
         count = np.full(len(others), matched)
@@ -162,13 +162,13 @@ class _Stage:
 
 
 def _runs(values: Pairs) -> tuple[Int64[np.ndarray, " runs"], Int64[np.ndarray, " runs"]]:
-    """Start and size of each run of equal adjacent values."""
+    """Return start and size of each run of equal adjacent values."""
     starts = np.flatnonzero(np.diff(values, prepend=-1))
     return starts, np.diff(starts, append=len(values))
 
 
 def _leaders(rows: Pairs, bound: Float64[np.ndarray, " pairs"]) -> Int64[np.ndarray, " runs"]:
-    """Position of the first pair with the largest bound, of each run of equal rows."""
+    """Return the position of the first pair with the largest bound, of each run of equal rows."""
     starts, sizes = _runs(rows)
     if not len(starts):
         return starts

@@ -33,10 +33,6 @@ READ = ["corpus", "language", "utterance_id", "split", "text", "text_key"]
 def negative_pool(utterances: pa.Table, config: BleuConfig) -> pa.Table:
     """Select train utterances that are unlike every other train utterance of their corpus and language.
 
-    Args:
-        utterances: rows of the table `utterances`, of one corpus and language.
-        config: settings of BLEU and the threshold.
-
     Returns:
         Rows of the table `negative_pool`, ordered by id; neither they nor their witnesses depend on the order
         of `utterances`.
@@ -61,9 +57,6 @@ def bleu_state(utterances: pa.Table, config: BleuConfig, previous: pa.Table | No
 
     Returns:
         Rows of `BLEU_STATE_SCHEMA`.
-
-    Raises:
-        ValueError: if the rows are of several corpora or languages, or an id occurs twice.
     """
     train = utterances.select(READ).filter(pc.field("split") == "train").sort_by("utterance_id")
     _check(train)

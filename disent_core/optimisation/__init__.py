@@ -1,3 +1,1 @@
-"""Step-by-step training of a module: the loop, its optimiser, random seeds and state on disk. What belongs here:
-nothing that knows data or methods.
-"""
+"""Train a module step by step: loop, optimiser, random seeds and checkpoints. Nothing here knows data or methods."""

@@ -34,7 +34,7 @@ class OptimiserConfig:
     fused: bool = True
 
     def factor(self, step: int, steps: int) -> float:
-        """Factor of the learning rate at a step, counted from 0, out of `steps`."""
+        """Return the factor of the learning rate at a step, counted from 0, out of `steps`."""
         warmup = math.ceil(self.warmup * steps) if self.warmup < 1 else self.warmup
         if self.schedule == "linear_from_one":
             warmup = max(warmup, 1)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -20,9 +20,74 @@ from disent_core.errors import TrainingError
 from disent_core.optimisation.config import OptimiserConfig
 from disent_core.optimisation.optimiser import Optimiser
 from disent_core.optimisation.seeds import derived_seed, generator, seeded
-from disent_core.optimisation.state import RunState, Tensors, restore, resume, save, snapshot
 from disent_core.progress import Progress
+from disent_core.storage.checkpoints import read_checkpoint, write_checkpoint
 from disent_core.storage.tables import fingerprint
+
+Tensors = dict[str, Tensor]
+
+
+@dataclass
+class RunState:
+    """Progress of a run: the epochs that are done, and `step` steps of the next one.
+
+    `sums` of the loss terms, `examples` and `seconds` cover the current epoch so far. `waited` counts the epochs since
+    the best one.
+    """
+
+    steps: int = 0
+    step: int = 0
+    examples: int = 0
+    seconds: float = 0.0
+    sums: dict[str, float | Tensor] = field(default_factory=dict)
+    best_score: float = -math.inf
+    waited: int = 0
+    is_finished: bool = False
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+
+def snapshot(module: nn.Module, optimisers: Mapping[str, Optimiser]) -> Tensors:
+    """Return everything that the next step reads: trained parameters, buffers and the optimisers' moments."""
+    tensors = {f"module.{name}": value for name, value in module.named_parameters() if value.requires_grad}
+    tensors |= {f"module.{name}": value for name, value in module.named_buffers()}
+    for name, optimiser in optimisers.items():
+        for index, moments in optimiser.adam.state_dict()["state"].items():
+            tensors |= {f"{name}.{index}.{kind}": value for kind, value in moments.items()}
+    return tensors
+
+
+@torch.no_grad()
+def restore(module: nn.Module, optimisers: Mapping[str, Optimiser], saved: Mapping[str, Tensor]) -> None:
+    """Copy what `snapshot` returned back into the module and the optimisers."""
+    tensors = dict(module.named_parameters()) | dict(module.named_buffers())
+    for key in (key for key in saved if key.startswith("module.")):
+        tensors[key.removeprefix("module.")].copy_(saved[key])
+    for name, optimiser in optimisers.items():
+        moments: dict[int, Tensors] = {}
+        for key in (key for key in saved if key.startswith(f"{name}.")):
+            _, index, kind = key.split(".", 2)
+            moments.setdefault(int(index), {})[kind] = saved[key]
+        optimiser.adam.load_state_dict({"state": moments, "param_groups": optimiser.adam.state_dict()["param_groups"]})
+
+
+def save(checkpoint: Path, identity: str, state: RunState, now: Tensors, best: Tensors) -> None:
+    """Write the progress, what the next step reads, and the best weights so far."""
+    tensors = {f"now.{name}": value for name, value in now.items()}
+    tensors |= {f"best.{name}": value for name, value in best.items()}
+    write_checkpoint(checkpoint, identity, asdict(state), tensors)
+
+
+def resume(checkpoint: Path, identity: str) -> tuple[RunState, Tensors, Tensors] | None:
+    """Read what `save` wrote; None if there is no checkpoint of this run, or it is damaged."""
+    saved = read_checkpoint(checkpoint, identity)
+    if saved is None:
+        return None
+    groups: dict[str, Tensors] = {"now": {}, "best": {}}
+    for key, tensor in saved[1].items():
+        group, name = key.split(".", 1)
+        groups[group][name] = tensor
+    return RunState(**saved[0]), groups["now"], groups["best"]
+
 
 log = logging.getLogger(__name__)
 
@@ -45,11 +110,11 @@ class TrainingTask(nn.Module, Generic[Batch]):
     optimisers: dict[str, Optimiser]
 
     def batches(self, epoch: int) -> Sequence[Batch]:
-        """Batches of an epoch, counted from 0: as many in every epoch, and the same at every call."""
+        """Return batches of an epoch, counted from 0: as many in every epoch, and the same at every call."""
         raise NotImplementedError
 
     def loss(self, batch: Batch) -> tuple[Terms, int]:
-        """Means of the loss terms, `total` among them, and the number of examples that they average."""
+        """Return means of the loss terms, `total` among them, and the number of examples that they average."""
         raise NotImplementedError
 
     def step(self, batch: Batch) -> tuple[Terms, int]:
@@ -59,11 +124,11 @@ class TrainingTask(nn.Module, Generic[Batch]):
         return terms, examples
 
     def validate(self) -> Mapping[str, float]:
-        """Loss terms on dev, with `total` and `accuracy_at_1`; empty without dev data."""
+        """Return loss terms on dev, with `total` and `accuracy_at_1`; empty without dev data."""
         return {}
 
     def kept(self) -> Tensors:
-        """Tensors to keep of the best epoch: trained parameters and buffers, by name."""
+        """Return tensors to keep of the best epoch: trained parameters and buffers, by name."""
         trained = {name: value for name, value in self.named_parameters() if value.requires_grad}
         return trained | dict(self.named_buffers())
 
@@ -121,9 +186,6 @@ def train(task: TrainingTask, run: TrainingRun) -> Iterator[EpochReport]:
 
     Epochs that an earlier call has computed are reported again from the checkpoint. The checkpoint of a finished run
     stays: the next call with an equal run loads its weights and computes nothing.
-
-    Raises:
-        TrainingError: if there is nothing to train on, or a loss is not finite.
     """
     loop = _Loop(task, run)
     yield from (EpochReport(**report, is_replayed=True) for report in loop.state.history)
@@ -196,6 +258,7 @@ class _Loop:
         train = {name: float(value) / max(state.examples, 1) for name, value in state.sums.items()}
         self._check_finite(train | {f"dev {name}": value for name, value in dev.items()})
         number = len(state.history) + 1
+        # Larger is better, whatever is monitored; `last` makes every epoch the best so far.
         scores = {"last": float(number), "loss": -dev.get("total", 0.0), "dev_accuracy": dev.get("accuracy_at_1", 0.0)}
         score = scores[run.monitor]
         is_better = score > state.best_score
@@ -235,23 +298,14 @@ class _Loop:
         self.pause = max(self.run.checkpoint_seconds, (self.saved - began) / SAVE_SHARE)
 
 
-# --- tasks over examples ----------------------------------------------------------------------------------
-
 Loss = Callable[[Int[Tensor, " rows"]], Float[Tensor, " values"]]
 """From row numbers of examples to loss values: one value a pair, span or word, whichever the loss compares."""
 
 
 class ExamplesTask(TrainingTask[Tensor]):
-    """A task that trains all weights of a network on shuffled batches of examples, which are addressed by row.
+    """A task that trains all weights of a network, which `loss_of_rows` calls, on shuffled batches of `examples` rows.
 
-    Args:
-        network: the network to train; `loss_of_rows` calls it.
-        loss_of_rows: see `Loss`.
-        examples: number of examples.
-        optimiser: how weights are updated.
-        batch_size: examples in a step.
-        run: seed and stage.
-        is_summed: minimise the sum of a batch's values, not their mean.
+    It minimises the mean of a batch's values, or their sum (`is_summed`).
     """
 
     def __init__(
@@ -271,14 +325,14 @@ class ExamplesTask(TrainingTask[Tensor]):
         self.optimisers = {"main": Optimiser(network.parameters(), optimiser)}
 
     def batches(self, epoch: int) -> Sequence[Tensor]:
-        """All rows, shuffled."""
+        """Return all rows, shuffled."""
         if not self.examples:
             return []
         random = generator(self.run.seed, self.run.stage, "epoch", epoch)
         return torch.randperm(self.examples, generator=random).split(self.batch_size)
 
     def loss(self, batch: Tensor) -> tuple[Terms, int]:
-        """The mean of the batch's values."""
+        """Return the mean of the batch's values."""
         values = self.loss_of_rows(batch)
         return {"total": values.sum() / max(len(values), 1)}, len(values)
 

@@ -21,7 +21,7 @@ _Flat = Float[np.ndarray, "points 2"]
 
 
 class _Projection(NamedTuple):
-    places: _Flat
+    positions: _Flat
     labels: tuple[str, str]
     """Labels of the axes; empty if the axes have no meaning."""
 
@@ -88,12 +88,12 @@ def _draw(
     seed: int,
     projection: _Projection,
 ) -> None:
-    places, labels = projection
+    positions, labels = projection
     owner = np.repeat([languages.index(language) for language in members], [len(m) for m in members.values()])
     colours = np.array(style.COLOURS)[owner % len(style.COLOURS)]
     # In random order, so that no cloud covers another one.
-    order = np.random.default_rng(seed).permutation(len(places))
-    axes.scatter(*places[order].T, s=7, c=colours[order].tolist(), alpha=0.65, linewidths=0)
+    order = np.random.default_rng(seed).permutation(len(positions))
+    axes.scatter(*positions[order].T, s=7, c=colours[order].tolist(), alpha=0.65, linewidths=0)
     for language in members:
         colour = style.COLOURS[languages.index(language) % len(style.COLOURS)]
         axes.scatter([], [], s=22, color=colour, label=language)
@@ -117,12 +117,12 @@ def _components(rows: _Rows, most: int) -> tuple[Float[np.ndarray, "points kept"
 
 def _pca(rows: _Rows) -> _Projection:
     components, share = _components(rows, 2)
-    places = np.zeros((len(rows), 2))
-    places[:, : components.shape[1]] = components
+    positions = np.zeros((len(rows), 2))
+    positions[:, : components.shape[1]] = components
     # The sign of a component is arbitrary. Its largest value is made positive, so that pictures are reproducible.
-    places *= np.where(places[np.abs(places).argmax(axis=0), [0, 1]] < 0, -1, 1)
+    positions *= np.where(positions[np.abs(positions).argmax(axis=0), [0, 1]] < 0, -1, 1)
     first, second = (*share[:2], 0.0)[:2]
-    return _Projection(places, (f"PC 1, {first:.0%} of variance", f"PC 2, {second:.0%} of variance"))
+    return _Projection(positions, (f"PC 1, {first:.0%} of variance", f"PC 2, {second:.0%} of variance"))
 
 
 def _tsne(rows: _Rows, seed: int) -> _Projection:

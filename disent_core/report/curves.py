@@ -34,9 +34,6 @@ def training_curve(curve: pa.Table) -> "Figure":
 
     Args:
         curve: rows of `training_curve`, of one method, encoder and `trained_on`.
-
-    Raises:
-        ValueError: if there is no row.
     """
     if not curve.num_rows:
         raise ValueError("the training curve has no rows")
@@ -82,7 +79,7 @@ def _head(row: Mapping[str, Any]) -> tuple[str, str, str]:
 def _lines(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], dict[int, _Points]]:
     """Points of each seed by (term, split), terms in order of first appearance."""
     values = [tuple(row[name] for name in _COLUMNS) for row in rows]
-    order = {term: place for place, term in enumerate(dict.fromkeys(row[0] for row in values))}
+    order = {term: index for index, term in enumerate(dict.fromkeys(row[0] for row in values))}
     values.sort(key=lambda row: (order[row[0]], row[1] != "train", row[1], row[2], row[3]))
     lines: dict[tuple[str, str], dict[int, _Points]] = {}
     for (term, split, seed), points in groupby(values, key=lambda row: row[:3]):
@@ -134,5 +131,5 @@ def _log_scale_if_wide(axes: "Axes", lines: _Lines) -> None:
 def _mean(seeds: Sequence[_Points]) -> tuple[np.ndarray, np.ndarray]:
     """Epochs, and the mean value over the seeds that reached each of them."""
     points = np.concatenate(seeds)
-    epochs, place = np.unique(points[:, 0], return_inverse=True)
-    return epochs, np.bincount(place, points[:, 1]) / np.bincount(place)
+    epochs, index = np.unique(points[:, 0], return_inverse=True)
+    return epochs, np.bincount(index, points[:, 1]) / np.bincount(index)

@@ -132,10 +132,10 @@ def _score_pictures(report: RunReport) -> Iterator[tuple[Group, Drawings, bool]]
     board = report.rows("leaderboard")
     marks = style.method_marks((*report.methods, *sorted({row["method"] for row in board})))
     seeds = scores.groups(report.rows("seed_values"))
-    for place, (group, rows) in enumerate(scores.ordered_groups(board, report.tasks)):
+    for index, (group, rows) in enumerate(scores.ordered_groups(board, report.tasks)):
         drawings = list(_group_pictures(" ".join(filter(None, group)), rows, seeds.get(group, []), marks))
         if drawings:
-            yield group, drawings, place == 0
+            yield group, drawings, index == 0
 
 
 def _group_pictures(

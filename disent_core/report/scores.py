@@ -111,7 +111,7 @@ def _hubness(row: Row) -> str:
 
 def ordered_groups(rows: Iterable[Row], tasks: Iterable[str]) -> list[tuple[Group, list[Row]]]:
     """Groups in the order of the tasks, plain ones before corrected ones, larger ones first; unknown tasks last."""
-    order = {name: place for place, name in enumerate(tasks)}
+    order = {name: index for index, name in enumerate(tasks)}
     by_group = groups(rows).items()
     return sorted(
         by_group, key=lambda group: (order.get(group[0].task, len(order)), group[0].hubness != "", -len(group[1]))
@@ -150,14 +150,14 @@ def by_embedding(rows: Sequence[Row], seed_rows: Iterable[Row], tasks: Iterable[
     """
     seeds, colours = _seeds(seed_rows), style.method_marks(_EMBEDDINGS)
     kept = [row for row in rows if row["value"] is not None and not _hubness(row)]
-    order = {name: place for place, name in enumerate(_EMBEDDINGS)}
-    of_task = {name: place for place, name in enumerate(tasks)}
+    order = {name: index for index, name in enumerate(_EMBEDDINGS)}
+    of_task = {name: index for index, name in enumerate(tasks)}
 
-    def place(row: Row) -> tuple[Any, ...]:
+    def sort_key(row: Row) -> tuple[Any, ...]:
         task = of_task.get(row["task"], len(of_task)), row["task"]
         return *task, row["dataset"], row["metric"], row["evaluated_on"], order[row["embedding"]]
 
-    kept.sort(key=place)
+    kept.sort(key=sort_key)
     return {
         f"{title[0]}, {title[1]}\n{unit(title[2])}": [
             _item(f"{row['evaluated_on']} {row['embedding']}", colours[row["embedding"]], row, seeds)
@@ -244,9 +244,9 @@ def _bar_panel(axes: "Axes", items: Sequence[Item]) -> None:
     colours = [item.mark.colour for item in items]
     axes.barh(range(len(items)), [item.value for item in items], height=0.68, color=colours, alpha=0.85)
     axes.hlines(*_intervals(items), color=style.INK, linewidth=1)
-    for place, (item, end) in enumerate(zip(items, ends, strict=True)):
+    for index, (item, end) in enumerate(zip(items, ends, strict=True)):
         axes.annotate(
-            f"{item.value:.3f}", (end, place), (3, 0), textcoords="offset points",
+            f"{item.value:.3f}", (end, index), (3, 0), textcoords="offset points",
             va="center", fontsize=7.5, color=style.GREY,
         )  # fmt: skip
     low = min(0.0, *(item.value if item.low is None else item.low for item in items))
@@ -255,18 +255,18 @@ def _bar_panel(axes: "Axes", items: Sequence[Item]) -> None:
 
 def _intervals(items: Sequence[Item]) -> tuple[list[int], list[float], list[float]]:
     """Place, lower and upper end of each interval."""
-    known = [(place, item.low, item.high) for place, item in enumerate(items) if None not in (item.low, item.high)]
+    known = [(index, item.low, item.high) for index, item in enumerate(items) if None not in (item.low, item.high)]
     return tuple(map(list, zip(*known, strict=True))) or ([], [], [])  # pyright: ignore[reportReturnType]
 
 
 def _spread_panel(axes: "Axes", items: Sequence[Item]) -> None:
-    for place, item in enumerate(items):
+    for index, item in enumerate(items):
         if item.low is not None and item.high is not None:
             interval = [item.low - item.value, item.high - item.value]
-            axes.plot(interval, [place, place], color=style.RULE, linewidth=7, solid_capstyle="butt")
+            axes.plot(interval, [index, index], color=style.RULE, linewidth=7, solid_capstyle="butt")
         off = np.array(item.seeds) - item.value
         colour, marker = item.mark.colour, item.mark.marker
-        axes.scatter(off, np.full(len(off), place), s=16, color=colour, marker=marker, zorder=3, linewidths=0)
+        axes.scatter(off, np.full(len(off), index), s=16, color=colour, marker=marker, zorder=3, linewidths=0)
     axes.axvline(0, color=style.GREY, linewidth=0.8)
     axes.locator_params(axis="x", nbins=5)  # more labels of five characters would touch
 

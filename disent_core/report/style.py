@@ -38,8 +38,8 @@ class Mark:
 def method_marks(methods: Iterable[str]) -> dict[str, Mark]:
     """A mark for each method by its place: the first 56 marks differ, and neighbours differ in colour."""
     return {
-        name: Mark(COLOURS[place % len(COLOURS)], MARKERS[place // len(COLOURS) % len(MARKERS)])
-        for place, name in enumerate(dict.fromkeys(methods))
+        name: Mark(COLOURS[index % len(COLOURS)], MARKERS[index // len(COLOURS) % len(MARKERS)])
+        for index, name in enumerate(dict.fromkeys(methods))
     }
 
 
@@ -90,8 +90,8 @@ def grid_of_panels(
         left=margins.left / across, right=1 - margins.right / across, wspace=beside / (width - beside),
         bottom=margins.bottom / down, top=1 - margins.top / down, hspace=above / (height - above),
     )  # fmt: skip
-    places = range(1, panels + 1)
-    return empty_figure, [empty_figure.add_subplot(rows, columns, place) for place in places]
+    indices = range(1, panels + 1)
+    return empty_figure, [empty_figure.add_subplot(rows, columns, index) for index in indices]
 
 
 def text_width(texts: Iterable[str], size: float) -> float:
@@ -177,8 +177,8 @@ def _in_palette(image: "Picture", made_of: str = "") -> bytes:
 
 def _tints() -> list[int]:
     """The palette of every picture: 14 tints of each colour and 16 of ink, from full to paper."""
-    colours = [[int(code[place : place + 2], 16) for place in (1, 3, 5)] for code in (INK, *COLOURS)]
-    tints = [np.linspace(colour, (255, 255, 255), 14 if place else 16).round() for place, colour in enumerate(colours)]
+    colours = [[int(code[index : index + 2], 16) for index in (1, 3, 5)] for code in (INK, *COLOURS)]
+    tints = [np.linspace(colour, (255, 255, 255), 14 if index else 16).round() for index, colour in enumerate(colours)]
     return np.concatenate(tints).astype(int).ravel().tolist()
 
 

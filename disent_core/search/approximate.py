@@ -8,37 +8,33 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int64
 
-from disent_core.evaluation.contract import Engine
+from disent_core.evaluation.contract import SearchBackend
 from disent_core.evaluation.metrics import approximate_search
 from disent_core.evaluation.metrics.approximate_search import FROM_ROWS, NEIGHBOURS, TUNED_ON
 from disent_core.search.contents import Approximate, Contents, EngineChoice
 from disent_core.search.parts import file_sha256
 from disent_core.search.stored import Proposals, StoredIndex
-from disent_core.storage.atomic import atomic_path
+from disent_core.storage.files import atomic_path
 
 _TOLD_ON = 200
 """Texts of the index that are queries for the recall that is told; the effort is chosen on others."""
 _SEED = 0
 
 
-def wanted_engine(choice: EngineChoice, rows: int) -> Engine:
-    """The engine for so many texts: chosen, or with `auto` exact search until it takes long."""
+def wanted_engine(choice: EngineChoice, rows: int) -> SearchBackend:
+    """Return the engine for so many texts: chosen, or with `auto` exact search until it takes long."""
     if choice != "auto":
         return choice
     return "ivf" if rows >= FROM_ROWS and find_spec("faiss") is not None else "exact"
 
 
 def require_engine(choice: EngineChoice) -> None:
-    """Check that an engine is installed, before anything is encoded.
-
-    Raises:
-        ModuleNotFoundError: if not: `pip install 'disent[faiss]'`.
-    """
+    """Check that an engine is installed, before anything is encoded."""
     if choice in ("hnsw", "ivf"):
         import faiss  # noqa: F401
 
 
-def write_approximate(index: Path, contents: Contents, engine: Engine, number: int) -> Approximate:
+def write_approximate(index: Path, contents: Contents, engine: SearchBackend, number: int) -> Approximate:
     """Make an index of faiss of every embedding, over all parts.
 
     Args:
@@ -46,10 +42,6 @@ def write_approximate(index: Path, contents: Contents, engine: Engine, number: i
         contents: has at least one text.
         engine: `hnsw` or `ivf`.
         number: of the folder; none has it yet.
-
-    Raises:
-        DamagedError: if a file of the index is missing or damaged.
-        StorageError: if the disk is full or fails.
     """
     import faiss
 
@@ -77,14 +69,14 @@ def write_approximate(index: Path, contents: Contents, engine: Engine, number: i
 
 
 def _samples(rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows that are queries: those that the effort is chosen on, and those that the recall is told of."""
+    """Return rows that are queries: those that the effort is chosen on, and those that the recall is told of."""
     drawn = np.random.default_rng(_SEED).permutation(rows)
     few = min(TUNED_ON, rows // 2)
     return drawn[:few] if few else drawn, drawn[few : few + _TOLD_ON]
 
 
 def _recall(stored: StoredIndex, name: str, made: Any, rows: Int64[np.ndarray, " queries"]) -> Callable[[], float]:
-    """Share of the ten nearest other texts that are found, with the effort that is set when it is asked."""
+    """Return the share of the ten nearest other texts that are found, with the effort that is set when it is asked."""
     queries, keys = stored.units(name, rows), [key.decode() for key in stored.keys[rows]]
     exact, _ = stored.nearest(queries, name, NEIGHBOURS, without=keys, is_exact=True)
     proposals = Proposals(made, frozenset(part.number for part in stored.contents.parts))

@@ -32,7 +32,7 @@ from disent_core.search.parts import (
     write_part,
 )
 from disent_core.search.texts import Text
-from disent_core.storage.atomic import locked, remove_path
+from disent_core.storage.files import locked, remove_path
 from disent_core.text import text_key
 
 _LOG = logging.getLogger(__name__)
@@ -92,12 +92,6 @@ def add_texts(
         embeddings: names of those that the index has; None: those that it has already or, if it is new, all.
         engine: what searches; None: what was chosen before or, if the index is new, `auto`.
         advance: is called with the number of texts that were read since the last call.
-
-    Raises:
-        TableError: if the folder has something else, or the index is of another head or has other embeddings.
-        EncoderError: if a text can't be encoded.
-        StorageError: if the disk is full or fails.
-        ModuleNotFoundError: if the engine needs faiss, which is not installed.
     """
     if engine is not None:
         require_engine(engine)
@@ -122,7 +116,7 @@ def add_texts(
 
 
 def _contents_of(index: Path, head: HeadRecord) -> Contents:
-    """What the index has, with this head."""
+    """Return what the index has, with this head."""
     contents = read_contents(index)
     if contents is None:
         if any(not file.name.startswith(".") for file in {*index.iterdir()} - _parts_in(index)):
@@ -133,11 +127,7 @@ def _contents_of(index: Path, head: HeadRecord) -> Contents:
 
 
 def require_head(index: Path, contents: Contents, head: HeadRecord) -> None:
-    """Check that an index is of a head.
-
-    Raises:
-        TableError: if not.
-    """
+    """Check that an index is of a head."""
     if not contents.head.is_same(head):
         problem = f"this index is of another head ({contents.head.title}) than {head.title}"
         if contents.head.title == head.title:
@@ -195,7 +185,7 @@ def _encoded_again(index: Path, contents: Contents, part: Part, encode: Encode) 
 
 
 def _known(index: Path, contents: Contents) -> set[tuple[str | None, bytes]]:
-    """Language and key of every text of the index."""
+    """Return the language and key of every text of the index."""
     return {
         (part.language, bytes.fromhex(key))
         for part in contents.parts
@@ -303,7 +293,7 @@ def _renumbered(index: Path, contents: Contents) -> Contents:
 
 
 def _next(index: Path) -> int:
-    """A number that no folder has, not even one that is left of a killed run, or damaged."""
+    """Return a number that no folder has, not even one that is left of a killed run, or damaged."""
     return 1 + max((int(path.name[-5:]) for path in index.glob(f"*-{_DIGITS}")), default=0)
 
 
@@ -317,6 +307,6 @@ def _remove_others(index: Path, contents: Contents) -> None:
 
 
 def _parts_in(index: Path) -> set[Path]:
-    """Folders of parts and of faiss, whether they belong to the index or not."""
+    """Return the folders of parts and of faiss, whether they belong to the index or not."""
     parts = {path for path in index.glob(f"part-{_DIGITS}") if any((path / name).is_file() for name in _TEXT_FILES)}
     return parts | {path for path in index.glob(f"faiss-{_DIGITS}") if any(path.glob("*.faiss"))}

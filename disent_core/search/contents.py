@@ -13,8 +13,8 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from disent_core.errors import TableError, located
-from disent_core.evaluation.contract import Engine
-from disent_core.storage.atomic import storage_errors, write_text
+from disent_core.evaluation.contract import SearchBackend
+from disent_core.storage.files import storage_errors, write_text
 from disent_core.storage.tables import safe_part
 
 CONTENTS = "index.json"
@@ -74,7 +74,7 @@ class Part:
     files: dict[str, str]
 
 
-EngineChoice = Engine | Literal["auto"]
+EngineChoice = SearchBackend | Literal["auto"]
 """`auto`: exact search, and an engine of faiss from so many texts on that it takes long."""
 
 
@@ -93,7 +93,7 @@ class Approximate:
     """
 
     number: int
-    engine: Engine
+    engine: SearchBackend
     parts: tuple[int, ...]
     recall_at_10: dict[str, float]
     queries: int
@@ -102,7 +102,7 @@ class Approximate:
 
     @staticmethod
     def folder(index: Path, number: int) -> Path:
-        """Its folder."""
+        """Return the folder."""
         return index / f"faiss-{number:05d}"
 
 
@@ -140,12 +140,7 @@ _ADAPTER = TypeAdapter(Contents)
 
 
 def read_contents(folder: Path) -> Contents | None:
-    """Read what an index has; None if there is none.
-
-    Raises:
-        TableError: if the folder has something else.
-        StorageError: if it can't be read.
-    """
+    """Read what an index has; None if there is none."""
     path = folder / CONTENTS
     try:
         with storage_errors(path):

@@ -19,7 +19,7 @@ from jaxtyping import Float32, Int64
 from disent_core.errors import DamagedError, located
 from disent_core.evaluation.metrics.ranking import unit_rows
 from disent_core.search.contents import Part
-from disent_core.storage.atomic import atomic_path
+from disent_core.storage.files import atomic_path
 
 EMBEDDINGS, TEXTS = "embeddings.parquet", "texts.parquet"
 _BATCH_ROWS = 4_096
@@ -27,7 +27,7 @@ _REMEDY = "Run disent index again, with any texts: it stores the texts of this p
 
 
 def vector_column(embedding: str) -> str:
-    """Name of the column with the vectors of an embedding; `language` names the language of the text."""
+    """Return the name of the column with the vectors of an embedding; `language` names the language of the text."""
     return "language_embedding" if embedding == "language" else embedding
 
 
@@ -52,13 +52,13 @@ def part_schema(dims: Mapping[str, int]) -> pa.Schema:
 
 
 def vectors_array(matrix: Float32[np.ndarray, "rows dim"]) -> pa.FixedSizeListArray:
-    """A column of vectors."""
+    """Return a column of vectors."""
     values = np.ascontiguousarray(matrix, dtype=np.float32).ravel()
     return pa.FixedSizeListArray.from_arrays(pa.array(values), matrix.shape[1])
 
 
 def parquet_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    """A writer; vectors are not compressed, because that gains nothing."""
+    """Return a writer; vectors are not compressed, because that gains nothing."""
     texts = [field.name for field in schema if not pa.types.is_fixed_size_list(field.type)]
     vectors = [f"{field.name}.list.element" for field in schema if pa.types.is_fixed_size_list(field.type)]
     options: dict[str, Any] = {
@@ -90,10 +90,6 @@ def write_part(
         dims: width of each embedding.
         batches: rows of `part_schema`, by ascending `row`.
         is_loose: see `Part`.
-
-    Raises:
-        EncoderError: if a vector is not finite.
-        StorageError: if the disk is full or fails.
     """
     schema, rows = part_schema(dims), 0
     folder = part_folder(index, number)
@@ -140,7 +136,7 @@ def _unit_batches(folder: Path, name: str) -> Iterator[Float32[np.ndarray, "rows
 
 
 def matrix_of(column: pa.FixedSizeListArray) -> Float32[np.ndarray, "rows dim"]:
-    """Vectors of a column."""
+    """Return vectors of a column."""
     return column.flatten().to_numpy().reshape(len(column), column.type.list_size)
 
 
@@ -154,42 +150,26 @@ def read_batches(folder: Path, columns: list[str] | None = None) -> Iterator[pa.
 
 
 def read_texts(index: Path, part: Part) -> pa.Table:
-    """Texts of a part.
-
-    Raises:
-        DamagedError: if the file is missing or not as it was written.
-    """
+    """Return texts of a part."""
     return pq.read_table(verified_file(index, part, TEXTS), schema=text_schema())
 
 
 def arrays_of(
     index: Path, part: Part, embedding: str
 ) -> tuple[Float32[np.ndarray, "distinct dim"], Int64[np.ndarray, " rows"]]:
-    """The distinct rows of an embedding, and the number of each text's row among them, mapped into memory.
-
-    Raises:
-        DamagedError: if a file is missing or not as it was written.
-    """
+    """Return the distinct rows of an embedding, and the number of each text's row among them, mapped into memory."""
     values, groups = (verified_file(index, part, f"{embedding}.{end}") for end in ("npy", "groups.npy"))
     # Copy on write: torch does not accept read-only memory, and the file must not change.
     return np.load(values, mmap_mode="c", allow_pickle=False), np.load(groups, mmap_mode="c", allow_pickle=False)
 
 
 def verified_file(index: Path, part: Part, name: str) -> Path:
-    """Path of a file of a part, all of which was compared with its checksum.
-
-    Raises:
-        DamagedError: if it is missing or not as it was written.
-    """
+    """Return the path of a file of a part, all of which was compared with its checksum."""
     return checked_file(part_folder(index, part.number) / name, part.files)
 
 
 def checked_file(path: Path, files: Mapping[str, str]) -> Path:
-    """The path of a file, all of which was compared with its checksum among those of `files`.
-
-    Raises:
-        DamagedError: if it is missing or not as it was written.
-    """
+    """Return the path of a file, all of which was compared with its checksum among those of `files`."""
     try:
         if file_sha256(path) == files.get(path.name):
             return path
@@ -200,11 +180,11 @@ def checked_file(path: Path, files: Mapping[str, str]) -> Path:
 
 
 def part_folder(index: Path, number: int) -> Path:
-    """Folder of a part."""
+    """Return the folder of a part."""
     return index / f"part-{number:05d}"
 
 
 def file_sha256(path: Path) -> str:
-    """SHA-256 of a file."""
+    """Return SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

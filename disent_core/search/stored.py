@@ -98,11 +98,6 @@ class StoredIndex:
             without: for each query the key of a text that it must not find.
             is_exact: search all texts exactly.
             proposals: an index of faiss that the index does not have yet.
-
-        Raises:
-            EncoderError: if a query is not finite.
-            TableError: if texts were added since the index was opened, and a file that is needed is gone.
-            DamagedError: if a file of the index is missing or damaged.
         """
         units = unit_rows(queries, "queries")
         if proposals is None and keep is None and not is_exact:
@@ -134,7 +129,7 @@ class StoredIndex:
     def _nearest_of_proposals(
         self, units: Float32[np.ndarray, "queries dim"], proposals: Proposals, embedding: str, k: int
     ) -> Found:
-        """The texts that faiss proposes, and those of equal vectors, with their exact scores."""
+        """Return the texts that faiss proposes, and those of equal vectors, with their exact scores."""
         _, proposed = proposals.index.search(units, k)
         found = [self._scored(unit, rows[rows >= 0], embedding, k) for unit, rows in zip(units, proposed, strict=True)]
         width = max(len(scores) for scores, _ in found)
@@ -147,7 +142,7 @@ class StoredIndex:
     def _scored(
         self, unit: Float32[np.ndarray, " dim"], rows: Int64[np.ndarray, " proposed"], embedding: str, k: int
     ) -> tuple[Float32[np.ndarray, " found"], Int64[np.ndarray, " found"]]:
-        """Exact scores of some rows and of the texts with equal vectors, at most k of each."""
+        """Return exact scores of some rows and of the texts with equal vectors, at most k of each."""
         scores, members = [np.empty(0, np.float32)], [np.empty(0, np.int64)]
         for part, places in self._by_part(self._places[rows]):
             values, group, groups = self._arrays_of(part, embedding)
@@ -166,7 +161,7 @@ class StoredIndex:
             yield self.contents.parts[number], stored[which == number] - self._starts[number]
 
     def _stored_proposals(self, embedding: str) -> Proposals | None:
-        """The index of faiss, read when it is first asked; None if there is none, or faiss is not installed."""
+        """Return the index of faiss, read when it is first asked; None if there is none, or faiss is not installed."""
         approximate = self.contents.approximate
         if approximate is None or find_spec("faiss") is None:
             return None
@@ -200,7 +195,7 @@ class StoredIndex:
     # --- vectors ---
 
     def units(self, embedding: str, rows: Int64[np.ndarray, " rows"]) -> Float32[np.ndarray, "rows dim"]:
-        """Vectors of norm 1 of some rows."""
+        """Return vectors of norm 1 of some rows."""
         order = np.argsort(self._places[rows], kind="stable")
         parts = [
             arrays.values[arrays.group[places]]
@@ -212,7 +207,7 @@ class StoredIndex:
     def distinct(
         self, embedding: str
     ) -> tuple[Int64[np.ndarray, " distinct"], Callable[[np.ndarray], Float32[np.ndarray, "some dim"]]]:
-        """The first row of each distinct vector of a part, and what gives the vectors of places among them."""
+        """Return the first row of each distinct vector of a part, and what gives the vectors of places among them."""
         rows = np.concatenate(
             [
                 self._rows[part.number][groups.members[groups.starts]]
@@ -224,12 +219,7 @@ class StoredIndex:
 
 
 def open_index(folder: Path) -> StoredIndex:
-    """Open an index. Another process may replace its parts meanwhile.
-
-    Raises:
-        TableError: if there is no index.
-        DamagedError: if one of its files is missing or damaged.
-    """
+    """Open an index. Another process may replace its parts meanwhile."""
     for tried in range(1, _TRIES + 1):
         if (contents := read_contents(folder)) is None:
             raise TableError(located(folder, None, "there is no index here", REMEDY))

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from disent_core.corpora.faults import RowError
 from disent_core.corpora.lines import MOST_LINE_BYTES, stored_text
+from disent_core.corpora.row_errors import RowError
 from disent_core.errors import CorpusError, located, quoted
-from disent_core.storage.foreign import column_names, foreign_batches
+from disent_core.storage.untrusted import column_names, untrusted_batches
 from disent_core.text import parsed_json
 
 SUFFIXES = (".txt", ".jsonl", ".csv", ".parquet")
@@ -54,11 +54,7 @@ class TextFile:
     languages: Collection[str] | None = None
 
     def __iter__(self) -> Iterator[Text]:
-        """Yield the texts in order.
-
-        Raises:
-            CorpusError: if a line or row has no text that can be stored, or the file can't be read; names the line.
-        """
+        """Yield the texts in order."""
         try:
             yield from checked_rows(_READERS[self.kind](self), self.name, self.language, self.languages)
         except OSError as error:
@@ -71,11 +67,7 @@ class TextFile:
         return self.counts().total()
 
     def counts(self) -> Counter[str | None]:
-        """Read all texts and count those of each language, so that no error comes after hours.
-
-        Raises:
-            CorpusError: as when they are read; if there are none.
-        """
+        """Read all texts and count those of each language, so that no error comes after hours."""
         counts = Counter(one.language for one in self)
         if not counts:
             raise CorpusError(located(self.name, None, "0 texts were read", "Name a file with at least one text"))
@@ -83,12 +75,7 @@ class TextFile:
 
 
 def text_file(path: Path, *, column: str = "text", language: str | None = None) -> TextFile:
-    """Describe a file by its name.
-
-    Raises:
-        ValueError: if its name does not tell how it is written.
-        CorpusError: if there is no such file.
-    """
+    """Describe a file by its name."""
     kind = path.suffix.lower()
     if kind not in SUFFIXES:
         raise ValueError(f"{path} must end in {', '.join(SUFFIXES)}")
@@ -100,22 +87,14 @@ def text_file(path: Path, *, column: str = "text", language: str | None = None) 
 def checked_texts(
     texts: Iterable[str], language: str | None, languages: Collection[str] | None = None
 ) -> Iterator[Text]:
-    """Yield texts of one language in NFC.
-
-    Raises:
-        CorpusError: if one can't be stored; names its number from 1.
-    """
+    """Yield texts of one language in NFC."""
     return checked_rows(((number, text, None) for number, text in enumerate(texts, 1)), "texts", language, languages)
 
 
 def checked_rows(
     rows: Iterable[_Row], name: str, language: str | None, languages: Collection[str] | None
 ) -> Iterator[Text]:
-    """Yield the texts of rows that can be stored.
-
-    Raises:
-        CorpusError: if one can't.
-    """
+    """Yield the texts of rows that can be stored."""
     for number, text, own in rows:
         spoken = own or language
         try:
@@ -189,7 +168,7 @@ def _parquet_rows(file: TextFile) -> Iterator[_Row]:
         raise CorpusError(located(file.name, None, f"not a Parquet file ({error})", "Name another file")) from error
     try:
         _require_column(file, columns)
-        for batch in foreign_batches(file.path, {file.column, _LANGUAGE}):
+        for batch in untrusted_batches(file.path, {file.column, _LANGUAGE}):
             texts = batch.column(file.column).to_pylist()
             languages = batch.column(_LANGUAGE).to_pylist() if _LANGUAGE in batch.schema.names else [None] * len(texts)
             for text, language in zip(texts, languages, strict=True):

@@ -14,7 +14,7 @@ from disent_core.search.build import Encode
 from disent_core.search.contents import HeadRecord
 from disent_core.search.parts import parquet_writer, text_fields, vector_fields, vectors_array
 from disent_core.search.texts import Text, TextFile
-from disent_core.storage.atomic import atomic_path
+from disent_core.storage.files import atomic_path
 from disent_core.text import text_keys
 
 FORMATS = (".parquet", ".npy")
@@ -48,12 +48,6 @@ def write_vectors(
 
     Returns:
         The number of texts.
-
-    Raises:
-        ValueError: if the file can't have these embeddings.
-        CorpusError: if a text can't be read, or there are none; nothing has been encoded then.
-        EncoderError: if a text can't be encoded.
-        StorageError: if the disk is full or fails.
     """
     require_output(path, texts, embeddings)
     count = texts.count()
@@ -69,11 +63,7 @@ def write_vectors(
 
 
 def require_output(path: Path, texts: TextFile, embeddings: Sequence[str] = ()) -> None:
-    """Check that a file can have the vectors of these embeddings.
-
-    Raises:
-        ValueError: if not, or if it is the file of the texts.
-    """
+    """Check that a file can have the vectors of these embeddings."""
     if path.suffix not in FORMATS:
         raise ValueError(f"{path} must end in {' or '.join(FORMATS)}")
     if path.suffix == ".npy" and len(embeddings) > 1:

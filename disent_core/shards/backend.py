@@ -1,8 +1,8 @@
-"""Choose where the shards of a step are computed, and keep what is computed until the step's table is there.
+"""Choose where the shards of a step are computed, and keep their results until the step's table is stored.
 
-A *shard* is a part of the items of one step: rows, texts, candidates. The engine is set by whoever runs the step
-(`sharded`) and asked by what has much to compute (`ranges`, `map_shards`). No result depends on it, to the bit, so it
-is in no fingerprint. The default, `inline`, does not cut: one shard has everything, and nothing is kept.
+A *shard* is a part of the items of one step: rows, texts, candidates. The caller of the step sets the backend
+(`sharded`); long computations use it (`ranges`, `map_shards`). Results are equal to the bit, so it is in no
+fingerprint. The default, `inline`, does not cut: one shard has everything, and nothing is kept.
 """
 
 import logging
@@ -17,22 +17,22 @@ from typing import Generic, Literal, TypeVar
 import numpy as np
 
 from disent_core.progress import Progress
-from disent_core.storage.checksums import checksummed_path, read_verified, remove_all_below, verified
 from disent_core.storage.remote import RemoteHome, attach, attached
+from disent_core.storage.results import none_if_damaged, read_result, remove_results, verify_result, write_result
 
 _log = logging.getLogger(__name__)
 
 Shard = TypeVar("Shard")
 Result = TypeVar("Result")
 Arrays = Mapping[str, np.ndarray]
-EngineName = Literal["inline", "processes", "ray"]
+BackendName = Literal["inline", "processes", "ray"]
 
-_LEAST_SHARDS: Mapping[EngineName, float] = {"inline": float("inf"), "processes": 2, "ray": 20}
-"""Shards from which on an engine is worth its start: a shard is about a minute of one core."""
+_LEAST_SHARDS: Mapping[BackendName, float] = {"inline": float("inf"), "processes": 2, "ray": 20}
+"""Shards from which on a backend is worth its start: a shard is about a minute of one core."""
 
 
 @dataclass(frozen=True)
-class Engine:
+class ShardBackend:
     """Where shards are computed.
 
     Attributes:
@@ -40,18 +40,18 @@ class Engine:
         workers: how many processes; one is this process, which then works shard by shard. Only `processes` reads it.
     """
 
-    name: EngineName = "inline"
+    name: BackendName = "inline"
     workers: int = 1
 
 
-INLINE = Engine()
+INLINE = ShardBackend()
 
 
 @dataclass(frozen=True)
 class _Sharding:
-    """An engine, and for a step with a table the folder and fingerprint of what its shards give."""
+    """A backend, and for a step with a table the folder and fingerprint of what its shards give."""
 
-    engine: Engine = INLINE
+    backend: ShardBackend = INLINE
     folder: Path | None = None
     inputs: str = ""
 
@@ -60,30 +60,30 @@ _CURRENT: ContextVar[_Sharding] = ContextVar("sharding", default=_Sharding())  #
 
 
 @contextmanager
-def sharded(engine: Engine, folder: Path | None = None, inputs: str = "") -> Iterator[None]:
-    """Compute the shards of a step with this engine.
+def sharded(backend: ShardBackend, folder: Path | None = None, inputs: str = "") -> Iterator[None]:
+    """Compute the shards of a step with this backend.
 
     Args:
-        engine: where.
-        folder: keeps the results of shards until the step is done, so that a killed one loses shards under way only.
-        inputs: fingerprint of all that these results are made from, the ranges of their shards apart.
+        backend: where.
+        folder: keeps the results of shards until the step is done, so that a killed step loses unfinished shards only.
+        inputs: fingerprint of all inputs of these results but the ranges of their shards.
     """
-    before = _CURRENT.set(_Sharding(engine, folder, inputs))
+    before = _CURRENT.set(_Sharding(backend, folder, inputs))
     try:
         yield
     finally:
         _CURRENT.reset(before)
     if folder is not None:
-        remove_all_below(folder)
+        remove_results(folder)
 
 
 def ranges(items: int, size: int, *, on_gpu: bool = False) -> list[range]:
-    """Cut items into ranges of `size`; one range has them all where the engine would not be worth its start.
+    """Cut items into ranges of `size`, or one range if they are too few to be worth the start of the backend.
 
     Processes of one machine would only wait for each other's use of its GPU.
     """
-    engine = _CURRENT.get().engine.name
-    if items < size * _LEAST_SHARDS[engine] or (on_gpu and engine == "processes"):
+    backend = _CURRENT.get().backend.name
+    if items < size * _LEAST_SHARDS[backend] or (on_gpu and backend == "processes"):
         return [range(items)]
     return [range(start, min(start + size, items)) for start in range(0, items, size)]
 
@@ -92,36 +92,36 @@ def map_shards(work: Callable[[Shard], Result], shards: Sequence[Shard], *, on_g
     """Yield `work(shard)` for each shard, in their order.
 
     Args:
-        work: a function or object that other processes can import; what it holds is sent to each worker once.
-        shards: what is sent with each call. One alone is computed here.
+        work: a function or object that other processes can import; its attributes are sent to each worker once.
+        shards: an argument of each call. A single shard is computed in this process.
         on_gpu: whether `work` computes on a GPU, which Ray then gives it.
 
     Raises:
         ShardError: if the processes of a shard were killed again and again, or there is no cluster.
         DisentError: what `work` raises.
     """
-    engine, progress = _CURRENT.get().engine, Progress(_log, len(shards), "shards")
-    for done, result in enumerate(_results(work, shards, engine, on_gpu), start=1):
+    backend, progress = _CURRENT.get().backend, Progress(_log, len(shards), "shards")
+    for done, result in enumerate(_results(work, shards, backend, on_gpu), start=1):
         progress.advance(done)
         yield result
 
 
 def _results(
-    work: Callable[[Shard], Result], shards: Sequence[Shard], engine: Engine, on_gpu: bool
+    work: Callable[[Shard], Result], shards: Sequence[Shard], backend: ShardBackend, on_gpu: bool
 ) -> Iterator[Result]:
-    if engine.name == "ray" and len(shards) > 1:
+    if backend.name == "ray" and len(shards) > 1:
         from disent_core.shards.on_ray import on_ray
 
         return on_ray(_at_home(work), shards, gpus=int(on_gpu))
-    if engine.name == "processes" and min(engine.workers, len(shards)) > 1:
+    if backend.name == "processes" and min(backend.workers, len(shards)) > 1:
         from disent_core.shards.processes import in_processes
 
-        return in_processes(_at_home(work), shards, engine.workers)
+        return in_processes(_at_home(work), shards, backend.workers)
     return map(work, shards)
 
 
 def _at_home(work: Callable[[Shard], Result]) -> Callable[[Shard], Result]:
-    """The same work in another process, which keeps results in the same buckets as this one."""
+    """Wrap work for other processes, which keep results in the same buckets as this one."""
     homes = attached()
     return partial(_work_at, homes, work) if homes else work
 
@@ -133,7 +133,7 @@ def _work_at(homes: Sequence[RemoteHome], work: Callable[[Shard], Result], shard
 
 
 def map_kept(work: Callable[[range], Arrays], shards: Sequence[range], name: str) -> Iterator[Arrays]:
-    """As `map_shards`, with arrays that are kept in the folder of the step: those that are there are not computed.
+    """As `map_shards`, but arrays are kept in the folder of the step, and those found there are not computed again.
 
     Args:
         work: as above.
@@ -159,20 +159,20 @@ class _Kept(Generic[Shard]):
     inputs: str
 
     def __call__(self, shard: range) -> None:
-        from safetensors.numpy import save_file
+        from safetensors.numpy import save_file  # noqa: TID251 - inside write_result
 
         if not self.has(shard):  # a worker that was killed may have stored it
-            with checksummed_path(self._path(shard), inputs=self.inputs) as temporary:
+            with write_result(self._path(shard), inputs=self.inputs) as temporary:
                 save_file(dict(self.work(shard)), temporary)
 
     def has(self, shard: range) -> bool:
-        entry = verified(self._path(shard))
+        entry = none_if_damaged(lambda: verify_result(self._path(shard)))
         return entry is not None and entry.facts["inputs"] == self.inputs
 
     def read(self, shard: range) -> Arrays:
         from safetensors.numpy import load
 
-        content = read_verified(self._path(shard))
+        content = read_result(self._path(shard))
         return self.work(shard) if content is None else load(content)
 
     def _path(self, shard: range) -> Path:

@@ -1,4 +1,4 @@
-"""Compute shards on a Ray cluster that is running. Nothing here starts one: Ray listens on every interface."""
+"""Compute shards on a running Ray cluster. None is started here: Ray listens on every interface."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -23,10 +23,6 @@ def on_ray(work: Callable[[Shard], Result], shards: Sequence[Shard], *, gpus: in
         work: is put into the memory of each node once.
         shards: each is a task with one processor.
         gpus: of each task.
-
-    Raises:
-        ShardError: if Ray is not installed, there is no cluster, or a shard was lost again and again.
-        DisentError: what `work` raises.
     """
     try:
         import ray  # pyright: ignore[reportMissingImports]
@@ -40,8 +36,8 @@ def on_ray(work: Callable[[Shard], Result], shards: Sequence[Shard], *, gpus: in
             raise ShardError(_NO_CLUSTER) from error
     free = ray.available_resources()
     if free.get("CPU", 0) < 1 or free.get("GPU", 0) < gpus:
-        # The step itself holds what its shards would wait for, perhaps the only processor or GPU.
-        _log.info("nothing of the Ray cluster is free: shards are computed by the step itself")
+        # The step itself may hold the only processor or GPU, for which its shards would wait.
+        _log.info("the Ray cluster has no free resources: the step computes its shards itself")
         yield from map(work, shards)
         return
     task = ray.remote(_compute).options(num_gpus=gpus, scheduling_strategy="SPREAD")
@@ -58,7 +54,7 @@ def on_ray(work: Callable[[Shard], Result], shards: Sequence[Shard], *, gpus: in
         raise ShardError(f"Ray could not compute a shard: {type(error).__name__}") from error
     finally:
         _, unfinished = ray.wait(results, num_returns=len(results), timeout=0)
-        for result in unfinished:  # one has failed, or nobody wants the rest
+        for result in unfinished:  # a shard has failed, or the caller has stopped
             ray.cancel(result)  # by force, or if it is finished, may end this process: Ray 2.60, task_manager.cc:1329
 
 

@@ -1,7 +1,7 @@
 """Compute shards in processes of this machine, each with one thread.
 
-Each worker has a pipe of its own. So a worker that is killed in the middle of a result leaves an end of file behind,
-where the shared pipe of `concurrent.futures` would let us wait for the rest for ever. Only its shard is lost, which
+Each worker has its own pipe. So a worker that is killed in the middle of a result leaves an end of file behind, where
+readers of the shared pipe of `concurrent.futures` would wait for the rest for ever. Only its shard is lost, which
 another worker computes again.
 """
 
@@ -21,7 +21,7 @@ from typing import Any, TypeVar, cast
 from disent_core.errors import DisentError, ShardError
 
 _TRIES = 3
-_CONTEXT = multiprocessing.get_context("spawn")  # a fork would inherit the threads' locks, but not the threads
+_CONTEXT = multiprocessing.get_context("spawn")  # a fork inherits the locks of threads, but not the threads
 
 Shard = TypeVar("Shard")
 Result = TypeVar("Result")
@@ -31,11 +31,11 @@ Result = TypeVar("Result")
 class _Worker:
     process: SpawnProcess
     connection: Connection
-    place: int | None = None
-    """Of the shard under way."""
+    shard: int | None = None
+    """Number of the shard under way."""
 
     def send(self, message: object) -> None:
-        """Send to a worker that may have ended; whoever receives from it next is told."""
+        """Send to a worker that may have ended; the next receive from it then fails."""
         with suppress(BrokenPipeError, ConnectionResetError):
             self.connection.send(message)
 
@@ -46,17 +46,12 @@ class _Worker:
 
 
 def in_processes(work: Callable[[Shard], Result], shards: Sequence[Shard], count: int) -> Iterator[Result]:
-    """Yield `work(shard)` for each shard, in their order.
-
-    Raises:
-        ShardError: if a process ends by an error that is none of ours, or one shard's processes are killed thrice.
-        DisentError: what `work` raises.
-    """
+    """Yield `work(shard)` for each shard, in their order."""
     workers = _new_workers(work, min(count, len(shards)))
     waiting, done, killed = deque(range(len(shards))), dict[int, Any](), Counter[int]()
     try:
-        for place in range(len(shards)):
-            while place not in done:
+        for number in range(len(shards)):
+            while number not in done:
                 _hand_out(workers, waiting, shards)
                 for worker in _ready(workers):
                     try:
@@ -68,9 +63,9 @@ def in_processes(work: Callable[[Shard], Result], shards: Sequence[Shard], count
                         continue
                     if isinstance(message, DisentError):
                         raise message
-                    if worker.place is not None:
-                        done[worker.place], worker.place = message, None
-            yield done.pop(place)
+                    if worker.shard is not None:
+                        done[worker.shard], worker.shard = message, None
+            yield done.pop(number)
     finally:
         for worker in workers:
             worker.close()
@@ -91,9 +86,9 @@ def _new_workers(work: object, count: int) -> list[_Worker]:
 
 def _hand_out(workers: list[_Worker], waiting: deque[int], shards: Sequence[object]) -> None:
     for worker in workers:
-        if worker.place is None and waiting:
-            worker.place = waiting.popleft()
-            worker.send(shards[worker.place])
+        if worker.shard is None and waiting:
+            worker.shard = waiting.popleft()
+            worker.send(shards[worker.shard])
 
 
 def _ready(workers: list[_Worker]) -> list[_Worker]:
@@ -102,19 +97,19 @@ def _ready(workers: list[_Worker]) -> list[_Worker]:
 
 
 def _lost(worker: _Worker, killed: Counter[int]) -> list[int]:
-    """The shard of a worker that has ended, to be computed again."""
+    """Close a worker that has ended and return its shard, to be computed again."""
     worker.close()
-    code, place = worker.process.exitcode or 0, worker.place
+    code, shard = worker.process.exitcode or 0, worker.shard
     if code >= 0:
-        raise ShardError(f"a process that computes shards ended with exit code {code}; its error stands above")
-    if place is None:
+        raise ShardError(f"a process that computes shards ended with exit code {code}; see its error above")
+    if shard is None:
         return []
-    killed[place] += 1
-    if killed[place] == _TRIES:
+    killed[shard] += 1
+    if killed[shard] == _TRIES:
         how = signal.Signals(-code).name
         remedy = "If the memory was full, start again with fewer processes: DISENT_SHARDS=processes:1"
-        raise ShardError(f"shard {place + 1} was lost {_TRIES} times, its process ended by {how}. {remedy}")
-    return [place]
+        raise ShardError(f"shard {shard + 1} was lost {_TRIES} times, its process ended by {how}. {remedy}")
+    return [shard]
 
 
 # --- inside a worker --------------------------------------------------------------------------------------

@@ -1,8 +1,7 @@
 """Read and write the objects of a bucket: S3, Google Cloud Storage, Azure, or memory in tests.
 
-A write is refused if it should create an object that exists, or replace one that has changed meanwhile. All else stands
-on this: see `disent_core.storage.remote`. Requests that fail for a moment are repeated by obstore, for up to three
-minutes.
+A write is refused if it should create an object that exists, or replace one that has changed meanwhile. All of
+`disent_core.storage.remote` depends on this. obstore repeats requests that fail for a moment, for up to three minutes.
 """
 
 import hashlib
@@ -19,26 +18,26 @@ from disent_core.errors import StorageError, located, shortened
 
 SCHEMES = ("s3", "gs", "az")
 CHUNK = 1 << 26
-"""Bytes of one request for a large object, which has to be answered within half a minute."""
+"""Bytes of one request for a large object, which must be answered within half a minute."""
 _PART = 1 << 24
 _AGAIN = "No complete file is lost: check the network and the store, and start the same run again"
 _MAY = "Give this process credentials that may list, read, write and delete there"
 _CUT = "response body error"
 _TRIES = 4
-_NO_BUCKET = "there is no such bucket"
-_OTHER_BUCKET = "Make it, or set DISENT_HOME to another"
+_NO_BUCKET = "this bucket does not exist"
+_OTHER_BUCKET = "Create it, or set DISENT_HOME to another"
 
 Version = Mapping[str, str]
 """Which version of an object was read or written; opaque."""
 
 
 def _obstore() -> Any:
-    """The module, of the extra `s3`."""
+    """Import the module, which the extra `s3` brings."""
     return import_module("obstore")
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredObject:
     """The bytes of an object, and which version of it they are."""
 
     data: bytes
@@ -46,7 +45,7 @@ class Stored:
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedObject:
     """An object in a listing."""
 
     key: str
@@ -72,7 +71,7 @@ class Bucket:
 
     @property
     def _store(self) -> Any:
-        """The client of this process: a forked one can't use that of its parent, whose threads it has not."""
+        """Client of this process: a fork can't use that of its parent, whose threads it does not have."""
         if os.getpid() not in self._stores:
             with self._errors(""):
                 self._stores[os.getpid()] = _obstore().store.from_url(self.address, **self.options)
@@ -80,107 +79,75 @@ class Bucket:
 
     # --- small objects ---
 
-    def read(self, key: str) -> Stored | None:
-        """An object; None if there is none.
-
-        Raises:
-            StorageError: if the store does not answer, or refuses.
-        """
+    def read(self, key: str) -> StoredObject | None:
+        """Read an object; None if it does not exist."""
         with self._errors(key):
             try:
-                found = _asked("get", self._store, key)
-                return Stored(bytes(found.bytes()), _version(found.meta))
+                answer = _request("get", self._store, key)
+                return StoredObject(bytes(answer.bytes()), _version(answer.meta))
             except FileNotFoundError as error:
                 if _is_without_bucket(error):
                     raise
                 return None
 
     def create(self, key: str, data: bytes) -> Version | None:
-        """Write an object that does not exist, and return its version; None if there is another one.
-
-        Raises:
-            StorageError: if the store does not answer, or refuses.
-        """
+        """Write an object that does not exist, and return its version; None if there is another one."""
         return self._put(key, data, "create")
 
     def replace(self, key: str, data: bytes, version: Version) -> Version | None:
-        """Replace this version of an object, and return the new one; None if it is not this version any more.
-
-        Raises:
-            StorageError: if the store does not answer, or refuses.
-        """
+        """Replace this version of an object, and return the new one; None if it is not this version any more."""
         return self._put(key, data, dict(version))
 
     def _put(self, key: str, data: bytes, mode: Any) -> Version | None:
         refused = (_obstore().exceptions.AlreadyExistsError, _obstore().exceptions.PreconditionError)
         with self._errors(key):
             try:
-                return _version(_asked("put", self._store, key, data, mode=mode))
+                return _version(_request("put", self._store, key, data, mode=mode))
             except refused:
                 pass
-        # If the answer to a request is lost, obstore repeats it, and then its own success is in its way.
+        # If an answer is lost, obstore repeats the request, which its own first success then refuses.
         now = self.read(key)
         return now.version if now is not None and now.data == data else None
 
     def delete(self, key: str) -> None:
-        """Delete an object, if there is one.
-
-        Raises:
-            StorageError: if the store does not answer, or refuses.
-        """
+        """Delete an object, if there is one."""
         with self._errors(key):
             try:
-                _asked("delete", self._store, key)
+                _request("delete", self._store, key)
             except FileNotFoundError as error:
                 if _is_without_bucket(error):
                     raise
 
-    def listed(self, prefix: str = "") -> Iterator[Listed]:
-        """All objects below a prefix. A listing may be late: nothing but cleaning up may depend on it.
-
-        Raises:
-            StorageError: if the store does not answer, or refuses.
-        """
+    def listed(self, prefix: str = "") -> Iterator[ListedObject]:
+        """Yield all objects below a prefix. A listing may be out of date: only clean-up may depend on it."""
         with self._errors(prefix):
             for batch in _obstore().list(self._store, prefix or None):
-                for one in batch:
-                    yield Listed(one["path"], one["size"], one["last_modified"])
+                for entry in batch:
+                    yield ListedObject(entry["path"], entry["size"], entry["last_modified"])
 
     # --- files ---
 
     def size(self, key: str) -> int | None:
-        """Bytes of an object; None if there is none, or no such bucket, which this request can't tell apart.
-
-        Raises:
-            StorageError: if the store does not answer, or refuses.
-        """
+        """Return the bytes of an object; None if the object or the bucket does not exist."""
         with self._errors(key):
             try:
-                return _asked("head", self._store, key)["size"]
+                return _request("head", self._store, key)["size"]
             except FileNotFoundError:
                 return None
 
     def upload(self, path: Path, key: str) -> None:
-        """Write a file as an object that nobody else writes; it is there whole or not at all.
-
-        Raises:
-            StorageError: if the store does not answer, or refuses.
-        """
+        """Write a file as an object that nobody else writes; it appears whole or not at all."""
         with self._errors(key):
-            _asked("put", self._store, key, path, chunk_size=_PART)
+            _request("put", self._store, key, path, chunk_size=_PART)
 
     def download(self, key: str, path: Path, size: int) -> str | None:
-        """Write an object of this size to a file, and return its SHA-256; None if there is no such object.
-
-        Raises:
-            StorageError: if the store does not answer, or refuses.
-        """
+        """Write an object of this size to a file, and return its SHA-256; None if it does not exist."""
         digest = hashlib.sha256()
         with path.open("wb") as file:
             for start in range(0, size, CHUNK):
                 with self._errors(key):
                     try:
-                        part = _asked("get_range", self._store, key, start=start, end=min(start + CHUNK, size))
+                        part = _request("get_range", self._store, key, start=start, end=min(start + CHUNK, size))
                     except FileNotFoundError as error:
                         if _is_without_bucket(error):
                             raise
@@ -193,12 +160,12 @@ class Bucket:
 
     @contextmanager
     def _errors(self, key: str) -> Iterator[None]:
-        """Report what the store says in one line; other errors pass."""
+        """Report errors of the store in one line; other errors pass."""
         exceptions = _obstore().exceptions
         try:
             yield
         except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
-            raise self._error(key, "the store refuses access", _MAY) from error
+            raise self._error(key, "the store denies access", _MAY) from error
         except exceptions.NotSupportedError as error:
             remedy = "Use one that can: S3, Google Cloud Storage, Azure"
             raise self._error(key, f"the store can't do this ({_reason(error)})", remedy) from error
@@ -211,20 +178,20 @@ class Bucket:
         return StorageError(located(f"{self.address.rstrip('/')}/{key}", None, problem, remedy))
 
 
-def _asked(name: str, *arguments: Any, **options: Any) -> Any:
-    """What a function of obstore answers. It repeats what fails, but not a request whose refusal ends in its middle."""
-    ask = getattr(_obstore(), name)
+def _request(name: str, *arguments: Any, **options: Any) -> Any:
+    """Call a function of obstore, again if the body of an answer is cut, which obstore itself does not repeat."""
+    call = getattr(_obstore(), name)
     for _ in range(_TRIES - 1):
         try:
-            return ask(*arguments, **options)
+            return call(*arguments, **options)
         except _obstore().exceptions.GenericError as error:
             if _CUT not in str(error):
                 raise
-    return ask(*arguments, **options)
+    return call(*arguments, **options)
 
 
 def _version(meta: Mapping[str, Any]) -> Version:
-    """What identifies a version: stores use one of the two, and obstore rejects None."""
+    """Return what identifies a version: stores use one of the two, and obstore rejects None."""
     return {name: meta[name] for name in ("e_tag", "version") if meta[name] is not None}
 
 
@@ -233,5 +200,5 @@ def _is_without_bucket(error: Exception) -> bool:
 
 
 def _reason(error: Exception) -> str:
-    """The first line of an error: the rest describes the client."""
+    """Return the first line of an error: the rest describes the client."""
     return shortened(str(error).strip().split("\n", 1)[0], 200)

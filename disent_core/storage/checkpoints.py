@@ -9,9 +9,9 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from disent_core.storage.checksums import checksummed_path, verified
-from disent_core.storage.manifests import recorded_path
+from disent_core.storage.files import recorded_path
 from disent_core.storage.remote import remote_of
+from disent_core.storage.results import open_result, write_result
 
 
 def write_checkpoint(path: Path, run: str, state: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
@@ -24,7 +24,7 @@ def write_checkpoint(path: Path, run: str, state: Mapping[str, Any], tensors: Ma
         tensors: on any device.
     """
     home = remote_of(path)
-    write = recorded_path if home is not None and not home.is_due(path) else checksummed_path
+    write = recorded_path if home is not None and not home.is_due(path) else write_result
     detached = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     with write(path) as temporary:
         save_file(detached, temporary, metadata={"run": run, "state": json.dumps(state)})
@@ -32,7 +32,7 @@ def write_checkpoint(path: Path, run: str, state: Mapping[str, Any], tensors: Ma
 
 def read_checkpoint(path: Path, run: str, device: str = "cpu") -> tuple[Any, dict[str, Tensor]] | None:
     """Return state and tensors as written; None if there is no checkpoint of this run, or it is damaged."""
-    if verified(path) is None:
+    if open_result(path) is None:
         return None
     with safe_open(path, framework="pt", device=device) as file:
         metadata = file.metadata()

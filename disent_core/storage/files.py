@@ -1,4 +1,4 @@
-"""Write files atomically and lock them.
+"""Write files of this machine atomically, lock them, and record their checksums in manifests.
 
 A new file is written under a temporary name in the folder of its target, flushed to disk, and then renamed, so
 readers see either the old file or the complete new one.
@@ -6,16 +6,19 @@ readers see either the old file or the complete new one.
 
 import errno
 import fcntl
+import hashlib
+import json
 import logging
 import os
 import re
 import shutil
 import stat
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from safetensors import SafetensorError
 
@@ -23,18 +26,25 @@ from disent_core.errors import StorageError, located
 
 log = logging.getLogger(__name__)
 
-_TEMPORARY = re.compile(r"(?P<own>\..*[.-][0-9a-f]{32}\.tmp)(\..*)?")
+_TEMPORARY = re.compile(r"(?P<temporary>\..*[.-][0-9a-f]{32}\.tmp)(\..*)?")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 REFUSED = {
-    errno.EACCES: "this process has no permission for it",
-    errno.EPERM: "this process has no permission for it",
+    errno.EACCES: "permission denied",
+    errno.EPERM: "permission denied",
     errno.EROFS: "its disk is read-only",
-    errno.ENOTDIR: "a part of this path is a file, not a folder",
+    errno.ENOTDIR: "part of this path is a file, not a folder",
     errno.ENAMETOOLONG: "a name in this path is too long",
-    errno.ELOOP: "its symbolic links lead in a circle",
+    errno.ELOOP: "its symbolic links form a cycle",
 }
-"""What the numbers of errors mean for a path that this process can't use."""
+"""Error numbers of a path that this process can't use, in words."""
 _ERROR_NUMBER = re.compile(r"(?:os error|errno:?) (\d+)")
+
+
+FOLDER_MANIFEST = "files.manifest"
+"""In a folder that is published whole: lists its files."""
+LISTED_VERSIONS = 3
+"""Versions of a file that its manifest lists, the newest first."""
+REMEDY = "Materialise its asset to rebuild it"
 
 
 @contextmanager
@@ -43,9 +53,6 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
     Either the complete file (or folder) appears under `path` or nothing changes: on any error the temporary file is
     removed. Temporary files that killed processes left in the folder are removed as well.
-
-    Raises:
-        StorageError: if the disk is full or fails.
     """
     with replacing(path, nullcontext) as temporary:
         yield temporary
@@ -70,6 +77,20 @@ def replacing(path: Path, publishing: Callable[[Path], AbstractContextManager[ob
                 remove_path(temporary)
 
 
+@contextmanager
+def replacing_folder(folder: Path, publish: Callable[[Path], None] = lambda _: None) -> Iterator[Path]:
+    """As `atomic_path`, for a folder that may exist already; `publish` gets the filled one before it is renamed."""
+
+    @contextmanager
+    def publishing(filled: Path) -> Iterator[None]:
+        publish(filled)
+        remove_path(folder)  # not before the new one is complete
+        yield
+
+    with replacing(folder, publishing) as temporary:
+        yield temporary
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a UTF-8 file atomically."""
     with atomic_path(path) as temporary:
@@ -86,21 +107,17 @@ def remove_path(path: Path) -> None:
 
 @contextmanager
 def storage_errors(path: Path) -> Iterator[None]:
-    """Report a full, failing or forbidden disk in one line that names the file; other errors pass.
-
-    Raises:
-        StorageError: instead of the operating system's error.
-    """
+    """Report a full, failing or forbidden disk in one line that names the file; other errors pass."""
     try:
         yield
     except (OSError, SafetensorError) as error:
         number = _error_number(error)
         if number in _FULL:
             free = shutil.disk_usage(_existing_parent(path)).free / 1e6
-            problem = f"there is no space left for this file ({free:.0f} MB free)"
+            problem = f"no space left for this file ({free:.0f} MB free)"
             remedy = "No complete file is lost: free space and start the same run again"
         elif number == errno.EIO:
-            problem = "the disk fails to read or write this file"
+            problem = "the disk failed to read or write this file"
             remedy = "No complete file is lost: check the disk and start the same run again"
         elif number in REFUSED:
             problem = REFUSED[number]
@@ -111,17 +128,17 @@ def storage_errors(path: Path) -> Iterator[None]:
 
 
 def may_write(path: Path) -> bool:
-    """Whether this process may make or replace a file, and the folders that it lacks."""
+    """Whether this process may create or replace a file, and the folders it needs."""
     return is_allowed(_existing_parent(path), os.W_OK | os.X_OK)
 
 
 def is_allowed(path: Path, mode: int) -> bool:
-    """`os.access` for the user as whom this process acts."""
+    """Call `os.access` for the effective user of this process."""
     return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)
 
 
 def _error_number(error: Exception) -> int | None:
-    """Number of an operating system's error; some libraries give it in their message only."""
+    """Return the number of an operating system's error; some libraries give it in their message only."""
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno
     if "No space left on device" in str(error):
@@ -134,7 +151,7 @@ def _existing_parent(path: Path) -> Path:
     return next(folder for folder in path.absolute().parents if folder.is_dir())
 
 
-# --- temporary files of killed processes: a lock tells them, as a name of a machine and a process is not unique -------
+# --- temporary files of killed processes: told by a lock, as names of machines and processes are not unique ---
 
 
 def _lock_of(temporary: Path) -> Path:
@@ -144,11 +161,11 @@ def _lock_of(temporary: Path) -> Path:
 def _remove_leftovers(folder: Path) -> None:
     for file in os.scandir(folder):
         if match := _TEMPORARY.fullmatch(file.name):
-            _remove_unless_written(Path(file.path), _lock_of(folder / match["own"]))
+            _remove_unless_written(Path(file.path), _lock_of(folder / match["temporary"]))
 
 
 def _remove_unless_written(path: Path, lock: Path) -> None:
-    """Remove a file under the lock of its writer, who may be about to take it, and then makes a new one."""
+    """Remove a file under the lock of its writer, which may be about to take it, and then writes a new file."""
     try:
         held = lock.open("r+")
     except FileNotFoundError:
@@ -160,11 +177,9 @@ def _remove_unless_written(path: Path, lock: Path) -> None:
 
 
 def _open_to_others(path: Path, usual: int) -> None:
-    """Let others do with each file what `usual` lets them: safetensors gives its files to their maker alone.
+    """Apply the umask's default permissions to files; safetensors writes them with mode 0600.
 
-    Args:
-        path: a file or folder of this process.
-        usual: mode of a file that was just opened for writing, which has the umask; to ask for the umask would set it.
+    `usual` is the mode of a file that was just opened for writing: reading the umask itself would set it.
     """
     for file in path.rglob("*") if path.is_dir() else (path,):
         mode = file.lstat().st_mode
@@ -198,7 +213,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _lock_file(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on a file that exists only as long."""
+    """Hold an exclusive lock on a temporary file."""
     with _new_lock(path):
         try:
             yield
@@ -208,12 +223,12 @@ def _lock_file(path: Path) -> Iterator[None]:
 
 def _new_lock(path: Path) -> IO[str]:
     while True:
-        lock = path.open("a")  # NFS locks only what is open for writing
+        lock = path.open("a")  # NFS locks only files that are open for writing
         fcntl.flock(lock, fcntl.LOCK_EX)
         with suppress(FileNotFoundError):
             if os.path.samestat(path.stat(), os.fstat(lock.fileno())):
                 return lock
-        lock.close()  # who held it has removed it
+        lock.close()  # its holder has removed it
 
 
 @contextmanager
@@ -224,6 +239,79 @@ def locked(path: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            log.info("%s is being made by another run: waiting for it", path)
+            log.info("another run is making %s: waiting for it", path)
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+# --- manifests: small JSON texts with the checksums of files, and a checksum of themselves ------------------
+
+
+@dataclass(frozen=True)
+class ManifestEntry:
+    """The record of one file in a manifest: its size in bytes, its checksum, and facts about its content."""
+
+    bytes: int
+    sha256: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def is_of(self, other: "ManifestEntry") -> bool:
+        """Whether both record the same bytes."""
+        return (self.bytes, self.sha256) == (other.bytes, other.sha256)
+
+
+def manifest_path(path: Path) -> Path:
+    """Path of a file's manifest."""
+    return path.with_name(f"{path.name}.manifest")
+
+
+def entry_of(path: Path, facts: Mapping[str, str | int]) -> ManifestEntry:
+    """Hash a file and return its entry."""
+    with storage_errors(path), path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return ManifestEntry(file.tell(), digest, dict(facts))
+
+
+def manifest_text(files: Sequence[Mapping[str, Any]]) -> str:
+    """Format a manifest of versions of a file, the newest first."""
+    return json.dumps({"files": files, "manifest_sha256": _checksum(files)}, indent=1, sort_keys=True) + "\n"
+
+
+def versions_in(text: bytes) -> list[dict[str, Any]]:
+    """Parse the versions in a manifest; none if it is damaged."""
+    try:
+        manifest = json.loads(text)
+        return manifest["files"] if manifest["manifest_sha256"] == _checksum(manifest["files"]) else []
+    except (ValueError, KeyError, TypeError):
+        return []
+
+
+def _checksum(files: object) -> str:
+    return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
+
+
+def read_manifest(path: Path) -> list[ManifestEntry]:
+    """Read the entries of a file's manifest, newest first; none if the manifest is missing or damaged."""
+    try:
+        with storage_errors(manifest_path(path)):
+            text = manifest_path(path).read_bytes()
+    except FileNotFoundError:
+        return []
+    return [ManifestEntry(**entry) for entry in versions_in(text)]
+
+
+@contextmanager
+def recording(path: Path, entry: ManifestEntry) -> Iterator[None]:
+    """Add an entry to the manifest of a file that is renamed inside this context."""
+    # Without the lock, two writers would each read the old manifest, and one would drop the other's file.
+    with locked_folder(path.parent):
+        entries = [entry, *read_manifest(path)][:LISTED_VERSIONS]
+        write_text(manifest_path(path), manifest_text([asdict(listed) for listed in entries]))
+        yield
+
+
+@contextmanager
+def recorded_path(path: Path, **facts: str | int) -> Iterator[Path]:
+    """As `atomic_path`; the file gets a manifest with these facts, beside it."""
+    with replacing(path, lambda temporary: recording(path, entry_of(temporary, facts))) as temporary:
+        yield temporary

@@ -1,9 +1,9 @@
-"""Leases: the right to be the only one who makes a result, for processes that share nothing but a bucket.
+"""Hold leases: the right to be the only process that makes a result, among processes that share only a bucket.
 
-Results follow from their inputs, and manifests are replaced only if nobody else has: so a lease only saves work, and
-what is correct does not depend on it. A lease is an object that its holder replaces every 15 seconds. Others watch it:
-if it stays the same for a minute on their own clock, its holder is gone and one of them takes it, and whoever held it
-is refused at its next write. No clocks are compared.
+Results follow from their inputs, and manifests are replaced only if nobody else has replaced them: so a lease only
+saves work; correctness does not depend on it. A lease is an object that its holder replaces every 15 seconds. Others
+watch it: if it stays the same for a minute on their own clock, its holder is gone, one of them takes the lease, and the
+next write of its former holder is refused. No clocks are compared.
 """
 
 import json
@@ -17,16 +17,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 
 from disent_core.errors import StorageError, located
-from disent_core.storage.objects import Bucket, Version
+from disent_core.storage.bucket import Bucket, Version
 
 log = logging.getLogger(__name__)
 
-_LOST = "another process has taken over what this one was making, because it was silent for too long"
+_LOST = "another process has taken over this result, because this one did not renew its lease in time"
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How often a lease is renewed, how long it lasts without, and how often others look, in seconds."""
+    """Seconds between renewals of a lease, until an unrenewed one ends, and between looks of those who wait."""
 
     beat: float = 15.0
     lasts: float = 60.0
@@ -35,13 +35,13 @@ class Pace:
 
 @dataclass(frozen=True)
 class _Claim:
-    """What a lease says.
+    """The content of a lease.
 
     Attributes:
         owner: unique name of its holder, a process or all of a machine; empty if it is free.
-        host: machine of its holder, for people.
+        host: machine of its holder, for messages.
         fence: how often it was taken so far.
-        beat: how often it was renewed; without it, the store could not tell the renewed object from the old one.
+        beat: how often it was renewed, so that a renewed object differs from the old one.
     """
 
     owner: str
@@ -67,15 +67,11 @@ class Lease:
 
     @property
     def fence(self) -> int:
-        """How often the lease was taken, with this time."""
+        """How often the lease was taken, this time included."""
         return self.claim.fence
 
     def renew(self) -> None:
-        """Replace the lease.
-
-        Raises:
-            StorageError: if another process has taken it, or the store fails.
-        """
+        """Replace the lease."""
         with self._lock:
             renewed = replace(self.claim, beat=self.claim.beat + 1)
             version = None if self._is_lost else self.bucket.replace(self.key, renewed.text, self.version)
@@ -86,8 +82,8 @@ class Lease:
             self.claim, self.version = renewed, version
 
     def release(self) -> None:
-        """Let others take the lease at once; the object stays, so that fences rise."""
-        with self._lock, suppress(StorageError):  # then it ends by itself
+        """Let others take the lease at once; the object stays, so that fences increase."""
+        with self._lock, suppress(StorageError):  # the lease then expires
             if not self._is_lost:
                 free = _Claim("", "", self.claim.fence, self.claim.beat + 1)
                 self.bucket.replace(self.key, free.text, self.version)
@@ -98,14 +94,11 @@ def leased(bucket: Bucket, key: str, pace: Pace = Pace(), owner: str = "") -> It
     """Hold a lease, which is renewed by a thread; wait while another owner holds it.
 
     Args:
-        bucket: that has it.
+        bucket: of the lease.
         key: of the lease.
         pace: of all who share it.
-        owner: name under which it is held. Who comes with the name of its holder takes it at once, and must know that
-            the holder is gone. Default: a new one.
-
-    Raises:
-        StorageError: if the store fails.
+        owner: name of the holder. A caller with the name of the present holder takes the lease at once, and must know
+            that the holder is gone. Default: a new name.
     """
     lease, done = _take(bucket, key, pace, owner or uuid.uuid4().hex), threading.Event()
     thread = threading.Thread(target=_renew, args=(lease, pace.beat, done), daemon=True)
@@ -120,27 +113,27 @@ def leased(bucket: Bucket, key: str, pace: Pace = Pace(), owner: str = "") -> It
 
 def _renew(lease: Lease, beat: float, done: threading.Event) -> None:
     while not done.wait(beat):
-        with suppress(StorageError):  # the next write of a result meets it, or the store is back by then
+        with suppress(StorageError):  # if it lasts, the next write of a result fails
             lease.renew()
 
 
 def _take(bucket: Bucket, key: str, pace: Pace, owner: str) -> Lease:
-    is_told = False
+    is_logged = False
     seen: Version | None = None
     since = time.monotonic()
     while True:
-        found = bucket.read(key)
-        last = _Claim("", "", 0) if found is None else _Claim(**json.loads(found.data))
-        if found is not None and found.version != seen:
-            seen, since = found.version, time.monotonic()
+        lease = bucket.read(key)
+        last = _Claim("", "", 0) if lease is None else _Claim(**json.loads(lease.data))
+        if lease is not None and lease.version != seen:
+            seen, since = lease.version, time.monotonic()
         if last.owner in ("", owner) or time.monotonic() - since >= pace.lasts:
             claim = _Claim(owner, socket.gethostname(), last.fence + 1)
             version = (
-                bucket.create(key, claim.text) if found is None else bucket.replace(key, claim.text, found.version)
+                bucket.create(key, claim.text) if lease is None else bucket.replace(key, claim.text, lease.version)
             )
             if version is not None:
                 return Lease(bucket, key, claim, version)
-        elif not is_told:
+        elif not is_logged:
             log.info("%s is being made on %s: waiting for it", key.removesuffix(".lease"), last.host)
-            is_told = True
+            is_logged = True
         time.sleep(pace.look)

@@ -1,7 +1,7 @@
-"""Keep the copies of results of a bucket below a size: those that were used longest ago are removed.
+"""Evict the least recently used copies of the results of a bucket.
 
-Every copy can be fetched or made again. What was used within the hour stays, since a process may be about to open it;
-and encoders stay, which a training may open again after hours.
+Every copy can be fetched or made again. Copies used within the hour stay, since a process may be about to open them;
+encoders stay too, which a training may open again after hours.
 """
 
 import os
@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from disent_core.storage.atomic import remove_path
+from disent_core.storage.files import remove_path
 
 IN_USE_SECONDS = 3_600.0
 LOOK_EVERY_SECONDS = 60.0
@@ -19,11 +19,11 @@ _FOLDERS = ("tables", "plots", "cache/arrays")
 
 
 @dataclass
-class Room:
-    """What the copies may take.
+class LruCache:
+    """A limit of what the copies take.
 
     Attributes:
-        folder: of the copies of a home; a folder beside it may be a home itself, which nobody could fetch again.
+        folder: of the copies of a home; a folder beside it may be a home itself, which can't be fetched again.
         most: bytes.
     """
 
@@ -31,21 +31,21 @@ class Room:
     most: int
     _looked: float = field(default=-LOOK_EVERY_SECONDS, compare=False)
 
-    def make(self) -> None:
-        """Remove copies until the rest fits; a look at all of them once a minute."""
+    def evict(self) -> None:
+        """Remove the least recently used copies until the rest fits; at most once a minute."""
         if time.monotonic() - self._looked < LOOK_EVERY_SECONDS:
             return
         self._looked = time.monotonic()
         copies = sorted((*_used_and_bytes(copy), copy) for copy in self._copies())
-        size = sum(own for _, own, _ in copies)
-        for _, own, copy in copies:
-            if size > self.most and time.time() - _used_and_bytes(copy)[0] > IN_USE_SECONDS:
+        total = sum(size for _, size, _ in copies)
+        for _, size, copy in copies:
+            if total > self.most and time.time() - _used_and_bytes(copy)[0] > IN_USE_SECONDS:
                 for path in copy:
                     remove_path(path)
-                size -= own
+                total -= size
 
     def _copies(self) -> Iterator[list[Path]]:
-        """A result with its manifest, or a folder of arrays."""
+        """Yield the paths of each copy: a result with its manifest, or a folder of arrays."""
         for name in _FOLDERS:
             for file in _files(self.folder / name):
                 if file.suffix == ".manifest":
@@ -54,9 +54,9 @@ class Room:
                     yield [file.parent]
 
 
-def use(path: Path) -> None:
-    """Note that a copy is used now: by the manifest of a result, or the record of arrays."""
-    with suppress(OSError):  # there is none, or this process may only read
+def touch(path: Path) -> None:
+    """Mark a copy as used now, by the manifest of a result or the record of arrays."""
+    with suppress(OSError):  # no such file, or read-only access
         os.utime(path)
 
 
@@ -69,7 +69,7 @@ def _used_and_bytes(copy: list[Path]) -> tuple[float, int]:
 
 
 def _files(path: Path) -> Iterator[Path]:
-    """All files below a folder, or a file; other processes may remove some meanwhile."""
+    """Yield all files below a folder, or the file itself; other processes may remove some meanwhile."""
     if path.is_file():
         yield path
     for folder, _, names in os.walk(path):

@@ -1,11 +1,11 @@
-"""Homes whose results are in a bucket. Their folder on this machine has copies, which may be deleted at any time.
+"""Keep the results of a home in a bucket. The folder on this machine has copies, which may be deleted at any time.
 
     tables/corpora/utterances/sample/en.parquet.manifest            which versions there are, the newest first
     tables/corpora/utterances/sample/en.parquet/<sha256>-<random>   the bytes of one version
     tables/corpora/utterances/sample/.names                         names of the results in the folder
-    tables/corpora/utterances/sample/en.parquet.lease               who is making it, see `disent_core.storage.leases`
+    tables/corpora/utterances/sample/en.parquet.lease               its maker, see `disent_core.storage.leases`
 
-A result is published as a local file is: first its bytes, under a name of their own, then the manifest that names them,
+A result is published as a local file is: first its bytes, under a unique name, then the manifest that names them,
 which is replaced only if it has not changed since it was read; last its name. So a kill leaves the old version or the
 new one, and bytes that no manifest names. A reader starts at the manifest and fetches what its copy lacks. Nothing
 depends on a listing of the bucket.
@@ -24,21 +24,24 @@ from pathlib import Path
 from typing import Any
 
 from disent_core.errors import DamagedError, located
-from disent_core.storage.atomic import locked, remove_path, replacing, write_text
-from disent_core.storage.leases import Lease, Pace, leased
-from disent_core.storage.manifests import (
+from disent_core.storage.bucket import Bucket, Version
+from disent_core.storage.files import (
     FOLDER_MANIFEST,
     LISTED_VERSIONS,
+    REMEDY,
     ManifestEntry,
     entry_of,
+    locked,
     manifest_path,
     manifest_text,
     read_manifest,
     recorded_path,
+    replacing_folder,
     versions_in,
+    write_text,
 )
-from disent_core.storage.objects import Bucket, Version
-from disent_core.storage.room import Room, use
+from disent_core.storage.leases import Lease, Pace, leased
+from disent_core.storage.lru_cache import LruCache, touch
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +56,7 @@ class Published:
     """A version of a result.
 
     Attributes:
-        entry: what the manifest says of it, as of a file of a local home.
+        entry: its manifest entry, as of a file of a local home.
         object: key of its bytes; of a folder, of the manifest of its files.
     """
 
@@ -78,16 +81,13 @@ class Published:
         return manifest.is_file() and entry_of(manifest, {}).is_of(self.entry)
 
 
-REMEDY = "Materialise its asset to rebuild it"
 MANIFEST = ".manifest"
-
-
 _TRIES = 2
 CHECKPOINT_SECONDS = 60.0
 """Between two versions of a checkpoint that are published."""
 
 
-class _UnfitError(Exception):
+class _CorruptError(Exception):
     """Bytes that were fetched are not those that were written."""
 
 
@@ -99,13 +99,13 @@ class RemoteHome:
         bucket: where they are.
         folder: their copies on this machine.
         pace: of leases.
-        room: what the copies may take; None for as much as there is.
+        cache: limits the copies; None for no limit.
     """
 
     bucket: Bucket
     folder: Path
     pace: Pace = field(default_factory=Pace)
-    room: Room | None = None
+    cache: LruCache | None = None
     _leases: list[Lease] = field(default_factory=list)
     _checkpoints: dict[Path, float] = field(default_factory=dict)
 
@@ -115,39 +115,30 @@ class RemoteHome:
     # --- reading ---
 
     def entry(self, path: Path) -> ManifestEntry | None:
-        """What is recorded of the newest version of a result, without its bytes; None if there is no such result.
-
-        Raises:
-            StorageError: if the store fails.
-        """
+        """Return the manifest entry of the newest version of a result, without its bytes; None if it does not exist."""
         newest = self._newest(path)
         return newest and newest.entry
 
-    def bring(self, path: Path) -> ManifestEntry | None:
-        """Let the copy of a result be its newest version, and return its entry; None if there is no such result.
-
-        Raises:
-            DamagedError: if its bytes are not as they were written. The result has been renamed.
-            StorageError: if the store or the disk fails.
-        """
-        unfit: list[Published] = []
-        use(manifest_path(path))
+    def fetch(self, path: Path) -> ManifestEntry | None:
+        """Fetch the newest version of a result and return its entry; None if it does not exist."""
+        corrupt: list[Published] = []
+        touch(manifest_path(path))
         while (newest := self._newest(path)) is not None and not newest.is_at(path):
-            if unfit.count(newest) == _TRIES:
+            if corrupt.count(newest) == _TRIES:
                 raise self._quarantine(path, newest)
             with locked(path.with_name(f"{path.name}.copy")):  # so that workers do not fetch the same twice
                 try:
                     if not newest.is_at(path):
                         self._fetch(newest, path)
-                        self._make_room()
-                except _UnfitError:
-                    unfit.append(newest)  # look again: it may have gone wrong on its way, or be replaced by now
+                        self._evict()
+                except _CorruptError:
+                    corrupt.append(newest)  # look again: the transfer may have failed, or the result been replaced
         return newest and newest.entry
 
     def names(self, folder: Path) -> list[str]:
         """Names of the results in a folder, sorted."""
-        found = self.bucket.read(self._key(folder / _NAMES))
-        return [] if found is None else json.loads(found.data)
+        names = self.bucket.read(self._key(folder / _NAMES))
+        return [] if names is None else json.loads(names.data)
 
     def _fetch(self, version: Published, path: Path) -> None:
         if version.files is None:
@@ -163,7 +154,7 @@ class RemoteHome:
 
     def _download(self, key: str, entry: ManifestEntry, path: Path) -> None:
         if self.bucket.download(key, path, entry.bytes) != entry.sha256:
-            raise _UnfitError
+            raise _CorruptError
 
     def _quarantine(self, path: Path, version: Published) -> DamagedError:
         """Rename a result whose bytes are damaged or gone, so that it is made again; returns the error to raise."""
@@ -177,11 +168,7 @@ class RemoteHome:
     # --- writing ---
 
     def publish(self, path: Path, file: Path, entry: ManifestEntry) -> None:
-        """Publish a file as the newest version of a result, whole or not at all.
-
-        Raises:
-            StorageError: if this process has lost a lease, or the store fails.
-        """
+        """Publish a file as the newest version of a result, whole or not at all."""
 
         def uploaded() -> Published:
             return Published(entry, self._upload(file, path, entry.sha256))
@@ -191,18 +178,18 @@ class RemoteHome:
     def publish_folder(self, folder: Path, filled: Path) -> None:
         """As `publish`, for a folder with a manifest of its files."""
         manifest = filled / FOLDER_MANIFEST
-        entry = entry_of(manifest, {})
+        of_manifest = entry_of(manifest, {})
 
         def uploaded() -> Published:
             files = json.loads(manifest.read_bytes())
-            objects = {name: self._upload(filled / name, folder, one["sha256"]) for name, one in files.items()}
-            whole = ManifestEntry(entry.bytes, entry.sha256, {_FILES: objects})
-            return Published(whole, self._upload(manifest, folder, entry.sha256))
+            objects = {name: self._upload(filled / name, folder, entry["sha256"]) for name, entry in files.items()}
+            whole = ManifestEntry(of_manifest.bytes, of_manifest.sha256, {_FILES: objects})
+            return Published(whole, self._upload(manifest, folder, of_manifest.sha256))
 
-        self._publish(folder, entry, uploaded)
+        self._publish(folder, of_manifest, uploaded)
 
     def is_due(self, checkpoint: Path) -> bool:
-        """Whether a checkpoint is to be published: one a minute is, of all that this process writes."""
+        """Whether to publish a checkpoint: one a minute is, of all that this process writes."""
         now = time.monotonic()
         is_due = now - self._checkpoints.get(checkpoint, -CHECKPOINT_SECONDS) >= CHECKPOINT_SECONDS
         if is_due:
@@ -210,11 +197,7 @@ class RemoteHome:
         return is_due
 
     def remove(self, path: Path) -> None:
-        """Let there be no such result.
-
-        Raises:
-            StorageError: if this process has lost a lease, or the store fails.
-        """
+        """Remove a result; its bytes stay until they are collected as orphans."""
         self._change_names(path, lambda names: names - {path.name})
         self._change(path, lambda versions: [] if versions else None)
 
@@ -230,14 +213,14 @@ class RemoteHome:
 
         self._change(path, added)
         self._change_names(path, lambda names: names | {path.name})
-        self._make_room()
+        self._evict()
 
-    def _make_room(self) -> None:
-        if self.room is not None:
-            self.room.make()
+    def _evict(self) -> None:
+        if self.cache is not None:
+            self.cache.evict()
 
     def _upload(self, file: Path, path: Path, sha256: str) -> str:
-        """Upload a file under a name of its own: nobody else writes this object, and it never changes."""
+        """Upload a file under a unique name: nobody else writes this object, and it never changes."""
         key = f"{self._key(path)}/{sha256[:16]}-{uuid.uuid4().hex[:8]}"
         self.bucket.upload(file, key)
         return key
@@ -248,22 +231,22 @@ class RemoteHome:
         return path.relative_to(self.folder).as_posix()
 
     def _versions(self, path: Path) -> list[Published]:
-        found = self.bucket.read(manifest_key(self._key(path)))
-        return [] if found is None else published_in(found.data)
+        manifest = self.bucket.read(manifest_key(self._key(path)))
+        return [] if manifest is None else published_in(manifest.data)
 
     def _newest(self, path: Path) -> Published | None:
         return next(iter(self._versions(path)), None)
 
     def _change(self, path: Path, change: Callable[[Sequence[Published]], Sequence[Published] | None]) -> None:
-        """Let a manifest list what `change` makes of its versions; None leaves it as it is."""
+        """Replace the versions in a manifest by `change(versions)`; None leaves it as it is."""
 
         def changed(text: bytes | None) -> bytes | None:
             versions = change([] if text is None else published_in(text))
             if versions is None:
                 return None
-            for lease in self._leases:  # whoever has lost one must not publish what another is making
+            for lease in self._leases:  # a process that has lost a lease must not publish
                 lease.renew()
-            return manifest_text([{**asdict(one.entry), "object": one.object} for one in versions]).encode()
+            return manifest_text([{**asdict(version.entry), "object": version.object} for version in versions]).encode()
 
         self._replace(manifest_key(self._key(path)), changed)
 
@@ -275,25 +258,22 @@ class RemoteHome:
         self._replace(self._key(path.with_name(_NAMES)), changed)
 
     def _replace(self, key: str, change: Callable[[bytes | None], bytes | None]) -> None:
-        """Replace an object by what `change` makes of it, again and again while others replace it too."""
+        """Replace an object by `change(bytes)`, and try again as long as others replace it first."""
         version: Version | None = None
         while version is None:
-            found = self.bucket.read(key)
-            text = change(None if found is None else found.data)
+            old = self.bucket.read(key)
+            text = change(None if old is None else old.data)
             if text is None:
                 return
-            version = self.bucket.create(key, text) if found is None else self.bucket.replace(key, text, found.version)
+            version = self.bucket.create(key, text) if old is None else self.bucket.replace(key, text, old.version)
 
     # --- leases ---
 
     @contextmanager
     def leased(self, path: Path) -> Iterator[None]:
-        """Hold the lease of a result; what this process publishes meanwhile is refused if it loses the lease.
+        """Hold the lease of a result; if it is lost, what this process publishes is refused.
 
-        The caller holds the lock of the result on this machine: so a lease that this machine has is a killed process's.
-
-        Raises:
-            StorageError: if the store fails.
+        The caller holds the lock of the result on this machine: a lease that this machine has is a killed process's.
         """
         with leased(self.bucket, f"{self._key(path)}.lease", self.pace, self._machine()) as lease:
             self._leases.append(lease)
@@ -319,22 +299,9 @@ def manifest_key(key: str) -> str:
 def published_in(text: bytes) -> list[Published]:
     """The versions in a manifest of a bucket; none if it is damaged."""
     return [
-        Published(ManifestEntry(one["bytes"], one["sha256"], one["facts"]), one["object"]) for one in versions_in(text)
+        Published(ManifestEntry(version["bytes"], version["sha256"], version["facts"]), version["object"])
+        for version in versions_in(text)
     ]
-
-
-@contextmanager
-def replacing_folder(folder: Path, publish: Callable[[Path], None] = lambda _: None) -> Iterator[Path]:
-    """As `atomic_path`, for a folder that may be there already; `publish` gets the filled one before it is renamed."""
-
-    @contextmanager
-    def publishing(filled: Path) -> Iterator[None]:
-        publish(filled)
-        remove_path(folder)  # not before the new one is complete
-        yield
-
-    with replacing(folder, publishing) as beside:
-        yield beside
 
 
 # --- which homes are in a bucket --------------------------------------------------------------------------
@@ -343,11 +310,11 @@ _HOMES: dict[Path, RemoteHome] = {}
 
 
 def attach(home: RemoteHome) -> None:
-    """Keep the results of a folder in a bucket, from now on in this process, whose leases there stay its own."""
+    """Keep the results of a folder in a bucket from now on; leases that this process has there stay."""
     if (known := _HOMES.get(home.folder)) is not None:
         home._leases = known._leases
-        if known.room == home.room:
-            home.room = known.room  # which knows when it last looked
+        if known.cache == home.cache:
+            home.cache = known.cache  # which knows when it last looked
     _HOMES[home.folder] = home
 
 
@@ -375,18 +342,3 @@ def remote_of(path: Path) -> RemoteHome | None:
             is_shared = bool(parts) and parts[0] not in _OF_THIS_MACHINE
             return home if is_shared and not any(part.startswith(".") for part in parts) else None
     return None
-
-
-@contextmanager
-def sole_maker(path: Path) -> Iterator[None]:
-    """Let one process at a time make a result: a second one waits, also on another machine if the home is in a bucket.
-
-    A killed process is followed at once on its own machine, and after a minute on another.
-    """
-    home = remote_of(path)
-    with locked(path):
-        if home is None:
-            yield
-            return
-        with home.leased(path):
-            yield

@@ -1,4 +1,4 @@
-"""Write files with checksums, verify them when they are read, and quarantine corrupt ones.
+"""Write, find, verify and remove results: the one door to the files of a home, on this machine or in a bucket.
 
 Each result has a manifest beside it (`en.parquet` has `en.parquet.manifest`) with the size and SHA-256 of the file,
 facts such as the hash of its inputs, and a checksum of the manifest itself. The manifest is written before the file
@@ -11,34 +11,50 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, TypeVar
 
 from disent_core.errors import DamagedError, located
-from disent_core.storage.atomic import remove_path, replacing, storage_errors
-from disent_core.storage.manifests import (
+from disent_core.storage.files import (
     FOLDER_MANIFEST,
+    REMEDY,
     ManifestEntry,
     entry_of,
+    locked,
     manifest_path,
     read_manifest,
     recording,
+    remove_path,
+    replacing,
+    replacing_folder,
+    storage_errors,
 )
-from disent_core.storage.remote import REMEDY, remote_of, replacing_folder
+from disent_core.storage.remote import remote_of
 
 log = logging.getLogger(__name__)
 
 Value = TypeVar("Value")
 
 
-# --- writing ----------------------------------------------------------------------------------------------
+# --- write and remove -------------------------------------------------------------------------------------
 
 
 @contextmanager
-def checksummed_path(path: Path, **facts: str | int) -> Iterator[Path]:
+def sole_maker(path: Path) -> Iterator[None]:
+    """Let one process at a time make a result: a second one waits, also on another machine if the home is in a bucket.
+
+    If the first is killed, the second continues at once on the same machine, and after a minute on another.
+    """
+    home = remote_of(path)
+    with locked(path), nullcontext() if home is None else home.leased(path):
+        yield
+
+
+@contextmanager
+def write_result(path: Path, **facts: str | int) -> Iterator[Path]:
     """As `atomic_path`; the file gets a manifest with these facts."""
 
     @contextmanager
@@ -53,13 +69,32 @@ def checksummed_path(path: Path, **facts: str | int) -> Iterator[Path]:
         yield temporary
 
 
-def write_checksummed_text(path: Path, text: str) -> None:
+def write_text_result(path: Path, text: str) -> None:
     """Write a UTF-8 file atomically, with a manifest."""
-    with checksummed_path(path) as temporary:
+    with write_result(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
-def remove_with_checksum(path: Path) -> None:
+@contextmanager
+def write_folder(folder: Path) -> Iterator[Path]:
+    """As `atomic_path`, for a folder that may exist already; it gets a manifest of all its files."""
+
+    def publish(filled: Path) -> None:
+        if (home := remote_of(folder)) is not None:
+            home.publish_folder(folder, filled)
+
+    with replacing_folder(folder, publish) as temporary:
+        yield temporary
+        write_folder_manifest(temporary)
+
+
+def write_folder_manifest(folder: Path) -> None:
+    """Write a manifest of all files of a folder into it, before the folder is published."""
+    text = json.dumps(_folder_checksums(folder), indent=1, sort_keys=True) + "\n"
+    (folder / FOLDER_MANIFEST).write_text(text, encoding="utf-8")
+
+
+def remove_result(path: Path) -> None:
     """Remove a file and its manifest, if they exist."""
     if (home := remote_of(path)) is not None:
         home.remove(path)
@@ -67,55 +102,28 @@ def remove_with_checksum(path: Path) -> None:
     manifest_path(path).unlink(missing_ok=True)
 
 
-def remove_all_below(folder: Path) -> None:
-    """Remove a folder with the results that this machine has of it; from a bucket too."""
+def remove_results(folder: Path) -> None:
+    """Remove a folder with the results that this machine has of it, also from a bucket."""
     for manifest in sorted(folder.rglob("*.manifest")):
-        remove_with_checksum(manifest.with_suffix(""))
+        remove_result(manifest.with_suffix(""))
     remove_path(folder)
 
 
-@contextmanager
-def checksummed_folder(folder: Path) -> Iterator[Path]:
-    """As `atomic_path`, for a folder in place of one that may be there; it gets a manifest of all its files."""
-
-    def publish(filled: Path) -> None:
-        if (home := remote_of(folder)) is not None:
-            home.publish_folder(folder, filled)
-
-    with replacing_folder(folder, publish) as beside:
-        yield beside
-        write_folder_checksums(beside)
+# --- find: a home in a bucket lists results that this machine has not fetched yet -------------------------
 
 
-def write_folder_checksums(folder: Path) -> None:
-    """Write a manifest of all files of a folder into it, before the folder is published."""
-    text = json.dumps(_folder_checksums(folder), indent=1, sort_keys=True) + "\n"
-    (folder / FOLDER_MANIFEST).write_text(text, encoding="utf-8")
-
-
-# --- hashing ----------------------------------------------------------------------------------------------
-
-
-def sha256_of(path: Path) -> str:
-    """SHA-256 of a file, as 64 hex digits.
-
-    Raises:
-        FileNotFoundError: if there is none.
-        StorageError: if the disk fails.
-    """
-    return entry_of(path, {}).sha256
-
-
-# --- what there is: the same of a home in a bucket, whose results may not be on this machine yet ----------
-
-
-def is_stored(path: Path) -> bool:
+def result_exists(path: Path) -> bool:
     """Whether there is such a result, a file or a folder."""
     home = remote_of(path)
     return path.exists() if home is None else home.entry(path) is not None
 
 
-def stored_in(folder: Path, pattern: str) -> list[Path]:
+def has_manifest(path: Path) -> bool:
+    """Whether a fetched file was written as a result; a copy of somebody else's file has no manifest."""
+    return manifest_path(fetch(path)).is_file()
+
+
+def list_results(folder: Path, pattern: str) -> list[Path]:
     """Results in a folder whose names match the pattern, sorted."""
     home = remote_of(folder)
     if home is None:
@@ -123,43 +131,44 @@ def stored_in(folder: Path, pattern: str) -> list[Path]:
     return [folder / name for name in home.names(folder) if fnmatchcase(name, pattern)]
 
 
-def brought(path: Path) -> Path:
-    """The path of a result, after its newest version was brought to this machine; nothing is there if there is none.
+def fetch(path: Path) -> Path:
+    """Return the path of a result after fetching its newest version; nothing exists there if there is no such result.
 
-    Raises:
-        DamagedError: if it is damaged in the bucket.
-        StorageError: if the store or the disk fails.
+    Nothing is verified here: use `open_result` unless the reader verifies the file itself.
     """
     if (home := remote_of(path)) is not None:
-        home.bring(path)
+        home.fetch(path)
     return path
 
 
-def recorded(path: Path) -> ManifestEntry | None:
-    """As `verify_checksum`; but a file that is in a bucket is not fetched: it is verified when somebody reads it."""
+# --- verify -----------------------------------------------------------------------------------------------
+
+
+def open_result(path: Path) -> Path | None:
+    """Fetch and verify a result, a file or a folder; None if it does not exist or is damaged, which is logged."""
+    return path if none_if_damaged(lambda: verify_result(path)) else None
+
+
+def manifest_entry(path: Path) -> ManifestEntry | None:
+    """As `verify_result`, but a file in a bucket is not fetched: it is verified when it is read."""
     home = remote_of(path)
-    return verify_checksum(path) if home is None else home.entry(path)
+    return verify_result(path) if home is None else home.entry(path)
 
 
-# --- verifying --------------------------------------------------------------------------------------------
-
-
-def verify_checksum(path: Path) -> ManifestEntry | None:
-    """Verify a file and return its manifest entry; None if there is no file.
+def verify_result(path: Path) -> ManifestEntry | None:
+    """Fetch and verify a result, a file or a folder, and return its manifest entry; None if it does not exist.
 
     Raises:
-        DamagedError: if the file is not as it was written. It has been quarantined.
-        StorageError: if the disk fails.
+        DamagedError: if it is not as it was written. It has been quarantined.
     """
     return _verify(path, lambda: entry_of(path, {}))
 
 
-def read_verified(path: Path) -> bytes | None:
-    """Verify a file and return its bytes; None if there is no file.
+def read_result(path: Path) -> bytes | None:
+    """Fetch and verify a file and return its bytes; None if it does not exist.
 
     Raises:
-        DamagedError: if the file is not as it was written. It has been quarantined.
-        StorageError: if the disk fails.
+        DamagedError: if it is not as it was written. It has been quarantined.
     """
     content = b""
 
@@ -171,21 +180,45 @@ def read_verified(path: Path) -> bytes | None:
     return None if _verify(path, read) is None else content
 
 
+def none_if_damaged(read: Callable[[], Value], remedy: str = "It is rebuilt now") -> Value | None:
+    """Return what `read` returns, or log and return None if the file was damaged, for callers that go on without it."""
+    try:
+        return read()
+    except DamagedError as error:
+        log.warning("%s", str(error).replace(REMEDY, remedy))
+        return None
+
+
+def quarantine(path: Path, problem: str) -> DamagedError:
+    """Rename a damaged file (or folder), so that nothing reads it; return the error to raise."""
+    damaged = path.with_name(f"{path.name}.damaged")
+    remove_path(damaged)
+    path.replace(damaged)
+    return DamagedError(located(path, None, f"this file {problem}", f"It was quarantined as {damaged.name}. {REMEDY}"))
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file, as 64 hex digits."""
+    return entry_of(path, {}).sha256
+
+
 def _verify(path: Path, read_entry: Callable[[], ManifestEntry]) -> ManifestEntry | None:
     home = remote_of(path)
     if home is None:
         return _verify_here(path, read_entry)
-    if home.bring(path) is None:
+    if home.fetch(path) is None:
         return None
     try:
         if (entry := _verify_here(path, read_entry)) is not None:
-            return entry  # else it was removed since, to make room
+            return entry  # else it was evicted meanwhile
     except DamagedError as error:
         log.warning("%s", str(error).replace(REMEDY, "It is fetched again"))
-    return home.bring(path) and _verify_here(path, read_entry)
+    return home.fetch(path) and _verify_here(path, read_entry)
 
 
 def _verify_here(path: Path, read_entry: Callable[[], ManifestEntry]) -> ManifestEntry | None:
+    if path.is_dir():
+        return _verify_folder(path)
     entries: list[ManifestEntry] | None = None
     # Another process may replace the file and its manifest meanwhile: try again until the manifest stays the same.
     while entries != (manifest := read_manifest(path)):
@@ -201,49 +234,16 @@ def _verify_here(path: Path, read_entry: Callable[[], ManifestEntry]) -> Manifes
     raise quarantine(path, "is not as it was written" if entries else "has no manifest")
 
 
-def verified(path: Path) -> ManifestEntry | None:
-    """As `verify_checksum`, but return None (and log) if the file was damaged."""
-    return ignore_damaged(lambda: verify_checksum(path))
-
-
-def is_verified_folder(folder: Path) -> bool:
-    """Whether a folder exists and all its files are as they were written; a damaged one is quarantined and logged."""
-    home = remote_of(folder)
-    if home is None:
-        return _is_verified_here(folder)
-    is_there = home.bring(folder) is not None
-    return is_there and (_is_verified_here(folder) or home.bring(folder) is not None)
-
-
-def _is_verified_here(folder: Path) -> bool:
-    if not folder.is_dir():
-        return False
+def _verify_folder(folder: Path) -> ManifestEntry:
+    manifest = folder / FOLDER_MANIFEST
     try:
-        with storage_errors(folder / FOLDER_MANIFEST):
-            recorded = json.loads((folder / FOLDER_MANIFEST).read_bytes())
-        current = _folder_checksums(folder)
+        with storage_errors(manifest):
+            is_sound = json.loads(manifest.read_bytes()) == _folder_checksums(folder)
     except (FileNotFoundError, ValueError):
-        recorded, current = None, {}
-    if recorded != current:
-        log.warning("%s", quarantine(folder, "or one below it is not as it was written"))
-    return recorded == current
-
-
-def ignore_damaged(read: Callable[[], Value], remedy: str = "It is rebuilt now") -> Value | None:
-    """Return what `read` returns, or log and return None if the file was damaged, for callers that go on without it."""
-    try:
-        return read()
-    except DamagedError as error:
-        log.warning("%s", str(error).replace(REMEDY, remedy))
-        return None
-
-
-def quarantine(path: Path, problem: str) -> DamagedError:
-    """Rename a damaged file (or folder), so that nothing reads it; return the error to raise."""
-    damaged = path.with_name(f"{path.name}.damaged")
-    remove_path(damaged)
-    path.replace(damaged)
-    return DamagedError(located(path, None, f"this file {problem}", f"It was quarantined as {damaged.name}. {REMEDY}"))
+        is_sound = False
+    if not is_sound:
+        raise quarantine(folder, "or one below it is not as it was written")
+    return entry_of(manifest, {})
 
 
 def _folder_checksums(folder: Path) -> dict[str, dict[str, Any]]:

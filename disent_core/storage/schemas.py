@@ -4,23 +4,6 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-
-def _column(name: str, kind: pa.DataType, *, nullable: bool = False) -> pa.Field:
-    return pa.field(name, kind, nullable=nullable)
-
-
-def _schema(*fields: pa.Field) -> pa.Schema:
-    return pa.schema(list(fields))
-
-
-_TEXT, _TEXTS = pa.string(), pa.list_(pa.string())
-_UTTERANCE = (_column("corpus", _TEXT), _column("language", _TEXT))
-_REPLACED_SLOT = pa.struct([("slot", _TEXT), ("old", _TEXT), ("new", _TEXT)])
-_REPLACED_SLOT_OF_PAIR = pa.struct(
-    [("slot", _TEXT), *((f"{side}_{what}", _TEXT) for side in ("source", "target") for what in ("old", "new"))]
-)
-_REPLACED_WORD = pa.struct([("old", _TEXT), ("new", _TEXT)])
-
 SUBJECT = ("task", "dataset", "method", "encoder", "trained_on", "evaluated_on", "embedding", "metric")
 """Columns that say what a number measures."""
 
@@ -30,247 +13,140 @@ ASSET_STATE = ("warehouse", "asset_state", "all")
 STEP_COSTS = ("warehouse", "step_costs", "all")
 """Stage, name and partition of the table of costs, to which every step adds its row."""
 
-_TEMPLATE_PAIRS = _schema(
-    *_UTTERANCE,
-    _column("split", _TEXT),
-    _column("source_utterance_id", _TEXT),
-    _column("target_index", pa.int32()),
-    _column("source_text", _TEXT),
-    _column("target_text", _TEXT),
-    _column("replaced_slots", pa.list_(_REPLACED_SLOT)),
-)
+_TEXT = pa.string()
+_TYPES: Mapping[str, pa.DataType] = {
+    "": _TEXT,
+    "texts": pa.list_(_TEXT),
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "float16": pa.float16(),
+    "float32": pa.float32(),
+    "float64": pa.float64(),
+    "floats": pa.list_(pa.float32()),
+    "bool": pa.bool_(),
+    "time": pa.timestamp("us", tz="UTC"),
+    "replaced_slots": pa.list_(pa.struct([("slot", _TEXT), ("old", _TEXT), ("new", _TEXT)])),
+    "replaced_slots_of_pair": pa.list_(
+        pa.struct([(name, _TEXT) for name in ("slot", "source_old", "source_new", "target_old", "target_new")])
+    ),
+    "replaced_words": pa.list_(pa.struct([("old", _TEXT), ("new", _TEXT)])),
+}
+
+
+def _schema(columns: str) -> pa.Schema:
+    """Parse `NAME TYPE, NAME TYPE?, ...`: a column without a type is a text, and `?` allows nulls."""
+    return pa.schema([_field(column) for column in columns.split(", ")])
+
+
+def _field(column: str) -> pa.Field:
+    name, _, kind = column.removesuffix("?").partition(" ")
+    return pa.field(name, _TYPES[kind], nullable=column.endswith("?"))
+
+
+_SUBJECT = ", ".join(SUBJECT)
 
 SCHEMAS: Mapping[str, pa.Schema] = {
     # one utterance of one corpus and language
     "utterances": _schema(
-        *_UTTERANCE,
-        _column("utterance_id", _TEXT),
-        _column("split", _TEXT),
-        _column("domain", _TEXT, nullable=True),
-        _column("intent", _TEXT, nullable=True),
-        _column("text", _TEXT),
-        _column("tokens", _TEXTS),
-        _column("slot_tags", _TEXTS),
-        _column("text_key", _TEXT),
+        "corpus, language, utterance_id, split, domain?, intent?, text, tokens texts, slot_tags texts, text_key"
     ),
     # one pair of sentences of one corpus
     "sentence_pairs": _schema(
-        _column("corpus", _TEXT),
-        _column("pair", _TEXT),
-        _column("pair_id", _TEXT),
-        _column("split", _TEXT),
-        _column("source", _TEXT),
-        _column("target", _TEXT),
-        _column("score", pa.float64(), nullable=True),
-        _column("mean_score", pa.float64(), nullable=True),
-        _column("source_key", _TEXT),
-        _column("target_key", _TEXT),
+        "corpus, pair, pair_id, split, source, target, score float64?, mean_score float64?, source_key, target_key"
     ),
     # one utterance in the pool
-    "negative_pool": _schema(
-        *_UTTERANCE,
-        _column("utterance_id", _TEXT),
-        _column("max_bleu", pa.float64()),
-        _column("nearest_utterance_id", _TEXT, nullable=True),
-    ),
+    "negative_pool": _schema("corpus, language, utterance_id, max_bleu float64, nearest_utterance_id?"),
     # one utterance
     "masked_utterances": _schema(
-        *_UTTERANCE,
-        _column("utterance_id", _TEXT),
-        _column("template_text", _TEXT),
-        _column("residual_text", _TEXT, nullable=True),
-        _column("template_key", _TEXT),
-        _column("residual_key", _TEXT, nullable=True),
+        "corpus, language, utterance_id, template_text, residual_text?, template_key, residual_key?"
     ),
     # one generated target
-    "template_pairs": _TEMPLATE_PAIRS,
-    "training_template_pairs": _TEMPLATE_PAIRS,
+    "template_pairs": _schema(
+        "corpus, language, split, source_utterance_id, target_index int32, source_text, target_text, "
+        "replaced_slots replaced_slots"
+    ),
+    "training_template_pairs": _schema(
+        "corpus, language, split, source_utterance_id, target_index int32, source_text, target_text, "
+        "replaced_slots replaced_slots"
+    ),
     # one translation pair with other slot values
     "parallel_mates": _schema(
-        _column("corpus", _TEXT),
-        _column("pair", _TEXT),
-        _column("split", _TEXT),
-        _column("utterance_id", _TEXT),
-        _column("mate_index", pa.int32()),
-        _column("source_language", _TEXT),
-        _column("target_language", _TEXT),
-        _column("source_text", _TEXT),
-        _column("target_text", _TEXT),
-        _column("replaced_slots", pa.list_(_REPLACED_SLOT_OF_PAIR)),
+        "corpus, pair, split, utterance_id, mate_index int32, source_language, target_language, source_text, "
+        "target_text, replaced_slots replaced_slots_of_pair"
     ),
     # one sentence of a pair, some of its words replaced by translations
     "code_switched_pairs": _schema(
-        _column("corpus", _TEXT),
-        _column("pair", _TEXT),
-        _column("pair_id", _TEXT),
-        _column("split", _TEXT),
-        _column("switched_language", _TEXT),
-        _column("switched", _TEXT),
-        _column("original_language", _TEXT),
-        _column("original", _TEXT),
-        _column("words", pa.int32()),
-        _column("replaced_words", pa.list_(_REPLACED_WORD)),
+        "corpus, pair, pair_id, split, switched_language, switched, original_language, original, words int32, "
+        "replaced_words replaced_words"
     ),
     # one utterance that a language pair shares, with the text keys of everything a head trains on
     "aligned_pairs": _schema(
-        _column("corpus", _TEXT),
-        _column("pair", _TEXT),
-        _column("utterance_id", _TEXT),
-        _column("split", _TEXT),
-        *(
-            _column(f"{side}_{what}", kind, nullable=nullable)
-            for side in ("source", "target")
-            for what, kind, nullable in (
-                ("language", _TEXT, False),
-                ("key", _TEXT, False),
-                ("template_key", _TEXT, True),
-                ("residual_key", _TEXT, True),
-                ("is_negative", pa.bool_(), False),
-            )
-        ),
+        "corpus, pair, utterance_id, split, source_language, source_key, source_template_key?, "
+        "source_residual_key?, source_is_negative bool, target_language, target_key, target_template_key?, "
+        "target_residual_key?, target_is_negative bool"
     ),
     # one term of one epoch of one seed
     "training_curve": _schema(
-        _column("method", _TEXT),
-        _column("encoder", _TEXT),
-        _column("trained_on", _TEXT),
-        _column("seed", pa.int64()),
-        _column("epoch", pa.int32()),
-        _column("split", _TEXT),
-        _column("term", _TEXT),
-        _column("value", pa.float64()),
-        _column("is_best", pa.bool_()),
+        "method, encoder, trained_on, seed int64, epoch int32, split, term, value float64, is_best bool"
     ),
     # one head
-    "training_costs": _schema(
-        *(_column(name, _TEXT) for name in ("method", "encoder", "trained_on")),
-        _column("seconds", pa.float64()),
-        _column("processor_seconds", pa.float64(), nullable=True),
-        _column("machine", _TEXT),
-    ),
+    "training_costs": _schema("method, encoder, trained_on, seconds float64, processor_seconds float64?, machine"),
     # one number
     "metrics": _schema(
-        *(_column(name, _TEXT) for name in SUBJECT),
-        _column("value", pa.float64()),
-        _column("ci_low", pa.float64(), nullable=True),
-        _column("ci_high", pa.float64(), nullable=True),
-        _column("n", pa.int64()),
-        _column("seed", pa.int64(), nullable=True),
-        _column("settings", _TEXT),
-        _column("fingerprint", _TEXT),
-        _column("created_at", pa.timestamp("us", tz="UTC")),
+        f"{_SUBJECT}, value float64, "
+        "ci_low float64?, ci_high float64?, n int64, seed int64?, settings, fingerprint, created_at time"
     ),
     # one number after a refresh that made it, changed it, made it again or found it gone
     "metric_history": _schema(
-        _column("refresh", pa.int64()),
-        _column("event", _TEXT),
-        *(_column(name, _TEXT) for name in SUBJECT),
-        _column("seed", pa.int64(), nullable=True),
-        _column("problem", _TEXT),
-        _column("settings", _TEXT),
-        *(_column(name, pa.float64(), nullable=True) for name in ("value", "ci_low", "ci_high")),
-        _column("n", pa.int64(), nullable=True),
-        *(_column(name, _TEXT, nullable=True) for name in ("fingerprint", "code", "data", "weights", "vectors")),
-        _column("recorded_at", pa.timestamp("us", tz="UTC")),
-        _column("began_at", pa.timestamp("us", tz="UTC"), nullable=True),
-        *(_column(name, _TEXT) for name in ("run_id", "config", "disent_version")),
+        f"refresh int64, event, {_SUBJECT}, "
+        "seed int64?, problem, settings, value float64?, ci_low float64?, ci_high float64?, n int64?, fingerprint?, "
+        "code?, data?, weights?, vectors?, recorded_at time, began_at time?, run_id, config, disent_version"
     ),
     # one number with the items that it is the mean of; paired tests read it
-    "outcomes": _schema(
-        *(_column(name, _TEXT) for name in SUBJECT),
-        _column("seed", pa.int64(), nullable=True),
-        _column("settings", _TEXT),
-        _column("columns", pa.int32()),
-        _column("items", pa.list_(pa.float32())),
-    ),
+    "outcomes": _schema(f"{_SUBJECT}, seed int64?, settings, columns int32, items floats"),
     # two methods on one problem
     "comparisons": _schema(
-        *(_column(name, _TEXT) for name in ("task", "dataset", "encoder", "evaluated_on", "metric", "settings")),
-        *(_column(f"{name}_{side}", _TEXT) for side in ("a", "b") for name in ("method", "trained_on", "embedding")),
-        *(_column(name, pa.float64()) for name in ("value_a", "value_b", "difference")),
-        *(_column(name, pa.float64(), nullable=True) for name in ("ci_low", "ci_high")),
-        _column("n", pa.int64()),
-        _column("test", _TEXT),
-        _column("p_value", pa.float64()),
-        _column("p_holm", pa.float64()),
-        _column("fingerprint", _TEXT),
-        _column("created_at", pa.timestamp("us", tz="UTC")),
+        "task, dataset, encoder, evaluated_on, metric, settings, method_a, trained_on_a, embedding_a, method_b, "
+        "trained_on_b, embedding_b, value_a float64, value_b float64, difference float64, ci_low float64?, "
+        "ci_high float64?, n int64, test, p_value float64, p_holm float64, fingerprint, created_at time"
     ),
     # one partition of an asset
     "asset_state": _schema(
-        _column("asset", _TEXT),
-        _column("partition", _TEXT, nullable=True),
-        _column("stage", _TEXT),
-        *(_column(name, _TEXT, nullable=True) for name in ("encoder", "method")),
-        _column("state", _TEXT),
-        _column("why", _TEXT, nullable=True),
-        _column("waits", pa.bool_()),
-        *(_column(name, pa.timestamp("us", tz="UTC")) for name in ("since", "recorded_at")),
+        "asset, partition?, stage, encoder?, method?, state, why?, waits bool, since time, recorded_at time"
     ),
     # one step on one partition, when it last made something
     "step_costs": _schema(
-        _column("asset", _TEXT),
-        _column("partition", _TEXT, nullable=True),
-        _column("stage", _TEXT),
-        *(_column(name, _TEXT, nullable=True) for name in ("encoder", "method")),
-        _column("made_at", pa.timestamp("us", tz="UTC")),
-        *(_column(name, pa.float64()) for name in ("seconds", "processor_seconds")),
-        *(_column(name, pa.int64(), nullable=True) for name in ("peak_memory", "rows", "texts", "steps")),
-        _column("machine", _TEXT),
+        "asset, partition?, stage, encoder?, method?, made_at time, seconds float64, processor_seconds float64, "
+        "peak_memory int64?, rows int64?, texts int64?, steps int64?, machine"
     ),
     # one number in a result file of mteb
     "mteb_results": _schema(
-        _column("source", _TEXT),
-        *(_column(name, _TEXT) for name in SUBJECT),
-        _column("value", pa.float64()),
-        _column("seed", pa.int64(), nullable=True),
-        *(_column(name, _TEXT) for name in ("mteb_task", "mteb_metric")),
-        _column("is_same", pa.bool_()),
-        *(_column(name, _TEXT) for name in ("split", "model", "revision", "experiment", "settings")),
-        _column("measured_at", pa.timestamp("us", tz="UTC"), nullable=True),
+        f"source, {_SUBJECT}, value float64, "
+        "seed int64?, mteb_task, mteb_metric, is_same bool, split, model, revision, experiment, settings, "
+        "measured_at time?"
     ),
     # one method of the configuration
-    "configured_methods": _schema(
-        *(_column(name, _TEXT) for name in ("method", "base_method", "settings")),
-        _column("may_stop_early", pa.bool_()),
-    ),
+    "configured_methods": _schema("method, base_method, settings, may_stop_early bool"),
     # one encoder of the configuration
-    "encoders": _schema(
-        *(_column(name, _TEXT) for name in ("encoder", "kind", "settings")),
-        _column("encoder_saw", _TEXT, nullable=True),
-    ),
+    "encoders": _schema("encoder, kind, settings, encoder_saw?"),
     # one embedding by which a task ranks methods; of those that a method has, the one of lowest preference counts
-    "scored_embeddings": _schema(
-        _column("task", _TEXT),
-        _column("embedding", _TEXT),
-        _column("preference", pa.int64()),
-        _column("lower_is_better", pa.bool_()),
-    ),
+    "scored_embeddings": _schema("task, embedding, preference int64, lower_is_better bool"),
     # one candidate in the ranking of one query
     "rankings": _schema(
-        *(
-            _column(name, _TEXT)
-            for name in ("task", "dataset", "method", "encoder", "trained_on", "evaluated_on", "embedding")
-        ),
-        _column("seed", pa.int64(), nullable=True),
-        _column("query_id", _TEXT),
-        _column("rank", pa.int32()),
-        _column("candidate_id", _TEXT),
-        _column("score", pa.float32()),
-        _column("is_gold", pa.bool_()),
+        "task, dataset, method, encoder, trained_on, evaluated_on, embedding, seed int64?, query_id, rank int32, "
+        "candidate_id, score float32, is_gold bool"
     ),
 }
-"""Schema of each table by its name. docs/path.md gives grain, inputs and units."""
+"""Schema of each table by its name; the comment says what a row is."""
 
 
 def vectors_schema(dim: int, dtype: str) -> pa.Schema:
     """Schema of `sentence_vectors`: one distinct text per encoder and language."""
-    return _schema(_column("text_key", _TEXT), _column("vector", pa.list_(_FLOATS[dtype], dim)))
+    vector = pa.list_(_TYPES[dtype], dim)
+    return pa.schema([_field("text_key"), pa.field("vector", vector, nullable=False)])
 
 
 def states_schema(dim: int, dtype: str) -> pa.Schema:
     """Schema of `token_states`: one distinct text per encoder and language; padding is never stored."""
-    return _schema(_column("text_key", _TEXT), _column("states", pa.list_(pa.list_(_FLOATS[dtype], dim))))
-
-
-_FLOATS = {"float16": pa.float16(), "float32": pa.float32()}
+    states = pa.list_(pa.list_(_TYPES[dtype], dim))
+    return pa.schema([_field("text_key"), pa.field("states", states, nullable=False)])

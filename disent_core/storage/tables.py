@@ -1,6 +1,6 @@
 """Write, read and fingerprint tables, and give their paths.
 
-A table has one Parquet file (zstd) per partition, whose manifest (see `disent_core.storage.checksums`) has two hashes:
+A table has one Parquet file (zstd) per partition, whose manifest (see `disent_core.storage.results`) has two hashes:
 
 * `inputs`: hash of everything the rows were made from. If it is unchanged, nothing is recomputed.
 * `content`: hash of the rows themselves, independent of the Parquet writer. If it is unchanged, nothing downstream is
@@ -23,15 +23,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from disent_core.errors import TableError, located, quoted
-from disent_core.storage.checksums import checksummed_path, ignore_damaged, read_verified, recorded
-from disent_core.storage.remote import sole_maker
-from disent_core.storage.schemas import SCHEMAS, states_schema, vectors_schema
-
-__all__ = [
-    "SCHEMAS", "RefreshResult", "TableInfo", "canonical_json", "conform", "content_fingerprint", "content_of",
-    "fingerprint", "read_info", "read_parquet", "read_table", "refresh_table", "rows_of", "rows_table", "safe_part",
-    "states_schema", "table_path", "vectors_schema", "write_table",
-]  # fmt: skip
+from disent_core.storage.results import manifest_entry, none_if_damaged, read_result, sole_maker, write_result
+from disent_core.storage.schemas import SCHEMAS
 
 
 @dataclass(frozen=True)
@@ -52,11 +45,7 @@ _LONGEST_PART = 150
 
 
 def safe_part(name: str) -> str:
-    """Return the name, if it is a valid single component of a path.
-
-    Raises:
-        ValueError: if the name could leave its folder or is not portable.
-    """
+    """Return the name, if it is a valid single component of a path."""
     if not _SAFE_PART.fullmatch(name) or ".." in name:
         raise ValueError(f"{quoted(name)} can't be part of a path: use letters, digits and _ . + @ -")
     if len(name) > _LONGEST_PART:
@@ -127,11 +116,7 @@ NOTES = b"disent.notes"
 
 
 def conform(table: pa.Table, schema: pa.Schema, name: str) -> pa.Table:
-    """Return the table with exactly this schema.
-
-    Raises:
-        TableError: if a column is missing or unknown, has a value of another type, or a null where none is allowed.
-    """
+    """Return the table with exactly this schema."""
     if sorted(table.column_names) != sorted(schema.names):
         unexpected = sorted(set(table.column_names) ^ set(schema.names))
         raise TableError(f"{name}: columns {unexpected} are missing or unknown; expected {schema.names}")
@@ -180,7 +165,7 @@ def write_table(path: Path, table: pa.Table, schema: pa.Schema, *, inputs: str) 
     content = content_fingerprint(table.drop_columns(times))  # equal rows are equal whenever they were made
     stamped = table.replace_schema_metadata({_INPUTS: inputs.encode(), _CONTENT: content.encode()})
     facts = {"rows": table.num_rows, "inputs": inputs, "content": content, **({"notes": notes} if notes else {})}
-    with checksummed_path(path, **facts) as temporary:
+    with write_result(path, **facts) as temporary:
         pq.write_table(stamped, temporary, compression="zstd")
     return TableInfo(rows=table.num_rows, inputs_hash=inputs, content_hash=content, notes=notes)
 
@@ -199,10 +184,10 @@ def refresh_table(path: Path, schema: pa.Schema, *, inputs: str, make: Callable[
     A damaged partition is quarantined and rebuilt. If two runs need the same partition, one makes it and the other
     waits.
     """
-    if (info := ignore_damaged(lambda: read_info(path))) is not None and info.inputs_hash == inputs:
+    if (info := none_if_damaged(lambda: read_info(path))) is not None and info.inputs_hash == inputs:
         return RefreshResult(info, is_reused=True)
     with sole_maker(path):
-        if (info := ignore_damaged(lambda: read_info(path))) is not None and info.inputs_hash == inputs:
+        if (info := none_if_damaged(lambda: read_info(path))) is not None and info.inputs_hash == inputs:
             return RefreshResult(info, is_reused=True)
         return RefreshResult(write_table(path, make(), schema, inputs=inputs), is_reused=False)
 
@@ -211,11 +196,8 @@ def read_info(path: Path) -> TableInfo | None:
     """Verify a table and return its row count and hashes; None if there is no such table.
 
     The rows of a home in a bucket are not fetched for that, but verified when they are read.
-
-    Raises:
-        DamagedError: if the file is not as it was written. It has been quarantined.
     """
-    entry = recorded(path)
+    entry = manifest_entry(path)
     if entry is None:
         return None
     return TableInfo(entry.facts["rows"], entry.facts["inputs"], entry.facts["content"], entry.facts.get("notes", ""))
@@ -228,23 +210,15 @@ def content_of(path: Path) -> str | None:
 
 
 def read_table(path: Path, schema: pa.Schema, columns: Sequence[str] | None = None) -> pa.Table:
-    """Rows of one partition.
-
-    Raises:
-        TableError: if the table is missing, damaged, or has another schema.
-    """
+    """Rows of one partition."""
     names = list(columns or schema.names)
     table = read_parquet(path, "Materialise its asset first", names)
     return conform(table, pa.schema([schema.field(name) for name in names]), str(path))
 
 
 def read_parquet(path: Path, remedy: str, columns: list[str] | None = None) -> pa.Table:
-    """Verify a Parquet file and read some or all of its columns.
-
-    Raises:
-        TableError: if it is missing (the message then gives `remedy`), lacks a column, or is damaged.
-    """
-    data = read_verified(path)
+    """Verify a Parquet file and read some or all of its columns."""
+    data = read_result(path)
     if data is None:
         raise TableError(located(path, None, "this table does not exist", remedy))
     file = pq.ParquetFile(pa.BufferReader(data))

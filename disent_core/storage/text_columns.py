@@ -81,9 +81,9 @@ class TextColumn(Column[str]):
         texts = column.cast(pa.large_string())
         return cls(texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts, np.arange(len(texts)))
 
-    def take(self, places: Int[np.ndarray, " some"]) -> "TextColumn":
+    def take(self, rows: Int[np.ndarray, " some"]) -> "TextColumn":
         """Some of these texts."""
-        return TextColumn(self._column, self._rows[places])
+        return TextColumn(self._column, self._rows[rows])
 
     def arrow(self) -> pa.LargeStringArray:
         """The texts as a column of their own."""

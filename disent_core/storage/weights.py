@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from safetensors import safe_open
 
 from disent_core.errors import TrainingError, located
-from disent_core.storage.checksums import checksummed_path
+from disent_core.storage.results import write_result
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,7 +34,7 @@ def save_weights(path: Path, tensors: Mapping[str, "Tensor"], description: Mappi
     for name, value in detached.items():
         digest.update(name.encode() + value.numpy().tobytes())
     content = digest.hexdigest()[:32]
-    with checksummed_path(path) as temporary:
+    with write_result(path) as temporary:
         save_file(detached, temporary, metadata={"disent": json.dumps(description), "content": content})
     return content
 
@@ -50,19 +50,15 @@ def describe_weights(path: Path) -> tuple[dict[str, Any], str]:
 
 
 def read_weights(path: Path, seed: int | None = None, device: str = "cpu") -> tuple[Weights, dict[str, Any]]:
-    """Return weights and description of the file, or of one seed, whose description then includes its `of_seed`.
-
-    Raises:
-        TrainingError: if there is no such file, or it has no such seed.
-    """
+    """Return weights and description of the file, or of one seed, whose description then includes its `of_seed`."""
     if not path.is_file():
-        raise TrainingError(located(path, None, "there are no weights here", "Train first"))
+        raise TrainingError(located(path, None, "no weights at this path", "Train first"))
     description, _ = describe_weights(path)
     prefix = "" if seed is None else f"{seed}."
     if seed is not None:
         if seed not in description["seeds"]:
             remedy = f"Choose one of {sorted(description['seeds'])}"
-            raise TrainingError(located(path, None, f"there are no weights of seed {seed}", remedy))
+            raise TrainingError(located(path, None, f"no weights of seed {seed}", remedy))
         description |= description.get("of_seed", {}).get(str(seed), {})
     read = _indexed if path.name == INDEX else _stored
     return {key.removeprefix(prefix): value for key, value in read(path, prefix, device)}, description
@@ -76,10 +72,11 @@ def _stored(path: Path, prefix: str, device: str) -> Iterator[tuple[str, "Tensor
 def _indexed(path: Path, prefix: str, device: str) -> Iterator[tuple[str, "Tensor"]]:
     import torch
 
-    places = [(place["file"], key, place) for key, place in _index(path)["weights"].items() if key.startswith(prefix)]
-    for name, of_file in groupby(sorted(places, key=itemgetter(0)), key=itemgetter(0)):
+    entries = [(entry["file"], key, entry) for key, entry in _index(path)["weights"].items() if key.startswith(prefix)]
+    for name, of_file in groupby(sorted(entries, key=itemgetter(0)), key=itemgetter(0)):
         with safe_open(path.parent / name, framework="pt", device=device) as file:
-            yield from ((key, file.get_tensor(one["name"]).to(getattr(torch, one["dtype"]))) for _, key, one in of_file)
+            for _, key, entry in of_file:
+                yield key, file.get_tensor(entry["name"]).to(getattr(torch, entry["dtype"]))
 
 
 def _index(path: Path) -> dict[str, Any]:

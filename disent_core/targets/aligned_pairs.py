@@ -1,6 +1,6 @@
-"""Make the table of aligned pairs that heads train on: text keys, no vectors.
+"""Join two languages of a corpus into the table of aligned pairs that heads train on: text keys, no vectors.
 
-It joins a language pair's utterances, masked texts and negative pool, so that a head needs one table per pair.
+The table joins utterances, masked texts and negative pool, so that a head reads one table a pair.
 """
 
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import polars as pl
 import pyarrow as pa
 
+from disent_core.errors import AlignmentError
 from disent_core.storage.tables import SCHEMAS, conform
-from disent_core.targets.alignment import align
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,6 @@ def aligned_pairs(pair: str, source: LanguageTables, target: LanguageTables, *, 
     """Return the `aligned_pairs` of two languages of one corpus, in the order of the source's utterances.
 
     With `partial`, utterances without a partner are dropped.
-
-    Raises:
-        AlignmentError: if an utterance has no partner, or its partner is in another split.
     """
     rows = align(_text_keys(source), _text_keys(target), partial=partial)
     rows = rows.rename({"source_corpus": "corpus", "source_split": "split"}).drop("target_corpus", "target_split")
@@ -37,10 +34,7 @@ def aligned_pairs(pair: str, source: LanguageTables, target: LanguageTables, *, 
 def aligned_sentences(pairs: pa.Table, languages: tuple[str, str], *, is_turned: bool = False) -> pa.Table:
     """Return the `aligned_pairs` of a corpus of sentence pairs, which has neither masked texts nor negatives.
 
-    Args:
-        pairs: `sentence_pairs` of one pair.
-        languages: of source and target of the result.
-        is_turned: whether the corpus has source and target swapped.
+    `languages` are those of source and target of the result; `is_turned` says that the corpus has them swapped.
     """
     sides = ("target", "source") if is_turned else ("source", "target")
     no_keys, not_negative = pa.nulls(len(pairs), pa.string()), pa.repeat(pa.scalar(False), len(pairs))
@@ -70,3 +64,55 @@ def _text_keys(tables: LanguageTables) -> pl.DataFrame:
     return utterances.join(masked, on="utterance_id", how="left", maintain_order="left").with_columns(
         is_negative=pl.col("utterance_id").is_in(pool.implode())
     )
+
+
+# --- joins ------------------------------------------------------------------------------------------------------------
+
+_REMEDY = "Take both languages from the same release of the corpus"
+
+
+def align(source: pl.DataFrame, target: pl.DataFrame, *, partial: bool = False) -> pl.DataFrame:
+    """Join utterances of two languages by `utterance_id`, in the order of the source.
+
+    Returns:
+        The column `utterance_id`, and every other column as `source_NAME` and `target_NAME`.
+    """
+    for side in (source, target):
+        _reject_repeated(side)
+    if not partial:
+        _reject_unpaired(source, target)
+        _reject_unpaired(target, source)
+    rows = _named(source, "source").join(_named(target, "target"), on="utterance_id", maintain_order="left")
+    ids = rows.filter(pl.col("source_split") != pl.col("target_split"))["utterance_id"]
+    if len(ids):
+        problem = f"{len(ids)} of {len(source)} ids are in another split, e.g. {ids.head(3).to_list()}"
+        raise _error(source, target, problem)
+    return rows
+
+
+def _named(rows: pl.DataFrame, side: str) -> pl.DataFrame:
+    return rows.rename({name: f"{side}_{name}" for name in rows.columns if name != "utterance_id"})
+
+
+def _reject_repeated(rows: pl.DataFrame) -> None:
+    ids = rows["utterance_id"]
+    if ids.n_unique() < len(ids):
+        repeated = ids.filter(ids.is_duplicated()).unique(maintain_order=True)
+        raise _error(rows, rows, f"{len(repeated)} ids occur more than once, e.g. {repeated.head(3).to_list()}")
+
+
+def _reject_unpaired(rows: pl.DataFrame, partners: pl.DataFrame) -> None:
+    unpaired = rows.join(partners, on="utterance_id", how="anti", maintain_order="left")["utterance_id"]
+    if len(unpaired):
+        ids = f"{len(unpaired)} of {len(rows)} ids of {_names(rows, 'language')}"
+        among = f"the {len(partners)} of {_names(partners, 'language')}"
+        raise _error(rows, partners, f"{ids} have no partner among {among}, e.g. {unpaired.head(3).to_list()}")
+
+
+def _error(source: pl.DataFrame, target: pl.DataFrame, problem: str) -> AlignmentError:
+    languages = " and ".join(dict.fromkeys(_names(rows, "language") for rows in (source, target)))
+    return AlignmentError(f"corpus {_names(source, 'corpus')}, {languages}: {problem}. {_REMEDY}")
+
+
+def _names(rows: pl.DataFrame, column: str) -> str:
+    return ", ".join(rows[column].unique(maintain_order=True)) or "(empty)"

@@ -15,10 +15,10 @@ from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
-from disent_core.corpora.faults import Faults, RowError
 from disent_core.corpora.lines import read_lines
+from disent_core.corpora.row_errors import RowError, RowErrors
 from disent_core.errors import CorpusError, located, quoted
-from disent_core.settings import Settings
+from disent_core.settings import Positive, Seed, Settings, Share
 from disent_core.storage.tables import rows_table
 from disent_core.text import is_unspaced, normalise
 
@@ -49,41 +49,33 @@ class CodeSwitchingConfig(Settings):
     """
 
     dictionaries: str | None = None
-    probability: float = 0.3
-    min_replacements: int = 1
-    max_pairs: int = 1_000
-    seed: int = 0
+    probability: Share = 0.3
+    min_replacements: Positive = 1
+    max_pairs: Positive = 1_000
+    seed: Seed = 0
     replace: Literal["foreign", "english"] = "foreign"
     candidates: Literal["first", "random"] = "first"
-
-    def __post_init__(self) -> None:
-        self.check_range("probability", at_least=0, at_most=1)
-        self.check_positive("min_replacements", "max_pairs")
 
 
 def read_dictionary(path: Path) -> list[tuple[str, str]]:
     """Read a word list of lines `english foreign`, separated by space or tab, as MUSE publishes (Lample et al. 2018,
     https://arxiv.org/abs/1710.04087). Words that equal their translation are skipped, and other lines are left out.
-
-    Raises:
-        CorpusError: if the file is missing, empty or not UTF-8, half of its lines are not two words, or no word is
-            left.
     """
-    faults = Faults()
+    row_errors = RowErrors()
     pairs: list[tuple[str, str]] = []
     for number, line in enumerate(read_lines(path), start=1):
         words = normalise(line).lower().split() if len(line) <= _LONGEST_LINE else [line]
         if len(words) == 2:
             pairs.append((words[0], words[1]))
         elif words:
-            found = f"expected an English word and its translation, found {quoted(line)}"
-            faults.leave_out(path, number, RowError(found, "a line that is not two words is left out"))
-    faults.check(len(pairs), path)
-    faults.tell()
+            problem = f"expected an English word and its translation, found {quoted(line)}"
+            row_errors.leave_out(path, number, RowError(problem, "a line that is not two words is left out"))
+    row_errors.check(len(pairs), path)
+    row_errors.log()
     entries = [(english, foreign) for english, foreign in pairs if english != foreign]
     if not entries:
-        found = "every word of this list is its own translation"
-        raise CorpusError(located(path, None, found, "Is this the list of another language?"))
+        problem = "every word of this list is its own translation"
+        raise CorpusError(located(path, None, problem, "Is this the list of another language?"))
     return entries
 
 
@@ -93,23 +85,15 @@ def code_switched(pairs: pa.Table, dictionary: Entries, config: CodeSwitchingCon
     Words are separated by white space and stripped of punctuation. In scripts without spaces a word is the longest
     match in the list, from left to right, and any other character is a word. Words are looked up in lower case; the
     translation keeps upper case and the surrounding punctuation.
-
-    Args:
-        pairs: rows in the schema `sentence_pairs`, English on one side.
-        dictionary: result of `read_dictionary` for the other language.
-        config: selects the side to switch, the words and their translations.
-
-    Raises:
-        ValueError: if a pair does not have English on exactly one side.
     """
     import polars as pl
 
     translations = _translations(dictionary, config.replace)
-    frame = pl.DataFrame(pairs.select(_READ)).with_row_index("place")
+    frame = pl.DataFrame(pairs.select(_READ)).with_row_index("index")
     rows: list[tuple[int, dict[str, Any]]] = []
     for part in frame.partition_by("pair", "split"):
-        switched = ((pair["place"], _row(pair, translations, config)) for pair in part.iter_rows(named=True))
-        rows += islice(((place, row) for place, row in switched if row), config.max_pairs)
+        switched = ((pair["index"], _row(pair, translations, config)) for pair in part.iter_rows(named=True))
+        rows += islice(((index, row) for index, row in switched if row), config.max_pairs)
     return rows_table((row for _, row in sorted(rows, key=itemgetter(0))), "code_switched_pairs")
 
 

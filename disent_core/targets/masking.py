@@ -7,7 +7,7 @@ figure 3).
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -44,18 +44,9 @@ class MaskingConfig(Settings):
     mask: Mask = "word"
     no_slot_residual: NoSlotResidual = "skip"
 
-    def __post_init__(self) -> None:
-        _require_choice("mask", self.mask, get_args(Mask))
-        _require_choice("no_slot_residual", self.no_slot_residual, get_args(NoSlotResidual))
-
 
 def mask_utterances(utterances: pa.Table, config: MaskingConfig) -> pa.Table:
-    """Make template and residual text of each utterance, in the schema `masked_utterances`.
-
-    Args:
-        utterances: rows in the schema `utterances`.
-        config: how masked tokens are written.
-    """
+    """Make template and residual text of each utterance, in the schema `masked_utterances`."""
     rows = rows_of(utterances.select([*_IDENTITY, "text", "tokens", "slot_tags"]))
     return rows_table((_masked(row, config) for row in rows), "masked_utterances")
 
@@ -80,15 +71,7 @@ def _masked(row: Mapping[str, Any], config: MaskingConfig) -> dict[str, Any]:
 
 
 def write_masked(text: str, spans: Sequence[Span], masked: Sequence[bool], mask: Mask) -> str:
-    """Write the masked tokens of a text as `mask` specifies; all other spacing is kept.
-
-    Args:
-        text: the text.
-        spans: start and end, in characters, of each token.
-        masked: whether it is masked, for each token.
-        mask: as in `MaskingConfig`. If `delete` leaves nothing, the text is one mask, because an encoder can't read
-            an empty text.
-    """
+    """Write the masked tokens of a text as `mask` specifies; all other spacing is kept."""
     if mask == "delete":
         return _without(text, spans, masked) or MASK
     if mask == "word":
@@ -122,8 +105,3 @@ def _without(text: str, spans: Sequence[Span], masked: Sequence[bool]) -> str:
         after = text[spans[index - 1][1] : spans[index][0]]
         pieces += [max(before, after, key=len), text[slice(*spans[index])]]
     return "".join(pieces)
-
-
-def _require_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}, found {value!r}")

@@ -1,4 +1,4 @@
-"""Make parallel mates: a translation pair with the same slots of both sides replaced, so that it is one again.
+"""Make parallel mates: a translation pair with the same slots replaced on both sides, still a translation pair.
 
 The new values of a slot are those that both languages have in one training utterance: *berlin* and *berlin* become
 *munich* and *münchen*. A mate has the template of its utterance in each language, and is a translation pair itself.
@@ -17,7 +17,7 @@ from jaxtyping import UInt64
 
 from disent_core.corpora.annotation import Slot
 from disent_core.random_bits import mixed
-from disent_core.settings import Settings
+from disent_core.settings import Count, Seed, Settings
 from disent_core.storage.tables import rows_table
 from disent_core.targets.slot_values import Annotated, compared_form, hash_of
 from disent_core.text import MOST_CHARACTERS
@@ -35,11 +35,8 @@ class ParallelMateConfig(Settings):
         seed: of the draws.
     """
 
-    n_mates: int = 2
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        self.check_positive("n_mates")
+    n_mates: Count = 2
+    seed: Seed = 0
 
 
 def parallel_mates(pair: str, source: pa.Table, target: pa.Table, config: ParallelMateConfig) -> pa.Table:
@@ -50,21 +47,16 @@ def parallel_mates(pair: str, source: pa.Table, target: pa.Table, config: Parall
     pair of values with the smallest hash of values, seed, utterance and type, the second the next, in a circle. Pairs
     that keep the value of either language are left out. So an edit of the corpus changes only the mates of edited
     utterances and those that draw a removed or new pair of values.
-
-    Args:
-        pair: the languages as in `aligned_pairs`, such as `en-de`.
-        source: `utterances` of one corpus and language.
-        target: those of the same corpus and the other language; only utterances that both have get mates.
-        config: settings of the mates.
     """
-    targets = {one.row["utterance_id"]: one for one in _trained_on(target)}
-    found = [
-        _Aligned.of(one, targets[one.row["utterance_id"]])
-        for one in _trained_on(source)
-        if one.row["utterance_id"] in targets
+    targets = {utterance.row["utterance_id"]: utterance for utterance in _trained_on(target)}
+    translations = [
+        _Aligned.of(utterance, targets[utterance.row["utterance_id"]])
+        for utterance in _trained_on(source)
+        if utterance.row["utterance_id"] in targets
     ]
-    values = _values_by_type(one for one in found if one.source.split == "train")
-    return rows_table((row for one in found for row in _mates(one, pair, values, config)), "parallel_mates")
+    values = _values_by_type(aligned for aligned in translations if aligned.source.split == "train")
+    rows = (row for aligned in translations for row in _mates(aligned, pair, values, config))
+    return rows_table(rows, "parallel_mates")
 
 
 def _trained_on(utterances: pa.Table) -> Iterator[Annotated]:
@@ -81,7 +73,7 @@ class _Aligned:
 
     @classmethod
     def of(cls, source: Annotated, target: Annotated) -> "_Aligned":
-        counts = [Counter(slot.type for slot in one.slots) for one in (source, target)]
+        counts = [Counter(slot.type for slot in side.slots) for side in (source, target)]
         of_target = {slot.type: slot for slot in target.slots}
         slots = {
             slot.type: (slot, of_target[slot.type])
@@ -91,12 +83,12 @@ class _Aligned:
         return cls(source, target, slots)
 
     def values(self, slot_type: str) -> tuple[str, str]:
-        """The values of a slot in both languages."""
+        """Return the values of a slot in both languages."""
         of_source, of_target = self.slots[slot_type]
         return self.source.value(of_source), self.target.value(of_target)
 
     def with_values(self, new: Mapping[str, tuple[str, str]]) -> tuple[str, str]:
-        """Both texts with other values of some slot types."""
+        """Return both texts with other values of some slot types."""
         texts = []
         for side, utterance in enumerate((self.source, self.target)):
             slots = [slot for slot in utterance.slots if slot.type in new]
@@ -119,10 +111,10 @@ class _Values:
         return cls(texts, forms, np.array([hash_of("\x1f".join(pair)) for pair in forms], dtype=np.uint64))
 
     def others(self, old: tuple[str, str], salt: int, count: int) -> list[tuple[str, str]]:
-        """The pairs of smallest hash that differ from the old one in both languages, at most `count`."""
+        """Return the pairs of smallest hash that differ from the old one in both languages, at most `count`."""
         source, target = _forms(old)
         order = np.argsort(mixed(np.uint64(salt) ^ self.hashes), kind="stable")
-        others = (forms for place in order if (forms := self.forms[place])[0] != source and forms[1] != target)
+        others = (forms for index in order if (forms := self.forms[index])[0] != source and forms[1] != target)
         return [self.texts[forms] for forms in islice(others, count)]
 
 
@@ -130,46 +122,46 @@ def _forms(pair: tuple[str, str]) -> tuple[str, str]:
     return compared_form(pair[0]), compared_form(pair[1])
 
 
-def _values_by_type(found: Iterable[_Aligned]) -> dict[str, _Values]:
+def _values_by_type(translations: Iterable[_Aligned]) -> dict[str, _Values]:
     pairs: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
-    for one in found:
-        for slot_type in one.slots:
-            pairs[slot_type].add(one.values(slot_type))
+    for aligned in translations:
+        for slot_type in aligned.slots:
+            pairs[slot_type].add(aligned.values(slot_type))
     return {slot_type: _Values.of(of_type) for slot_type, of_type in pairs.items()}
 
 
 def _mates(
-    one: _Aligned, pair: str, values: Mapping[str, _Values], config: ParallelMateConfig
+    aligned: _Aligned, pair: str, values: Mapping[str, _Values], config: ParallelMateConfig
 ) -> Iterator[dict[str, Any]]:
     """Yield the mates of one utterance: none if it has no aligned slot, or one of a type without other values."""
-    utterance = one.source.row["utterance_id"]
+    utterance = aligned.source.row["utterance_id"]
     drawn: dict[str, list[tuple[str, str]]] = {}
-    for slot_type in one.slots:
+    for slot_type in aligned.slots:
         salt = hash_of(f"{config.seed}\x1f{utterance}\x1f{slot_type}")
-        others = values[slot_type].others(one.values(slot_type), salt, config.n_mates) if slot_type in values else []
-        if others:
+        old = aligned.values(slot_type)
+        if slot_type in values and (others := values[slot_type].others(old, salt, config.n_mates)):
             drawn[slot_type] = others
     texts = {}
     for number in range(config.n_mates if drawn else 0):
         new = {slot_type: others[number % len(others)] for slot_type, others in drawn.items()}
-        source, target = one.with_values(new)
+        source, target = aligned.with_values(new)
         if max(len(source), len(target)) <= MOST_CHARACTERS:
             texts.setdefault((source, target), new)
     for index, ((source, target), new) in enumerate(texts.items()):
         yield {
-            "corpus": one.source.row["corpus"],
+            "corpus": aligned.source.row["corpus"],
             "pair": pair,
-            "split": one.source.split,
+            "split": aligned.source.split,
             "utterance_id": utterance,
             "mate_index": index,
-            "source_language": one.source.row["language"],
-            "target_language": one.target.row["language"],
+            "source_language": aligned.source.row["language"],
+            "target_language": aligned.target.row["language"],
             "source_text": source,
             "target_text": target,
             "replaced_slots": [
                 dict(zip(_REPLACED, (slot_type, old[0], to[0], old[1], to[1]), strict=True))
                 for slot_type, to in new.items()
-                for old in [one.values(slot_type)]
+                for old in [aligned.values(slot_type)]
             ],
         }
 

@@ -33,11 +33,11 @@ class Annotated:
             yield cls(row=row, text=row["text"], split=row["split"], slots=slots)
 
     def value(self, slot: Slot) -> str:
-        """The text of a slot."""
+        """Return the text of a slot."""
         return self.text[slot.start : slot.end]
 
     def rebuilt(self, slots: Sequence[Slot], new: Sequence[str]) -> str:
-        """The text with other values of some slots, which are in order."""
+        """Return the text with other values of some slots, which are in order."""
         spans = [(slot.start, slot.end) for slot in slots]
         return normalise(spliced(self.text, list(zip(spans, new, strict=True))))
 
@@ -48,5 +48,5 @@ def compared_form(value: str) -> str:
 
 
 def hash_of(text: str) -> int:
-    """64 bits of BLAKE2b."""
+    """Return 64 bits of BLAKE2b."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")

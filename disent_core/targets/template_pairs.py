@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from jaxtyping import Int64, UInt64
 
 from disent_core.random_bits import GOLDEN, mixed
-from disent_core.settings import Settings
+from disent_core.settings import Count, NotEmpty, Seed, Settings
 from disent_core.storage.tables import rows_table
 from disent_core.targets.slot_values import Annotated, compared_form, hash_of
 from disent_core.text import MOST_CHARACTERS
@@ -37,18 +37,11 @@ class TemplatePairConfig(Settings):
         dedup: whether a text may be a target once only, over all sources.
     """
 
-    splits: tuple[str, ...] = ("test",)
+    splits: NotEmpty = ("test",)
     values: ValueSource = "test"
-    seed: int = 0
-    n_targets: int = 5
+    seed: Seed = 0
+    n_targets: Count = 5
     dedup: bool = True
-
-    def __post_init__(self) -> None:
-        if self.values not in get_args(ValueSource):
-            raise ValueError(f"values must be one of {', '.join(get_args(ValueSource))}, found {self.values!r}")
-        if not self.splits:
-            raise ValueError("splits must name a split at least, found ()")
-        self.check_positive("n_targets")
 
 
 def template_pairs(utterances: pa.Table, config: TemplatePairConfig) -> pa.Table:
@@ -58,13 +51,6 @@ def template_pairs(utterances: pa.Table, config: TemplatePairConfig) -> pa.Table
     type, the one with the smallest hash of value, seed, utterance, slot and target. So an edit of the corpus changes
     only the targets of edited utterances, those that draw a removed or new value and, with `dedup`, those whose text
     such a target now uses or no longer uses.
-
-    Args:
-        utterances: rows of one corpus and language in the schema `utterances`.
-        config: settings of the pairs.
-
-    Raises:
-        ValueError: if there are several corpora or languages.
     """
     for column in ("corpus", "language"):
         if len(values := utterances[column].unique().to_pylist()) > 1:
@@ -85,9 +71,9 @@ def _rows(
 
 @dataclass(frozen=True, kw_only=True)
 class _Values:
-    """Distinct values of one slot type: place of each compared form, and texts and hashes by place."""
+    """Distinct values of one slot type: index of each compared form, and texts and hashes by index."""
 
-    places: Mapping[str, int]
+    indices: Mapping[str, int]
     texts: tuple[str, ...]
     hashes: UInt64[np.ndarray, " values"]
 
@@ -96,7 +82,7 @@ class _Values:
         text_of = {compared_form(value): value for value in sorted(values, reverse=True)}
         forms = sorted(text_of)
         return cls(
-            places={form: place for place, form in enumerate(forms)},
+            indices={form: index for index, form in enumerate(forms)},
             texts=tuple(text_of[form] for form in forms),
             hashes=np.array([hash_of(form) for form in forms], dtype=np.uint64),
         )
@@ -116,7 +102,7 @@ def _value_pools(sources: Iterable[Annotated], values: ValueSource) -> list[_Poo
 
 
 _Choice = tuple[_Values, int | None]
-"""Values to draw from, and the place of the old value among them, if it is one of them."""
+"""Values to draw from, and the index of the old value among them, if it is one of them."""
 
 
 def _choices(source: Annotated, pools: Sequence[_Pool]) -> list[_Choice] | None:
@@ -124,7 +110,7 @@ def _choices(source: Annotated, pools: Sequence[_Pool]) -> list[_Choice] | None:
     choices: list[_Choice] = []
     for slot in source.slots:
         form = compared_form(source.value(slot))
-        candidates = [(pool[slot.type], pool[slot.type].places.get(form)) for pool in pools if slot.type in pool]
+        candidates = [(pool[slot.type], pool[slot.type].indices.get(form)) for pool in pools if slot.type in pool]
         usable = [(values, old) for values, old in candidates if len(values.texts) > (old is not None)]
         if not usable:
             return None
@@ -155,28 +141,28 @@ _SORTED_FIRST = 8
 
 
 class _Order:
-    """Places of the values but the old one, by ascending hash; only as many are sorted as are asked for."""
+    """Indices of the values but the old one, by ascending hash; only as many are sorted as are asked for."""
 
     def __init__(self, hashes: UInt64[np.ndarray, " values"], old: int | None) -> None:
         self._hashes, self._old = hashes, old
-        self._places: Int64[np.ndarray, " sorted"] = np.zeros(0, dtype=np.int64)
+        self._indices: Int64[np.ndarray, " sorted"] = np.zeros(0, dtype=np.int64)
         self._expected = _SORTED_FIRST
 
     def __len__(self) -> int:
         return len(self._hashes) - (self._old is not None)
 
     def __getitem__(self, rank: int) -> int:
-        while rank >= len(self._places):
+        while rank >= len(self._indices):
             self._sort()
-        return int(self._places[rank])
+        return int(self._indices[rank])
 
     def _sort(self) -> None:
         """Sort the values below a bound, as many as expected of evenly spread hashes, or all of them."""
-        places = np.arange(len(self._hashes))
-        if self._expected < len(places):
-            places = np.flatnonzero(self._hashes < np.uint64((self._expected << 64) // len(places)))
-        places = places[np.argsort(self._hashes[places], kind="stable")]
-        self._places = places[places != self._old]
+        indices = np.arange(len(self._hashes))
+        if self._expected < len(indices):
+            indices = np.flatnonzero(self._hashes < np.uint64((self._expected << 64) // len(indices)))
+        indices = indices[np.argsort(self._hashes[indices], kind="stable")]
+        self._indices = indices[indices != self._old]
         self._expected *= 8
 
 

@@ -1,1 +1,1 @@
-"""How anything is trained, whatever its method: data, batches, and loops that can be resumed."""
+"""Training data and batches, the training of heads on frozen embeddings with all seeds at once, and its curve."""

@@ -25,43 +25,44 @@ def embedded(
     """Return what `embed` gives for each text, by name, in order.
 
     Args:
-        embed: from `vectors` of some texts and, if there are states, their `grouped_states`, and from the places of
-            these texts among all, which may repeat, to one matrix a name.
+        embed: from `vectors` of some texts and, if there are states, their `grouped_states`, and from the numbers of
+            these texts, which may repeat, to one matrix a name.
         features: of the texts, at least one.
         device: `cpu` or `cuda`.
     """
-    found: dict[str, np.ndarray] = {}
-    for count, places, batch in _blocks(features, device):
-        texts = places[:count].numpy()
-        for name, value in embed({key: part.to(device) for key, part in batch.items()}, places).items():
-            rows = value[:count].cpu().numpy()
-            found.setdefault(name, np.empty((len(features), rows.shape[1]), rows.dtype))[texts] = rows
-    return found
+    matrices: dict[str, np.ndarray] = {}
+    for count, texts, batch in _blocks(features, device):
+        for name, value in embed({key: part.to(device) for key, part in batch.items()}, texts).items():
+            rows = value[:count].cpu().numpy()  # the rest of the block is padding
+            matrix = matrices.setdefault(name, np.empty((len(features), rows.shape[1]), rows.dtype))
+            matrix[texts[:count].numpy()] = rows
+    return matrices
 
 
-def by_rows(function: Callable[[Tensor], Tensor], rows: Num[Tensor, "rows _"]) -> Num[Tensor, "rows _"]:
+def in_fixed_shapes(function: Callable[[Tensor], Tensor], rows: Num[Tensor, "rows _"]) -> Num[Tensor, "rows _"]:
     """Apply a function of matrices, row by row the same, to a matrix of any number of rows."""
     size = _ROWS[rows.device.type]
-    return torch.cat([function(block[_filled(len(block), size)])[: len(block)] for block in rows.split(size)])
+    return torch.cat([function(block[_padded(len(block), size)])[: len(block)] for block in rows.split(size)])
 
 
 def _blocks(features: TextFeatures, device: str) -> Iterator[tuple[int, Int[Tensor, " texts"], Batch]]:
-    """Yield how many texts a batch is for, and the places of its texts: those, and some of them again."""
+    """Yield the number of different texts in a block, the numbers of its texts (those, then repeated ones), and it."""
     states, state_rows = features.states, features.state_rows
     if states is None or state_rows is None:
-        for texts in torch.arange(len(features)).split(_ROWS[device]):
-            places = texts[_filled(len(texts), _ROWS[device])]
-            yield len(texts), places, {"vectors": features.vectors.take(features.rows[places])}
+        for chosen in torch.arange(len(features)).split(_ROWS[device]):
+            texts = chosen[_padded(len(chosen), _ROWS[device])]
+            yield len(chosen), texts, {"vectors": features.vectors.take(features.rows[texts])}
         return
     widths = torch.from_numpy(padded_widths(states.length[state_rows].numpy()))
     for width in widths.unique().tolist():
         order = torch.arange(max(_TOKENS[device] // width, 1))
-        for texts in (widths == width).nonzero().squeeze(1).split(len(order)):
-            places = texts[_filled(len(texts), len(order))]
-            values, mask = states.take(state_rows[places], width)
+        for chosen in (widths == width).nonzero().squeeze(1).split(len(order)):
+            texts = chosen[_padded(len(chosen), len(order))]
+            values, mask = states.take(state_rows[texts], width)
             of_states = {"order": order, "place": order, "states_0": values, "mask_0": mask}
-            yield len(texts), places, {"vectors": features.vectors.take(features.rows[places]), **of_states}
+            yield len(chosen), texts, {"vectors": features.vectors.take(features.rows[texts]), **of_states}
 
 
-def _filled(count: int, size: int) -> Int[Tensor, " size"]:
+def _padded(count: int, size: int) -> Int[Tensor, " size"]:
+    """Return 0 to `count`, repeated up to `size`."""
     return torch.arange(size) % count

@@ -58,10 +58,6 @@ def training_data(
             may be none.
         sentences: `sentence_pairs` of every corpus and pair, for the same methods.
         encoder: encoder of methods that fine-tune it.
-
-    Raises:
-        TableError: if a text has not been encoded.
-        TrainingError: if there is no training pair, unless a method trains on annotated utterances of one language.
     """
     languages = tuple(vectors)
     pairs = training_rows(pa.concat_tables(aligned), masked=masked)
@@ -148,6 +144,7 @@ class _Rows:
 
     def by_language(self, is_in_split: np.ndarray, *, only_negatives: bool) -> list[Tensor]:
         """Return the distinct texts of each language, sorted."""
+        # np.unique sorts: a pool does not depend on the order of pairs, so draws from it do not either.
         rows_by_label: list[list[np.ndarray]] = [[] for _ in self.languages]
         for side in SIDES:
             is_chosen = is_in_split.copy()
@@ -198,13 +195,13 @@ class _Rows:
         identity = ("corpus", "source_language", "target_language", "utterance_id")
         rows = pa.concat_tables(tables)
         pairs, rows = (table.filter(pc.equal(table["split"], split)) for table in (self.pairs_table, rows))
-        place = pc.index_in(_joined(rows, identity), value_set=_joined(pairs, identity)).to_numpy(zero_copy_only=False)
-        order = np.argsort(place, kind="stable")[: int((~np.isnan(place)).sum())]  # nan, of no pair, comes last
-        found = rows.take(pa.array(order))
+        pair = pc.index_in(_joined(rows, identity), value_set=_joined(pairs, identity)).to_numpy(zero_copy_only=False)
+        order = np.argsort(pair, kind="stable")[: int((~np.isnan(pair)).sum())]  # nan, of no pair, comes last
+        mates = rows.take(pa.array(order))
         return ParallelMates(
-            _tensor(place[order]),
-            {side: found[f"{side}_text"].to_pylist() for side in SIDES},
-            {side: self._of_texts(found[f"{side}_text"], found[f"{side}_language"]) for side in SIDES if encoded},
+            _tensor(pair[order]),
+            {side: mates[f"{side}_text"].to_pylist() for side in SIDES},
+            {side: self._of_texts(mates[f"{side}_text"], mates[f"{side}_language"]) for side in SIDES if encoded},
         )
 
     def _of_texts(self, texts: pa.ChunkedArray, languages: pa.ChunkedArray) -> Tensor:

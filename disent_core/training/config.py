@@ -1,14 +1,16 @@
-"""How heads on frozen embeddings are trained: the settings that all of them have."""
+"""Declare the settings of training that all heads on frozen embeddings share."""
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from disent_core.settings import OF_PUBLISHED_CODE, Precision, Settings
+from annotated_types import Gt, Lt
+
+from disent_core.settings import OF_PUBLISHED_CODE, Decay, Factor, Positive, Precision, Rate, Seconds, Seed, Settings
 
 CONVERGED: Any = {"learning_rate": 1e-3, "max_epochs": 1000, "patience": 15}
-"""Settings with which a linear head is trained to its end on thousands of pairs: presets `converged`.
+"""Settings that train a linear head on thousands of pairs until the dev loss ends training: presets `converged`.
 
-The papers' rates are for corpora a hundred times as large. At this one the dev loss ends training, not `max_epochs`.
+The papers' learning rates are for corpora a hundred times as large; at those, `max_epochs` would end training here.
 """
 
 
@@ -40,27 +42,22 @@ class TrainConfig(Settings):
         checkpoint_seconds: seconds between two checkpoints.
     """
 
-    learning_rate: float
-    adversary_learning_rate: float | None = None
-    weight_decay: float = 0.0
-    batch_size: int = 512
+    learning_rate: Rate
+    adversary_learning_rate: Rate | None = None
+    weight_decay: Decay = 0.0
+    batch_size: Positive = 512
     drop_last: bool = field(default=False, metadata=OF_PUBLISHED_CODE)
-    max_epochs: int = 1000
-    patience: int = 15
-    weights: dict[str, float] = field(default_factory=dict)
+    max_epochs: Positive = 1000
+    patience: Positive = 15
+    weights: dict[str, Factor] = field(default_factory=dict)
     monitor: Literal["loss", "loss_without_adversarial", "dev_retrieval"] = "loss"
     validation: Literal["dev", "train_fraction"] = "dev"
-    validation_fraction: float = 0.1
+    validation_fraction: Annotated[float, Gt(0), Lt(1)] = 0.1
     validation_draws: Literal["fixed", "each_epoch"] = field(default="fixed", metadata=OF_PUBLISHED_CODE)
-    split_seed: int = 42
+    split_seed: Seed = 42
     precision: Precision = "float32"
     warm_start: bool = False
-    checkpoint_seconds: float = 10.0
-
-    def __post_init__(self) -> None:
-        self.check_positive("learning_rate", "adversary_learning_rate", "batch_size", "max_epochs", "patience")
-        self.check_not_negative("weight_decay")
-        self.check_range("validation_fraction", above=0, below=1)
+    checkpoint_seconds: Seconds = 10.0
 
     def in_epoch(self, epoch: int) -> "TrainConfig":
         """Return the settings of one epoch, counted from 0: the same, unless a method has a schedule."""

@@ -13,9 +13,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from disent_core.embeddings.store import StateTable, VectorTable
-from disent_core.encoders.contract import EncoderFiles
+from disent_core.embeddings.store import StateTable, VectorTable, encoded_tables
+from disent_core.encoders.contract import Encoder, EncoderFiles
 from disent_core.errors import TrainingError
+from disent_core.text import text_keys
 from disent_core.training.needs import SIDES
 
 Batch = dict[str, Tensor]
@@ -23,7 +24,7 @@ Batch = dict[str, Tensor]
 
 
 def no_pairs(languages: Sequence[str]) -> TrainingError:
-    """The error of a method that trains on pairs of languages and has none."""
+    """Return the error of a method that trains on pairs of two languages and has none."""
     if len(languages) == 1:
         remedy = "Give the method pairs of its own, without this one"
         return TrainingError(f"{languages[0]} is one language, and the method trains on pairs of two. {remedy}")
@@ -134,8 +135,8 @@ def grouped_states(bank: StateBank, rows: Int[Tensor, "seeds texts"], widths: Se
         widths: `group_widths` of the texts; without them the lengths are read, for which a CPU waits for a GPU.
 
     Returns:
-        `order`: texts from the shortest to the longest; `place`: the position of each text in that order; and for each
-        group g of that order `states_g` [seeds, group, length, dim], as they are stored, with `mask_g`.
+        `order`: texts from the shortest to the longest; `place`: the position of each text in that order; and for
+        each group g of that order `states_g` [seeds, group, length, dim], as they are stored, with `mask_g`.
     """
     order = bank.length[rows].argsort(dim=1, stable=True)
     # The argsort of a permutation is its inverse.
@@ -163,8 +164,8 @@ def vector_bank(tables: Sequence[VectorTable]) -> VectorBank:
     parts, order = [torch.from_numpy(table.matrix) for table in tables], None
     if any(table.order is not None for table in tables):
         starts = accumulate((len(part) for part in parts), initial=0)
-        own = (np.arange(len(table.keys)) if table.order is None else table.order for table in tables)
-        order = torch.from_numpy(np.concatenate([start + rows for start, rows in zip(starts, own, strict=False)]))
+        orders = (np.arange(len(table.keys)) if table.order is None else table.order for table in tables)
+        order = torch.from_numpy(np.concatenate([start + rows for start, rows in zip(starts, orders, strict=False)]))
     return VectorBank(parts, order)
 
 
@@ -208,11 +209,8 @@ def text_features(
         tables: their vectors and, all or none of them, token states; a text has those of the first that has it.
         language: of all of them; empty if it is not known.
         texts: themselves, for a method that asks.
-
-    Raises:
-        TableError: if a text is in no table.
     """
-    vectors, states = [one for one, _ in tables], [one for _, one in tables if one is not None]
+    vectors, states = [table for table, _ in tables], [table for _, table in tables if table is not None]
     return TextFeatures(
         vector_bank(vectors),
         _rows(vectors, keys),
@@ -224,13 +222,13 @@ def text_features(
 
 
 def _rows(tables: Sequence[VectorTable] | Sequence[StateTable], keys: Sequence[str]) -> Int[Tensor, " texts"]:
-    """Row of each key in the concatenated tables; the last one has to have what no other has."""
+    """Return the row of each key in the concatenated tables; the last table must have what no other has."""
     sought, rows, start = np.asarray(keys), np.empty(len(keys), dtype=np.int64), 0
     is_open = np.ones(len(keys), dtype=bool)
     for table in tables:
-        own = is_open & table.has(sought) if table is not tables[-1] else is_open
-        rows[own] = start + table.rows(sought[own])
-        is_open = is_open & ~own
+        is_here = is_open & table.has(sought) if table is not tables[-1] else is_open
+        rows[is_here] = start + table.rows(sought[is_here])
+        is_open = is_open & ~is_here
         start += len(table.keys)
     return torch.from_numpy(rows)
 
@@ -317,3 +315,10 @@ class TrainingData:
     def dim(self) -> int:
         """Width of the encoder."""
         return self.vectors.dim
+
+
+def features_of(encoder: Encoder, texts: Sequence[str], language: str, *, states: bool) -> TextFeatures:
+    """Return the features of at least one text, in order, with token states if `states`; texts may repeat."""
+    keys = text_keys(texts)
+    tables = encoded_tables(encoder, dict(zip(keys, texts, strict=True)), states=states)
+    return text_features(keys, tables, language=language, texts=list(texts))

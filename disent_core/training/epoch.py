@@ -1,12 +1,32 @@
-"""Report what training computes: the loss terms of each epoch, and the table of them (the training curve)."""
+"""Ask for a training, and report what it computes: the loss terms of each epoch, and their table (the curve)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pyarrow as pa
 
 from disent_core.optimisation.steps import EpochReport
 from disent_core.storage.tables import rows_table
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A training to run, of every seed. An interrupted one resumes from its checkpoint.
+
+    Attributes:
+        seeds: random seeds.
+        checkpoint: file or folder of the training state; a checkpoint of other `inputs` is not used.
+        inputs: fingerprint of everything that the weights depend on, the vectors of the texts included.
+        device: `cpu` or `cuda`.
+        initial: weights to start from, as `save` wrote them; given only if the settings ask for a warm start.
+    """
+
+    seeds: Sequence[int]
+    checkpoint: Path
+    inputs: str
+    device: str = "cpu"
+    initial: Path | None = None
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""List what methods may need, and derive from it the rows that a head trains on."""
+"""List the data that methods may need, and derive from it the rows that a head trains on."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -44,9 +44,6 @@ def training_rows(aligned: pa.Table, *, masked: bool) -> pa.Table:
     """Select the rows of `aligned_pairs` that heads train on; if `masked`, only those that have template targets.
 
     Sentence pairs have no template targets, because their slots are unknown.
-
-    Raises:
-        TrainingError: if there are rows to train on, but none with template targets.
     """
     rows = in_training_splits(aligned)
     if not masked:
@@ -80,5 +77,5 @@ def training_fingerprint(
 
 
 def in_training_splits(table: pa.Table) -> pa.Table:
-    """Rows of a table with a column `split` that heads train on or choose an epoch by."""
+    """Return rows of a table with a column `split` that heads train on or choose an epoch by."""
     return table.filter(pc.is_in(table["split"], value_set=pa.array(TRAINING_SPLITS)))

@@ -17,7 +17,10 @@ from disent_core.training.data import Batch, PairRows, TrainingData, group_width
 from disent_core.training.needs import SIDES, Draw
 
 Rows = dict[str, Tensor]
-"""Bank rows of the texts of pairs, by role (`source`, `target_partner`, ...), and the languages of both sides."""
+"""Bank rows of the texts of pairs, by role (`source`, `target_partner`, ...), and the languages of both sides.
+
+Each is [pairs], or [seeds, pairs].
+"""
 
 Widths = Mapping[str, Sequence[int]]
 """`group_widths` by role; empty where the states' own lengths are read."""
@@ -65,13 +68,10 @@ class PairSampler:
         split_seed: int,
         device: str,
     ) -> "BatchPlan":
-        """Split into training and validation pairs, with everything on the device.
-
-        Raises:
-            TrainingError: if there is nothing to validate on, or nothing to draw from.
-        """
+        """Split into training and validation pairs, with everything on the device."""
         train, dev = self.data.splits["train"], self.data.splits["dev"]
         if validation == "train_fraction":
+            # The split has a seed of its own, so that all seeds of a head validate on the same pairs.
             order = torch.randperm(len(train), generator=_generator("split", split_seed))
             held_out = max(1, round(fraction * len(train)))
             train, dev = train.select(order[held_out:]), train.select(order[:held_out])
@@ -96,7 +96,7 @@ class PairSampler:
         if self.masked:
             rows |= {f"{side}_template": pairs.template[side] for side in SIDES}
             rows |= {f"{side}_residual": pairs.residual[side] for side in SIDES}
-        for draw in self.draws:
+        for draw in self.draws:  # "second_half" and "next_in_batch" are taken from the batch: nothing is drawn
             if draw == "other_pair":
                 other_pairs = _others(len(pairs), generator)
                 rows |= {f"{side}_other_pair": pairs.text[side][other_pairs] for side in SIDES}
@@ -144,6 +144,7 @@ class PairSampler:
         shape = (*template.shape, self.data.dim)
         return {
             f"{side}_template_vectors": take(template.flatten()).view(shape),
+            # -1 stands for no residual: its target is any vector, and `has_residual` [seeds, pairs] gives it weight 0.
             f"{side}_residual_vectors": take(residual.flatten().clamp_min(0)).view(shape),
             f"{side}_has_residual": (residual >= 0).float(),
         }
@@ -173,9 +174,11 @@ class BatchPlan:
         """
         drawn = []
         for seed in seeds:
+            # Drawn from seed and epoch alone: a resumed run draws the same, and no seed shifts another's draws.
             generator = _generator("epoch", seed, epoch)
             order = torch.randperm(len(self.train), generator=generator)
             drawn.append(self.sampler.rows(self.train.select(order), generator))
+        # [seeds, pairs] for each role: one gather a step serves all seeds.
         rows = {name: torch.stack([rows_of_seed[name] for rows_of_seed in drawn]) for name in drawn[0]}
         yield from self._batches(rows, batch_size, drop_last=drop_last)
 
@@ -215,7 +218,10 @@ class BatchPlan:
 
 
 def _halved(rows: Rows) -> Rows:
-    """Return the first half of the pairs with the second as their partners; an odd last pair is left out."""
+    """Return the first half of the pairs with the second as their partners; an odd last pair is left out.
+
+    `rows` are [seeds, pairs]; what is returned is [seeds, pairs // 2].
+    """
     half = rows["source"].shape[1] // 2
     second = {side: rows[side][:, half : 2 * half] for side in SIDES}
     languages = {side: rows[f"{side}_language"][:, half : 2 * half] for side in SIDES}
@@ -227,7 +233,7 @@ def _halved(rows: Rows) -> Rows:
 
 
 def next_of_its_language(language: Int[Tensor, "seeds pairs"]) -> Int[Tensor, "seeds pairs"]:
-    """Position in its row of the next equal label, in a circle."""
+    """Return for each position of a row that of the next equal label, in a circle: labels 0 1 0 give 2 1 0."""
     # Sorted by label, each label is a run from `first` to `end`: the next position, or the first after the last.
     order = language.argsort(dim=1, stable=True)
     sorted_ = language.gather(1, order)
@@ -255,16 +261,7 @@ def draw_texts(
 ) -> Int[Tensor, " rows"]:
     """Draw for each row a uniform text of its language's pool, other than the anchor itself.
 
-    Args:
-        pools: texts of each language.
-        language: number of each row's language among the pools.
-        anchors: a text for each row.
-        generator: generator of the draws.
-        what: name of such a text in errors.
-        names: names of the languages in errors.
-
-    Raises:
-        TrainingError: if a language has nothing else to draw.
+    `language` is each row's pool; `what` and `names` (of the languages) are for error messages.
     """
     sizes = torch.tensor([len(pool) for pool in pools])
     if (sizes[language] == 0).any():
@@ -272,7 +269,7 @@ def draw_texts(
         remedy = "For negatives, raise negatives.threshold or choose smoothing = 'none'"
         raise TrainingError(f"a language has no {what} to draw. Texts to draw from: {counts}. {remedy}")
     all_texts = torch.cat(list(pools))
-    starts = torch.cumsum(sizes, dim=0) - sizes
+    starts = torch.cumsum(sizes, dim=0) - sizes  # the pool of language l is all_texts[starts[l]:starts[l] + sizes[l]]
     # Rejection sampling: draw again where the anchor itself was drawn. float64 reaches every row of a large pool.
     drawn = anchors.clone()
     for _ in range(_REDRAWS):
@@ -294,9 +291,6 @@ def draw_slot_swaps(
     """Draw for each row one of its slot swaps: targets of the template pairs whose source is the row's text.
 
     A text without template pairs stands for itself.
-
-    Raises:
-        TrainingError: if there are no template pairs.
     """
     if not sum(map(len, templates)):
         raise TrainingError("there are no template pairs to draw from. Slots need another value of their type")

@@ -8,7 +8,6 @@ the bit on a CPU.
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,7 +20,7 @@ from disent_core.matmul import set_precision
 from disent_core.storage.tables import fingerprint
 from disent_core.training.config import TrainConfig
 from disent_core.training.data import Batch
-from disent_core.training.epoch import Epoch
+from disent_core.training.epoch import Epoch, Fit
 from disent_core.training.sampling import BatchPlan, PairSampler
 from disent_core.training.stacked_state import Parameters, TrainingState, best_parameters, resume, save, start
 
@@ -31,7 +30,7 @@ ADVERSARIAL = "adversarial"
 """The loss term by which a head hides the language from its adversary; it also changes with the adversary."""
 
 _CACHED = 1_000_000
-"""Largest number of values in a batch that a step on the CPU processes at once; more do not fit in the cache."""
+"""Values (4 MB of float32) of a batch that a step on the CPU processes at once; more do not fit in the cache."""
 
 
 class Head(nn.Module):
@@ -84,44 +83,34 @@ def fit(
     build: Callable[[], Head],
     sampler: PairSampler,
     config: TrainConfig,
-    seeds: Sequence[int],
-    *,
-    checkpoint: Path,
-    device: str,
-    run: str,
+    run: Fit,
     initial: Mapping[int, Parameters] | None = None,
 ) -> Iterator[Epoch]:
     """Train one head per seed, all at once, with Adam and early stopping; yields every epoch's terms.
 
-    Epochs that an interrupted call has computed are yielded again from the checkpoint.
+    Epochs that an interrupted call has computed are yielded again from the checkpoint, a safetensors file. It is kept
+    after the run; `best_parameters` reads it.
 
     Args:
         build: makes a head with fresh random parameters.
         sampler: draws batches from the training data.
         config: optimisation and stopping.
-        seeds: random seeds of initialisation and batches.
-        checkpoint: safetensors file of the run's state. It is kept after the run; `best_parameters` reads it.
-        device: `cpu` or `cuda`.
-        run: fingerprint of data, method and configuration: a checkpoint of another run is not used.
+        run: seeds, device and checkpoint.
         initial: parameters to start with, by seed, instead of random ones.
-
-    Raises:
-        TrainingError: if a loss is not finite, or there is nothing to validate on.
-        ValueError: if `config.weights` names a term that the head does not have.
     """
-    run = fingerprint(run, asdict(replace(config, checkpoint_seconds=0.0)), list(seeds))
-    head = build().to(device)
+    identity = fingerprint(run.inputs, asdict(replace(config, checkpoint_seconds=0.0)), list(run.seeds))
+    head = build().to(run.device)
     set_precision(head, config.precision)
-    state = resume(checkpoint, run, device) or start(build, seeds, device, initial)
+    state = resume(run.checkpoint, identity, run.device) or start(build, run.seeds, run.device, initial)
     yield from (replace(_epoch(record), is_replayed=True) for record in state.history)
-    plan = sampler.plan(config.validation, config.validation_fraction, config.split_seed, device)
+    plan = sampler.plan(config.validation, config.validation_fraction, config.split_seed, run.device)
     saved = time.monotonic()
     while state.active and state.epoch < config.max_epochs:
         record = _one_epoch(head, state, plan, config)
         state.history.append(record)
         finished = not state.active or state.epoch == config.max_epochs
         if finished or time.monotonic() - saved >= config.checkpoint_seconds:
-            save(checkpoint, run, state)
+            save(run.checkpoint, identity, state)
             saved = time.monotonic()
         yield _epoch(record)
 
@@ -158,7 +147,7 @@ def _steps(head: Head, state: TrainingState, batch: Batch, config: TrainConfig) 
     With a gradient that the head has written out it is one at a time.
     """
     seeds, is_written = len(state.active), head.has_gradient and not state.is_on_gpu
-    values_per_seed = sum(value[0].numel() for value in batch.values())
+    values_per_seed = sum(value[0].numel() for value in batch.values())  # the first dimension is that of seeds
     fitting = 1 if is_written else max(1, _CACHED // max(1, values_per_seed))
     group_size = seeds if state.is_on_gpu else fitting
     group_terms = [
@@ -289,6 +278,7 @@ def _means(terms: Sequence[tuple[int, Mapping[str, Tensor]]]) -> dict[str, list[
     """Return the mean of each term and seed over the rows of an epoch."""
     total = sum(rows for rows, _ in terms)
     names = terms[0][1] if terms else ()
+    # Summed in float64, each batch with its number of pairs: the last batch of an epoch may be smaller.
     means = {
         name: (torch.stack([rows * values[name].double() for rows, values in terms]).sum(dim=0) / total)
         for name in names
@@ -322,7 +312,7 @@ def _monitored(head: Head, values: Parameters, batch: Batch) -> Tensor:
 
 
 def accuracy_at_1(queries: Float[Tensor, "n dim"], pool: Float[Tensor, "n dim"]) -> float:
-    """Share of the queries whose nearest candidate is that of their row; rows have unit norm."""
+    """Return the share of the queries whose nearest candidate is that of their row; rows have unit norm."""
     hits = [
         (block @ pool.T).argmax(dim=1).eq(torch.arange(start, start + len(block), device=pool.device)).sum()
         for start, block in zip(range(0, len(queries), 4096), queries.split(4096), strict=True)
@@ -331,13 +321,7 @@ def accuracy_at_1(queries: Float[Tensor, "n dim"], pool: Float[Tensor, "n dim"])
 
 
 def _epoch(record: Mapping[str, Any]) -> Epoch:
-    return Epoch(
-        number=record["number"],
-        seeds=tuple(record["seeds"]),
-        terms={
-            split: {name: tuple(values) for name, values in terms.items()} for split, terms in record["terms"].items()
-        },
-        is_best=tuple(record["is_best"]),
-        steps=record["steps"],
-        seconds=record["seconds"],
-    )
+    """Return the record of an epoch, whose lists JSON has read, with tuples."""
+    terms = {split: {name: tuple(values) for name, values in of.items()} for split, of in record["terms"].items()}
+    seeds, is_best = tuple(record["seeds"]), tuple(record["is_best"])
+    return Epoch(**{**record, "terms": terms, "seeds": seeds, "is_best": is_best})

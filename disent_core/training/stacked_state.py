@@ -23,7 +23,10 @@ Parameters = dict[str, Tensor]
 
 @dataclass
 class TrainingState:
-    """Everything that a checkpoint holds. Lists have one item per seed, stacks one row per active seed."""
+    """Everything that a checkpoint holds. Lists have one item per seed, stacks one row per active seed.
+
+    `active` has the positions in `seeds` of those that still train, in the order of the rows of the stacks.
+    """
 
     seeds: list[int]
     active: list[int]
@@ -43,6 +46,7 @@ class TrainingState:
         Parameters without a gradient keep their values. `steps` counts the steps before this one.
         """
         names = [name for name, gradient in gradients.items() if gradient is not None]
+        # All seeds have taken the same number of steps. The kernel counts for each tensor by itself.
         steps = torch.full((len(names),), float(self.steps), device=self.parameters[names[0]].device)
         with torch.no_grad():
             adam(

@@ -19,7 +19,7 @@ def texts_to_encode(
     needs: frozenset[Need],
     sentence_pairs: Iterable[tuple[np.ndarray, pa.ChunkedArray]] = (),
 ) -> Texts:
-    """Distinct texts of one language that methods with these needs read, in training and in every task.
+    """Return distinct texts of one language that methods with these needs read, in training and in every task.
 
     Args:
         utterances: all corpora's `utterances` of the language.
@@ -47,7 +47,7 @@ def texts_to_encode(
 
 
 def _of_training(masked: pa.Table, utterances: Sequence[pa.Table]) -> pa.Table:
-    """Rows of one corpus's `masked_utterances` whose utterance is in a training split."""
+    """Return rows of one corpus's `masked_utterances` whose utterance is in a training split."""
     tables_of_corpus = (
         table for table in utterances if len(masked) and len(table) and table["corpus"][0] == masked["corpus"][0]
     )

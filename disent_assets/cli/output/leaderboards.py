@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import inf
 from statistics import mean
 
-from disent_assets.table_text import lines_of
+from disent_assets.cli.output.tables import lines_of
 from disent_core.evaluation.contract import TASKS
 from disent_core.report.scores import CUT_SHORT, CUT_SHORT_NOTE, Group, Row, direction, marked, ordered_groups
 
@@ -105,18 +105,18 @@ def _best_first(rows: Sequence[Row]) -> list[str]:
         best[row["evaluated_on"]] = max(best.get(row["evaluated_on"], -inf), _goodness(row))
     for row in rows:
         lags[row["method"]][row["evaluated_on"]] = best[row["evaluated_on"]] - _goodness(row)
-    means = {method: mean(own.values()) for method, own in lags.items()}
+    means = {method: mean(lag.values()) for method, lag in lags.items()}
 
-    def place(method: str) -> tuple[float, int, str]:
-        own = lags[method]
+    def rank(method: str) -> tuple[float, int, str]:
+        lag = lags[method]
         betters = [
             other
             for other, theirs in lags.items()
-            if own.keys() < theirs.keys() and round(sum(own[column] - theirs[column] for column in own), 9) > 0
+            if lag.keys() < theirs.keys() and round(sum(lag[column] - theirs[column] for column in lag), 9) > 0
         ]
-        return round(max(means[one] for one in (method, *betters)), 9), -len(own), method
+        return round(max(means[name] for name in (method, *betters)), 9), -len(lag), method
 
-    return sorted(lags, key=place)
+    return sorted(lags, key=rank)
 
 
 def _goodness(row: Row) -> float:

@@ -4,13 +4,16 @@ import csv
 import io
 import json
 import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from itertools import zip_longest
 from typing import Any, Literal
 
 import pyarrow as pa
+from rich.cells import cell_len
+from rich.console import Console
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
 
 from disent_core.text import printable
 
@@ -24,11 +27,9 @@ _NARROWEST = 12
 
 
 def render(table: pa.Table, style: Style, width: int | None = None) -> str:
-    """The rows as text: columns of fixed width, or a Markdown table, with three decimals and whole
-    seconds; CSV or JSON in full.
+    """Return rows as text: a table or Markdown with three decimals and whole seconds, CSV or JSON in full.
 
-    A table of fixed width that is wider than `width` has its texts folded. If it is too wide even so, each row is
-    shown as a list of its columns.
+    A table wider than `width` has its texts folded; one that is still too wide lists the columns of each row.
     """
     columns = [_values(column) for column in table.columns]
     if style in ("table", "markdown"):
@@ -51,6 +52,12 @@ def render(table: pa.Table, style: Style, width: int | None = None) -> str:
     return _fixed_width(table.schema, rows, width)
 
 
+def text_rows(table: pa.Table) -> list[dict[str, str]]:
+    """Each row as column -> text, as a table of fixed width has it."""
+    columns = [_shown(name, _values(column)) for name, column in zip(table.column_names, table.columns, strict=True)]
+    return [dict(zip(table.column_names, map(_cell, row), strict=True)) for row in zip(*columns, strict=True)]
+
+
 def _values(column: pa.ChunkedArray) -> list[Any]:
     """The values of a column; as DuckDB prints them if Python lacks one of them, such as the timestamp `infinity`."""
     try:
@@ -71,67 +78,45 @@ def _shown(name: str, values: list[Any]) -> list[Any]:
 
 
 def lines_of(cells: Sequence[Sequence[str]], right: Sequence[bool]) -> list[str]:
-    """Lines in which the columns are aligned, on the right where `right` says so."""
-    return _aligned(cells, right, _widths(cells))
+    """Return lines with aligned columns, on the right where `right` is true."""
+    widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
+    return ["  ".join(map(_pad, row, widths, right)).rstrip() for row in cells]
 
 
 def _fixed_width(schema: pa.Schema, rows: Sequence[Sequence[Any]], width: int | None) -> str:
     right = [pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in schema.types]
     cells = [list(map(_cell, schema.names)), *([_cell(value) for value in row] for row in rows)]
-    widths = _widths(cells)
-    total = f"({len(rows):,} row{'' if len(rows) == 1 else 's'})"
-    if width is not None and _total(widths) > width:
-        widths = _narrowed(widths, right, width)
-        if _total(widths) > width:
-            return "\n".join([*_records(cells), total]) + "\n"
-    lines = [_aligned(_folded_row(row, widths), right, widths) for row in cells]
-    rule = "  ".join("-" * width for width in widths)
-    return "\n".join([*lines[0], rule, *(line for row in lines[1:] for line in row), total]) + "\n"
+    widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
+    least = [size if number else min(size, _NARROWEST) for size, number in zip(widths, right, strict=True)]
+    gaps, total = 2 * (len(widths) - 1), f"({len(rows):,} row{'' if len(rows) == 1 else 's'})"
+    if width is None or sum(widths) + gaps <= width:
+        lines = lines_of(cells, right)
+        lines.insert(1, "  ".join("-" * size for size in widths))
+    elif sum(least) + gaps <= width:
+        lines = _folded(cells, right, least, width)
+    else:
+        lines = [*_records(cells)]
+    return "\n".join([*lines, total]) + "\n"
 
 
-def _widths(cells: Sequence[Sequence[str]]) -> list[int]:
-    return [max(map(_width, column)) for column in zip(*cells, strict=True)]
-
-
-def _total(widths: Sequence[int]) -> int:
-    return sum(widths) + 2 * (len(widths) - 1)
-
-
-def _aligned(cells: Sequence[Sequence[str]], right: Sequence[bool], widths: Sequence[int]) -> list[str]:
-    return ["  ".join(map(_pad, row, widths, right)).rstrip() for row in cells]
-
-
-def _narrowed(widths: Sequence[int], is_number: Sequence[bool], width: int) -> list[int]:
-    """Take columns from the widest text until the table fits; a text keeps at least `_NARROWEST`."""
-    narrowed, texts = list(widths), [place for place, number in enumerate(is_number) if not number]
-    while _total(narrowed) > width and texts:
-        widest = max(texts, key=narrowed.__getitem__)
-        if narrowed[widest] <= _NARROWEST:
-            break
-        narrowed[widest] -= 1
-    return narrowed
-
-
-def _folded_row(row: Sequence[str], widths: Sequence[int]) -> list[tuple[str, ...]]:
-    """The lines of one row."""
-    return list(zip_longest(*map(_folded, row, widths), fillvalue=""))
-
-
-def _folded(text: str, width: int) -> list[str]:
-    """Lines of at most `width` columns, cut after a space or an underscore if there is one."""
-    lines = []
-    while _width(text) > width:
-        end = next(end for end in range(len(text), 0, -1) if end == 1 or _width(text[:end]) <= width)
-        end = max((text.rfind(mark, 0, end) + 1 for mark in " _,/"), default=0) or end
-        lines.append(text[:end].rstrip())
-        text = text[end:].lstrip()
-    return [*lines, text]
+def _folded(cells: Sequence[Sequence[str]], right: Sequence[bool], least: Sequence[int], width: int) -> list[str]:
+    """Return lines of at most `width` columns; texts are folded to `least` columns or more, numbers are not."""
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for number, size in zip(right, least, strict=True):
+        table.add_column(justify="right" if number else "left", no_wrap=number, min_width=size, overflow="fold")
+    table.add_row(*map(Text, cells[0]))
+    table.add_row(*(Rule(characters="-", style="") for _ in cells[0]))
+    for row in cells[1:]:
+        table.add_row(*map(Text, row))
+    text = io.StringIO()
+    Console(width=width, file=text, color_system=None, legacy_windows=False).print(table)
+    return [line.rstrip() for line in text.getvalue().splitlines()]
 
 
 def _records(cells: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Every row as a list of its columns."""
+    """Yield every row as a list of its columns."""
     names = cells[0]
-    longest = max(map(_width, names))
+    longest = max(map(cell_len, names))
     for number, row in enumerate(cells[1:], start=1):
         yield f"-- row {number}"
         yield from (f"{_pad(name, longest, False)}  {value}".rstrip() for name, value in zip(names, row, strict=True))
@@ -161,12 +146,6 @@ def _cell(value: Any) -> str:
     return "" if value is None else printable(" ".join(str(_plain(value)).split()))
 
 
-def _width(text: str) -> int:
-    """Columns that the text takes in a terminal: two for a wide character, none for a combining one."""
-    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
-    return len(text) + wide - sum(unicodedata.combining(character) > 0 for character in text)
-
-
 def _pad(text: str, width: int, right: bool) -> str:
-    space = " " * (width - _width(text))
+    space = " " * (width - cell_len(text))
     return space + text if right else text + space

@@ -4,17 +4,13 @@ from pathlib import Path
 
 import dagster as dg
 
-from disent_assets.resources import RunSettings, database, is_local
+from disent_assets.settings.environment import RunSettings, database, is_local
 
 _FOLDER = Path(__file__).parent
 
 
 def dagster_settings() -> str:
-    """The text of a new `dagster.yaml`: of one machine or of a cluster, with its own database or Postgres.
-
-    Raises:
-        ConfigError: as `resources.profile_of` and `resources.database`.
-    """
+    """The text of a new `dagster.yaml`: of one machine or of a cluster, with its own database or Postgres."""
     of = _FOLDER.parent if is_local() else _FOLDER
     names = [of / "dagster.yaml", *([_FOLDER / "postgres.yaml"] if database() else [])]
     return "".join(path.read_text(encoding="utf-8") for path in names)
@@ -26,7 +22,7 @@ def executor_of(settings: RunSettings) -> dg.ExecutorDefinition:
         case "local":
             return {"in_process": dg.in_process_executor, "multiprocess": dg.multiprocess_executor}[settings.executor]
         case "k8s":
-            from disent_assets.profiles.k8s import executor
+            from disent_assets.settings.profiles.k8s import executor
         case _:  # slurm is a Ray that an allocation starts
-            from disent_assets.profiles.ray import executor
+            from disent_assets.settings.profiles.ray import executor
     return executor()

@@ -3,11 +3,11 @@
 import dagster as dg
 from dagster_ray import ray_executor  # pyright: ignore[reportMissingImports] - of the extra ray
 
-from disent_assets.profiles.patience import patient_executor
-from disent_assets.resources import ONE_THREAD, passed_on
+from disent_assets.settings.environment import ONE_THREAD, passed_on
+from disent_assets.settings.profiles.retry_database import retrying_executor
 
 
 def executor() -> dg.ExecutorDefinition:
     """Ray's executor. What it said of processors and GPUs would replace, in dagster-ray 0.4.8, what steps ask for."""
     one_thread = [f"{name}={value}" for name, value in ONE_THREAD.items()]
-    return patient_executor(ray_executor.configured({"ray": {"env_vars": [*passed_on(), *one_thread]}}))
+    return retrying_executor(ray_executor.configured({"ray": {"env_vars": [*passed_on(), *one_thread]}}))

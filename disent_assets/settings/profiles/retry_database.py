@@ -1,7 +1,7 @@
-"""Wait while the database of runs and events is away: every process that has reached it once, for ten minutes.
+"""Retry lost connections to Postgres for up to ten minutes.
 
-A question that is under way when the database goes is lost. Whoever asks again and again repeats it (`patient`); a step
-is begun again, see `factory.LOST_PROCESS`.
+A query that is running when the connection is lost fails. `retried` repeats it; a step is begun again, see
+ `factory.LOST_PROCESS`.
 """
 
 import sys
@@ -16,7 +16,7 @@ from sqlalchemy import Engine, event
 from sqlalchemy.exc import DBAPIError
 
 PATIENCE_SECONDS = 600.0
-"""How long the database may be away."""
+"""How long the database may be unreachable."""
 LOOK_SECONDS = 1.0
 Given = ParamSpec("Given")
 Answer = TypeVar("Answer")
@@ -24,11 +24,11 @@ Answer = TypeVar("Answer")
 
 @dataclass
 class Patience:
-    """Connects to Postgres, and waits for a database that it has reached before.
+    """Connects to Postgres, and waits for a database to which this process has connected before.
 
     Attributes:
-        has_connected: whether it has; who starts while the database is away is told so at once.
-        away_since: when it was found away.
+        has_connected: whether it has; a process that has not fails at once.
+        away_since: when the first attempt failed.
     """
 
     clock: Callable[[], float] = time.monotonic
@@ -37,7 +37,7 @@ class Patience:
     away_since: float | None = None
 
     def connect(self, dialect: Any, _: object, arguments: Any, options: Any) -> Any:
-        """A new connection; None for another kind of database, to which SQLAlchemy connects then."""
+        """Return a connection; None for other databases, to which SQLAlchemy connects itself."""
         if dialect.name != "postgresql":
             return None
         while True:
@@ -56,13 +56,12 @@ class Patience:
 
 @cache
 def wait_for_database() -> None:
-    """Let all connections of this process to Postgres be patient. Dagster's own wait for 6 s, and a thread of its code
-    server that reports lost runs ends then."""
+    """Let all connections of this process to Postgres be retried; Dagster itself gives up after 6 s."""
     event.listen(Engine, "do_connect", Patience().connect)
 
 
 def database_errors() -> tuple[type[Exception], ...]:
-    """What Dagster raises while its database is away."""
+    """Return what Dagster raises while its database is unreachable."""
     if "dagster_postgres" not in sys.modules:
         return (DBAPIError,)
     from dagster_postgres.utils import DagsterPostgresException  # pyright: ignore[reportMissingImports]
@@ -70,12 +69,12 @@ def database_errors() -> tuple[type[Exception], ...]:
     return DBAPIError, DagsterPostgresException
 
 
-def patient(
+def retried(
     ask: Callable[Given, Answer],
     clock: Callable[[], float] = time.monotonic,
     pause: Callable[[float], None] = time.sleep,
 ) -> Callable[Given, Answer]:
-    """The same function, which asks again while the database is away; after `PATIENCE_SECONDS` it raises its error."""
+    """Return the same function, which is called again while the database is unreachable."""
 
     def asked(*arguments: Given.args, **options: Given.kwargs) -> Answer:
         began = clock()
@@ -90,15 +89,15 @@ def patient(
     return asked
 
 
-def patient_executor(executor: dg.ExecutorDefinition) -> dg.ExecutorDefinition:
-    """The same executor, which goes on looking for the events of its steps while the database is away."""
+def retrying_executor(executor: dg.ExecutorDefinition) -> dg.ExecutorDefinition:
+    """Return the same executor, which goes on looking for events while the database is unreachable."""
 
     create, schema = executor.executor_creation_fn, cast(Any, executor.config_schema)
     assert create is not None
 
     def waiting(context: dg.InitExecutorContext) -> Any:
         made: Any = create(context)
-        made._pop_events = patient(made._pop_events)
+        made._pop_events = retried(made._pop_events)
         return made
 
     return dg.ExecutorDefinition(

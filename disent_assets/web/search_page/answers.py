@@ -1,4 +1,4 @@
-"""Ask an index, and prepare its answers for the page: columns, shared words, examples."""
+"""Read a question from an address, ask the index, and prepare its answers for the page."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,63 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Protocol
 
-from disent_assets.search_page.question import OTHERS, Question
+LONGEST = 1_000
+"""Characters of a sentence; more is a document, and encoding takes time for each."""
+MOST_ANSWERS = 100
+OTHERS = "-"
+"""Asks for answers in other languages than the sentence's."""
+PARAMETERS = ("q", "k", "language", "only")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question to the index.
+
+    Attributes:
+        q: the sentence, stripped of white space at both ends; empty if nothing is asked yet.
+        k: answers of each kind.
+        language: of the sentence; empty if unknown.
+        only: the language of the answers, or `OTHERS`; empty: any.
+    """
+
+    q: str = ""
+    k: int = 10
+    language: str = ""
+    only: str = ""
+
+
+def question(parameters: Mapping[str, str], languages: Sequence[str]) -> Question:
+    """Read a question from the parameters of an address.
+
+    Args:
+        parameters: as a browser sends them; what is left out or empty has its default.
+        languages: those that the index has.
+    """
+    if unknown := [name for name in parameters if name not in PARAMETERS]:
+        raise ValueError(f"{unknown[0][:40]}: no such parameter. There are {', '.join(PARAMETERS)}")
+    asked = Question(
+        parameters.get("q", "").strip(),
+        _count(parameters.get("k") or "10"),
+        parameters.get("language", ""),
+        parameters.get("only", ""),
+    )
+    if len(asked.q) > LONGEST:
+        raise ValueError(f"The sentence has {len(asked.q):,} characters; at most {LONGEST:,} can be searched for")
+    for wanted, known in ((asked.language, languages), (asked.only, (*languages, OTHERS))):
+        if wanted and wanted not in known:
+            raise ValueError(f"No sentence here is in {wanted[:40]!r}; choose one of {', '.join(languages)}")
+    if asked.only == OTHERS and not asked.language:
+        raise ValueError("Choose the language of the sentence: answers are then in the others")
+    return asked
+
+
+def _count(written: str) -> int:
+    if not (written.isascii() and written.isdigit() and len(written) < 10 and 1 <= int(written) <= MOST_ANSWERS):
+        raise ValueError(
+            f"The number of answers, k, is a whole number from 1 to {MOST_ANSWERS} and not {written[:40]!r}"
+        )
+    return int(written)
+
 
 KINDS = {
     "template": ("Same shape", "the same request, for other things"),
@@ -68,13 +124,8 @@ class Column:
 
 
 def columns(index: Index, asked: Question) -> list[Column]:
-    """Search by each embedding of the index that has a column here; the sentence itself is no answer.
-
-    Raises:
-        DisentError: if the sentence can't be encoded.
-        ValueError: if it can't be searched for.
-    """
-    found = index.search_each(
+    """Search by each embedding of the index that has a column here; the sentence itself is no answer."""
+    hits_of = index.search_each(
         [asked.q],
         [name for name in KINDS if name in index.embeddings],
         asked.k,
@@ -83,7 +134,7 @@ def columns(index: Index, asked: Question) -> list[Column]:
         only_language=None if asked.only in ("", OTHERS) else asked.only,
         except_same_text=True,
     )
-    return [Column(name, *KINDS[name], hits) for name, (hits,) in found.items()]
+    return [Column(name, *KINDS[name], hits) for name, (hits,) in hits_of.items()]
 
 
 @dataclass(frozen=True)
@@ -101,10 +152,11 @@ def examples(index: Index) -> list[Example]:
         if len(text := index.texts[row].strip()) in _EXAMPLE_CHARACTERS:
             language = index.languages[row]
             by_language.setdefault(language or "", []).append(Example(text, language))
-    each = list(by_language.values())
-    # The rows of one place in two languages may be translations of each other.
-    places = range(EXAMPLES if each else 0)
-    chosen = [each[place % len(each)][place * len(each[place % len(each)]) // EXAMPLES] for place in places]
+    languages = list(by_language.values())
+    # Rows at the same position in two languages may be translations of each other.
+    numbers = range(EXAMPLES if languages else 0)
+    of_number = [(number, languages[number % len(languages)]) for number in numbers]
+    chosen = [listed[number * len(listed) // EXAMPLES] for number, listed in of_number]
     return list(dict.fromkeys(chosen))
 
 

@@ -1,8 +1,10 @@
-"""The web application: `/` is the page, `/api/search` the same answers as JSON. It keeps nothing and has no script."""
+"""The web application of the search page: `/` is the page, `/api/search` the same answers as JSON. It has no script."""
 
 import base64
+import contextlib
 import hashlib
-from collections.abc import Mapping
+import socket
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from functools import cache
 from importlib.resources import files
@@ -18,16 +20,26 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse
 from starlette.routing import Route
 
-from disent_assets.guard import Guard
-from disent_assets.search_page.answers import Column, Hit, Index, columns, examples, pieces
-from disent_assets.search_page.question import LONGEST, OTHERS, Question, question
+from disent_assets.web.request_guard import LOOPBACK, Guard, in_address
+from disent_assets.web.search_page.answers import (
+    LONGEST,
+    OTHERS,
+    Column,
+    Hit,
+    Index,
+    Question,
+    columns,
+    examples,
+    pieces,
+    question,
+)
 from disent_core.errors import DisentError
 
 COUNTS = (5, 10, 20, 50)
 """Numbers of answers that the page offers."""
 SHOWN_CHARACTERS = 300
 """Of an answer; more is cut, so that one long text does not hide the others."""
-_STYLE = (files("disent_assets.search_page") / "page.css").read_text(encoding="utf-8")
+_STYLE = (files("disent_assets.web.search_page") / "page.css").read_text(encoding="utf-8")
 _POLICY = "; ".join(
     [
         "default-src 'none'",
@@ -100,9 +112,9 @@ class Page:
 
     def _answered(self, request: Request) -> tuple[Question, list[Column], str]:
         """The question of an address, its answers, and what is wrong with it, if anything."""
-        told = request.query_params
+        given = request.query_params
         # What was typed and chosen stays on the page beside an error.
-        asked = Question(told.get("q", "").strip()[:LONGEST], 10, told.get("language", ""), told.get("only", ""))
+        asked = Question(given.get("q", "").strip()[:LONGEST], 10, given.get("language", ""), given.get("only", ""))
         try:
             asked = self.question(request)
             return asked, self.columns(asked), ""
@@ -113,7 +125,7 @@ class Page:
 @cache
 def _template() -> Any:
     page = Environment(
-        loader=PackageLoader("disent_assets.search_page", "."),
+        loader=PackageLoader("disent_assets.web.search_page", "."),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -134,3 +146,56 @@ def _address(asked: Question, path: str = "/", hit: Hit | None = None) -> str:
 def cut(text: str) -> str:
     """A text as the page shows it."""
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
+
+
+def is_shared(host: str) -> bool:
+    """Return whether other machines can reach this address."""
+    return host not in (*LOOPBACK, "localhost")
+
+
+def warm(index: Index) -> None:
+    """Search once by each embedding, so that errors come before the server listens and the first question is fast.
+
+    From then on the vectors are mapped into memory, so that the index may be extended meanwhile.
+    """
+    if len(index.texts):
+        columns(index, Question(index.texts[0][:LONGEST], 1, index.languages[0] or ""))
+
+
+def run(index: Index, about: Mapping[str, str], host: str, port: int, ready: Callable[[str], None]) -> None:
+    """Serve the page of an index.
+
+    Args:
+        index: to search in.
+        about: as in `application`.
+        host: name or address to listen on.
+        port: 0: any that is free.
+        ready: gets the address of the page as soon as it can be opened.
+    """
+    import uvicorn
+
+    app = application(index, about, host if is_shared(host) else None)
+    with listening(host, port) as listener:
+        ready(f"http://{in_address(host)}:{listener.getsockname()[1]}")
+        config = uvicorn.Config(
+            app, http="h11", ws="none", lifespan="off", log_level="warning", access_log=False, server_header=False,
+            proxy_headers=False, limit_concurrency=100,
+        )  # fmt: skip
+        with contextlib.suppress(KeyboardInterrupt):
+            uvicorn.Server(config).run(sockets=[listener])
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """Return a listening socket."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with contextlib.ExitStack() as closed_on_error:
+            listener = closed_on_error.enter_context(socket.socket(family, kind, protocol))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen()
+            closed_on_error.pop_all()
+            return listener
+    except OSError as error:
+        problem = f"can't listen on {host}, port {port} ({error.strerror})"
+        raise DisentError(f"{problem}. Name another with --port, --port 0 takes one that is free") from error

@@ -15,13 +15,12 @@ import pyarrow as pa
 
 from disent_core.corpora.annotation import OUTSIDE, bio_tags
 from disent_core.corpora.contract import Kind, Shares
-from disent_core.corpora.faults import Faults, RowError
 from disent_core.corpora.languages import is_language_code, language_code
-from disent_core.corpora.lines import check_length, files_hash, read_lines, stored_text
+from disent_core.corpora.lines import check_length, files_hash, read_lines, stored_text, utterance, utterances_table
 from disent_core.corpora.paths import absent, check_folder, files_below
+from disent_core.corpora.row_errors import RowError, RowErrors
 from disent_core.errors import CorpusError, located, quoted
-from disent_core.storage.tables import rows_table
-from disent_core.text import normalise, separator_of, text_key
+from disent_core.text import normalise, separator_of
 
 KIND: Kind = "entities"
 TRAINS = True
@@ -38,48 +37,30 @@ _SEPARATOR = re.compile("[ \t]+")
 
 
 def language_of(locale: str) -> str:
-    """The language of a locale: `yor` -> `yo`."""
+    """Return the language of a locale: `yor` -> `yo`."""
     return language_code(locale)
 
 
 def locales(path: Path) -> list[str]:
-    """Languages in the folder or below it, as the files name them, sorted.
-
-    Raises:
-        CorpusError: if the folder does not exist, or has no language, or has one twice.
-    """
+    """Return the languages in the folder or below it, as the files name them, sorted."""
     return sorted({files[0] for files in _files(path).values()})
 
 
 def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> pa.Table:
-    """Rows of one language in the schema `utterances`: train, dev, test, each in the order of its file.
+    """Read one language in the schema `utterances`: train, dev, test, each in the order of its file.
 
     The `utterance_id` of a row is its split and its number there. Its text is the tokens joined by spaces (by nothing
     in scripts without spaces); it has no intent. Tags are normalised to BIO. Lines with a tag `O` and no token are
     skipped. A sentence with any other line that is no token and tag is left out.
-
-    Args:
-        path: folder with the folders or files of languages, or the folder of one.
-        locale: a language by any of its codes: `yor` or `yo`.
-        corpus: the name that the rows carry.
-        language: the language that the rows carry.
-
-    Raises:
-        CorpusError: if the language is absent; if a file is missing, empty or not UTF-8, or has no sentence; or if
-            half of its sentences have a line without token, without tag or with an illegal one.
     """
-    files, faults = _files_of(path, locale), Faults()
+    files, row_errors = _files_of(path, locale), RowErrors()
     rows = [row for split in dict.fromkeys(_SPLITS.values()) if split in files
-            for row in _sentences(files[split], split, language, faults)]  # fmt: skip
-    return faults.told(rows_table([{"corpus": corpus, "language": language, **row} for row in rows], "utterances"))
+            for row in _sentences(files[split], split, language, row_errors)]  # fmt: skip
+    return row_errors.noted(utterances_table(rows, corpus, language))
 
 
 def content_hash(path: Path, locale: str) -> str:
-    """SHA-256, 64 hex digits, of the files of all splits of this language.
-
-    Raises:
-        CorpusError: as `read_utterances`, short of malformed lines.
-    """
+    """Return the SHA-256, 64 hex digits, of the files of all splits of this language."""
     files = _files_of(path, locale)
     return files_hash(files[split] for split in sorted(files))
 
@@ -129,7 +110,7 @@ def _language_and_split(file: Path) -> tuple[str, str] | None:
 # --- sentences --------------------------------------------------------------------------------------------
 
 
-def _sentences(path: Path, split: str, language: str, faults: Faults) -> Iterator[dict[str, Any]]:
+def _sentences(path: Path, split: str, language: str, row_errors: RowErrors) -> Iterator[dict[str, Any]]:
     count = kept = 0
     for block in _blocks(path):
         at, pairs = block[0][0], []
@@ -146,16 +127,13 @@ def _sentences(path: Path, split: str, language: str, faults: Faults) -> Iterato
             count += 1
             fault = "a sentence of which a line is no token and tag is left out"
             fault = error.fault if isinstance(error, RowError) else fault
-            faults.leave_out(path, at, RowError(f"in this sentence, {error}", fault))
+            row_errors.leave_out(path, at, RowError(f"in this sentence, {error}", fault))
             continue
         count, kept = count + 1, kept + 1
-        yield {
-            "utterance_id": f"{split}-{count}", "split": split, "domain": None, "intent": None, "text": text,
-            "tokens": tokens, "slot_tags": tags, "text_key": text_key(text),
-        }  # fmt: skip
+        yield utterance(split, str(count), text, tokens, tags)
     if not count:
         raise CorpusError(located(path, None, "this file has no sentence", "Take it from the published corpus again"))
-    faults.check(kept, path)
+    row_errors.check(kept, path)
 
 
 def _blocks(path: Path) -> Iterator[list[tuple[int, str]]]:
@@ -170,11 +148,7 @@ def _blocks(path: Path) -> Iterator[list[tuple[int, str]]]:
 
 
 def _token(line: str) -> list[tuple[str, str]]:
-    """Return token and tag of a line, or nothing for a line with only a separator and the tag `O`.
-
-    Raises:
-        ValueError: if it is neither.
-    """
+    """Return token and tag of a line, or nothing for a line with only a separator and the tag `O`."""
     columns = line.rstrip().split("\t") if "\t" in line else _SEPARATOR.split(line.rstrip())
     token, tag = columns[0].strip(" "), columns[-1].strip(" ")
     if len(columns) > 1 and not token.strip() and tag == OUTSIDE:

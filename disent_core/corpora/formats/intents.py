@@ -11,6 +11,7 @@ import io
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,14 +19,14 @@ import pyarrow as pa
 
 from disent_core.corpora.annotation import OUTSIDE
 from disent_core.corpora.contract import Kind, Shares
-from disent_core.corpora.faults import REMEDY, Faults, RowError, distinct_ids
 from disent_core.corpora.languages import is_language_code, language_code
-from disent_core.corpora.lines import read_lines, stored_text
+from disent_core.corpora.lines import read_lines, stored_text, utterance, utterances_table
 from disent_core.corpora.paths import absent, files_below, missing
+from disent_core.corpora.row_errors import REMEDY, Location, RowError, RowErrors, distinct_ids
 from disent_core.errors import CorpusError, located, quoted
-from disent_core.storage.foreign import column_names, read_foreign_parquet
-from disent_core.storage.tables import rows_of, rows_table
-from disent_core.text import language_part, parsed_json, text_key, tokenize
+from disent_core.storage.tables import rows_of
+from disent_core.storage.untrusted import column_names, read_untrusted_parquet
+from disent_core.text import language_part, parsed_json, tokenize
 
 KIND: Kind = "utterances"
 TRAINS = True
@@ -50,59 +51,35 @@ class _Row(NamedTuple):
 
 
 def language_of(locale: str) -> str:
-    """The language of a locale: `de-DE`, `deu` -> `de`."""
+    """Return the language of a locale: `de-DE`, `deu` -> `de`."""
     return language_code(language_part(locale))
 
 
 def locales(path: Path) -> list[str]:
-    """Languages of the table, as written there, sorted.
-
-    Raises:
-        CorpusError: if the path does not exist, or a file is malformed.
-    """
+    """Return the languages of the table, as written there, sorted."""
     return sorted({row.fields["language"] for row in _rows(path)})
 
 
 def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> pa.Table:
-    """Rows of one language in the schema `utterances`, in the order of files and rows; no token has a slot.
+    """Read one language in the schema `utterances`, in the order of files and rows; no token has a slot.
 
     Without a column `id` the id of a row is `LANGUAGE-NUMBER`, so that no rows are parallel by accident. A row without
     text, intent or id is left out, and an id that occurs twice is made distinct.
-
-    Args:
-        path: file, or folder of files.
-        locale: a language as the table writes it.
-        corpus: the name that the rows carry.
-        language: the language that the rows carry; it decides whether tokens are words or characters.
-
-    Raises:
-        CorpusError: if the language is absent; if a file is missing, empty, damaged or not UTF-8; if a column is
-            missing; if a row has an unknown split or an invalid language code; or if half of the rows of this language
-            are left out.
     """
-    faults = Faults()
-    read: list[tuple[_Row, dict[str, Any]]] = []
-    for position, row in enumerate(rows_of_locale := _rows_of(path, locale), start=1):
-        try:
-            read.append((row, _utterance(row, language, position)))
-        except RowError as problem:
-            faults.leave_out(row.file, row.number, problem)
-        except ValueError as error:
-            raise CorpusError(located(row.file, row.number, str(error), REMEDY)) from error
-    ids = [utterance["utterance_id"] for _, utterance in read]
-    places = [(row.file, row.number) for row, _ in read]
-    rows = [{"corpus": corpus, "language": language, **utterance, "utterance_id": own}
-            for own, utterance in distinct_ids(faults, ids, places, [utterance for _, utterance in read])]  # fmt: skip
-    faults.check(len(rows), *dict.fromkeys(row.file for row in rows_of_locale))
-    return faults.told(rows_table(rows, "utterances"))
+    row_errors = RowErrors()
+    rows_of_locale = _rows_of(path, locale)
+    rows: list[tuple[Location, str, dict[str, Any]]] = []
+    for position, row in enumerate(rows_of_locale, start=1):
+        parse = partial(_utterance, language=language, position=position)
+        for location, _, parsed in row_errors.parsed(row.file, [(row.number, row)], parse):
+            rows.append((location, parsed["utterance_id"], parsed))
+    distinct = [parsed | {"utterance_id": published} for published, parsed in distinct_ids(row_errors, rows)]
+    row_errors.check(len(distinct), *dict.fromkeys(row.file for row in rows_of_locale))
+    return row_errors.noted(utterances_table(distinct, corpus, language))
 
 
 def content_hash(path: Path, locale: str) -> str:
-    """SHA-256, 64 hex digits, of the rows of this language and the names of their files, which may give splits.
-
-    Raises:
-        CorpusError: as `read_utterances`, short of malformed rows.
-    """
+    """Return the SHA-256, 64 hex digits, of the rows of this language and the names of their files."""
     digest = hashlib.sha256()
     for row in _rows_of(path, locale):
         digest.update(f"{row.file.stem}\n{json.dumps(row.fields, sort_keys=True)}\n".encode())
@@ -129,16 +106,10 @@ def _utterance(row: _Row, language: str, position: int) -> dict[str, Any]:
     if published not in _SPLITS:
         raise ValueError(f"split {quoted(published)} is none of {', '.join(_SPLITS)}")
     tokens = tokenize(text, language)
-    return {
-        "utterance_id": row.fields.get("id", f"{language}-{position}"),
-        "split": _SPLITS[published],
-        "domain": row.fields.get("domain") or None,
-        "intent": row.fields["intent"],
-        "text": text,
-        "tokens": tokens,
-        "slot_tags": [OUTSIDE] * len(tokens),
-        "text_key": text_key(text),
-    }
+    return utterance(
+        _SPLITS[published], "", text, tokens, [OUTSIDE] * len(tokens),
+        intent=row.fields["intent"], domain=row.fields.get("domain") or None,
+    ) | {"utterance_id": row.fields.get("id", f"{language}-{position}")}  # fmt: skip
 
 
 # --- files ------------------------------------------------------------------------------------------------
@@ -168,11 +139,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _records(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield line numbers (row numbers of a Parquet file) with the fields of `_NAMES` that the table has.
-
-    Raises:
-        CorpusError: if the file can't be parsed, lacks a column, or has a value that is neither text nor a number.
-    """
+    """Yield line numbers (row numbers of a Parquet file) with the fields of `_NAMES` that the table has."""
     number = 0
     columns: dict[str, str] | None = None
     try:
@@ -248,7 +215,7 @@ def _json_lines(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def _parquet(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     try:
         columns = _columns(dict.fromkeys(column_names(file)))
-        table = read_foreign_parquet(file, columns.values())
+        table = read_untrusted_parquet(file, columns.values())
     except (pa.ArrowException, OSError) as error:
         problem = f"this is not a whole Parquet file ({' '.join(str(error).split())})"
         raise CorpusError(located(file, None, problem, "Take it from the published corpus again")) from error

@@ -17,11 +17,10 @@ import pyarrow as pa
 from disent_core.corpora.annotation import bracketed_slots, tag_tokens
 from disent_core.corpora.archive import data_files, read_data_file
 from disent_core.corpora.contract import Kind
-from disent_core.corpora.lines import check_length, check_line
+from disent_core.corpora.lines import check_length, check_line, utterance, utterances_table
 from disent_core.errors import CorpusError, located, quoted
-from disent_core.storage.tables import rows_table
 from disent_core.storage.text_columns import first_repeated
-from disent_core.text import MARKERS, MASK, language_part, normalise, parsed_json, text_key
+from disent_core.text import MARKERS, MASK, language_part, normalise, parsed_json
 
 LOCALES = tuple(  # one name per line would take 52 lines
     """
@@ -44,26 +43,16 @@ _REMEDY = "Correct this line, or take the file from the published archive again"
 
 
 def language_of(locale: str) -> str:
-    """The language of a locale: `de-DE` -> `de`."""
+    """Return the language of a locale: `de-DE` -> `de`."""
     return language_part(locale)
 
 
 def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> pa.Table:
-    """Rows of one locale in the schema `utterances`, in the order of the file.
-
-    Args:
-        path: the published archive; or the folder with `1.1` in it, `1.1` itself, or its `data`.
-        locale: one of `LOCALES`.
-        corpus: the name that the rows carry.
-        language: the language that the rows carry; it decides whether tokens are words or characters.
-
-    Raises:
-        CorpusError: if the locale is unknown or absent, or a file is missing, damaged or malformed.
-    """
+    """Read one locale in the schema `utterances`, in the order of the file."""
     location, content = _read_locale(path, locale)
     numbers = array("q")
     rows = _rows(location, content, locale, language, numbers)
-    table = rows_table(({"corpus": corpus, "language": language, **row} for row in rows), "utterances")
+    table = utterances_table(rows, corpus, language)
     if not len(table):
         raise CorpusError(located(location, None, "this file has no utterance", "Download the archive again"))
     if repeated := first_repeated(table["utterance_id"]):
@@ -74,11 +63,7 @@ def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> p
 
 
 def locales(path: Path) -> list[str]:
-    """Locales in the archive or folder.
-
-    Raises:
-        CorpusError: if it does not exist, is damaged, or has none.
-    """
+    """Return the locales in the archive or folder."""
     files = data_files(path)
     present = [name for name in LOCALES if f"{name}.jsonl" in files]
     if not present:
@@ -87,11 +72,7 @@ def locales(path: Path) -> list[str]:
 
 
 def content_hash(path: Path, locale: str) -> str:
-    """SHA-256, 64 hex digits, of the bytes of this locale's file: other locales do not change it.
-
-    Raises:
-        CorpusError: as `read_utterances`, short of malformed lines.
-    """
+    """Return the SHA-256, 64 hex digits, of the bytes of this locale's file: other locales do not change it."""
     return hashlib.sha256(_read_locale(path, locale)[1]).hexdigest()
 
 
@@ -144,13 +125,5 @@ def _row(record: dict[str, str], language: str) -> dict[str, Any]:
         raise ValueError(f"the utterance has {reserved}, which stand for masked words in stored texts")
     slots = bracketed_slots(normalise(record["annot_utt"]), text)
     tokens, tags = tag_tokens(text, language, slots)
-    return {
-        "utterance_id": record["id"],
-        "split": record["partition"],
-        "domain": record["scenario"],
-        "intent": record["intent"],
-        "text": text,
-        "tokens": tokens,
-        "slot_tags": tags,
-        "text_key": text_key(text),
-    }
+    row = utterance(record["partition"], "", text, tokens, tags, intent=record["intent"], domain=record["scenario"])
+    return row | {"utterance_id": record["id"]}

@@ -7,16 +7,17 @@ https://aclanthology.org/2022.lrec-1.530: `en-de/train.ende.df.short.tsv`, `dev.
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from disent_core.corpora.contract import Kind, Shares
-from disent_core.corpora.faults import REMEDY, Faults, RowError, distinct_ids
 from disent_core.corpora.languages import language_code
 from disent_core.corpora.lines import files_hash, read_lines, sentence_pairs_table, stored_text
 from disent_core.corpora.paths import check_folder, files_below, split_files
+from disent_core.corpora.row_errors import Location, RowError, RowErrors, distinct_ids
 from disent_core.errors import CorpusError, located, quoted
 
 KIND: Kind = "quality"
@@ -37,40 +38,28 @@ class _Row(NamedTuple):
 
 
 def pairs(path: Path) -> list[str]:
-    """Pairs in the folder or below it, sorted: `en-de` is English translated to German.
-
-    Raises:
-        CorpusError: if the folder does not exist or has no pair.
-    """
+    """Return the pairs in the folder or below it, sorted: `en-de` is English translated to German."""
     return sorted(_files(path))
 
 
 def read_pairs(path: Path, pair: str, *, corpus: str) -> pa.Table:
-    """Rows of one pair in the schema `sentence_pairs`: train, dev, test, each in the order of its file.
+    """Read one pair in the schema `sentence_pairs`: train, dev, test, each in the order of its file.
 
     `score` is `z_mean`, the mean of the annotators' standardised scores; `mean_score` is `mean`, the mean of the raw
     scores, 0 to 100. `pair_id` is the split and the column `index`, or the row number without such a column.
     The split `test` is one file: that of 2020 (`test20`), on which results are published, else the earliest. A line
     with another number of columns than the header is left out, a pair may lack a score, and an index that occurs twice
     is made distinct.
-
-    Raises:
-        CorpusError: if the pair is absent; if a file is missing, empty, not UTF-8, or lacks a column; if a score is
-            not a number; or if half of the lines of a file are left out.
     """
-    faults = Faults()
-    rows = [row for split, file in _files_of(path, pair).items() for row in _rows(file, split, faults)]
+    row_errors = RowErrors()
+    rows = [row for split, file in _files_of(path, pair).items() for row in _rows(file, split, row_errors)]
     columns = list(zip(*rows, strict=True))
     names = ("pair_ids", "splits", "sources", "targets", "scores", "mean_scores")
-    return faults.told(sentence_pairs_table(corpus, pair, **dict(zip(names, columns, strict=True))))
+    return row_errors.noted(sentence_pairs_table(corpus, pair, **dict(zip(names, columns, strict=True))))
 
 
 def content_hash(path: Path, pair: str) -> str:
-    """SHA-256, 64 hex digits, of the files of all splits of this pair.
-
-    Raises:
-        CorpusError: as `read_pairs`, short of malformed lines.
-    """
+    """Return the SHA-256, 64 hex digits, of the files of all splits of this pair."""
     return files_hash(_files_of(path, pair).values())
 
 
@@ -102,11 +91,11 @@ def _languages(file: Path, match: re.Match[str]) -> tuple[str, str] | None:
     return (folder[1], folder[2]) if folder else None
 
 
-def _rows(path: Path, split: str, faults: Faults) -> Iterator[tuple[object, ...]]:
+def _rows(path: Path, split: str, row_errors: RowErrors) -> Iterator[tuple[object, ...]]:
     """Yield id, split and row of each line."""
     header, *lines = read_lines(path)
     names = header.split("\t")
-    columns = {name: place for place, name in enumerate(names)}
+    columns = {name: index for index, name in enumerate(names)}
     if len(columns) < len(names):
         raise CorpusError(located(path, 1, f"columns are named twice: {', '.join(names)}", "Rename one of them"))
     if missing := [name for name in (*_TEXTS, *_NUMBERS) if name not in columns]:
@@ -114,23 +103,15 @@ def _rows(path: Path, split: str, faults: Faults) -> Iterator[tuple[object, ...]
         raise CorpusError(located(path, 1, f"columns {missing} are missing", remedy))
     if not lines:
         raise CorpusError(located(path, 1, "this file has a header only", "Take it from the published corpus again"))
-    ids, places, rows = [], [], []
-    for number, line in enumerate(lines, start=2):
-        fields = line.split("\t")
-        try:
-            row = _row(fields, columns)
-        except RowError as problem:
-            faults.leave_out(path, number, problem)
-            continue
-        except ValueError as error:
-            raise CorpusError(located(path, number, str(error), REMEDY)) from error
+    numbered = ((number, line.split("\t")) for number, line in enumerate(lines, start=2))
+    rows: list[tuple[Location, str, _Row]] = []
+    for (_, number), fields, row in row_errors.parsed(path, numbered, partial(_row, columns=columns)):
         if None in row:
-            faults.repair(path, number, "a pair without score is not measured")
-        ids.append(fields[columns["index"]] if "index" in columns else str(number - 2))
-        places.append((path, number))
-        rows.append(row)
-    distinct = list(distinct_ids(faults, ids, places, rows))
-    faults.check(len(distinct), path)
+            row_errors.repair(path, number, "a pair without score is not measured")
+        index = fields[columns["index"]] if "index" in columns else str(number - 2)
+        rows.append(((path, number), index, row))
+    distinct = list(distinct_ids(row_errors, rows))
+    row_errors.check(len(distinct), path)
     for index, row in distinct:
         yield f"{split}-{index}", split, *row
 

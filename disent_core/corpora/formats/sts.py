@@ -12,12 +12,11 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from disent_core.corpora.column_languages import is_swapped
 from disent_core.corpora.contract import Kind, Shares
-from disent_core.corpora.faults import REMEDY, Faults, RowError
-from disent_core.corpora.languages import language_code
+from disent_core.corpora.languages import is_swapped, language_code
 from disent_core.corpora.lines import files_hash, read_lines, reject_unequal, sentence_pairs_table, stored_text
 from disent_core.corpora.paths import absent, check_folder, files_below
+from disent_core.corpora.row_errors import REMEDY, RowError, RowErrors
 from disent_core.errors import CorpusError, located, quoted
 
 KIND: Kind = "similarity"
@@ -56,63 +55,42 @@ class _Files(NamedTuple):
 
 
 def pairs(path: Path) -> list[str]:
-    """Pairs in the folder or below it, sorted, with the names of `PUBLISHED_PAIRS` if they have one.
+    """Return the pairs in the folder or below it, sorted, with the names of `PUBLISHED_PAIRS` if they have one.
 
     Tracks 4a and 4b are both Spanish-English, and are read as one pair.
-
-    Raises:
-        CorpusError: if the folder does not exist or has no pair.
     """
     return sorted(_files(path))
 
 
 def read_pairs(path: Path, pair: str, *, corpus: str) -> pa.Table:
-    """Rows of one pair in the schema `sentence_pairs`, in the order of the file, all in split `test`.
+    """Read one pair in the schema `sentence_pairs`, in the order of the file, all in split `test`.
 
     `score` is the gold similarity, 0 to 5; a pair without one has none. `pair_id` is the line number. `source` is the
     column in the language that the pair names first, whatever the order of columns in the file, if the language of the
     texts can be detected. Of two tracks of one pair, the first is `test`, since results are published on it (4a); the
     other is `dev`, with ids such as `4b-1`.
-
-    Raises:
-        AlignmentError: if there are more similarities than pairs of sentences.
-        CorpusError: if the pair is absent; if a file is missing, empty or not UTF-8; if half of its lines do not
-            have two sentences; if none has a similarity, or one has another than a number from 0 to 5; or if the
-            columns are in other languages.
     """
-    files, faults = _files_of(path, pair), Faults()
+    files, row_errors = _files_of(path, pair), RowErrors()
     first = files.parts[0].sentences
     for unread in files.unread:
-        faults.repair(unread, 1, f"this file is left out, because {first.name} is the pair {pair} too")
+        row_errors.repair(unread, 1, f"this file is left out, because {first.name} is the pair {pair} too")
     is_reversed = pair != "-".join(files.languages)
     rows = []
     for part in files.parts:
         is_first = part.sentences == first
         if not is_first:
             fault = f"this track is the split dev of {pair}, because {first.name} is its split test"
-            faults.repair(part.sentences, 1, fault)
+            row_errors.repair(part.sentences, 1, fault)
         split, prefix = ("test", "") if is_first else ("dev", f"{part.track}-")
-        for number, *row in _rows(part, files.languages, faults, is_reversed=is_reversed):
+        for number, *row in _rows(part, files.languages, row_errors, is_reversed=is_reversed):
             rows.append((f"{prefix}{number}", split, *row))
     ids, splits, sources, targets, scores = zip(*rows, strict=True)
-    table = sentence_pairs_table(
-        corpus,
-        pair,
-        pair_ids=ids,
-        splits=splits,
-        sources=sources,
-        targets=targets,
-        scores=scores,
-    )
-    return faults.told(table)
+    columns = {"pair_ids": ids, "splits": splits, "sources": sources, "targets": targets, "scores": scores}
+    return row_errors.noted(sentence_pairs_table(corpus, pair, **columns))
 
 
 def content_hash(path: Path, pair: str) -> str:
-    """SHA-256, 64 hex digits, of this pair's sentences and similarities.
-
-    Raises:
-        CorpusError: as `read_pairs`, short of malformed lines.
-    """
+    """Return the SHA-256, 64 hex digits, of this pair's sentences and similarities."""
     return files_hash(_files_of(path, pair).paths)
 
 
@@ -162,27 +140,18 @@ def _gold_file(sentences: Path, marker: str | None) -> Path | None:
 
 
 def _rows(
-    part: _Part, languages: tuple[str, str], faults: Faults, *, is_reversed: bool
+    part: _Part, languages: tuple[str, str], row_errors: RowErrors, *, is_reversed: bool
 ) -> Iterator[tuple[int, str, str, float | None]]:
     """Yield line number, source, target and similarity of each pair of a track."""
     lines = read_lines(part.sentences)
-    scores = list(_gold(part, lines, faults))
-    kept: list[int] = []
-    columns: tuple[list[str], list[str]] = [], []
-    for position, line in enumerate(lines):
-        try:
-            sentences = _sentences(line)
-        except RowError as problem:
-            faults.leave_out(part.sentences, position + 1, problem)
-            continue
-        kept.append(position)
-        for column, sentence in zip(columns, sentences, strict=True):
-            column.append(sentence)
-    faults.check(len(kept), part.sentences)
+    scores = list(_gold(part, lines, row_errors))
+    parsed = list(row_errors.parsed(part.sentences, enumerate(lines, start=1), _sentences))
+    row_errors.check(len(parsed), part.sentences)
+    columns = [sentences[0] for *_, sentences in parsed], [sentences[1] for *_, sentences in parsed]
     if is_swapped(part.sentences, columns, languages) != is_reversed:
         columns = columns[1], columns[0]
-    for position, source, target in zip(kept, *columns, strict=True):
-        yield position + 1, source, target, scores[position]
+    for ((_, number), *_), source, target in zip(parsed, *columns, strict=True):
+        yield number, source, target, scores[number - 1]
 
 
 def _sentences(line: str) -> tuple[str, str]:
@@ -193,12 +162,8 @@ def _sentences(line: str) -> tuple[str, str]:
     return stored_text(fields[0]), stored_text(fields[1])
 
 
-def _gold(part: _Part, lines: Sequence[str], faults: Faults) -> Iterator[float | None]:
-    """Yield the similarity of each line, None where it is missing.
-
-    Raises:
-        CorpusError: if it is missing everywhere, or is no number from 0 to 5.
-    """
+def _gold(part: _Part, lines: Sequence[str], row_errors: RowErrors) -> Iterator[float | None]:
+    """Yield the similarity of each line, None where it is missing."""
     path = part.gold or part.sentences
     values = read_lines(part.gold) if part.gold else [(line.split("\t") + [""] * 2)[2] for line in lines]
     if len(values) > len(lines):
@@ -208,7 +173,7 @@ def _gold(part: _Part, lines: Sequence[str], faults: Faults) -> Iterator[float |
         raise CorpusError(located(path, 1, "no pair of sentences has a similarity", "Take the file with scores"))
     for number, value in enumerate(values, start=1):
         if not value.strip():
-            faults.repair(path, number, "a pair without similarity is not measured")
+            row_errors.repair(path, number, "a pair without similarity is not measured")
             yield None
         else:
             yield _score(path, number, value)

@@ -7,7 +7,7 @@ equal id are translations; English has no ids, so its ids are the positions in t
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,13 +16,12 @@ import pyarrow as pa
 
 from disent_core.corpora.annotation import bio_tags
 from disent_core.corpora.contract import Kind, Shares
-from disent_core.corpora.faults import REMEDY, Faults, RowError, distinct_ids
 from disent_core.corpora.languages import language_code
-from disent_core.corpora.lines import check_length, files_hash, read_lines, stored_text
+from disent_core.corpora.lines import check_length, files_hash, read_lines, stored_text, utterance, utterances_table
 from disent_core.corpora.paths import check_folder, files_below, split_files
+from disent_core.corpora.row_errors import REMEDY, Location, RowError, RowErrors, distinct_ids
 from disent_core.errors import CorpusError, located, quoted
-from disent_core.storage.tables import rows_table
-from disent_core.text import normalise, separator_of, text_key, token_spans
+from disent_core.text import normalise, separator_of, token_spans
 
 KIND: Kind = "utterances"
 TRAINS = True
@@ -45,49 +44,29 @@ class _Block(NamedTuple):
 
 
 def language_of(locale: str) -> str:
-    """The language of a locale: dialects (`de-st`) are languages of their own."""
+    """Return the language of a locale: dialects (`de-st`) are languages of their own."""
     return language_code(locale)
 
 
 def locales(path: Path) -> list[str]:
-    """Languages in the folder or below it, sorted.
-
-    Raises:
-        CorpusError: if the folder does not exist, or has no language, or has one twice.
-    """
+    """Return the languages in the folder or below it, sorted."""
     return sorted(_files(path))
 
 
 def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> pa.Table:
-    """Rows of one language in the schema `utterances`: train, dev (`valid`), test, each in the order of its file.
+    """Read one language in the schema `utterances`: train, dev (`valid`), test, each in the order of its file.
 
     Tokens and tags are those of the rows. The text is the header's, or the joined tokens if they are not its words. A
     tag I- that continues no slot is read as B-. An utterance without tokens is left out, and an id that occurs twice is
     made distinct. Each such fault of a file is logged with its count.
-
-    Args:
-        path: the folder of a version, or one above it that has just one.
-        locale: as in the file names, `de-st`.
-        corpus: the name that the rows carry.
-        language: the language that the rows carry.
-
-    Raises:
-        CorpusError: if the language is absent; if a file is missing, empty or not UTF-8; if a row has another
-            number of columns or an illegal tag; if an utterance has no intent; or if half of the utterances are left
-            out.
     """
-    files, faults = _files_of(path, locale), Faults()
-    rows = [row for split, file in files.items() for row in _utterances(file, _SPLITS[split], language, faults)]
-    table = rows_table([{"corpus": corpus, "language": language, **row} for row in rows], "utterances")
-    return faults.told(table)
+    files, row_errors = _files_of(path, locale), RowErrors()
+    rows = [row for split, file in files.items() for row in _utterances(file, _SPLITS[split], language, row_errors)]
+    return row_errors.noted(utterances_table(rows, corpus, language))
 
 
 def content_hash(path: Path, locale: str) -> str:
-    """SHA-256, 64 hex digits, of the files of all splits of this language.
-
-    Raises:
-        CorpusError: as `read_utterances`, short of malformed lines.
-    """
+    """Return the SHA-256, 64 hex digits, of the files of all splits of this language."""
     return files_hash(_files_of(path, locale).values())
 
 
@@ -114,31 +93,20 @@ def _files(path: Path) -> dict[str, dict[str, Path]]:
 # --- blocks -----------------------------------------------------------------------------------------------
 
 
-def _utterances(path: Path, split: str, language: str, faults: Faults) -> Iterator[dict[str, Any]]:
-    ids, places, rows = [], [], []
-    for position, block in enumerate(_blocks(path), start=1):
-        try:
-            row = _utterance(block, language, partial(faults.repair, path, block.line))
-        except RowError as problem:
-            faults.leave_out(path, block.line, problem)
-            continue
-        except ValueError as error:
-            raise CorpusError(located(path, block.line, str(error), REMEDY)) from error
-        ids.append(block.headers.get("id", str(position)))
-        places.append((path, block.line))
-        rows.append(row)
-    distinct = list(distinct_ids(faults, ids, places, rows))
-    faults.check(len(distinct), path)
+def _utterances(path: Path, split: str, language: str, row_errors: RowErrors) -> Iterator[dict[str, Any]]:
+    rows: list[tuple[Location, str, dict[str, Any]]] = []
+    numbered = ((block.line, (position, block)) for position, block in enumerate(_blocks(path), start=1))
+    parse = partial(_utterance, split=split, language=language, path=path, row_errors=row_errors)
+    for location, (position, block), row in row_errors.parsed(path, numbered, lambda item: parse(item[1])):
+        rows.append((location, block.headers.get("id", str(position)), row))
+    distinct = list(distinct_ids(row_errors, rows))
+    row_errors.check(len(distinct), path)
     for published, row in distinct:
-        yield {"utterance_id": f"{split}-{published}", "split": split, **row}
+        yield row | {"utterance_id": f"{split}-{published}"}
 
 
 def _blocks(path: Path) -> Iterator[_Block]:
-    """Yield utterances of the file, each with the number of its first line.
-
-    Raises:
-        CorpusError: if a row does not have four columns.
-    """
+    """Yield utterances of the file, each with the number of its first line."""
     block = _Block(1, {}, [])
     for number, line in enumerate([*read_lines(path), ""], start=1):
         if not line.strip():
@@ -155,7 +123,8 @@ def _blocks(path: Path) -> Iterator[_Block]:
             block.rows.append(fields)
 
 
-def _utterance(block: _Block, language: str, repair: Callable[[str], None]) -> dict[str, Any]:
+def _utterance(block: _Block, *, split: str, language: str, path: Path, row_errors: RowErrors) -> dict[str, Any]:
+    repair = partial(row_errors.repair, path, block.line)
     rows = [fields for fields in block.rows if fields[1]]
     if not rows:
         raise RowError("the utterance that begins here has no tokens", "an utterance without tokens is left out")
@@ -176,14 +145,7 @@ def _utterance(block: _Block, language: str, repair: Callable[[str], None]) -> d
     if not _covers(tokens, text):
         repair("the tokens are not the words of the text, which is replaced by the joined tokens")
         text = stored_text(joined)
-    return {
-        "domain": intent.partition("/")[0],
-        "intent": intent,
-        "text": text,
-        "tokens": tokens,
-        "slot_tags": tags,
-        "text_key": text_key(text),
-    }
+    return utterance(split, "", text, tokens, tags, intent=intent, domain=intent.partition("/")[0])
 
 
 def _covers(tokens: list[str], text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Use vectors that another program has computed as an encoder: LASER, LaBSE, an API, or anything else.
+"""Vectors that another program has computed: LASER, LaBSE, an API, or anything else.
 
 `path` is a file, a folder, or a pattern in which `{language}` stands for the language. A `.parquet` or `.jsonl` file
 has a column `vector` and a column `text` or `text_key`, and may have a column `language`. A matrix `NAME.npy` has its
@@ -8,11 +8,12 @@ No Python object is made for a text. A matrix is mapped into memory; vectors of 
 """
 
 import glob
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from tokenize import TokenError
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,13 +21,12 @@ import pyarrow.compute as pc
 import pyarrow.json
 from jaxtyping import Float, Float32, Int
 
-from disent_core.encoders.config import VectorsConfig
-from disent_core.encoders.contract import EncodedBatch, FloatName
+from disent_core.encoders.contract import Device, EncodedBatch, EncoderConfig, FloatName
 from disent_core.errors import EncoderError, located, quoted
-from disent_core.storage.checksums import sha256_of
-from disent_core.storage.foreign import column_names, foreign_batches
+from disent_core.storage.results import sha256_of
 from disent_core.storage.tables import fingerprint
 from disent_core.storage.text_columns import TextCollector, blocks, first_repeated, key_strings
+from disent_core.storage.untrusted import column_names, untrusted_batches
 from disent_core.text import parsed_json, text_keys
 
 CODE_VERSION = "1"
@@ -40,27 +40,43 @@ _BLOCK_BYTES = 1 << 24
 """Bytes of a file of JSON lines that are read at once; no line may be longer."""
 
 
-def load(config: VectorsConfig, language: str) -> "ImportedVectors":
-    """Load the vectors of one language.
+@dataclass(frozen=True, kw_only=True)
+class VectorsConfig(EncoderConfig):
+    """Where the vectors lie.
 
-    Raises:
-        EncoderError: if there are none, or they are not one finite vector of one width for each text; names file
-            and row.
+    Attributes:
+        path: file, folder of files, or pattern of either with `{language}` in it.
+        vector_dtype: number format in which sentence vectors are stored.
+        saw: as in `HuggingFaceConfig`.
     """
+
+    lacks: ClassVar[Mapping[str, str]] = {"token_states": "token states", "encoder": "a model to tune"}
+    reads_one_language: ClassVar[bool] = True
+
+    path: str
+    vector_dtype: FloatName = "float32"
+    saw: str | None = field(default=None, repr=False)
+
+    def fingerprint(self, folder: Path) -> str:
+        """Return the fingerprint of the content of every file."""
+        return encoder_fingerprint(self)
+
+    def load(self, folder: Path, language: str, device: Device) -> "ImportedVectors":
+        """Load the vectors of one language."""
+        return load(self, language)
+
+    def known_keys(self, language: str) -> pa.StringArray:
+        """Return the keys of the texts of a language that have a vector."""
+        return _Vectors(_read_all(self, language)).keys
+
+
+def load(config: VectorsConfig, language: str) -> "ImportedVectors":
+    """Load the vectors of one language."""
     vectors = _Vectors(_read_all(config, language))
     if not vectors.pieces:
         problem = f"there are no vectors of {language!r} here"
-        raise EncoderError(located(_place(config, language), None, problem, _remedy(config)))
+        raise EncoderError(located(_path_of(config, language), None, problem, _remedy(config)))
     return ImportedVectors(config, language, vectors)
-
-
-def known_keys(config: VectorsConfig, language: str) -> pa.StringArray:
-    """Return the keys of the texts of a language that have a vector.
-
-    Raises:
-        EncoderError: if the files are malformed, as in `load`.
-    """
-    return _Vectors(_read_all(config, language)).keys
 
 
 def vector_files(config: VectorsConfig, language: str | None = None) -> list[Path]:
@@ -73,26 +89,21 @@ def vector_files(config: VectorsConfig, language: str | None = None) -> list[Pat
 
 
 def encoder_fingerprint(config: VectorsConfig) -> str:
-    """Fingerprint of the content of every file, and of how it is stored.
-
-    Raises:
-        EncoderError: if there are no files.
-    """
-    files = vector_files(config)
+    """Return the fingerprint of the content of every file, and of how it is stored."""
+    files = [path for file in vector_files(config) for path in (file, _texts_beside(file)) if path and path.is_file()]
     if not files:
         raise EncoderError(located(config.path, None, "there are no vectors here", _remedy(config)))
-    all_files = [file for vector_file in files for file in (vector_file, *_texts_of(vector_file)) if file.is_file()]
-    stamps = [file.stat() for file in all_files]
-    hashes = [_sha256(file, stamp.st_mtime_ns, stamp.st_size) for file, stamp in zip(all_files, stamps, strict=True)]
+    file_stats = [file.stat() for file in files]
+    hashes = [_sha256(file, stats.st_mtime_ns, stats.st_size) for file, stats in zip(files, file_stats, strict=True)]
     if _LANGUAGE in config.path:  # then file names matter: they tell the language
         base = Path(config.path.split(_LANGUAGE)[0] + "_").parent
-        hashes = [(file.relative_to(base).as_posix(), digest) for file, digest in zip(all_files, hashes, strict=True)]
+        hashes = [(file.relative_to(base).as_posix(), digest) for file, digest in zip(files, hashes, strict=True)]
     return fingerprint("vectors", CODE_VERSION, sorted(hashes), config.vector_dtype)
 
 
 @lru_cache(maxsize=1024)
 def _sha256(file: Path, modified: int, size: int) -> str:
-    """Hash of a file; it is read again when its time or size has changed."""
+    """Return the hash of a file; it is read again when its time or size has changed."""
     del modified, size  # part of the key only
     return sha256_of(file)
 
@@ -108,33 +119,30 @@ class ImportedVectors:
         self.fingerprint = encoder_fingerprint(config)
 
     def encode(self, texts: Sequence[str], *, states: bool) -> Iterator[EncodedBatch]:
-        """See `Encoder.encode`.
-
-        Raises:
-            EncoderError: if a text has no vector, which is checked before the first batch, or if `states` is true.
-        """
+        """See `Encoder.encode`. That every text has a vector is checked before the first batch."""
         if states and texts:
             raise EncoderError(f"encoder {self.name!r} is imported vectors, which have no token states")
         keys = pa.chunked_array((text_keys(block) for block in blocks(texts)), pa.string())
         rows = pc.index_in(keys, value_set=self._vectors.keys).fill_null(-1).to_numpy()
         if (missing := np.flatnonzero(rows < 0)).size:
             problem = f"{missing.size} of {len(texts)} texts of {self._language!r} have no vector"
-            example = f", e.g. {quoted(texts[int(missing[0])])}"
-            raise EncoderError(
-                located(_place(self._config, self._language), None, problem + example, _remedy(self._config))
-            )
+            problem += f", e.g. {quoted(texts[int(missing[0])])}"
+            path = _path_of(self._config, self._language)
+            raise EncoderError(located(path, None, problem, _remedy(self._config)))
         for start in range(0, len(rows), _BATCH_TEXTS):
             block = rows[start : start + _BATCH_TEXTS]
             indices = np.arange(start, start + len(block))
             yield EncodedBatch(indices, self._vectors.take(block), None, np.zeros(len(block), dtype=np.int64))
 
 
-def _place(config: VectorsConfig, language: str) -> str:
+def _path_of(config: VectorsConfig, language: str) -> str:
     return config.path.replace(_LANGUAGE, language)
 
 
 def _remedy(config: VectorsConfig) -> str:
-    commands = f"`disent materialize '+group:targets'`, then `disent texts FILE --encoder {config.name} --missing`"
+    commands = (
+        f"`disent materialize '+group:targets'`, then `disent export-texts FILE --encoder {config.name} --missing`"
+    )
     return f"Run {commands}, embed the texts that it writes, and put their vectors here"
 
 
@@ -154,48 +162,43 @@ class _Piece:
     names: pa.ChunkedArray
     matrix: Float[np.ndarray, "texts dim"]
 
-    @property
-    def dim(self) -> int:
-        return self.matrix.shape[1]
+    def fail(self, index: int, problem: str, remedy: str) -> EncoderError:
+        """Return the error for one of the texts."""
+        return EncoderError(located(self.file, int(self.rows[index]), problem, remedy))
 
 
 class _Vectors:
-    """Pieces with a vector for each of their texts.
+    """Pieces of one width that have one vector for each of their texts."""
 
-    Raises:
-        EncoderError: if they have several widths, or a text more than once.
-    """
-
-    def __init__(self, pieces: Iterable[_Piece]) -> None:
+    def __init__(self, pieces: Iterator[_Piece]) -> None:
         self.pieces = [piece for piece in pieces if len(piece.keys)]
         self._starts = np.cumsum([0, *(len(piece.keys) for piece in self.pieces)])
-        self.dim = self.pieces[0].dim if self.pieces else 0
+        self.dim = self.pieces[0].matrix.shape[1] if self.pieces else 0
         for piece in self.pieces:
-            if piece.dim != self.dim:
+            if piece.matrix.shape[1] != self.dim:
                 first = self.pieces[0].file
-                problem = f"vectors have {piece.dim} dimensions, and those of {first} have {self.dim}"
+                problem = f"vectors have {piece.matrix.shape[1]} dimensions, and those of {first} have {self.dim}"
                 raise EncoderError(located(piece.file, None, problem, "Make all with one model"))
         chunks = [chunk for piece in self.pieces for chunk in piece.keys.chunks]
         self.keys: pa.StringArray = pa.chunked_array(chunks, pa.string()).combine_chunks()
         if repeated := first_repeated(pa.chunked_array([self.keys])):
-            (first, row), (piece, place) = map(self._place_of, repeated)
-            problem = (
-                f"text {quoted(piece.names[place].as_py())} has a vector already, in {first.file}:{first.rows[row]}"
-            )
-            raise EncoderError(located(piece.file, int(piece.rows[place]), problem, "Keep one of them"))
+            (first, row), (piece, index) = map(self._piece_of, repeated)
+            name = quoted(piece.names[index].as_py())
+            problem = f"text {name} has a vector already, in {first.file}:{first.rows[row]}"
+            raise piece.fail(index, problem, "Keep one of them")
 
-    def _place_of(self, row: int) -> tuple[_Piece, int]:
-        """The piece of a row, and its place there."""
+    def _piece_of(self, row: int) -> tuple[_Piece, int]:
+        """Return the piece of a row, and its index there."""
         number = int(np.searchsorted(self._starts, row, side="right")) - 1
         return self.pieces[number], row - int(self._starts[number])
 
     def take(self, rows: Int[np.ndarray, " rows"]) -> Float32[np.ndarray, "rows dim"]:
-        """Vectors of some rows."""
+        """Return the vectors of some rows."""
         vectors = np.empty((len(rows), self.dim), dtype=np.float32)
         numbers = np.searchsorted(self._starts, rows, side="right") - 1
         for number in np.unique(numbers):
-            here = numbers == number
-            vectors[here] = _float32(self.pieces[number].matrix[rows[here] - self._starts[number]])
+            is_of_piece = numbers == number
+            vectors[is_of_piece] = _float32(self.pieces[number].matrix[rows[is_of_piece] - self._starts[number]])
         return vectors
 
 
@@ -204,20 +207,18 @@ class _Vectors:
 
 def _read_all(config: VectorsConfig, language: str) -> Iterator[_Piece]:
     for file in vector_files(config, language):
-        pieces = list(_read_matrix(file) if file.suffix == ".npy" else _read_table(file, language))
+        pieces = [_read_matrix(file)] if file.suffix == ".npy" else list(_read_table(file, language))
         _check_finite(pieces)
         yield from pieces
 
 
 def _check_finite(pieces: Sequence[_Piece]) -> None:
-    bad_rows = [(piece, _not_finite(piece.matrix)) for piece in pieces]
-    piece, rows = next((found for found in bad_rows if found[1].size), (None, None))
-    if piece is not None and rows is not None:
-        count, row = sum(rows.size for _, rows in bad_rows), int(rows[0])
-        problem = (
-            f"{count} vectors are not finite (NaN, or beyond float32), first that of {quoted(piece.names[row].as_py())}"
-        )
-        raise EncoderError(located(piece.file, int(piece.rows[row]), problem, "Embed these texts again"))
+    bad = [(piece, rows) for piece in pieces if (rows := _not_finite(piece.matrix)).size]
+    if bad:
+        piece, index = bad[0][0], int(bad[0][1][0])
+        count, name = sum(rows.size for _, rows in bad), quoted(piece.names[index].as_py())
+        problem = f"{count} vectors are not finite (NaN, or beyond float32), first that of {name}"
+        raise piece.fail(index, problem, "Embed these texts again")
 
 
 def _not_finite(matrix: Float[np.ndarray, "rows dim"]) -> Int[np.ndarray, " bad"]:
@@ -226,66 +227,58 @@ def _not_finite(matrix: Float[np.ndarray, "rows dim"]) -> Int[np.ndarray, " bad"
     return np.flatnonzero(np.concatenate([np.zeros(0, bool), *bad]))
 
 
-def _texts_of(file: Path) -> list[Path]:
-    """Return the file with the texts of a matrix, if this is one."""
-    return [file.with_suffix(".txt")] if file.suffix == ".npy" else []
+def _texts_beside(file: Path) -> Path | None:
+    """Return the file with the texts of a matrix; None if the file is no matrix."""
+    return file.with_suffix(".txt") if file.suffix == ".npy" else None
 
 
-def _read_matrix(file: Path) -> Iterator[_Piece]:
+def _read_matrix(file: Path) -> _Piece:
     """Read `NAME.npy` with `NAME.txt`."""
-    (beside,) = _texts_of(file)
+    beside, collector = file.with_suffix(".txt"), TextCollector()
     try:
         # It allocates nothing for what the header claims, and never unpickles.
         matrix = np.lib.format.open_memmap(file, mode="r")
-        texts = _lines(beside)
+        with beside.open(encoding="utf-8") as lines:
+            for line in lines:
+                collector.append(line.removesuffix("\n"))
     except (OSError, ValueError, OverflowError, EOFError, TypeError, SyntaxError, TokenError) as error:
         remedy = f"Put a matrix there, and a line for each of its rows in {beside.name}"
         raise EncoderError(located(file, None, f"this matrix and its texts can't be read ({error})", remedy)) from error
+    texts = collector.column()
     if matrix.ndim != 2 or not np.issubdtype(matrix.dtype, np.floating):
         problem = f"an array of shape {matrix.shape} and type {matrix.dtype}"
         raise EncoderError(located(file, None, problem, "Save a matrix of floats, one row a text"))
     if len(texts) != len(matrix):
         problem = f"{len(texts)} lines in {beside.name}, and {len(matrix)} vectors"
         raise EncoderError(located(file, None, problem, "Give each text one line and one row"))
-    yield _Piece(file, np.arange(1, len(texts) + 1), _keys(texts), texts, matrix)
-
-
-def _lines(path: Path) -> pa.ChunkedArray:
-    texts = TextCollector()
-    with path.open(encoding="utf-8") as lines:
-        for line in lines:
-            texts.append(line.removesuffix("\n"))
-    return texts.column()
+    return _Piece(file, np.arange(1, len(texts) + 1), _keys(texts), texts, matrix)
 
 
 def _keys(texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Keys of texts; a small file may hold one long text many times."""
+    """Return keys of texts; a small file may hold one long text many times."""
     encoded = texts.dictionary_encode().chunks
     return pa.chunked_array((key_strings(chunk.dictionary).take(chunk.indices) for chunk in encoded), pa.string())
 
 
 def _read_table(file: Path, language: str) -> Iterator[_Piece]:
     """Read JSON lines or Parquet, a piece for some thousand rows."""
-    row, width = 1, 0
+    first, width = 1, 0
     for table in _tables(file):
-        piece = _piece(table, np.arange(row, row + len(table)), file, language, width)
-        row += len(table)
+        piece = _piece(table, np.arange(first, first + len(table)), file, language, width)
+        first += len(table)
         if len(piece.keys):
-            width = piece.dim
+            width = piece.matrix.shape[1]
             yield piece
 
 
 def _tables(file: Path) -> Iterator[pa.Table]:
-    kind, batches = ("JSON lines", _line_batches) if file.suffix == ".jsonl" else ("Parquet", _parquet_batches)
+    is_json = file.suffix == ".jsonl"
     try:
-        for batch in batches(file):
+        for batch in _line_batches(file) if is_json else untrusted_batches(file, _COLUMNS):
             yield pa.Table.from_batches([batch])
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise EncoderError(located(file, None, f"no {kind} can be read ({error})", "Write the file again")) from error
-
-
-def _parquet_batches(file: Path) -> Iterator[pa.RecordBatch]:
-    return foreign_batches(file, _COLUMNS)
+        problem = f"no {'JSON lines' if is_json else 'Parquet'} can be read ({error})"
+        raise EncoderError(located(file, None, problem, "Write the file again")) from error
 
 
 def _line_batches(file: Path) -> Iterator[pa.RecordBatch]:
@@ -306,9 +299,8 @@ def _piece(table: pa.Table, rows: Int[np.ndarray, " rows"], file: Path, language
     """Take what is of the language; vectors must have that width, or any one width if it is 0."""
     column = next((name for name in ("text", "text_key") if name in table.column_names), None)
     if column is None or "vector" not in table.column_names:
-        remedy = "Name them vector, and text or text_key"
         names = table.column_names if file.suffix == ".jsonl" else column_names(file)
-        raise EncoderError(located(file, None, f"the columns are {names}", remedy))
+        raise EncoderError(located(file, None, f"the columns are {names}", "Name them vector, and text or text_key"))
     if "language" in table.column_names:
         is_language = pc.equal(_strings(table, "language", file), language).fill_null(False)
         rows, table = rows[is_language.to_numpy(False)], table.filter(is_language)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32, Int64
 
-from disent_core.evaluation.contract import Engine
+from disent_core.evaluation.contract import SearchBackend
 from disent_core.evaluation.metrics.grid import blocks
 
 FROM_ROWS = 1_000_000
@@ -35,7 +35,7 @@ def build(
     rows: Int64[np.ndarray, " rows"],
     vectors: Callable[[np.ndarray], Float32[np.ndarray, "some dim"]],
     dim: int,
-    engine: Engine,
+    engine: SearchBackend,
 ) -> Any:
     """Make a faiss index that answers with the numbers of rows.
 
@@ -44,9 +44,6 @@ def build(
         vectors: gives the vectors of places in `rows`, of norm 1.
         dim: their width.
         engine: `hnsw` or `ivf`.
-
-    Raises:
-        ModuleNotFoundError: if faiss is not installed: `pip install 'disent[faiss]'`.
     """
     import faiss
 
@@ -101,7 +98,7 @@ def tune(index: Any, recall: Callable[[], float]) -> int:
 
 
 def nearest_proposed(
-    queries: Float32[np.ndarray, "queries dim"], pool: Float32[np.ndarray, "pool dim"], k: int, engine: Engine
+    queries: Float32[np.ndarray, "queries dim"], pool: Float32[np.ndarray, "pool dim"], k: int, engine: SearchBackend
 ) -> tuple[Float32[np.ndarray, "queries k"], Int64[np.ndarray, "queries k"]]:
     """Scores and indices of the best k candidates of each query that faiss proposes: as `exact_search.nearest_rows`.
 
@@ -110,9 +107,6 @@ def nearest_proposed(
         pool: candidates, distinct rows of the same kind.
         k: candidates per query, from 1 to the size of the pool.
         engine: `hnsw` or `ivf`.
-
-    Raises:
-        ModuleNotFoundError: if faiss is not installed.
     """
     from disent_core.evaluation.metrics.exact_search import nearest_rows
 
@@ -133,7 +127,7 @@ def _scored(
     pool: Float32[np.ndarray, "pool dim"],
     proposed: Int64[np.ndarray, "queries k"],
 ) -> Float32[np.ndarray, "queries k"]:
-    """Exact scores of the proposed candidates; -inf where there is none."""
+    """Return exact scores of the proposed candidates; -inf where there is none."""
     scores = np.empty(proposed.shape, dtype=np.float32)
     for block in blocks(len(queries), max(1, _SCORED // proposed.shape[1])):
         rows = pool[np.maximum(proposed[block], 0)].astype(np.float64)
@@ -143,6 +137,6 @@ def _scored(
 
 
 def recall_of(found: Iterable[np.ndarray], exact: Iterable[np.ndarray]) -> float:
-    """Mean share of the exact scores of each query that were found; of equal scores any counts."""
+    """Return the mean share of the exact scores of each query that were found; of equal scores any counts."""
     shares = [np.count_nonzero(ours >= theirs[-1]) / len(theirs) for ours, theirs in zip(found, exact, strict=True)]
     return float(np.mean(np.minimum(shares, 1)))

@@ -21,7 +21,7 @@ from torch import Tensor
 from disent_core.evaluation.metrics.grid import blocks
 from disent_core.matmul import packed, product
 from disent_core.progress import Progress
-from disent_core.shards.engine import map_shards, ranges
+from disent_core.shards.backend import map_shards, ranges
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ def nearest_rows(
     *,
     device: str = "cpu",
 ) -> Found:
-    """Scores and indices of the best k candidates of each query: highest first, equal ones by index.
+    """Return scores and indices of the best k candidates of each query: highest first, equal ones by index.
 
     Args:
         queries: rows of norm 1 or 0, on the grid.
@@ -136,7 +136,7 @@ def _in_threads(search: Callable[[slice], slice], wanted: Sequence[slice]) -> It
 def exact_scores(
     queries: Float32[Tensor, "queries dim"], pool: Float32[Tensor, "pool dim"]
 ) -> Float32[Tensor, "queries pool"]:
-    """Exact scores of all pairs of rows on the grid."""
+    """Return exact scores of all pairs of rows on the grid."""
     scores = torch.empty(len(queries), len(pool))
     doubles = queries.double()
     for block in blocks(len(pool), 4 * _CANDIDATES):
@@ -145,7 +145,7 @@ def exact_scores(
 
 
 def best(scores: Float32[Tensor, "queries scored"], columns: Int[Tensor, "#queries scored"], k: int) -> Nearest:
-    """The k highest scores of each row and their columns (below 2^32): highest first, equal ones by column."""
+    """Return the k highest scores of each row and their columns (below 2^32): highest first, equal ones by column."""
     # Score and column packed into one int64 key that sorts like the pair: the upper 32 bits are the score's bits in
     # sortable order, the lower 32 bits count columns down, so that the lowest column wins a tie.
     keys = _in_order((scores + 0.0).view(torch.int32)).long() << 32 | _LAST - columns
@@ -197,7 +197,7 @@ def margin(dim: int) -> float:
 
 
 def _chunk_width(pool: int, fetched: int) -> int:
-    """Candidates per chunk. Wide chunks give few maxima to sort, narrow chunks few candidates to score exactly.
+    """Return candidates per chunk. Wide chunks give few maxima to sort, narrow chunks few candidates to score exactly.
 
     The optimum assumes that one exact score costs as much as sorting about 1000 maxima.
     """
@@ -236,7 +236,7 @@ def _chunk_maxima(
 
 
 def _highest(values: Float32[Tensor, "chunks queries"], of_folds: Float32[Tensor, "folds queries"], k: int) -> Nearest:
-    """The k highest values of each column and their rows: they lie in the k folds with the highest maxima."""
+    """Return the k highest values of each column and their rows: they lie in the k folds with the highest maxima."""
     best_folds = of_folds.T.topk(min(k, len(of_folds)), dim=1).indices
     # Each fold has `_FOLD` rows in turn: queries x (k * _FOLD) rows are left to sort.
     rows = (best_folds.unsqueeze(2) * _FOLD + torch.arange(_FOLD)).flatten(1)
@@ -245,7 +245,7 @@ def _highest(values: Float32[Tensor, "chunks queries"], of_folds: Float32[Tensor
 
 
 def _members(chunks: Int64[Tensor, "queries fetched"], width: int) -> Int64[Tensor, "queries members"]:
-    """Indices of the candidates of chunks; an index past the end of the pool stands for no candidate.
+    """Return indices of the candidates of chunks; an index past the end of the pool stands for no candidate.
 
     A group holds about `_CANDIDATES` consecutive candidates and deals them to its chunks in turn.
     """
@@ -255,7 +255,7 @@ def _members(chunks: Int64[Tensor, "queries fetched"], width: int) -> Int64[Tens
 
 
 def _chunks_of_group(width: int) -> int:
-    """Chunks in a full group: whole folds, rounded up."""
+    """Return chunks in a full group: whole folds, rounded up."""
     return -(-_CANDIDATES // (width * _FOLD)) * _FOLD
 
 
@@ -266,7 +266,7 @@ def _nearest_of_chunks(
     width: int,
     k: int,
 ) -> Nearest:
-    """The k nearest among the candidates of some chunks, by exact scores."""
+    """Return the k nearest among the candidates of some chunks, by exact scores."""
     columns = _members(chunks, width)
     scores = torch.empty(columns.shape)
     at_once = _RESCORED_ON_GPU if pool.is_cuda else _RESCORED
@@ -279,7 +279,7 @@ def _nearest_of_chunks(
 
 
 def _nearest_of_all(queries: Float32[Tensor, "queries dim"], pool: Float32[Tensor, "pool dim"], k: int) -> Nearest:
-    """The k nearest of the whole pool, by exact scores in blocks of at most `_SCORES`."""
+    """Return the k nearest of the whole pool, by exact scores in blocks of at most `_SCORES`."""
     columns = torch.arange(len(pool)).unsqueeze(0)
     step = max(1, _SCORES // len(pool))
     parts = [best(exact_scores(queries[block], pool), columns, k) for block in blocks(len(queries), step)]

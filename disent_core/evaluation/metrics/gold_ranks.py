@@ -22,7 +22,7 @@ def gold_ranks(
     ties: Ties,
     skip: Int[np.ndarray, " queries"] | None = None,
 ) -> Int[np.ndarray, "queries golds"]:
-    """Rank (from 1) of each gold candidate among all candidates of its query.
+    """Return the rank (from 1) of each gold candidate among all candidates of its query.
 
     Args:
         queries: one query per row, of any norm; or a late interaction.
@@ -30,10 +30,6 @@ def gold_ranks(
         gold: indices of the right candidates, padded with -1, whose rank is 0.
         ties: `lowest`: candidates of equal score rank by index; `worst`: gold candidates rank behind their equals.
         skip: for each query the index of a candidate that is left out.
-
-    Raises:
-        EncoderError: if a row is not finite.
-        ValueError: if there is nothing to search.
     """
     queries, pool = checked(queries, pool)
     distinct, group = distinct_rows(pool)
@@ -57,7 +53,7 @@ def _ranks_of_float32(
     gold: Int[np.ndarray, "queries golds"],
     skip: Int[np.ndarray, " queries"] | None,
 ) -> tuple[Int[np.ndarray, "queries golds"], Bool[np.ndarray, " queries"]]:
-    """Ranks by float32 scores, and for which queries these are the exact ranks."""
+    """Return ranks by float32 scores, and for which queries these are the exact ranks."""
     import torch
 
     from disent_core.evaluation.metrics.exact_search import margin
@@ -86,7 +82,7 @@ def _count(is_counted: Bool[np.ndarray, "queries pool"]) -> Int[np.ndarray, " qu
 def _gold_scores(
     scores: Float32[np.ndarray, "queries pool"], gold: Int[np.ndarray, "queries golds"]
 ) -> Float32[np.ndarray, "queries golds"]:
-    """Scores of the gold candidates; NaN, which compares unequal to everything, for padding."""
+    """Return scores of the gold candidates; NaN, which compares unequal to everything, for padding."""
     found = np.take_along_axis(scores, np.maximum(gold, 0), axis=1)
     return np.where(gold >= 0, found, np.float32(np.nan))
 
@@ -94,7 +90,7 @@ def _gold_scores(
 def _ranks(
     scores: Float32[np.ndarray, "queries pool"], gold: Int[np.ndarray, "queries golds"], ties: Ties
 ) -> Int[np.ndarray, "queries golds"]:
-    """Ranks of one block: 1 + candidates of higher score + equal candidates that the tie rule puts first."""
+    """Return ranks of one block: 1 + candidates of higher score + equal candidates that the tie rule puts first."""
     gold_scores = _gold_scores(scores, gold)
     ranks = np.empty(gold.shape, dtype=np.int64)
     for column in range(gold.shape[1]):  # one gold candidate of every query at a time
@@ -118,9 +114,6 @@ def average_precision(ranks: Int[np.ndarray, "queries golds"]) -> Float[np.ndarr
 
     Args:
         ranks: from `gold_ranks`; 0 stands for no candidate.
-
-    Raises:
-        ValueError: if a query has no gold candidate.
     """
     counts = np.count_nonzero(ranks, axis=1)
     if (counts == 0).any():

@@ -32,12 +32,7 @@ def mean_of_nearest(
     bank: Float[np.ndarray, "bank dim"] | LateInteraction,
     k: int = NEIGHBOURS,
 ) -> Float64[np.ndarray, " pool"]:
-    """Mean similarity of each candidate with its k nearest queries of the bank, or with all if it has fewer.
-
-    Raises:
-        EncoderError: if a row is not finite.
-        ValueError: if there are no candidates, or the bank is empty.
-    """
+    """Mean similarity of each candidate with its k nearest queries of the bank, or with all if it has fewer."""
     scores, _ = nearest(candidates, bank, k)
     return scores.mean(axis=1, dtype=float)
 
@@ -47,12 +42,7 @@ def soft_maximum(
     bank: Float[np.ndarray, "bank dim"] | LateInteraction,
     temperature: float = TEMPERATURE,
 ) -> Float64[np.ndarray, " pool"]:
-    """t log mean exp(s / t) of the similarities s of each candidate with all queries of the bank; at most the highest.
-
-    Raises:
-        EncoderError: if a row is not finite.
-        ValueError: if there are no candidates, or the bank is empty.
-    """
+    """Compute t log mean exp(s / t) of the similarities s of each candidate with the bank; at most max s."""
     from scipy.special import logsumexp
 
     soft = np.empty(len(candidates))
@@ -62,7 +52,7 @@ def soft_maximum(
 
 
 def bias(hubness: str, pool: Embedded, bank: Embedded) -> Float64[np.ndarray, " pool"] | None:
-    """The bias of each candidate under a correction, from the queries of its bank; None for `none`."""
+    """Return the bias of each candidate under a correction, from the queries of its bank; None for `none`."""
     if hubness == "none":
         return None
     return soft_maximum(pool, bank) if hubness == "dual_softmax" else mean_of_nearest(pool, bank)

@@ -16,12 +16,9 @@ _KEPT_ITEMS = 1 << 22  # resampled items whose weights are kept: 32 MB
 
 
 def wilson(successes: int, n: int, *, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Wilson score interval of a proportion, without continuity correction.
+    """Return the Wilson score interval of a proportion, without continuity correction.
 
     Wilson 1927, https://doi.org/10.1080/01621459.1927.10502953.
-
-    Raises:
-        ValueError: unless 0 <= successes <= n and n > 0.
     """
     from scipy.special import ndtri
 
@@ -54,9 +51,6 @@ def bootstrap(
         seed: of the resamplings.
         statistic: from `samples n ...` to `samples`.
         confidence: of the interval, 0 to 1.
-
-    Raises:
-        ValueError: if there are no seeds, items or samples.
     """
     values = resampled(items, samples=samples, seed=seed, statistic=statistic).mean(axis=0)
     low, high = np.percentile(values, [50 * (1 - confidence), 50 * (1 + confidence)])
@@ -66,16 +60,13 @@ def bootstrap(
 def resampled(
     items: Float[np.ndarray, "runs n ..."], *, samples: int, seed: int, statistic: Statistic = mean_of_items
 ) -> Float[np.ndarray, "runs samples"]:
-    """The statistic of each run on resamplings of the items with replacement; all runs share the resamplings.
+    """Return the statistic of each run on resamplings of the items with replacement; all runs share the resamplings.
 
     Args:
         items: what the statistic needs of each item, for each run (a seed, or a seed of one of several methods).
         samples: number of resamplings.
         seed: of the resamplings.
         statistic: from `samples n ...` to `samples`; a `WeightedStatistic` and the mean are fast.
-
-    Raises:
-        ValueError: if there are no runs, items or samples.
     """
     runs, n = items.shape[:2]
     if not runs or not n or samples < 1:
@@ -132,7 +123,7 @@ def interval_kind(measurements: Sequence[Measurement]) -> str:
 
 
 def aggregate(measurements: Sequence[Measurement], *, samples: int, seed: int) -> Measurement:
-    """The mean over seeds of one metric, with its 95 % interval.
+    """Return the mean over seeds of one metric, with its 95 % interval.
 
     A single seed whose items are 0 or 1 gets the Wilson interval. Everything else gets a bootstrap interval over the
     items, which all seeds share.
@@ -141,9 +132,6 @@ def aggregate(measurements: Sequence[Measurement], *, samples: int, seed: int) -
         measurements: of the same items, one per seed.
         samples: number of bootstrap samples.
         seed: of the bootstrap.
-
-    Raises:
-        ValueError: if there is no measurement, or metrics or numbers of items differ.
     """
     kinds = {(measurement.metric, measurement.n) for measurement in measurements}
     if len(kinds) != 1:

@@ -29,11 +29,7 @@ class ProbeProblem(Problem):
     labels: Mapping[str, Labels]
 
     def score(self, matrices: Mapping[str, Float[np.ndarray, "texts dim"]]) -> list[Measurement]:
-        """Return the `accuracy` on the test texts of all names.
-
-        Raises:
-            EncoderError: if a row is not finite.
-        """
+        """Return the `accuracy` on the test texts of all names."""
         train, test = (np.concatenate([matrices[role] for role in self._roles(part)]) for part in ("train", "test"))
         labels, gold = (np.concatenate([self.labels[role] for role in self._roles(part)]) for part in ("train", "test"))
         return [measured("accuracy", (linear_probe(train, labels, test) == gold).astype(float))]
@@ -48,7 +44,7 @@ def probed_splits(config: EvaluationConfig) -> dict[str, str]:
 
 
 def probe_settings(config: EvaluationConfig) -> dict[str, Setting]:
-    """Settings of the probe in the metric rows."""
+    """Return settings of the probe in the metric rows."""
     return {
         "split": config.split,
         "learned_on": probed_splits(config)["train"],
@@ -67,9 +63,6 @@ def linear_probe(
         labels: of the training rows.
         test: rows to predict.
         penalty: weight of the squared norm, with dimensions scaled to variance 1; intercepts are not penalised.
-
-    Raises:
-        EncoderError: if a row is not finite.
     """
     from scipy.linalg import solve
 

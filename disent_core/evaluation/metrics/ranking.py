@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float, Float32, Int
 
 from disent_core.errors import EncoderError
-from disent_core.evaluation.contract import Embedded, Engine, LateInteraction, Ties
+from disent_core.evaluation.contract import Embedded, LateInteraction, SearchBackend, Ties
 from disent_core.evaluation.metrics.grid import blocks, on_grid
 from disent_core.evaluation.metrics.shared import is_shared, recent, shared
 
@@ -34,11 +34,7 @@ def check_finite(matrix: Float[np.ndarray, "rows dim"], name: str) -> None:
 
 
 def unit_rows(matrix: Float[np.ndarray, "rows dim"], name: str) -> Float32[np.ndarray, "rows dim"]:
-    """Scale rows of any scale to norm 1 in float32, on the grid of `exact_search`; a row of zeros stays zero.
-
-    Raises:
-        EncoderError: if a row has a value that is not finite; names the row.
-    """
+    """Scale rows of any scale to norm 1 in float32, on the grid of `exact_search`; a row of zeros stays zero."""
     check_finite(matrix, name)
     return _unit_rows(matrix)
 
@@ -62,7 +58,7 @@ def _unit(matrix: Float[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "rows di
 
 
 def distinct_rows(pool: Embedded) -> tuple[Embedded, Int[np.ndarray, " pool"]]:
-    """The distinct candidates in order of their first index, and for each candidate its row among them."""
+    """Return the distinct candidates in order of their first index, and for each candidate its row among them."""
     kept, group = _copies(pool)
     if kept is None:
         return pool, group
@@ -78,7 +74,7 @@ def _without_copies(pool: LateInteraction) -> LateInteraction:
 
 @shared
 def _copies(pool: Embedded) -> tuple[Int[np.ndarray, " distinct"] | None, Int[np.ndarray, " pool"]]:
-    """First index of each distinct candidate, None if all are, and for each candidate its row among them."""
+    """Return the first index of each distinct candidate, None if all are, and for each candidate its row among them."""
     if isinstance(pool, np.ndarray):
         if _surely_distinct(pool):
             return None, np.arange(len(pool))
@@ -112,7 +108,7 @@ def _blocks(rows: int, width: int) -> Iterator[slice]:
 
 
 def checked(queries: Embedded, pool: Embedded) -> tuple[Embedded, Embedded]:
-    """Matrices with rows of norm 1; a late interaction is returned as it is."""
+    """Return matrices with rows of norm 1; a late interaction is returned as it is."""
     if not (isinstance(queries, np.ndarray) and isinstance(pool, np.ndarray)):
         if type(queries) is not type(pool):
             raise ValueError(f"{type(queries).__name__} and {type(pool).__name__} can't be compared")
@@ -136,9 +132,9 @@ def nearest(
     *,
     skip: Int[np.ndarray, " queries"] | None = None,
     bias: Float[np.ndarray, " pool"] | None = None,
-    engine: Engine = "exact",
+    engine: SearchBackend = "exact",
 ) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
-    """Scores and indices of the best k candidates of each query: highest first, equal ones by index.
+    """Return scores and indices of the best k candidates of each query: highest first, equal ones by index.
 
     Args:
         queries: one query per row, of any norm; or a late interaction.
@@ -147,11 +143,6 @@ def nearest(
         skip: for each query the index of a candidate that it must not retrieve, for instance itself.
         bias: of each candidate, from -1 to 1; half of it is subtracted from the similarity (`hubness`).
         engine: of faiss, if candidates may be missed (`approximate_search`); a late interaction is searched exactly.
-
-    Raises:
-        EncoderError: if a row is not finite.
-        ValueError: if there is nothing to search.
-        ModuleNotFoundError: if the engine is faiss, and that is not installed.
     """
     if k < 1:
         raise ValueError(f"k is {k}; it must be at least 1")
@@ -166,7 +157,7 @@ def nearest(
 
 
 def _search(
-    queries: Embedded, pool: Embedded, wanted: int, bias: Float[np.ndarray, " pool"] | None, engine: Engine
+    queries: Embedded, pool: Embedded, wanted: int, bias: Float[np.ndarray, " pool"] | None, engine: SearchBackend
 ) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
     if not (isinstance(queries, np.ndarray) and isinstance(pool, np.ndarray)):
         return _search_all(queries, *distinct_rows(pool), wanted, bias)
@@ -184,7 +175,7 @@ def _search(
 
 
 def _pairs(group: Int[np.ndarray, " pool"], halves: Float32[np.ndarray, "pool 1"]) -> np.ndarray:
-    """Values that are equal for candidates of one group with the same bias."""
+    """Return values that are equal for candidates of one group with the same bias."""
     return np.column_stack([group, halves]).astype(np.float64).view("V16").ravel()
 
 
@@ -201,7 +192,7 @@ def _search_distinct(
     kept: Int[np.ndarray, " distinct"] | None,
     group: Int[np.ndarray, " pool"],
     wanted: int,
-    engine: Engine,
+    engine: SearchBackend,
     bound: float = 1.0,  # of a sum of absolute products, by Cauchy and Schwarz
 ) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
     """Search the distinct candidates (`_copies`), as copies have equal scores, and then put the copies in again."""
@@ -296,12 +287,7 @@ def _search_all(
 
 
 def scored_blocks(queries: Embedded, pool: Embedded) -> Iterator[tuple[slice, Float32[np.ndarray, "queries pool"]]]:
-    """Yield blocks of queries with their exact similarities to the whole pool; blocks bound the memory.
-
-    Raises:
-        EncoderError: if a row is not finite.
-        ValueError: if there is nothing to search.
-    """
+    """Yield blocks of queries with their exact similarities to the whole pool; blocks bound the memory."""
     queries, pool = checked(queries, pool)
     yield from scored_distinct(queries, *distinct_rows(pool))
 
@@ -359,7 +345,7 @@ def first_is_gold(
     *,
     ties: Ties,
 ) -> Float[np.ndarray, " queries"]:
-    """1 where the nearest candidate is the gold one, else 0: the items of accuracy at 1.
+    """Return 1 where the nearest candidate is the gold one, else 0: the items of accuracy at 1.
 
     Args:
         scores: from `nearest`, with k of at least 2 if the pool has as many.

@@ -7,7 +7,7 @@ _RESOLVED = 10  # from this number of resamplings beyond 0 on, their count estim
 
 
 def mcnemar_exact(hits: Float[np.ndarray, "methods n"]) -> Float[np.ndarray, "methods methods"]:
-    """Two-sided p of every pair of methods by McNemar's exact test; 1 where both have the same items right.
+    """Return the two-sided p of every pair of methods by McNemar's exact test; 1 where both have the same items right.
 
     McNemar 1947, https://doi.org/10.1007/BF02295996: of the items that only one method has right, each method should
     have half (binomial distribution).
@@ -43,7 +43,7 @@ def mcnemar(items: Float[np.ndarray, "methods n"]) -> Float[np.ndarray, "methods
 def mean_intervals(
     items: Float[np.ndarray, "methods n"], *, z: float
 ) -> tuple[Float[np.ndarray, "methods methods"], Float[np.ndarray, "methods methods"]]:
-    """Wald interval of every difference of means, from the variance of the differences of items.
+    """Return the Wald interval of every difference of means, from the variance of the differences of items.
 
     For single runs of hits and misses it is the interval of paired proportions (Agresti 2013, Categorical Data
     Analysis, equation 11.2).
@@ -62,7 +62,7 @@ def mean_intervals(
 def _differences(
     items: Float[np.ndarray, "methods n"],
 ) -> tuple[Float[np.ndarray, "methods methods"], Float[np.ndarray, "methods methods"]]:
-    """Sums of the differences of every pair of methods, row minus column, and sums of their squares."""
+    """Return sums of the differences of every pair of methods, row minus column, and sums of their squares."""
     products, sums = items @ items.T, items.sum(axis=1)
     squares = np.diag(products)
     # sum of (a - b)^2 = sum of a^2 + sum of b^2 - 2 sum of ab

@@ -34,7 +34,7 @@ class WeightedStatistic:
 
 @WeightedStatistic
 def pearson(items: Float[np.ndarray, "n 2"], weights: Float[np.ndarray, "samples n"]) -> Float[np.ndarray, " samples"]:
-    """Pearson's correlation of prediction and gold; 0 where one of them is constant."""
+    """Return Pearson's correlation of prediction and gold; 0 where one of them is constant."""
     x, y = (items - items.mean(axis=0)).T
     # Five moments of all samples in one product: samples x n times n x 5.
     moments = weights @ np.stack([x, y, x * x, y * y, x * y], axis=1) / weights.sum(axis=1, keepdims=True)
@@ -80,7 +80,7 @@ def _ratio(
 
 @WeightedStatistic
 def f1(items: Float[np.ndarray, "n 3"], weights: Float[np.ndarray, "samples n"]) -> Float[np.ndarray, " samples"]:
-    """F1 from the counts correct, predicted and gold of each item; 0 where all are 0."""
+    """Return F1 from the counts correct, predicted and gold of each item; 0 where all are 0."""
     correct, predicted, gold = (weights @ items).T
     return 2 * correct / np.maximum(predicted + gold, 1)
 
@@ -89,14 +89,14 @@ def f1(items: Float[np.ndarray, "n 3"], weights: Float[np.ndarray, "samples n"])
 def precision(
     items: Float[np.ndarray, "n 3"], weights: Float[np.ndarray, "samples n"]
 ) -> Float[np.ndarray, " samples"]:
-    """Share of the predicted that is correct; 0 where nothing is predicted."""
+    """Return the share of the predicted that is correct; 0 where nothing is predicted."""
     correct, predicted, _ = (weights @ items).T
     return correct / np.maximum(predicted, 1)
 
 
 @WeightedStatistic
 def recall(items: Float[np.ndarray, "n 3"], weights: Float[np.ndarray, "samples n"]) -> Float[np.ndarray, " samples"]:
-    """Share of the gold that is predicted correctly; 0 where nothing is gold."""
+    """Return the share of the gold that is predicted correctly; 0 where nothing is gold."""
     correct, _, gold = (weights @ items).T
     return correct / np.maximum(gold, 1)
 
@@ -115,7 +115,7 @@ STATISTICS: Mapping[str, WeightedStatistic] = {
 
 
 def statistic_of(metric: str, columns: int) -> Statistic | None:
-    """The statistic that recomputes a metric from its stored items; None if it is unknown.
+    """Return the statistic that recomputes a metric from its stored items; None if it is unknown.
 
     Args:
         metric: its name.

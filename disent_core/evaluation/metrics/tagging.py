@@ -35,11 +35,7 @@ class Agreement:
 
 
 def token_agreement(gold: Tags, predicted: Tags, *, tags: Literal["bio", "type"] = "bio") -> Agreement:
-    """Count words that have a slot (no O); `bio` distinguishes B- from I-, `type` does not.
-
-    Raises:
-        ValueError: if a sentence has not as many predicted tags as gold tags.
-    """
+    """Count words that have a slot (no O); `bio` distinguishes B- from I-, `type` does not."""
     correct = predicted_count = gold_count = 0
     for gold_tags, predicted_tags in _sentences(gold, predicted):
         for gold_tag, predicted_tag in zip(gold_tags, predicted_tags, strict=True):
@@ -54,9 +50,6 @@ def span_agreement(gold: Tags, predicted: Tags, *, spans: Literal["lenient", "st
 
     `lenient` reads slots as seqeval does by default: an I- that continues nothing opens a slot. `strict` reads them
     by `opened_slots`.
-
-    Raises:
-        ValueError: if a sentence has not as many predicted tags as gold tags.
     """
     read = tagged_slots if spans == "lenient" else opened_slots
     correct = predicted_count = gold_count = 0
@@ -71,7 +64,7 @@ def span_agreement(gold: Tags, predicted: Tags, *, spans: Literal["lenient", "st
 
 
 def opened_slots(tags: Sequence[str]) -> list[Slot]:
-    """Spans of tokens that a B- opens and that every following I- continues, of whatever type.
+    """Return spans of tokens that a B- opens and that every following I- continues, of whatever type.
 
     xSID's `nluEval.py` reads them so, except that here a span that ends one token before the sentence keeps its end.
     """

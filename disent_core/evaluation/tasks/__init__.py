@@ -1,1 +1,1 @@
-"""One module for each evaluation task, which exports `TASK`."""
+"""The evaluation tasks by subject; each is a `Task` and a line of `contract.TASKS`."""

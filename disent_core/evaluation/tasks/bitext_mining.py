@@ -79,7 +79,7 @@ class MiningProblem(Problem):
 
 
 def _counts(mined: list[tuple[int, int]], gold: Pairs, sources: int) -> Float[np.ndarray, "sources counts"]:
-    """Correct, predicted and gold pairs of each source."""
+    """Return correct, predicted and gold pairs of each source."""
     counts = np.zeros((sources, 3))
     for pair in mined:
         counts[pair[0]] += (pair in gold, 1, 0)
@@ -100,10 +100,6 @@ def mine(source: Embedded, target: Embedded, *, neighbours: int, retrieval: Retr
         neighbours: k, the nearest neighbours of each sentence that give its best partner and its mean cosine.
         retrieval: `max`: the best partners of sources and of targets, highest margin first, with each sentence in at
             most one pair; `intersection`: pairs whose sentences are each other's best partner.
-
-    Raises:
-        EncoderError: if a row is not finite.
-        ValueError: if there is nothing to search.
     """
     forth, back = nearest(source, target, neighbours), nearest(target, source, neighbours)
     means = [scores.mean(axis=1, dtype=float) for scores, _ in (forth, back)]
@@ -123,7 +119,7 @@ def _best_partners(
     own_means: Float[np.ndarray, " n"],
     other_means: Float[np.ndarray, " m"],
 ) -> tuple[Int[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-    """The neighbour with the highest margin, and that margin; -inf if the mean cosine is not positive."""
+    """Return the neighbour with the highest margin, and that margin; -inf if the mean cosine is not positive."""
     means = (own_means[:, None] + other_means[indices]) / 2
     margins = np.where(means > 0, scores / np.where(means > 0, means, 1), -np.inf)
     best_places = margins.argmax(axis=1)[:, None]
@@ -131,7 +127,7 @@ def _best_partners(
 
 
 def _distinct(pairs: Int[np.ndarray, "n 2"], margins: Float[np.ndarray, " n"]) -> Mined:
-    """Pairs by falling margin, without those that share a sentence with a better pair."""
+    """Return pairs by falling margin, without those that share a sentence with a better pair."""
     sources, targets, kept_places = set(), set(), []
     for place in np.argsort(-margins, kind="stable").tolist():
         source, target = pairs[place].tolist()
@@ -143,7 +139,7 @@ def _distinct(pairs: Int[np.ndarray, "n 2"], margins: Float[np.ndarray, " n"]) -
 
 
 def best_threshold(mined: Mined, gold: Pairs) -> float:
-    """Margin above which F1 is highest, half way to the next pair's margin; 1 if nothing is mined.
+    """Return the margin above which F1 is highest, half way to the next pair's margin; 1 if nothing is mined.
 
     BUCC's script tunes it so. Pairs of equal margin are taken together; of equal F1 the highest threshold is chosen.
     """
@@ -193,7 +189,7 @@ def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
 
 
 def _lists(inputs: Inputs, pairs: pa.Table) -> tuple[Texts, Texts, Pairs]:
-    """Distinct sources and targets that remain, and the gold pairs among them."""
+    """Return distinct sources and targets that remain, and the gold pairs among them."""
     import polars as pl
 
     lost = pl.Series([lost_side(pair_id) for pair_id in pairs["pair_id"].to_pylist()], dtype=pl.Int64)

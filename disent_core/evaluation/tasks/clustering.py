@@ -30,11 +30,7 @@ class ClusterProblem(Problem):
     labels: np.ndarray
 
     def score(self, matrices: Mapping[str, Float[np.ndarray, "texts dim"]]) -> list[Measurement]:
-        """Return the mean silhouettes.
-
-        Raises:
-            EncoderError: if a row is not finite.
-        """
+        """Return the mean silhouettes."""
         rows = np.concatenate([matrices[role] for role in self.texts])
         _, codes = np.unique(self.labels, return_inverse=True)
         return [
@@ -44,7 +40,7 @@ class ClusterProblem(Problem):
 
 
 def silhouettes(sums: Float64[np.ndarray, "n labels"], codes: Int[np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:
-    """Silhouette of each item from the sum of its distances to the items of each label."""
+    """Return the silhouette of each item from the sum of its distances to the items of each label."""
     sizes, places = np.bincount(codes), np.arange(len(codes))
     # Mean distance to the other items of the same label, and to the items of each other label.
     within = sums[places, codes] / np.maximum(sizes[codes] - 1, 1)
@@ -65,7 +61,7 @@ def cosine_sums(rows: Float[np.ndarray, "n dim"], codes: Int[np.ndarray, " n"]) 
 
 
 def euclidean_sums(rows: Float[np.ndarray, "n dim"], codes: Int[np.ndarray, " n"]) -> Float64[np.ndarray, "n labels"]:
-    """Sum of each row's distances to the rows of each label; blocks above the diagonal serve both sides."""
+    """Return the sum of each row's distances to the rows of each label; blocks above the diagonal serve both sides."""
     check_finite(rows, "embedding")
     centred = rows - rows.mean(axis=0, dtype=float)  # smaller squares lose fewer digits in the difference below
     squares, members = np.einsum("nd,nd->n", centred, centred), _indicator(codes)

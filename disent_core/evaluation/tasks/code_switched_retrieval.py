@@ -33,7 +33,7 @@ def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
 
 
 def _problem(inputs: Inputs, config: EvaluationConfig, switched: str, original: str, pairs: "pl.DataFrame") -> Problem:
-    """The problem of the sentences of one switched language and one original language."""
+    """Return the problem of the sentences of one switched language and one original language."""
     (foreign,) = {*inputs.languages} - {original}
     ids = pairs["pair_id"].to_arrow()
     originals = Texts.of(original, pairs["original"].to_list())

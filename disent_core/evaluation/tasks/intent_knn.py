@@ -47,11 +47,7 @@ class IntentProblem(Problem):
 
 
 def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
-    """Return one problem of a language, two of a pair; none if fewer than two utterances have an intent.
-
-    Raises:
-        AlignmentError: if an id occurs twice, or one language of a parallel corpus lacks an utterance.
-    """
+    """Return one problem of a language, two of a pair; none if fewer than two utterances have an intent."""
     where = f"{inputs.corpus} {'-'.join(inputs.languages)} {config.split}"
     tables = [_with_intent(inputs.tables["utterances", language], config) for language in inputs.languages]
     shared = same_order(tables, where, inputs.parallel)

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from disent_core.corpora.contract import Parallel
 from disent_core.errors import AlignmentError
-from disent_core.evaluation.contract import Engine, EvaluationConfig, Inputs, Problem, Texts
+from disent_core.evaluation.contract import EvaluationConfig, Inputs, Problem, SearchBackend, Texts
 from disent_core.evaluation.tasks.retrieval_problem import Pool, retrieval_problem
 from disent_core.storage.schemas import SCHEMAS
 
@@ -21,9 +21,6 @@ def same_order(tables: Sequence[pa.Table], where: str, parallel: Parallel = "all
         tables: one per language, with the column `utterance_id`.
         where: prefix of error messages.
         parallel: `some` keeps the ids that all tables share, `none` keeps no row of several tables.
-
-    Raises:
-        AlignmentError: if an id occurs twice; with `all` if a language lacks an utterance of another.
     """
     for table in tables:
         _require_distinct(table["utterance_id"], where)
@@ -51,16 +48,12 @@ def _require_equal(left: pa.ChunkedArray, right: pa.ChunkedArray, where: str) ->
 
 
 def utterance_texts(language: str, utterances: pa.Table) -> Texts:
-    """Texts of the rows of `utterances`."""
+    """Return texts of the rows of `utterances`."""
     return Texts(language, utterances["text_key"].to_pylist(), utterances["text"].to_pylist())
 
 
 def sentence_pairs(inputs: Inputs, split: str) -> pa.Table:
-    """Rows of the pair in that split; none if the corpus does not consist of sentence pairs.
-
-    Raises:
-        AlignmentError: if a pair id occurs twice.
-    """
+    """Return rows of the pair in that split; none if the corpus does not consist of sentence pairs."""
     pairs = inputs.tables.get(("sentence_pairs", inputs.pair), SCHEMAS["sentence_pairs"].empty_table())
     chosen = pairs.filter(pc.field("split") == split)
     if repeated := chosen.num_rows - len(chosen["pair_id"].unique()):
@@ -86,7 +79,7 @@ def both_directions(
     task: str,
     dataset: str,
     training: Callable[[], tuple[Texts, Texts]] | None = None,
-    search: Engine = "exact",
+    search: SearchBackend = "exact",
 ) -> list[Problem]:
     """Return retrieval problems for each direction, where row i of both sides is a translation; none without rows.
 

@@ -10,10 +10,10 @@ from jaxtyping import Float, Int
 
 from disent_core.evaluation.contract import (
     Embedded,
-    Engine,
     EvaluationConfig,
     Hubness,
     Problem,
+    SearchBackend,
     Setting,
     Texts,
     Ties,
@@ -59,7 +59,7 @@ class RetrievalProblem(Problem):
     ties: Ties
     top_k: int
     hubness: Hubness = "none"
-    search: Engine = "exact"
+    search: SearchBackend = "exact"
 
     def score(self, matrices: Mapping[str, Embedded]) -> list[Measurement]:
         """Return the metric over all queries, with the top of their rankings."""
@@ -121,15 +121,12 @@ def retrieval_problem(
     settings: Mapping[str, Setting] | None = None,
     hubness: Hubness = "none",
     bank: Texts | None = None,
-    search: Engine = "exact",
+    search: SearchBackend = "exact",
 ) -> RetrievalProblem:
     """Return the problem with the rules for ties and equal texts of the configuration.
 
     `hubness` corrects for hubs, from the texts of the `bank` or, without one, from the queries; `search` is what finds
     the nearest candidates.
-
-    Raises:
-        ValueError: if the numbers of queries, ids and gold rows, or of candidates and their ids, differ.
     """
     sizes = {"queries": len(queries), "query ids": len(query_ids), "gold": len(pool.gold)}
     if len(set(sizes.values())) > 1 or len(pool.texts) != len(pool.ids):

@@ -4,6 +4,9 @@ TWOSL's protocol (Razumovskaia et al. 2023): `micro_f1` counts words whose full 
 `span_f1` counts spans of equal type, start and end as xSID's evaluation reads them: only a B- opens a span.
 `seqeval_f1` reads spans as seqeval does by default: an I- that continues nothing opens one as well. All metrics are
 over all sentences of the split.
+
+`ner` measures named entities in the same way: TWOSL's protocol on MasakhaNER, whose authors (Adelani et al. 2021,
+https://doi.org/10.1162/tacl_a_00416) report `seqeval_f1`.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +24,7 @@ from disent_core.evaluation.measurement import Measurement, measured
 from disent_core.evaluation.metrics.statistics import f1
 from disent_core.evaluation.metrics.tagging import Agreement, Tags, span_agreement, token_agreement
 
-NAME = "slot_labelling"
+NAME, NER_NAME = "slot_labelling", "ner"
 
 AGREEMENTS: dict[str, Callable[[Tags, Tags], Agreement]] = {
     "micro_f1": token_agreement,
@@ -38,11 +41,7 @@ class SlotProblem(LabelProblem):
     gold: Sequence[Sequence[str]]
 
     def score(self, tags: Sequence[Sequence[str]]) -> list[Measurement]:
-        """Return the three F1 metrics; sentences are the items of their intervals.
-
-        Raises:
-            ValueError: if a word has no tag, or a tag no word.
-        """
+        """Return the three F1 metrics; sentences are the items of their intervals."""
         return [
             measured(metric, _counts(agreement, self.gold, tags), statistic=f1)
             for metric, agreement in AGREEMENTS.items()
@@ -50,7 +49,7 @@ class SlotProblem(LabelProblem):
 
 
 def _counts(agreement: Callable[[Tags, Tags], Agreement], gold: Tags, tags: Tags) -> Float[np.ndarray, "n counts"]:
-    """Correct, predicted and gold words or spans of each sentence."""
+    """Return correct, predicted and gold words or spans of each sentence."""
     counts = [agreement([gold_tags], [predicted]) for gold_tags, predicted in zip(gold, tags, strict=True)]
     return np.array([(count.correct, count.predicted, count.gold) for count in counts], dtype=float)
 
@@ -58,6 +57,11 @@ def _counts(agreement: Callable[[Tags, Tags], Agreement], gold: Tags, tags: Tags
 def problems(inputs: Inputs, config: EvaluationConfig) -> list[LabelProblem]:
     """Return the problem of one language; none if no sentence of the split has a slot."""
     return tag_problems(inputs, config, task=NAME)
+
+
+def entity_problems(inputs: Inputs, config: EvaluationConfig) -> list[LabelProblem]:
+    """Return the problem of one language; none if no sentence of the split has an entity."""
+    return tag_problems(inputs, config, task=NER_NAME)
 
 
 def tag_problems(inputs: Inputs, config: EvaluationConfig, *, task: str) -> list[LabelProblem]:
@@ -81,3 +85,4 @@ def tag_problems(inputs: Inputs, config: EvaluationConfig, *, task: str) -> list
 
 
 TASK = Task(name=NAME, scope="language", tables=("utterances",), problems=problems, code_version="2")
+NER = Task(name=NER_NAME, scope="language", tables=("utterances",), problems=entity_problems, kinds=("entities",))

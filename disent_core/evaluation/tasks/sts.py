@@ -1,8 +1,13 @@
-"""Measure semantic textual similarity: correlate the cosine of two sentences with human similarity scores.
+"""Correlate the cosine of two sentences with human scores: of their similarity, or of a translation's quality.
 
-SemEval-2017 task 1 (Cer et al. 2017, https://aclanthology.org/S17-2001): pairs of sentences of one language or of
-two, with gold scores of 0 to 5. DREAM reports Pearson's correlation, ORACLE Spearman's. All embeddings are measured:
-a correlation of the language embedding is leakage. An embedding whose cosines are all equal has correlation 0.
+`sts` is SemEval-2017 task 1 (Cer et al. 2017, https://aclanthology.org/S17-2001): pairs of sentences of one language
+or of two, with gold scores of 0 to 5. DREAM reports Pearson's correlation, ORACLE Spearman's. All embeddings are
+measured: a correlation of the language embedding is leakage. An embedding whose cosines are all equal has correlation
+0.
+
+`qe` estimates the quality of machine translations. The scores are WMT20's direct assessments (Specia et al. 2020,
+https://aclanthology.org/2020.wmt-1.79), on which DREAM is evaluated. The official gold score `z_mean` standardises them
+by judge; `mean` is the mean raw score.
 """
 
 from collections.abc import Mapping
@@ -19,7 +24,9 @@ from disent_core.evaluation.metrics.ranking import unit_rows
 from disent_core.evaluation.metrics.statistics import pearson, spearman
 from disent_core.evaluation.tasks.parallel import pair_texts, sentence_pairs
 
-NAME = "sts"
+NAME, QE_NAME = "sts", "qe"
+QE_GOLD = {"z_mean": "score", "mean": "mean_score"}
+"""Column of `sentence_pairs` by name of the gold score of quality estimation."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -40,12 +47,7 @@ class CorrelationProblem(Problem):
 
 
 def paired_similarity(source: Embedded, target: Embedded) -> Float[np.ndarray, " pairs"]:
-    """Cosine of each source row with its target row; for a late interaction its own similarity.
-
-    Raises:
-        EncoderError: if a row is not finite.
-        ValueError: if one side is a matrix and the other is not.
-    """
+    """Return the cosine of each source row with its target row; for a late interaction its own similarity."""
     if isinstance(source, np.ndarray) and isinstance(target, np.ndarray):
         left, right = (unit_rows(side, name).astype(float) for side, name in ((source, "source"), (target, "target")))
         return np.einsum("nd,nd->n", left, right)
@@ -88,4 +90,14 @@ def correlation_problems(
     ]
 
 
+def quality_problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
+    """Return one problem for each gold score of translation quality that the pairs have."""
+    return [
+        problem
+        for gold, column in QE_GOLD.items()
+        for problem in correlation_problems(inputs, config, task=QE_NAME, column=column, gold=gold)
+    ]
+
+
 TASK = Task(name=NAME, scope="pair", tables=("sentence_pairs",), problems=problems, kinds=("similarity",))
+QE = Task(name=QE_NAME, scope="pair", tables=("sentence_pairs",), problems=quality_problems, kinds=("quality",))

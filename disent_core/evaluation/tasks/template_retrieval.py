@@ -3,8 +3,12 @@
 FMDA's protocol: the query is the source text, candidates are the generated targets of all sources, the target of the
 query is gold, the metric is accuracy at 1. The id of a query is `source_utterance_id`, that of a candidate
 `source_utterance_id#target_index`.
+
+In `multi_target_template_retrieval` each source has several gold targets (FMDA: 5), and the metric is MAP. Candidates
+are the targets of all sources that take part.
 """
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -16,12 +20,17 @@ from disent_core.errors import TableError
 from disent_core.evaluation.contract import EvaluationConfig, Inputs, Problem, Task, Texts
 from disent_core.evaluation.tasks.retrieval_problem import Pool, retrieval_problem
 
-NAME = "template_retrieval"
+NAME, MULTI_TARGET_NAME = "template_retrieval", "multi_target_template_retrieval"
 
 
 def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
     """Return the problem of one language; none if no source of the split has a target."""
     return template_problems(inputs, config, task=NAME, targets=1, metric="accuracy_at_1")
+
+
+def multi_target_problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
+    """Return the problem of one language; none if no source of the split has enough targets."""
+    return template_problems(inputs, config, task=MULTI_TARGET_NAME, targets=config.multi_targets, metric="map")
 
 
 def template_problems(
@@ -35,9 +44,6 @@ def template_problems(
     """Return the problem of template retrieval with the first `targets` targets of each source.
 
     Sources with fewer targets are left out, or have fewer gold candidates (`config.multi_target_few`).
-
-    Raises:
-        TableError: if a source has a target index twice.
     """
     (language,) = inputs.languages
     pairs = _pairs(inputs.tables["template_pairs", language], config, targets)
@@ -72,7 +78,7 @@ def template_problems(
 
 
 def _pairs(pairs: pa.Table, config: EvaluationConfig, targets: int) -> pa.Table:
-    """Rows of the split with the first `targets` targets, without sources that have too few."""
+    """Return rows of the split with the first `targets` targets, without sources that have too few."""
     chosen = pairs.filter((pc.field("split") == config.split) & (pc.field("target_index") < targets))
     if config.multi_target_few == "fewer" or not chosen.num_rows:
         return chosen
@@ -120,3 +126,4 @@ TASK = Task(
     problems=problems,
     ranked=("template", "meaning", "sentence"),
 )
+MULTI_TARGET = replace(TASK, name=MULTI_TARGET_NAME, problems=multi_target_problems)

@@ -1,6 +1,6 @@
 """Declare families of methods: what the methods of a family have in common, and which trainer computes them.
 
-What a method computes with is given itself or, so that it is imported only then, as its reference `module:ATTRIBUTE`.
+A method gives what computes it, or a reference `module:ATTRIBUTE` to it, which is imported when it is needed.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from disent_core.methods.contract import Config, Method
 from disent_core.optimisation.config import OptimiserConfig
-from disent_core.settings import Precision, Settings
+from disent_core.settings import Decay, NotNegative, Positive, Precision, Rate, Seconds, Settings
 from disent_core.training.config import TrainConfig
 from disent_core.training.needs import Draw, Need
 
@@ -21,7 +21,7 @@ HeadConfig = TypeVar("HeadConfig", bound=TrainConfig)
 class UntrainedMethod(Method[Config], Generic[Config]):
     """A `Method` without weights: `sentence(features, config)` returns its only embedding, `sentence`."""
 
-    trainer: ClassVar[Any] = "disent_core.heads.families.untrained:UntrainedTrainer"
+    trainer: ClassVar[Any] = "disent_core.methods.families.unseeded:UntrainedTrainer"
 
     sentence: Callable[[Any, Config], Any] | str
     embeddings: tuple[str, ...] = ("sentence",)
@@ -37,7 +37,7 @@ class ClosedFormMethod(Method[Config], Generic[Config]):
     language.
     """
 
-    trainer: ClassVar[Any] = "disent_core.heads.families.closed_form:ClosedFormTrainer"
+    trainer: ClassVar[Any] = "disent_core.methods.families.unseeded:ClosedFormTrainer"
 
     solve: Callable[[Any, Config], Any] | str
     apply: Callable[[Any, Any, str, Config], Any] | str
@@ -53,13 +53,13 @@ class FrozenHeadMethod(Method[HeadConfig], Generic[HeadConfig]):
     which may depend on the config.
     """
 
-    trainer: ClassVar[Any] = "disent_core.heads.families.frozen:FrozenHeadTrainer"
+    trainer: ClassVar[Any] = "disent_core.methods.families.frozen:FrozenHeadTrainer"
 
     head: Callable[[int, int, HeadConfig], Any] | str
     draws: tuple[Draw, ...] | Callable[[HeadConfig], tuple[Draw, ...]] = ()
 
     def may_stop_early(self, settings: HeadConfig) -> bool:
-        """True, as all heads have a `patience`; but with a `schedule` the last epochs are meant to be the best."""
+        """Return True, as all heads have a `patience`, but for a `schedule`, whose last epochs should be the best."""
         return getattr(settings, "schedule", "constant") == "constant"
 
     def without_warm_start(self, settings: HeadConfig) -> HeadConfig:
@@ -92,19 +92,15 @@ class TuningConfig(Settings):
         checkpoint_seconds: seconds between two checkpoints, which may come in the middle of an epoch.
     """
 
-    learning_rate: float
-    weight_decay: float = 0.0
-    batch_size: int
-    epochs: int
+    learning_rate: Rate
+    weight_decay: Decay = 0.0
+    batch_size: Positive
+    epochs: Positive
     monitor: Literal["last", "loss", "dev_accuracy"] = "last"
-    patience: int = 2
+    patience: Positive = 2
     precision: Precision = "float32"
     train_embeddings: bool = True
-    checkpoint_seconds: float = 30.0
-
-    def __post_init__(self) -> None:
-        self.check_positive("learning_rate", "batch_size", "epochs", "patience")
-        self.check_not_negative("weight_decay")
+    checkpoint_seconds: Seconds = 30.0
 
     @property
     def vector_map(self) -> Literal["linear", "mlp"] | None:
@@ -124,7 +120,7 @@ class FineTunedMethod(SeedBySeedMethod[TuningConfig]):
     `tasks(data, config, device)` reads the data once and returns a function that makes each seed's task.
     """
 
-    trainer: ClassVar[Any] = "disent_core.heads.families.fine_tuned:FineTunedTrainer"
+    trainer: ClassVar[Any] = "disent_core.methods.families.seed_by_seed:FineTunedTrainer"
 
     tasks: Callable[[Any, Any, str], Callable[[int], Any]] | str
 
@@ -153,30 +149,26 @@ class FewShotConfig(Settings):
         checkpoint_seconds: seconds between two checkpoints.
     """
 
-    examples: int = 100
+    examples: NotNegative = 100
     split: Literal["train", "dev"] = "train"
     sample: Literal["random", "cover_types"] = "random"
     transfer: Literal["none", "sequential"] = "none"
-    batch_size: int = 32
+    batch_size: Positive = 32
     precision: Precision = "float32"
-    checkpoint_seconds: float = 30.0
-
-    def __post_init__(self) -> None:
-        self.check_not_negative("examples", "checkpoint_seconds")
-        self.check_positive("batch_size")
+    checkpoint_seconds: Seconds = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaggingMethod(SeedBySeedMethod[FewShotConfig]):
     """A `Method` that fine-tunes an encoder to tag slots; it has no embeddings.
 
-    `kind` is the class of its taggers, a subclass of `heads.families.tagger.Tagger`. Of a training set `en-de` the
+    `kind` is the class of its taggers, a subclass of `families.tagger.Tagger`. Of a training set `en-de` the
     first language is the source, on which `transfer` sequential trains first; the others are the target, from which
     the examples are drawn. A training set of a single language has a target only. An epoch is a pass of one stage of
     one seed, and its loss is named after the stage.
     """
 
-    trainer: ClassVar[Any] = "disent_core.heads.families.tagger:TaggingTrainer"
+    trainer: ClassVar[Any] = "disent_core.methods.families.tagger:TaggingTrainer"
 
     kind: type | str
     labels: bool = True

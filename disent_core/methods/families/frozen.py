@@ -1,7 +1,8 @@
 """Methods that train a head on frozen embeddings, such as DREAM and FMDA."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from disent_core.encoders.contract import EncoderFiles
-from disent_core.heads.contract import TrainedMethod, Trainer
 from disent_core.methods.families import FrozenHeadMethod
+from disent_core.methods.trainer import TrainedMethod, Trainer
 from disent_core.registry import imported
 from disent_core.storage.tables import fingerprint
 from disent_core.storage.weights import describe_weights, read_weights, save_weights
 from disent_core.training.blocks import embedded
 from disent_core.training.config import TrainConfig
 from disent_core.training.data import TextFeatures, TrainingData
-from disent_core.training.epoch import Epoch
+from disent_core.training.epoch import Epoch, Fit
 from disent_core.training.needs import Need
 from disent_core.training.sampling import PairSampler
 from disent_core.training.stacked import Head, best_parameters, fit
@@ -27,7 +28,7 @@ from disent_core.training.stacked_state import Parameters
 
 
 def sum_of_means(rows: Iterable[Float[Tensor, " _"]]) -> Float[Tensor, ""]:
-    """Mean over the pairs of each side's values, summed over the sides."""
+    """Return the mean over the pairs of each side's values, summed over the sides."""
     return torch.stack([values.mean() for values in rows]).sum()
 
 
@@ -39,31 +40,12 @@ class FrozenHeadTrainer(Trainer[FrozenHeadMethod[Any]]):
         """The function that makes a head with fresh parameters."""
         return imported(self.method.head)
 
-    def fit(
-        self,
-        data: TrainingData,
-        config: Any,
-        seeds: Sequence[int],
-        *,
-        checkpoint: Path,
-        device: str,
-        run: str,
-        initial: Path | None = None,
-    ) -> Iterator[Epoch]:
+    def fit(self, data: TrainingData, config: Any, run: Fit) -> Iterator[Epoch]:
         """Train every seed at once; see `disent_core.training.stacked.fit`."""
-        weights = None if initial is None else _weights(initial, "cpu")[1]
-        return self.fit_from(weights, data, config, seeds, checkpoint=checkpoint, device=device, run=run)
+        return self.fit_from(None if run.initial is None else _weights(run.initial, "cpu")[1], data, config, run)
 
     def fit_from(
-        self,
-        initial: Mapping[int, Parameters] | None,
-        data: TrainingData,
-        config: TrainConfig,
-        seeds: Sequence[int],
-        *,
-        checkpoint: Path,
-        device: str,
-        run: str,
+        self, initial: Mapping[int, Parameters] | None, data: TrainingData, config: TrainConfig, run: Fit
     ) -> Iterator[Epoch]:
         """Train from parameters in memory."""
         method, head = self.method, self.head
@@ -73,19 +55,11 @@ class FrozenHeadTrainer(Trainer[FrozenHeadMethod[Any]]):
             masked=Need.MASKED_TARGETS in method.needs,
             draws=method.draws(config) if callable(method.draws) else method.draws,
         )
-        return fit(
-            lambda: head(data.dim, len(data.languages), config),
-            sampler,
-            config,
-            seeds,
-            checkpoint=checkpoint,
-            device=device,
-            run=fingerprint(run, method.name, method.code_version, data.dim, data.languages),
-            initial=initial,
-        )
+        inputs = fingerprint(run.inputs, method.name, method.code_version, data.dim, data.languages)
+        build = partial(head, data.dim, len(data.languages), config)
+        return fit(build, sampler, config, replace(run, inputs=inputs), initial)
 
     def save(self, checkpoint: Path, path: Path, description: Mapping[str, object]) -> str:
-        """Write the best weights of every seed as safetensors with a description; returns their hash."""
         by_seed = best_parameters(checkpoint)
         tensors = {
             f"{seed}.{name}": value
@@ -95,7 +69,6 @@ class FrozenHeadTrainer(Trainer[FrozenHeadMethod[Any]]):
         return save_weights(path, tensors, {**description, "method": self.method.name})
 
     def load(self, path: Path, config: Any, device: str, encoder: EncoderFiles | None = None) -> "TrainedHead":
-        """Read the heads of all seeds that `save` wrote."""
         description, by_seed = _weights(path, device)
         heads: dict[int, Head] = {}
         for seed, parameters in by_seed.items():
@@ -119,7 +92,6 @@ class TrainedHead(TrainedMethod):
     device: str
 
     def embed(self, features: TextFeatures, seed: int | None) -> dict[str, np.ndarray]:
-        """Return one float32 matrix per embedding name, one row a text, in order."""
         if seed is None:
             raise ValueError("a trained head embeds with one of its seeds, not None")
         with torch.inference_mode():

@@ -1,14 +1,26 @@
-"""Arrange utterances with intents for methods that train on labels: one row a text, over all languages."""
+"""Methods that fine-tune on intents, EMU and its baselines: their utterances, batches, and dev evaluation.
 
-from collections.abc import Mapping, Sequence
+A method of this family overrides `terms`, and `draws` if its loss compares utterances.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
+from typing import Any
 
 import torch
-from jaxtyping import Int
-from torch import Tensor
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
 
+from disent_core.encoders.fine_tunable import Source, VectorMap, embed_all
 from disent_core.errors import TrainingError
-from disent_core.training.data import TrainingData, Utterances
+from disent_core.methods.families.seed_by_seed import FineTuningTask, open_source
+from disent_core.methods.intent import IntentConfig
+from disent_core.optimisation.optimiser import Optimiser
+from disent_core.optimisation.seeds import generator
+from disent_core.optimisation.steps import Terms
+from disent_core.training.data import Batch, TrainingData, Utterances
 
 
 @dataclass(frozen=True)
@@ -50,9 +62,6 @@ def intent_data(data: TrainingData, training: Sequence[str] = (), adversarial: S
         data: training data with utterances.
         training: languages whose intents are read; none is English if it is one of the languages, else the first.
         adversarial: languages of unlabelled utterances; none is all that are not in `training`.
-
-    Raises:
-        TrainingError: if a language is unknown, no training utterance has an intent, or there is no dev.
     """
     training = tuple(training) or (("en",) if "en" in data.languages else data.languages[:1])
     adversarial = tuple(adversarial) or tuple(name for name in data.languages if name not in training)
@@ -138,3 +147,125 @@ def _size(by_language: Mapping[str, Utterances]) -> int:
 
 def _labelled(rows: Tensor, labels: Tensor) -> Tensor:
     return rows[labels[rows] >= 0]
+
+
+Lookup = Callable[[Tensor], Tensor]
+"""From rows of texts to their vectors: computed with gradient in training, read from a matrix on dev."""
+
+
+class IntentTask(FineTuningTask):
+    """Training of one seed on intents: the `source`, an encoder or map, and what else a loss needs.
+
+    `inputs` are those of the source (tokens, or frozen vectors), by the rows of `data`.
+    """
+
+    def __init__(
+        self, data: IntentData, source: Source, inputs: Any, config: IntentConfig, seed: int, device: str
+    ) -> None:
+        super().__init__()
+        self.data, self.source, self.inputs, self.seed, self.device = data, source, inputs, seed, device
+        self.config: Any = config
+        self.build()
+        self.to(device)
+        self.optimisers = {"main": Optimiser(self.main_parameters(), config.optimiser)}
+
+    def build(self) -> None:
+        """Make further modules that training needs."""
+
+    def main_parameters(self) -> list[nn.Parameter]:
+        """Return parameters that a step on the loss trains."""
+        return list(self.parameters())
+
+    def terms(self, batch: Batch, lookup: Lookup) -> dict[str, Tensor]:
+        """Return the weighted loss terms of a batch: their sum is minimised."""
+        raise NotImplementedError
+
+    def draws(self, rows: Int[Tensor, " rows"], random: torch.Generator) -> Batch:
+        """Draw further texts for each of these at random: tensors with one row for each."""
+        return {}
+
+    # --- training ---
+
+    def batches(self, epoch: int) -> Sequence[Batch]:
+        """Return all labelled utterances, shuffled."""
+        random = generator(self.seed, "epoch", epoch)
+        rows = self.data.labelled[torch.randperm(len(self.data.labelled), generator=random)]
+        return self._split({"rows": rows, **self.draws(rows, random)})
+
+    def _split(self, rows: Batch) -> Sequence[Batch]:
+        """Cut tensors with one row an utterance into batches."""
+        columns = [value.split(self.config.batch_size) for value in rows.values()]
+        return [dict(zip(rows, values, strict=True)) for values in zip(*columns, strict=True)]
+
+    def loss(self, batch: Batch) -> tuple[Terms, int]:
+        """Return the terms and their sum."""
+        terms = self.terms(batch, self.vectors)
+        return {**terms, "total": torch.stack(list(terms.values())).sum()}, len(batch["rows"])
+
+    def vectors(self, rows: Int[Tensor, " rows"]) -> Float[Tensor, "rows dim"]:
+        """Return the vectors of texts from the current source."""
+        return self.source(self.inputs, rows)
+
+    def labels(self, rows: Int[Tensor, " rows"]) -> Int[Tensor, " rows"]:
+        """Return the intents of texts."""
+        return self.data.labels[rows].to(self.device)
+
+    # --- dev ---
+
+    @torch.no_grad()
+    def validate(self) -> Mapping[str, float]:
+        """Return the loss on labelled dev utterances, batched as in training, and the nearest neighbour's accuracy."""
+        self.eval()
+        first = self.data.first_dev
+        matrix = embed_all(self.source, self.inputs, torch.arange(first, len(self.data.texts)))
+
+        def lookup(rows: Tensor) -> Tensor:
+            return matrix[(rows - first).to(matrix.device)]
+
+        rows = self.data.dev_labelled
+        sums: dict[str, float] = {}
+        for batch in self._split({"rows": rows, **self.dev_draws(rows)}):
+            for name, value in self.terms(batch, lookup).items():
+                sums[name] = sums.get(name, 0.0) + float(value) * len(batch["rows"]) / len(rows)
+        by_language = [lookup(parallel_rows) for parallel_rows in self.data.dev_parallel]
+        labels = [self.labels(parallel_rows) for parallel_rows in self.data.dev_parallel]
+        return {**sums, "total": sum(sums.values()), "accuracy_at_1": intent_accuracy(by_language, labels)}
+
+    def dev_draws(self, rows: Int[Tensor, " rows"]) -> Batch:
+        """Return draws on dev that are the same in every epoch and seed."""
+        return self.draws(rows, generator(0, "dev"))
+
+
+def intent_accuracy(
+    vectors: Sequence[Float[Tensor, "parallel dim"]], labels: Sequence[Int[Tensor, " parallel"]]
+) -> float:
+    """Share of utterances whose nearest utterance in another language, except its translation, has their intent.
+
+    Nearest by cosine; mean over all ordered pairs of languages; with a single language, neighbours are in it.
+    """
+    unit = [F.normalize(rows, dim=-1) for rows in vectors]
+    accuracies = []
+    for query, pool in list(permutations(range(len(unit)), 2)) or [(0, 0)]:
+        similarity = unit[query] @ unit[pool].T  # row i of every language is a translation of row i of the others
+        similarity.fill_diagonal_(float("-inf"))
+        accuracies.append((labels[pool][similarity.argmax(dim=1)] == labels[query]).double().mean())
+    return float(torch.stack(accuracies).mean())
+
+
+def intent_tasks(
+    kind: type[IntentTask], data: TrainingData, config: IntentConfig, device: str
+) -> Callable[[int], IntentTask]:
+    """Return a function that makes the task of each seed; texts are tokenised, or vectors gathered, once."""
+    utterances = intent_data(data, config.training_languages, config.other_languages)
+    prepared: list[Any] = []
+
+    def build(seed: int) -> IntentTask:
+        source = open_source(config, data.dim, data.encoder, device)
+        if not prepared:
+            is_map = isinstance(source, VectorMap)
+            prepared.append(
+                data.vectors.take(utterances.bank).to(device) if is_map else source.prepare(utterances.texts)
+            )
+        return kind(utterances, source, prepared[0], config, seed, device)
+
+    return build

@@ -1,7 +1,7 @@
-"""Train on translation pairs and their parallel mates: what `lexicon` and `facet` have in common."""
+"""Train on translation pairs and their slot swaps (parallel mates): what `lexicon` and `facet` have in common."""
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +10,11 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from disent_core.heads.fine_tuned_encoder import pair_texts, shares_a_text, translation_accuracy
-from disent_core.heads.modules.hashed_words import Ragged, WordBags, word_bags
 from disent_core.losses.contrastive import in_batch_softmax
 from disent_core.matmul import affine
-from disent_core.optimisation.seeds import generator
+from disent_core.methods.fine_tuned_encoder_head import pair_texts, shares_a_text, translation_accuracy
+from disent_core.methods.modules.hashed_words import HashedNgramTable, NgramBags, Ragged, ngram_bags
+from disent_core.optimisation.seeds import derived_seed, generator
 from disent_core.optimisation.steps import Terms, TrainingTask
 from disent_core.settings import Precision
 from disent_core.training.data import TrainingData
@@ -29,10 +29,10 @@ class PairBags:
     """Distinct texts as bags of words; pairs and mates have the numbers of their texts, equal numbers are equal texts.
 
     `rows` are rows of the texts in the frozen embeddings, -1 where a text is not encoded. List i of `mates_of` has the
-    places in `mates` of the mates of training pair i.
+    rows in `mates` of the mates of training pair i.
     """
 
-    bags: WordBags
+    bags: NgramBags
     rows: Int[Tensor, " texts"]
     pairs: Mapping[str, Int[Tensor, "pairs 2"]]
     mates: Int[Tensor, "mates 2"]
@@ -43,38 +43,62 @@ class PairBags:
         """Numbers of the texts of training pairs and their mates."""
         return torch.cat([self.pairs["train"].flatten(), self.mates.flatten()]).unique()
 
+    def table(self, dim: int, seed: int, at_least: int) -> HashedNgramTable:
+        """Return the table of the training texts before training, of which rows of `at_least` so many are trained."""
+        return HashedNgramTable.of_texts(self.bags.take(self.trained), dim, table_seed(seed), at_least=at_least)
+
+
+def table_seed(seed: int) -> int:
+    """Return the seed of the random rows of a seed's table."""
+    return derived_seed(seed, "table")
+
+
+def side_by_side(parts: Sequence[Float[Tensor, "*texts _"]]) -> dict[str, Float[Tensor, "*texts _"]]:
+    """Return templates side by side, residuals side by side, and all parts side by side: the `meaning`.
+
+    `parts` are the template and residual of each view of a text, in turn. If they have unit norm, so have the results,
+    and the cosine of two meanings is the mean of the cosines of their parts.
+    """
+    meaning = torch.cat(list(parts), dim=-1) * len(parts) ** -0.5
+    template, residual = (torch.cat(list(parts[first::2]), dim=-1) * (len(parts) / 2) ** -0.5 for first in (0, 1))
+    return {"meaning": meaning, "template": template, "residual": residual}
+
+
+def in_blocks(
+    embed: Callable[[Int[Tensor, " texts"]], Mapping[str, Float[Tensor, "texts _"]]], texts: Int[Tensor, " texts"]
+) -> dict[str, Float[Tensor, "texts _"]]:
+    """Embed many texts, by their numbers, a block at a time."""
+    blocks = [embed(block) for block in texts.split(EMBED_BLOCK)]
+    return {name: torch.cat([block[name] for block in blocks]) for name in blocks[0]}
+
 
 def pair_bags(data: TrainingData) -> PairBags:
-    """Collect the texts of all pairs and of the mates of training.
-
-    Raises:
-        TrainingError: if there is no pair to train or to validate on.
-    """
-    own, number = pair_texts(data), dict[str, int]()
+    """Collect the texts of all pairs and of the mates of training."""
+    of_pairs, number = pair_texts(data), dict[str, int]()
 
     def numbered(texts: Sequence[str]) -> Tensor:
         return torch.tensor([number.setdefault(text, len(number)) for text in texts], dtype=torch.int64)
 
-    of_row = numbered(own.texts)
-    pairs = {split: of_row[rows] for split, rows in own.pairs.items()}
+    of_row = numbered(of_pairs.texts)
+    pairs = {split: of_row[rows] for split, rows in of_pairs.pairs.items()}
     mates, starts = torch.zeros(0, 2, dtype=torch.int64), torch.zeros(len(pairs["train"]) + 1, dtype=torch.int64)
     if "train" in data.mates:
-        found = data.mates["train"]
-        mates = torch.stack([numbered(found.texts[side]) for side in SIDES], dim=1)
-        starts[1:] = torch.bincount(found.pair, minlength=len(pairs["train"])).cumsum(0)
+        swaps = data.mates["train"]
+        mates = torch.stack([numbered(swaps.texts[side]) for side in SIDES], dim=1)
+        starts[1:] = torch.bincount(swaps.pair, minlength=len(pairs["train"])).cumsum(0)
     rows = torch.full((len(number),), -1)
-    rows[of_row] = own.rows
+    rows[of_row] = of_pairs.rows
     if len(mates) and data.mates["train"].rows:
         rows[mates] = torch.stack([data.mates["train"].rows[side] for side in SIDES], dim=1)
-    return PairBags(word_bags(list(number)), rows, pairs, mates, Ragged(torch.arange(len(mates)), starts))
+    return PairBags(ngram_bags(list(number)), rows, pairs, mates, Ragged(torch.arange(len(mates)), starts))
 
 
 @dataclass(frozen=True)
 class MatedBatch:
     """Pairs of one step, then some of their mates, as numbers of texts.
 
-    `chosen` has the places of the pairs among the training pairs. `mate_of` has for each of them the place of its mate
-    in `pairs`, its own place if it has none.
+    `chosen` numbers the pairs among the training pairs. `mate_of` has for each of them the row of its mate in `pairs`,
+    its own row if it has none.
     """
 
     chosen: Int[Tensor, " pairs"]
@@ -102,7 +126,7 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
         """Return `meaning` and `template` of texts, by their numbers; both have unit norm."""
 
     def batches(self, epoch: int) -> Sequence[MatedBatch]:
-        """All training pairs, in random `order`, each with a random one of its mates; a single last one is left out."""
+        """Return all training pairs, in random `order`, each with a random mate; a single last one is left out."""
         pairs, mates_of = self.data.pairs["train"], self.data.mates_of
         random = generator(self.seed, "epoch", epoch)
         order = self.order(random)
@@ -124,9 +148,10 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
 
     def loss(self, batch: MatedBatch) -> tuple[Terms, int]:
         """Return the `terms` and their weighted sum."""
-        texts, place = batch.pairs.mT.unique(return_inverse=True)
+        # Each distinct text of the step is embedded once: [texts, dim], then [sides, pairs and mates, dim].
+        texts, rows_of = batch.pairs.mT.unique(return_inverse=True)
         embedded = {
-            name: rows.index_select(0, place.flatten()).view(*place.shape, -1)
+            name: rows.index_select(0, rows_of.flatten()).view(*rows_of.shape, -1)
             for name, rows in self.embed(texts).items()
         }
         terms = self.terms(embedded, batch)
@@ -138,9 +163,9 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
         (left, right), (source, target) = embedded["meaning"].unbind(0), batch.pairs.unbind(1)
         terms = {"meaning_contrast": self.contrast(left, right, source, target, self.config.temperature)}
         if len(self.data.mates) and "template_contrast" not in self.config.without:
-            own, mates = slice(len(batch.chosen)), batch.mate_of
+            pairs, mates = slice(len(batch.chosen)), batch.mate_of
             of_sides = [
-                self.contrast(side[own], side[mates], texts[own], texts[mates], self.config.template_temperature)
+                self.contrast(side[pairs], side[mates], texts[pairs], texts[mates], self.config.template_temperature)
                 for side, texts in zip(embedded["template"], (source, target), strict=True)
             ]
             terms["template_contrast"] = torch.stack(of_sides).mean()
@@ -154,18 +179,18 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
         right_texts: Int[Tensor, " pairs"],
         temperature: float,
     ) -> Float[Tensor, ""]:
-        """Mean of the softmax in both directions; pairs that share a text are no negatives of each other."""
+        """Return the mean softmax loss of both directions; pairs that share a text are no negatives of each other."""
         cosines = affine(left, right, right.new_zeros(len(right)), self.precision)
         copies = shares_a_text(torch.stack([left_texts, right_texts], dim=1)).fill_diagonal_(False)
         directions = ((cosines, copies), (cosines.T, copies.T))
-        return torch.stack([in_batch_softmax(*one, temperature=temperature).mean() for one in directions]).mean()
+        return torch.stack([in_batch_softmax(*logits, temperature=temperature).mean() for logits in directions]).mean()
 
     @torch.no_grad()
     def validate(self) -> Mapping[str, float]:
         """Return the contrast of meanings on dev pairs, in order, and their accuracy@1, mean of both directions."""
         pairs = self.data.pairs["dev"]
         source, target = pairs.unbind(1)
-        left, right = (F.normalize(self.embed_all(texts)["meaning"], dim=-1) for texts in (source, target))
+        left, right = (F.normalize(in_blocks(self.embed, texts)["meaning"], dim=-1) for texts in (source, target))
         losses = [
             self.contrast(left[rows], right[rows], source[rows], target[rows], self.config.temperature) * len(rows)
             for rows in torch.arange(len(pairs)).split(self.config.batch_size)
@@ -173,8 +198,36 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
         loss = float(torch.stack(losses).sum()) / len(pairs)
         return {"meaning_contrast": loss, "total": loss, "accuracy_at_1": translation_accuracy(left, right)}
 
-    @torch.no_grad()
-    def embed_all(self, texts: Int[Tensor, " texts"]) -> dict[str, Float[Tensor, "texts _"]]:
-        """Embed many texts, a block at a time."""
-        blocks = [self.embed(block) for block in texts.split(EMBED_BLOCK)]
-        return {name: torch.cat([block[name] for block in blocks]) for name in blocks[0]}
+
+PROJECTED = 256
+"""Width of the random projection of the words of a side, which keeps cosines to about 1 / 16."""
+
+
+@torch.no_grad()
+def word_vectors(data: PairBags, seed: int) -> Float[Tensor, "pairs dim"]:
+    """Return both sides of every training pair as a random projection, by `seed`, of its weighted words and n-grams."""
+    words = HashedNgramTable.of_texts(data.bags.take(data.trained), PROJECTED, seed)
+    blocks = data.pairs["train"].flatten().split(EMBED_BLOCK)
+    vectors = torch.cat([F.normalize(words(data.bags.take(block)), dim=-1) for block in blocks])
+    return vectors.view(-1, 2 * PROJECTED)
+
+
+def neighbours_together(
+    vectors: Float[Tensor, "pairs dim"], size: int, random: torch.Generator
+) -> Int[Tensor, " pairs"]:
+    """Return a random order of all pairs, in which runs of at most `size` are of similar vectors.
+
+    Half of the pairs are nearer to one of two random pairs, half to the other; each half is split again until it has
+    the size.
+    """
+    groups, done = [torch.randperm(len(vectors), generator=random)], list[Tensor]()
+    while groups:
+        group = groups.pop()
+        if len(group) <= size:
+            done.append(group)
+            continue
+        first, second = group[torch.randint(len(group), (2,), generator=random)]
+        # Rounded: equal texts must have equal values, whatever the order of summation.
+        nearer = ((vectors[group] @ (vectors[first] - vectors[second])) * 2**16).round()
+        groups += group[nearer.argsort(stable=True)].tensor_split(2)
+    return torch.cat([done[group] for group in torch.randperm(len(done), generator=random).tolist()])

@@ -1,19 +1,21 @@
-"""Methods that tag slots: they fine-tune an encoder on tagged sentences and label every word of a sentence."""
+"""Methods that tag slots: choose training sentences, fine-tune an encoder on them, and label each word of a text."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
 from torch import nn
 
+from disent_core.corpora.annotation import Slot, tagged_slots
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.encoders.fine_tunable import TunableEncoder, check_origin
 from disent_core.errors import EncoderError, TrainingError
-from disent_core.heads.contract import TrainedLabeller
-from disent_core.heads.families.few_shot import Tagged, training_phases
-from disent_core.heads.families.seed_by_seed import SeedBySeedTrainer, SeedTraining
 from disent_core.methods.families import FewShotConfig, TaggingMethod
+from disent_core.methods.families.seed_by_seed import SeedBySeedTrainer, SeedTraining
+from disent_core.methods.trainer import TrainedLabeller
 from disent_core.optimisation.steps import EpochReport, TrainingRun
 from disent_core.registry import imported
 from disent_core.storage.tables import fingerprint
@@ -21,15 +23,71 @@ from disent_core.storage.weights import describe_weights, read_weights
 from disent_core.training.data import TrainingData
 
 
+class Tagged(NamedTuple):
+    """A sentence with its slots; the language decides whether its words have spaces between them."""
+
+    tokens: Sequence[str]
+    tags: Sequence[str]
+    language: str = ""
+
+
+def training_phases(
+    train: Sequence[Tagged], config: FewShotConfig, seed: int, source: Sequence[Tagged]
+) -> dict[str, Sequence[Tagged]]:
+    """Sentences by training phase: `source`, if transfer is sequential, then the sample of the target language."""
+    target = sample_sentences(train, config.examples, seed, config.sample) if config.examples else list(train)
+    if config.transfer == "none":
+        return {"target": target}
+    if not source:
+        raise TrainingError("transfer is 'sequential' and there is no sentence of a source language. Set it to 'none'")
+    return {"source": source, "target": target}
+
+
+def sample_sentences(
+    sentences: Sequence[Tagged], count: int, seed: int, how: Literal["random", "cover_types"]
+) -> list[Tagged]:
+    """Draw `count` different sentences; with `cover_types` every slot type is among them, as far as `count` allows."""
+    if count > len(sentences):
+        raise TrainingError(f"examples is {count} and there are {len(sentences)} training sentences. Lower examples")
+    order = np.random.default_rng((seed, 4)).permutation(len(sentences)).tolist()
+    if how == "cover_types":
+        order = [*(cover := _cover(sentences, order)), *(row for row in order if row not in set(cover))]
+    return [sentences[row] for row in order[:count]]
+
+
+def slot_types(sentences: Sequence[Tagged]) -> tuple[str, ...]:
+    """Return the types that occur, sorted."""
+    return tuple(sorted({slot.type for sentence in sentences for slot in slots_of(sentence)}))
+
+
+def slots_of(sentence: Tagged) -> list[Slot]:
+    """Return the slots of a sentence."""
+    if len(sentence.tokens) != len(sentence.tags):
+        counts = f"{len(sentence.tokens)} words and {len(sentence.tags)} tags"
+        raise ValueError(f"the sentence {' '.join(sentence.tokens)!r} has {counts}")
+    return tagged_slots(sentence.tags)
+
+
+def _cover(sentences: Sequence[Tagged], order: Sequence[int]) -> list[int]:
+    """Return sentences that have all types: the first one in `order` for each type, rare types first."""
+    types = {row: {slot.type for slot in slots_of(sentences[row])} for row in order}
+    counts: dict[str, int] = {}
+    for row in order:
+        for slot_type in types[row]:
+            counts[slot_type] = counts.get(slot_type, 0) + 1
+    cover: list[int] = []
+    covered: set[str] = set()
+    for slot_type in sorted(counts, key=lambda slot_type: (counts[slot_type], slot_type)):
+        if slot_type not in covered:
+            cover.append(next(row for row in order if slot_type in types[row]))
+            covered |= types[cover[-1]]
+    return cover
+
+
 class Tagger(nn.Module):
     """One seed of a method that tags slots: an encoder without dropout, and modules on its vectors or states.
 
-    Args:
-        classes: slot types, or tags, that it predicts.
-        config: settings.
-        files: the encoder to fine-tune.
-        seed: random seed of initial weights.
-        device: `cpu` or `cuda`.
+    `classes` are the slot types, or tags, that it predicts; initial weights depend on the `seed`.
     """
 
     def __init__(self, classes: Sequence[str], config: Any, files: EncoderFiles, *, seed: int, device: str) -> None:
@@ -39,11 +97,7 @@ class Tagger(nn.Module):
 
     @classmethod
     def classes_of(cls, sentences: Sequence[Tagged]) -> tuple[str, ...]:
-        """Return the classes that occur in sentences, sorted.
-
-        Raises:
-            TrainingError: if there is nothing to learn.
-        """
+        """Return the classes that occur in sentences, sorted."""
         raise NotImplementedError
 
     def train_on(self, sentences: Sequence[Tagged], run: TrainingRun) -> Iterator[EpochReport]:
@@ -61,11 +115,7 @@ class Tagger(nn.Module):
 
     @classmethod
     def load(cls, path: Path, config: Any, files: EncoderFiles, device: str, *, seed: int | None = None) -> "Tagger":
-        """Read saved weights with their description, or one seed of a file of several.
-
-        Raises:
-            TrainingError: if the file has no such seed, or its encoder is another one.
-        """
+        """Read saved weights with their description, or one seed of a file of several."""
         weights, description = read_weights(path, seed, device)
         check_origin(path, description, files)
         tagger = cls(description["classes"], config, files, seed=0, device=device)
@@ -85,17 +135,8 @@ def train_tagger(
 ) -> tuple[Tagger, Iterator[EpochReport]]:
     """Return a tagger and the reports of its training; iterating over the reports trains it in place.
 
-    Args:
-        kind: class of the tagger.
-        target: sentences of the target language, of which `config.examples` are drawn.
-        source: all sentences of the source language, on which `transfer` sequential trains first.
-        config: settings.
-        files: the encoder to fine-tune.
-        run: seed, identity and checkpoint; the checkpoint of each stage lies beside it, under the stage's name.
-        device: `cpu` or `cuda`.
-
-    Raises:
-        TrainingError: if there is too little to train on, or a loss is not finite.
+    `config.examples` of the `target` sentences are drawn; all of `source` are read if transfer is sequential. The
+    checkpoint of each stage lies in the folder of that of `run`, under the stage's name.
     """
     phases = training_phases(target, config, run.seed, source)
     classes = kind.classes_of([sentence for sentences in phases.values() for sentence in sentences])
@@ -124,12 +165,7 @@ class TaggingTrainer(SeedBySeedTrainer[TaggingMethod]):
         return imported(self.method.kind)
 
     def prepare(self, data: TrainingData, config: FewShotConfig, device: str) -> Callable[[TrainingRun], SeedTraining]:
-        """Read the sentences by language.
-
-        Raises:
-            TrainingError: if there is no sentence of a target language.
-            EncoderError: if there is no encoder.
-        """
+        """Read the sentences by language."""
         if data.encoder is None:
             raise EncoderError(
                 f"{self.method.name} tunes an encoder and was given none. Choose one with a model on disk"
@@ -148,11 +184,7 @@ class TaggingTrainer(SeedBySeedTrainer[TaggingMethod]):
     def load(
         self, path: Path, config: FewShotConfig, device: str, encoder: EncoderFiles | None = None
     ) -> "TrainedTaggers":
-        """Open what `save` wrote; the weights of a seed are read when it first labels.
-
-        Raises:
-            EncoderError: if the encoder is not given.
-        """
+        """Open what `save` wrote; the weights of a seed are read when it first labels."""
         if encoder is None:
             raise EncoderError(f"{self.method.name} labels with the encoder that it was tuned from, and was given none")
         return TrainedTaggers(path, lambda seed: self.kind.load(path, config, encoder, device, seed=seed))
@@ -162,42 +194,25 @@ class TrainedTaggers(TrainedLabeller):
     """The taggers of all seeds, with one at a time in memory."""
 
     def __init__(self, path: Path, load: Callable[[int], Tagger]) -> None:
-        self._path, self._load = path, load
-        self._loaded: tuple[int, Tagger] | None = None
+        self._path, self._load = path, lru_cache(maxsize=1)(load)
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """Languages that it was trained on."""
         of_seed = describe_weights(self._path)[0]["of_seed"]
         return tuple(next(iter(of_seed.values()))["languages"])
 
     def label(self, sentences: Sequence[Sequence[str]], language: str, seed: int | None) -> list[list[str]]:
-        """Return a BIO tag for every word of every sentence.
-
-        Raises:
-            ValueError: if no seed is named.
-        """
         return self.tagger(seed).label(sentences, language)
 
     def tagger(self, seed: int | None) -> Tagger:
-        """Return the tagger of a seed.
-
-        Raises:
-            ValueError: if no seed is named.
-        """
+        """Return the tagger of a seed."""
         if seed is None:
             raise ValueError("a trained labeller labels with one of its seeds, not None")
-        if self._loaded is None or self._loaded[0] != seed:
-            self._loaded = (seed, self._load(seed))
-        return self._loaded[1]
+        return self._load(seed)
 
 
 def tagged_sentences(data: TrainingData, split: str = "train") -> tuple[list[Tagged], list[Tagged]]:
-    """Return the sentences of the source language and those of the others; a single language is the target.
-
-    Raises:
-        TrainingError: if there is no sentence of a target language.
-    """
+    """Return the sentences of the source language and those of the others; a single language is the target."""
     by_language = [
         [Tagged(tokens, tags, language) for tokens, tags in zip(utterances.tokens, utterances.slot_tags, strict=True)]
         for language in data.languages

@@ -1,7 +1,7 @@
-"""Methods with a closed-form solution: a fit is one formula over the training pairs, without seeds or steps."""
+"""Methods in which nothing is random: those without training, and those whose weights are the solution of a formula."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,43 @@ from torch.nn import functional as F
 
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.errors import TrainingError
-from disent_core.heads.contract import TrainedMethod, Trainer
-from disent_core.methods.families import ClosedFormMethod
+from disent_core.methods.families import ClosedFormMethod, UntrainedMethod
+from disent_core.methods.trainer import TrainedMethod, Trainer
 from disent_core.registry import imported
 from disent_core.storage.checkpoints import read_checkpoint, write_checkpoint
 from disent_core.storage.tables import fingerprint
 from disent_core.storage.weights import read_weights, save_weights
 from disent_core.training.data import TextFeatures, TrainingData, VectorBank
-from disent_core.training.epoch import Epoch
+from disent_core.training.epoch import Epoch, Fit
 from disent_core.training.stacked import accuracy_at_1
+
+
+class UntrainedTrainer(Trainer[UntrainedMethod[Any]]):
+    """The trainer of methods without weights, which has nothing to train."""
+
+    def fit(self, data: TrainingData, config: Any, run: Fit) -> Iterator[Epoch]:
+        """Yield no epoch."""
+        return iter(())
+
+    def save(self, checkpoint: Path, path: Path, description: Mapping[str, object]) -> str:
+        """Raise: there are no weights."""
+        raise ValueError(f"{self.method.name} has no weights to save")
+
+    def load(self, path: Path, config: Any, device: str, encoder: EncoderFiles | None = None) -> "Untrained":
+        """Return the method with its settings; nothing is read."""
+        return Untrained(imported(self.method.sentence), config)
+
+
+@dataclass(frozen=True)
+class Untrained(TrainedMethod):
+    """An untrained method, ready to embed."""
+
+    sentence: Callable[[TextFeatures, Any], Any]
+    config: Any
+
+    def embed(self, features: TextFeatures, seed: int | None) -> dict[str, Any]:
+        return {"sentence": self.sentence(features, self.config)}
+
 
 Solution = Mapping[str, Tensor]
 """Tensors of the solution, in float64, by name: `<what>.<language>`."""
@@ -44,35 +72,20 @@ class ClosedFormTrainer(Trainer[ClosedFormMethod[Any]]):
         """The function that embeds vectors."""
         return imported(self.method.apply)
 
-    def fit(
-        self,
-        data: TrainingData,
-        config: Any,
-        seeds: Sequence[int],
-        *,
-        checkpoint: Path,
-        device: str,
-        run: str,
-        initial: Path | None = None,
-    ) -> Iterator[Epoch]:
-        """Yield one epoch: `total` is the mean cosine distance of the dev pairs, `accuracy_at_1` their retrieval.
-
-        Raises:
-            TrainingError: if there are no dev pairs, or the formula has no solution.
-        """
-        identity = fingerprint(run, self.method.name, self.method.code_version)
-        if (replayed := _resume(checkpoint, identity)) is not None:
-            yield replace(replayed, seeds=tuple(seeds))
+    def fit(self, data: TrainingData, config: Any, run: Fit) -> Iterator[Epoch]:
+        """Yield one epoch: `total` is the mean cosine distance of the dev pairs, `accuracy_at_1` their retrieval."""
+        identity = fingerprint(run.inputs, self.method.name, self.method.code_version)
+        if (replayed := _resume(run.checkpoint, identity)) is not None:
+            yield replace(replayed, seeds=tuple(run.seeds))
             return
-        started = time.monotonic()
+        started, count = time.monotonic(), len(run.seeds)
         solution = imported(self.method.solve)(data, config)
-        dev = {name: (value,) * len(seeds) for name, value in self._dev_terms(solution, data, config).items()}
+        dev = {name: (value,) * count for name, value in self._dev_terms(solution, data, config).items()}
         seconds = time.monotonic() - started
-        write_checkpoint(checkpoint, identity, {"dev": dev, "seconds": seconds}, solution)
-        yield Epoch(1, tuple(seeds), {"dev": dev}, (True,) * len(seeds), 1, seconds)
+        write_checkpoint(run.checkpoint, identity, {"dev": dev, "seconds": seconds}, solution)
+        yield Epoch(1, tuple(run.seeds), {"dev": dev}, (True,) * count, 1, seconds)
 
     def save(self, checkpoint: Path, path: Path, description: Mapping[str, object]) -> str:
-        """Write the solution of a finished `checkpoint` with its description; returns its hash."""
         return save_weights(
             path, dict(sorted(load_file(checkpoint).items())), {**description, "method": self.method.name}
         )
@@ -116,22 +129,14 @@ class Solved(TrainedMethod):
         return frozenset(name.partition(".")[2] for name in self.solution)
 
     def embed(self, features: TextFeatures, seed: int | None) -> dict[str, np.ndarray]:
-        """Return the `sentence` embedding, float32; the seed is ignored.
-
-        Raises:
-            TrainingError: if the fit did not have the language of the texts.
-        """
+        """Return the `sentence` embedding, float32; the seed is ignored."""
         vectors = features.vectors.take(features.rows).double()
         embedded = self.apply(self.solution, vectors, features.language, self.config)
         return {"sentence": embedded.float().numpy()}
 
 
 def part(solution: Solution, what: str, language: str) -> Tensor:
-    """Return the tensor `<what>.<language>` of the solution.
-
-    Raises:
-        TrainingError: if there is none.
-    """
+    """Return the tensor `<what>.<language>` of the solution."""
     if (name := f"{what}.{language}") not in solution:
         languages = sorted(key.removeprefix(f"{what}.") for key in solution if key.startswith(f"{what}."))
         remedy = "Train it on a pair that has this language"
@@ -140,7 +145,7 @@ def part(solution: Solution, what: str, language: str) -> Tensor:
 
 
 def mean_vector(bank: VectorBank, rows: Int[Tensor, " rows"]) -> Float64[Tensor, " dim"]:
-    """Mean of some vectors, summed in float64."""
+    """Return the mean of some vectors, summed in float64."""
     total = sum(bank.take(block).double().sum(0) for block in rows.split(BLOCK_ROWS))
     return torch.as_tensor(total / len(rows))
 

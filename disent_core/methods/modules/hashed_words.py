@@ -1,14 +1,14 @@
-"""Embed texts by their words, without an encoder: `disent_core.heads.modules.hashed_words.HashedWords`.
+"""Embed texts by their words, without an encoder: `disent_core.methods.modules.hashed_words.HashedNgramTable`.
 
 A word is hashed as a whole and by its character n-grams to rows of a table that all languages share; its vector is the
 sum of these rows, and the vector of a text is the sum over its distinct words (fastText, Bojanowski et al. 2017, with
 words of all languages in one table). The table is random at first and only rows of training texts are trained and kept:
 any other row is made again from its number. So a name that training never saw has the same vector in both languages.
 
-    bags = word_bags(texts)                                   # once: texts as numbers
-    words = HashedWords.of_texts(bags, dim=512, seed=0)       # a table for these training texts
+    bags = ngram_bags(texts)                                   # once: texts as numbers
+    words = HashedNgramTable.of_texts(bags, dim=512, seed=0)       # a table for these training texts
     vectors = words(bags.take(torch.tensor([4, 7])))          # [2, 512], not normalised
-    words(word_bags(["a text of tomorrow"]))                  # any text: unknown rows are random
+    words(ngram_bags(["a text of tomorrow"]))                  # any text: unknown rows are random
 """
 
 import math
@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int, Int64
 from torch import Tensor, nn
 
-from disent_core.heads.modules.word_rows import TABLE_ROWS, random_rows, rows_of_word, words_of
+from disent_core.methods.modules.word_rows import TABLE_ROWS, random_rows, rows_of_word, words_of
 
 _BLOCK = 1 << 14
 """Texts whose rows are counted at once."""
@@ -39,7 +39,6 @@ class Ragged:
 
     @classmethod
     def of(cls, lists: Sequence[Sequence[int]]) -> "Ragged":
-        """Return the same lists."""
         starts = torch.tensor([0, *accumulate(map(len, lists))])
         return cls(torch.tensor([value for values in lists for value in values], dtype=torch.int64), starts)
 
@@ -48,18 +47,19 @@ class Ragged:
 
     def take(self, chosen: Int[Tensor, " chosen"]) -> "Ragged":
         """Return some of the lists, in the order of `chosen`."""
+        # Item k of the result is item k - starts[i] of its list i, which began at first[i].
         first, length = self.starts[chosen], self.starts.diff()[chosen]
         starts = F.pad(length.cumsum(0), (1, 0))
         within = torch.arange(int(starts[-1]), device=length.device) - starts[:-1].repeat_interleave(length)
         return Ragged(self.values[first.repeat_interleave(length) + within], starts)
 
     def sums(self, table: Float[Tensor, "rows dim"]) -> Float[Tensor, "lists dim"]:
-        """Sum of the rows of a table that each list numbers; zero for an empty list."""
+        """Sum the rows of a table that each list numbers; zero for an empty list."""
         return F.embedding_bag(self.values, table, self.starts[:-1], mode="sum")
 
 
 @dataclass(frozen=True)
-class WordBags:
+class NgramBags:
     """Texts as lists of distinct words, and words as lists of rows of the hash table."""
 
     texts: Ragged
@@ -68,11 +68,11 @@ class WordBags:
     def __len__(self) -> int:
         return len(self.texts)
 
-    def take(self, chosen: Int[Tensor, " chosen"]) -> "WordBags":
+    def take(self, chosen: Int[Tensor, " chosen"]) -> "NgramBags":
         """Return some of the texts, in the order of `chosen`, with no other words than theirs."""
         texts = self.texts.take(chosen)
-        words, places = texts.values.unique(return_inverse=True)
-        return WordBags(Ragged(places, texts.starts), self.words.take(words))
+        words, renumbered = texts.values.unique(return_inverse=True)
+        return NgramBags(Ragged(renumbered, texts.starts), self.words.take(words))
 
     def row_frequencies(self) -> Int64[Tensor, " rows"]:
         """Return for every row of the hash table of how many texts it is."""
@@ -81,30 +81,27 @@ class WordBags:
             part = self.take(chosen)
             rows = part.words.take(part.texts.values)
             text_of_word = torch.arange(len(part)).repeat_interleave(part.texts.starts.diff())
+            # Pairs (text, row) as one number, so that a row counts once a text.
             in_text = (text_of_word.repeat_interleave(rows.starts.diff()) * TABLE_ROWS + rows.values).unique()
             counts += torch.bincount(in_text % TABLE_ROWS, minlength=TABLE_ROWS)
         return counts
 
 
-def word_bags(texts: Sequence[str]) -> WordBags:
+def ngram_bags(texts: Sequence[str]) -> NgramBags:
     """Return texts as numbers, in order."""
-    places: dict[str, int] = {}
-    lists = [[places.setdefault(word, len(places)) for word in dict.fromkeys(words_of(text))] for text in texts]
-    return WordBags(Ragged.of(lists), Ragged.of([rows_of_word(word) for word in places]))
+    numbers: dict[str, int] = {}
+    lists = [[numbers.setdefault(word, len(numbers)) for word in dict.fromkeys(words_of(text))] for text in texts]
+    return NgramBags(Ragged.of(lists), Ragged.of([rows_of_word(word) for word in numbers]))
 
 
 # --- the table --------------------------------------------------------------------------------------------
 
 
-class HashedWords(nn.Module):
-    """`word_bags` -> sums of rows of a table of which `known` are trained.
-
-    Args:
-        known: numbers of the trained rows, sorted.
-        dim: width of the table.
-        seed: of the random rows, at most 2^63; texts of unknown words need it too.
+class HashedNgramTable(nn.Module):
+    """`ngram_bags` -> sums of rows of a table, of which those with the numbers `known`, sorted, are trained.
 
     `table` [known, dim] is random at first. The gradient that it gets is sparse: of the rows that a batch reads only.
+    The `seed` of the random rows, at most 2^63, is needed for unknown words too.
     """
 
     known: Int64[Tensor, " known"]
@@ -116,7 +113,7 @@ class HashedWords(nn.Module):
         self.table = nn.Parameter(torch.from_numpy(random_rows(known.numpy(), dim, seed)))
 
     @classmethod
-    def of_texts(cls, bags: WordBags, dim: int, seed: int, *, at_least: int = 1) -> "HashedWords":
+    def of_texts(cls, bags: NgramBags, dim: int, seed: int, *, at_least: int = 1) -> "HashedNgramTable":
         """Return the table of training texts, of which it trains the rows of `at_least` so many texts.
 
         Rare rows are longer, as in TF-IDF.
@@ -131,11 +128,12 @@ class HashedWords(nn.Module):
             words.table *= norms.clamp_min(0.01).unsqueeze(1)
         return words
 
-    def forward(self, bags: WordBags) -> Float[Tensor, "texts dim"]:
+    def forward(self, bags: NgramBags) -> Float[Tensor, "texts dim"]:
         """Embed texts, without normalising; zero for an empty text."""
-        rows, places = bags.words.values.unique(return_inverse=True)
+        # Sums of table rows are words, [words, dim]; sums of words are texts. Each row is gathered once.
+        rows, renumbered = bags.words.values.unique(return_inverse=True)
         vectors, order = self._gathered(rows)
-        return bags.texts.sums(Ragged(order[places], bags.words.starts).sums(vectors))
+        return bags.texts.sums(Ragged(order[renumbered], bags.words.starts).sums(vectors))
 
     def rows(self, rows: Int64[Tensor, " rows"]) -> Float[Tensor, "rows dim"]:
         """Return rows of the table, each once: trained ones, and others as they are at random."""
@@ -143,7 +141,7 @@ class HashedWords(nn.Module):
         return vectors[order]
 
     def _gathered(self, rows: Int64[Tensor, " rows"]) -> tuple[Float[Tensor, "rows dim"], Int64[Tensor, " rows"]]:
-        """Return the vectors of rows, known ones first, and the place of each row among them."""
+        """Return the vectors of rows, trained ones first, and the position of each row among them."""
         is_known = torch.isin(rows, self.known, assume_unique=True)
         trained = F.embedding(torch.searchsorted(self.known, rows[is_known]), self.table, sparse=True)
         others = torch.from_numpy(random_rows(rows[~is_known].cpu().numpy(), self.dim, self.seed)).to(trained)

@@ -1,4 +1,4 @@
-"""Attention of a sentence vector over its tokens, and over what that leaves: template and residual (FMDA, Section 3).
+"""Pool the token states of a text: attention with its complement (FMDA, Section 3), and a maximum over tokens (Facet).
 
 With linear maps, sum_j a_j V(h_j) = V(sum_j a_j h_j) for weights that sum to 1, and (Q c).(K h_j) =
 (K^T Q c).h_j + const: an utterance of L tokens costs O(L D + D^2) and not O(L D^2), with the same result.
@@ -8,16 +8,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from disent_core.matmul import Linear, affine
+from disent_core.matmul import Linear, affine, seeds_in_front, stack
 from disent_core.methods.fmda import AttentionConfig, ResidualAttention
+from disent_core.settings import Precision
 from disent_core.training.data import Batch
 
 
 def feed_forward(dim: int, config: AttentionConfig) -> nn.Module:
-    """A map dim -> dim with bias."""
+    """Return a map dim -> dim with bias."""
     if config.ffn == "linear":
         return Linear(dim, dim)
     activation = {"gelu": nn.GELU, "relu": nn.ReLU, "tanh": nn.Tanh}[config.activation]
@@ -44,12 +46,14 @@ class TemplateAttention(nn.Module):
             texts: their `grouped_states`, by role.
         """
         groups = [group for text in texts for group in state_groups(text)]
-        order, place = (_within_all([text[name] for text in texts]) for name in ("order", "place"))
+        order, inverse = (_within_all([text[name] for text in texts]) for name in ("order", "place"))
         # Order the queries of all roles like the groups of states, [roles * texts, dim], and undo it at the end.
-        queries = permuted(self._queries(vectors).flatten(0, 1), order, place).split([len(mask) for _, mask in groups])
+        queries = permuted(self._queries(vectors).flatten(0, 1), order, inverse).split(
+            [len(mask) for _, mask in groups]
+        )
         by_group = [self._of_group(group_queries, *group) for group_queries, group in zip(queries, groups, strict=True)]
         template, residual = (
-            permuted(torch.cat(parts), place, order).view_as(vectors) for parts in zip(*by_group, strict=True)
+            permuted(torch.cat(parts), inverse, order).view_as(vectors) for parts in zip(*by_group, strict=True)
         )
         if self.config.ffn == "linear":
             return self.template_value(template), self.residual_value(residual)
@@ -100,7 +104,7 @@ _SCORES, _SUMS = "td,tld->tl", "tl,tld->td"
 class _WithStates(torch.autograd.Function):
     """Scores or weighted sums of each text's frozen token states, which get no gradient.
 
-    The `states` are kept for backward as they are stored, often in half precision, and `wide` is not: a batch of those
+    Backward keeps the `states` as they are stored, often in half precision, and widens them again: a batch in float32
     is larger than the cache.
     """
 
@@ -129,7 +133,7 @@ def widened(states: Float[Tensor, "*texts dim"]) -> Float[Tensor, "*texts dim"]:
 def permuted(
     rows: Float[Tensor, "rows dim"], order: Int[Tensor, " rows"], inverse: Int[Tensor, " rows"]
 ) -> Float[Tensor, "rows dim"]:
-    """`rows[order]`, whose gradient is gathered by the `inverse` of that permutation, not scattered."""
+    """Return `rows[order]`, whose gradient is gathered by the `inverse` of that permutation, not scattered."""
     return _Permuted.apply(rows, order, inverse)
 
 
@@ -152,19 +156,19 @@ class _Permuted(torch.autograd.Function):
 def weighted_sum(
     weights: Float[Tensor, "texts length"], values: Float[Tensor, "texts length dim"]
 ) -> Float[Tensor, "texts dim"]:
-    """Weighted sum of each text's values."""
+    """Return the weighted sum of each text's values."""
     return torch.einsum(_SUMS, weights, values)
 
 
 def residual_weights(
     attention: Float[Tensor, "texts length"], mask: Bool[Tensor, "texts length"], form: ResidualAttention
 ) -> Float[Tensor, "texts length"]:
-    """Weights of the tokens that the template leaves: softmax(1 - a), as published, or (1 - a) / (L - 1).
+    """Return the residual's weights from the template's: softmax(1 - a), as published, or (1 - a) / (L - 1).
 
     Either sums to 1. A text's only token gets weight 1: 0 / 0 counts as 1, which is what softmax gives. As published,
     no token gets more than e times another's weight, so it is close to a plain mean.
     """
-    complement = 1 - attention
+    complement = 1 - attention  # padding has attention 0, hence complement 1: it is masked again
     if form == "softmax":
         return complement.masked_fill(~mask, float("-inf")).softmax(dim=-1)
     other_tokens = mask.sum(dim=-1, keepdim=True) - 1
@@ -172,7 +176,7 @@ def residual_weights(
 
 
 def without_special_tokens(mask: Bool[Tensor, "texts length"]) -> Bool[Tensor, "texts length"]:
-    """The mask without the first and the last token of each text; a text of special tokens only keeps them."""
+    """Mask the first and the last token of each text too, unless it has no other tokens."""
     following = torch.nn.functional.pad(mask[:, 1:], (0, 1), value=False)
     inner = mask & following
     inner = torch.cat([torch.zeros_like(inner[:, :1]), inner[:, 1:]], dim=1)
@@ -180,7 +184,7 @@ def without_special_tokens(mask: Bool[Tensor, "texts length"]) -> Bool[Tensor, "
 
 
 def state_groups(batch: Batch) -> Iterator[tuple[Tensor, Tensor]]:
-    """States and mask of each group of similar length, in the batch's `order`."""
+    """Yield states and mask of each group of similar length, in the batch's `order`."""
     group = 0
     while f"states_{group}" in batch:
         yield batch[f"states_{group}"], batch[f"mask_{group}"]
@@ -188,7 +192,7 @@ def state_groups(batch: Batch) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 def mean_states(batch: Batch) -> Float[Tensor, "texts dim"]:
-    """Mean of each text's token states."""
+    """Return the mean of each text's token states."""
     means = []
     for states, mask in state_groups(batch):
         wide = widened(states)
@@ -197,6 +201,80 @@ def mean_states(batch: Batch) -> Float[Tensor, "texts dim"]:
 
 
 def of_role(batch: Batch, role: str) -> Batch:
-    """What the batch has of one role, without the role's name."""
+    """Return the tensors of one role, without the role's name as prefix."""
     prefix = f"{role}_"
     return {name.removeprefix(prefix): value for name, value in batch.items() if name.startswith(prefix)}
+
+
+class MaxPooledLinear(Linear):
+    """`Linear` on each token's state, then the maximum over the tokens: one value a text and unit.
+
+    A unit's gradient goes to the token that gave its maximum (to each of several equal ones). Padding has no influence.
+    Products have the `precision`; inputs, outputs and gradients are float32.
+    """
+
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride] - a text is states and a mask
+        self, states: Float[Tensor, "texts length inner"], mask: Bool[Tensor, "texts length"]
+    ) -> Float[Tensor, "texts outer"]:
+        """Return the maxima of W h + b over each text's real tokens, of which there is at least one."""
+        tokens = _rounded(widened(states), self.precision)
+        maxima, *_ = _MaxProduct.apply(tokens.unsqueeze(0), mask.unsqueeze(0), self.weight.unsqueeze(0), self.precision)
+        return maxima.squeeze(0) + self.bias  # b is the same for every token
+
+
+class _MaxProduct(torch.autograd.Function):
+    """max_j W h_j of each seed of a stack: rounded h is [seeds, texts, length, inner], W [seeds, outer, inner].
+
+    The products, [seeds, texts, length, outer], are an output only because backward needs them.
+    """
+
+    @staticmethod
+    def forward(states: Tensor, mask: Tensor, weight: Tensor, precision: Precision) -> tuple[Tensor, Tensor]:
+        seeds = zip(states.expand(len(weight), *states.shape[1:]), _rounded(weight, precision), strict=True)
+        products = stack([F.linear(tokens, matrix) for tokens, matrix in seeds])
+        padding = (~mask).expand(len(weight), *mask.shape[1:])
+        if products.is_cpu:  # few rows are padding: set those alone. A CPU would wait for a GPU to number them
+            products.view(-1, products.shape[-1]).index_fill_(0, padding.flatten().nonzero().squeeze(1), float("-inf"))
+        else:
+            products.masked_fill_(padding.unsqueeze(3), float("-inf"))
+        return products.amax(dim=2).to(weight.dtype), products
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        states, _, weight, ctx.precision = inputs
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(states, weight, *output)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        states, weight, maxima, products = ctx.saved_tensors
+        upstream, maxima = (_rounded(value, ctx.precision).unsqueeze(2) for value in (gradients[0], maxima))
+        # The upstream gradient goes to the tokens whose product is the maximum: [seeds, texts, length, outer].
+        routed = _where_equal(products, maxima, upstream)
+        to_states = to_weight = None
+        if ctx.needs_input_grad[0]:
+            to_states = (routed @ _rounded(weight, ctx.precision).unsqueeze(1)).to(states.dtype)
+            to_states = to_states if len(states) == len(weight) else to_states.sum(dim=0, keepdim=True)
+        if ctx.needs_input_grad[2]:
+            tokens = states.flatten(1, 2).expand(len(weight), -1, -1)
+            seeds = zip(routed.flatten(1, 2), tokens, strict=True)
+            to_weight = stack([F.linear(gradient.T, rows.T) for gradient, rows in seeds]).to(weight.dtype)
+        return to_states, None, to_weight, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+        states, mask, weight = seeds_in_front(inputs[:3], in_dims[:3])
+        weight = weight.expand(info.batch_size, *weight.shape[1:])
+        maxima, products = _MaxProduct.apply(states, mask, weight, inputs[3])
+        return (maxima.unsqueeze(1), products.unsqueeze(1)), (0, 0)
+
+
+def _rounded(values: Tensor, precision: Precision) -> Tensor:
+    return values.bfloat16() if precision == "bfloat16" else values
+
+
+def _where_equal(left: Tensor, right: Tensor, values: Tensor) -> Tensor:
+    """Return `values` where left equals right to the bit, else 0: on integers, in a tenth of the time of `where`."""
+    bits = {2: torch.int16, 4: torch.int32, 8: torch.int64}[left.element_size()]
+    is_equal = torch.eq(left.view(bits), right.view(bits), out=torch.empty_like(left, dtype=bits))
+    return is_equal.mul_(values.view(bits)).view(left.dtype)

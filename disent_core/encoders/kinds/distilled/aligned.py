@@ -10,16 +10,16 @@ import torch
 from jaxtyping import Float, Int
 
 from disent_core.encoders.checkpoint import quiet_transformers
-from disent_core.encoders.config import DistilledConfig
-from disent_core.encoders.distilled.alignment import Pieces, align, aligned_rows
-from disent_core.encoders.distilled.folders import publish
-from disent_core.encoders.distilled.pairs import Translations
-from disent_core.encoders.distilled.teacher import ROLES, Teacher, cut, load_teacher
-from disent_core.encoders.distilled.vocabulary import START, train_vocabulary
+from disent_core.encoders.kinds.distilled import DistilledConfig
+from disent_core.encoders.kinds.distilled.alignment import Pieces, align, aligned_rows
+from disent_core.encoders.kinds.distilled.folders import publish
+from disent_core.encoders.kinds.distilled.pairs import Translations
+from disent_core.encoders.kinds.distilled.teacher import ROLES, Teacher, cut, load_teacher
+from disent_core.encoders.kinds.distilled.vocabulary import START, train_vocabulary
 from disent_core.errors import EncoderError
 from disent_core.progress import Progress
-from disent_core.storage.atomic import remove_path
-from disent_core.storage.checksums import checksummed_path, verified
+from disent_core.storage.files import remove_path
+from disent_core.storage.results import open_result, write_result
 from disent_core.storage.text_columns import blocks, joined, numbered
 
 if TYPE_CHECKING:
@@ -43,9 +43,6 @@ def make_aligned(
         teacher_folder: folder of the teacher's model.
         folder: of the encoder.
         record: what it is made from, see `folders.publish`.
-
-    Raises:
-        EncoderError: if the teacher can't be one, or there are no pairs.
     """
     if not any(map(len, training)):
         raise EncoderError(f"encoder {config.name!r}: its corpora have no pair to align. Name others in corpora")
@@ -60,14 +57,14 @@ def make_aligned(
 def _vocabulary(training: Sequence[Translations], config: DistilledConfig, teacher: Teacher, path: Path) -> "Tokenizer":
     from tokenizers import Tokenizer
 
-    if verified(path) is None:
+    if open_result(path) is None:
         pivots, _ = numbered(joined(part.pivots for part in training))
         foreign, _ = numbered(joined(part.foreign for part in training))
         log.info("%s: learning a vocabulary from %d texts", config.name, len(pivots) + len(foreign))
         trained = train_vocabulary(
             pivots, foreign, teacher, size=config.vocab_size, keep_words=config.keep_teacher_words
         )
-        with checksummed_path(path) as beside:
+        with write_result(path) as beside:
             trained.save(str(beside))
     return Tokenizer.from_file(str(path))
 
@@ -97,18 +94,18 @@ def _occurrences(pieces: Pieces, size: int) -> Int[np.ndarray, " pieces"]:
 
 def _spelt(tokeniser: "Tokenizer", teacher: Teacher) -> list[list[int]]:
     """For each new piece, the teacher's piece that it copies, or those that the teacher cuts it into."""
-    own, unknown = teacher.vocabulary, teacher.vocabulary[teacher.special[ROLES.index("unk")]]
+    teacher_ids, unknown = teacher.vocabulary, teacher.vocabulary[teacher.special[ROLES.index("unk")]]
     vocabulary = tokeniser.get_vocab()
     pieces = sorted(vocabulary, key=vocabulary.__getitem__)
-    found = teacher.cut([[piece.removeprefix(START) for piece in pieces]])
-    cuts = [part.tolist() for part in np.split(found.ids, np.cumsum(found.lengths)[:-1])]
+    cut_pieces = teacher.cut([[piece.removeprefix(START) for piece in pieces]])
+    cuts = [part.tolist() for part in np.split(cut_pieces.ids, np.cumsum(cut_pieces.lengths)[:-1])]
 
     def spelt(piece: str, parts: list[int]) -> list[int]:
         if piece in teacher.special:
-            return [own[piece]]
+            return [teacher_ids[piece]]
         copy = piece.removeprefix(START) if piece.startswith(START) else f"##{piece}"
         known = [part for part in parts if part != unknown]
-        return [own[copy]] if copy in own else known or [unknown]
+        return [teacher_ids[copy]] if copy in teacher_ids else known or [unknown]
 
     return [spelt(piece, parts) for piece, parts in zip(pieces, cuts, strict=True)]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from disent_core.encoders.checkpoint import quiet_transformers
-from disent_core.encoders.files import RECORD, record_of
-from disent_core.storage.checksums import brought, checksummed_folder, is_verified_folder
+from disent_core.encoders.kinds.huggingface import RECORD, record_of
+from disent_core.storage.results import fetch, open_result, write_folder
 
 
 def publish(model: Any, tokeniser: Any, folder: Path, record: Mapping[str, Any]) -> None:
@@ -21,7 +21,7 @@ def publish(model: Any, tokeniser: Any, folder: Path, record: Mapping[str, Any])
         record: what it is made from: `made_from`, a fingerprint of all of that, and whatever else is to be told.
     """
 
-    with quiet_transformers(), checksummed_folder(folder) as beside:
+    with quiet_transformers(), write_folder(folder) as beside:
         model.save_pretrained(beside)
         tokeniser.save_pretrained(beside)
         (beside / RECORD).write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
@@ -29,11 +29,11 @@ def publish(model: Any, tokeniser: Any, folder: Path, record: Mapping[str, Any])
 
 def copy_encoder(source: Path, folder: Path) -> None:
     """Copy an encoder, completely or not at all, in place of one that is there."""
-    with checksummed_folder(folder) as beside:
-        shutil.copytree(brought(source), beside)
+    with write_folder(folder) as beside:
+        shutil.copytree(fetch(source), beside)
 
 
 def is_made(folder: Path, made_from: str) -> bool:
     """Whether the encoder is there, undamaged and made from the same."""
     record = record_of(folder)
-    return record is not None and record.get("made_from") == made_from and is_verified_folder(folder)
+    return record is not None and record.get("made_from") == made_from and open_result(folder) is not None

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from disent_core.encoders.config import DistilledConfig
-from disent_core.encoders.distilled.pairs import Material
+from disent_core.encoders.kinds.distilled import DistilledConfig
+from disent_core.encoders.kinds.distilled.pairs import Material
 from disent_core.encoders.tokens import TokenisedTexts, joined_tokens
 from disent_core.optimisation.seeds import derived_seed
 from disent_core.storage.text_columns import BLOCK, TextColumn, blocks, joined, numbered
@@ -84,11 +84,11 @@ def lessons_of(
 
 def _unit(vectors: Float[np.ndarray, "texts dim"]) -> Float[np.ndarray, "texts dim"]:
     """The vectors in float32, divided by their norms in place."""
-    found = vectors.astype(np.float32, copy=False)
-    for start in range(0, len(found), BLOCK):
-        block = found[start : start + BLOCK]
+    unit = vectors.astype(np.float32, copy=False)
+    for start in range(0, len(unit), BLOCK):
+        block = unit[start : start + BLOCK]
         block /= np.maximum(np.linalg.norm(block, axis=1, keepdims=True), 1e-12)
-    return found
+    return unit
 
 
 def held_out_texts(material: Material, most: int) -> dict[str, tuple[list[str], list[str]]]:
@@ -115,11 +115,11 @@ def plan_pass(lessons: Lessons, config: DistilledConfig, number: int) -> list[In
     random = np.random.default_rng(derived_seed(config.seed, "distillation", number))
     lengths, batches = lessons.tokens.lengths, []
     order = np.lexsort((lengths, lessons.corpus))
-    places = np.stack([lessons.corpus[order], lengths[order]])
-    starts = np.flatnonzero((np.diff(places, axis=1, prepend=-1) != 0).any(axis=0))
+    corpus_and_length = np.stack([lessons.corpus[order], lengths[order]])
+    starts = np.flatnonzero((np.diff(corpus_and_length, axis=1, prepend=-1) != 0).any(axis=0))
     for group in np.split(order, starts[1:]) if len(order) else ():
-        own = group[lessons.is_pivot[group]]
-        taken = random.permutation(own)[: int(config.pivot_share * len(own))]
+        pivots_of_group = group[lessons.is_pivot[group]]
+        taken = random.permutation(pivots_of_group)[: int(config.pivot_share * len(pivots_of_group))]
         rows = random.permutation(np.concatenate([group[~lessons.is_pivot[group]], taken]))
         batches += [rows[start : start + config.batch_size] for start in range(0, len(rows), config.batch_size)]
     return [batches[index] for index in random.permutation(len(batches))]

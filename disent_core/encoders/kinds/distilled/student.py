@@ -15,20 +15,20 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from disent_core.encoders.checkpoint import load_model, load_tokeniser, longest_input
-from disent_core.encoders.config import DistilledConfig
 from disent_core.encoders.contract import Device
-from disent_core.encoders.distilled.folders import publish
-from disent_core.encoders.distilled.lessons import Lessons, by_length, held_out_texts, lessons_of, plan_pass
-from disent_core.encoders.distilled.pairs import Material
-from disent_core.encoders.huggingface import resolve_device
+from disent_core.encoders.kinds.distilled import DistilledConfig
+from disent_core.encoders.kinds.distilled.folders import publish
+from disent_core.encoders.kinds.distilled.lessons import Lessons, by_length, held_out_texts, lessons_of, plan_pass
+from disent_core.encoders.kinds.distilled.pairs import Material
 from disent_core.encoders.tokens import TextTokeniser, TokenisedTexts
+from disent_core.encoders.transformer import resolve_device
 from disent_core.errors import EncoderError
 from disent_core.losses.contrastive import in_batch_softmax, symmetric_softmax
 from disent_core.matmul import arithmetic
 from disent_core.optimisation.config import OptimiserConfig
 from disent_core.optimisation.optimiser import Optimiser
 from disent_core.optimisation.steps import EpochReport, Terms, TrainingRun, TrainingTask, train
-from disent_core.storage.atomic import remove_path
+from disent_core.storage.files import remove_path
 from disent_core.storage.text_columns import TextColumn
 
 log = logging.getLogger(__name__)
@@ -61,10 +61,6 @@ def train_student(
         folder: of the student.
         record: what it is made from, see `folders.publish`.
         device: `auto` is a GPU where there is one.
-
-    Raises:
-        EncoderError: if there are no held-out pairs.
-        TrainingError: if there is nothing to train on, or the loss is not finite.
     """
     tokeniser, model = load_tokeniser(aligned), load_model(aligned, pooling="mean")
     if not config.train:
@@ -95,8 +91,11 @@ def train_student(
                  report.terms["dev"]["total"], report.terms["dev"]["accuracy_at_1"])  # fmt: skip
         yield report
     best = min(reports, key=lambda report: report.terms["dev"]["total"])
-    told = {"steps": best.steps, "held_out": {name: round(value, 6) for name, value in best.terms["dev"].items()}}
-    publish(task.model.float().cpu(), tokeniser, folder, {**record, **told})
+    held_out_record = {
+        "steps": best.steps,
+        "held_out": {name: round(value, 6) for name, value in best.terms["dev"].items()},
+    }
+    publish(task.model.float().cpu(), tokeniser, folder, {**record, **held_out_record})
     remove_path(work)
 
 
@@ -162,8 +161,10 @@ class StudentTask(TrainingTask[Int[np.ndarray, " rows"]]):
         excluded = _equal_but_own(targets, candidates).to(self.device)
         values = in_batch_softmax(cosines, excluded, temperature=self.config.temperature)
         if self.config.loss == "symmetric":
-            own = slice(None, len(batch))
-            back = in_batch_softmax(cosines[:, own].T, excluded[:, own].T, temperature=self.config.temperature)
+            diagonal = slice(None, len(batch))
+            back = in_batch_softmax(
+                cosines[:, diagonal].T, excluded[:, diagonal].T, temperature=self.config.temperature
+            )
             values = (values + back) / 2
         return {"total": values.mean()}, len(batch)
 
@@ -174,7 +175,7 @@ class StudentTask(TrainingTask[Int[np.ndarray, " rows"]]):
             optimiser.adam.zero_grad(set_to_none=True)
         terms, examples = self.loss(batch)
         terms["total"].backward()
-        nn.utils.clip_grad_norm_([one for optimiser in optimisers for one in optimiser.parameters], CLIP)
+        nn.utils.clip_grad_norm_([parameter for optimiser in optimisers for parameter in optimiser.parameters], CLIP)
         for optimiser in optimisers:
             optimiser.adam.step()
         return terms, examples
@@ -195,9 +196,9 @@ class StudentTask(TrainingTask[Int[np.ndarray, " rows"]]):
             left, right = (F.normalize(self._all_vectors(tokens), dim=-1) for tokens in (pivots, foreign))
             nothing = torch.zeros(len(left), len(left), dtype=torch.bool, device=left.device)
             losses.append(symmetric_softmax(left, right, nothing, temperature=self.config.temperature).mean())
-            own = torch.arange(len(left), device=left.device)
+            diagonal = torch.arange(len(left), device=left.device)
             cosines = left @ right.T
-            hits += [(cosines.argmax(dim=side) == own).float().mean() for side in (0, 1)]
+            hits += [(cosines.argmax(dim=side) == diagonal).float().mean() for side in (0, 1)]
         return {"total": float(torch.stack(losses).mean()), "accuracy_at_1": float(torch.stack(hits).mean())}
 
     def _all_vectors(self, tokens: TokenisedTexts) -> Float[Tensor, "texts dim"]:

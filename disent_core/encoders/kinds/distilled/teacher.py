@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from disent_core.encoders.checkpoint import load_model, load_tokeniser
-from disent_core.encoders.distilled.alignment import Pieces
+from disent_core.encoders.kinds.distilled.alignment import Pieces
 from disent_core.encoders.tokens import ids_of
 from disent_core.errors import EncoderError, located
 
@@ -54,11 +54,7 @@ def cut(tokeniser: "Tokenizer", texts: Iterable[list[str]]) -> Pieces:
 
 
 def load_teacher(folder: Path) -> Teacher:
-    """Load a teacher.
-
-    Raises:
-        EncoderError: if it is no BERT with a WordPiece vocabulary and BERT's special tokens.
-    """
+    """Load a teacher."""
     from tokenizers import Tokenizer
     from transformers import BertModel
 

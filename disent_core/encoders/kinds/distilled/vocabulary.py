@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from disent_core.encoders.distilled.teacher import ROLES, Teacher
+from disent_core.encoders.kinds.distilled.teacher import ROLES, Teacher
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer, normalizers

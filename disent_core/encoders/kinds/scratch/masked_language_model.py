@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Bool, Int, Int32, Int64
 from torch import Tensor
 
-from disent_core.encoders.config import Algorithm
+from disent_core.encoders.kinds.scratch import Algorithm
 from disent_core.encoders.tokens import ids_of
-from disent_core.storage.checksums import checksummed_path
+from disent_core.storage.results import write_result
 from disent_core.storage.text_columns import blocks
 
 SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
@@ -40,7 +40,7 @@ def train_tokeniser(texts: Iterable[str], algorithm: Algorithm, vocab_size: int,
     tokeniser.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
     )
-    with checksummed_path(path) as beside:
+    with write_result(path) as beside:
         tokeniser.save(str(beside))
 
 

@@ -18,10 +18,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from disent_core.encoders.checkpoint import quiet_transformers
-from disent_core.encoders.config import ScratchConfig, identity
 from disent_core.encoders.contract import Device
-from disent_core.encoders.huggingface import resolve_device, to_device
-from disent_core.encoders.language_modelling import (
+from disent_core.encoders.kinds.scratch import ScratchConfig
+from disent_core.encoders.kinds.scratch.masked_language_model import (
     PAD,
     SPECIAL_TOKENS,
     Sequences,
@@ -30,13 +29,14 @@ from disent_core.encoders.language_modelling import (
     read_sequences,
     train_tokeniser,
 )
+from disent_core.encoders.transformer import resolve_device, to_device
 from disent_core.matmul import arithmetic
 from disent_core.optimisation.config import OptimiserConfig
 from disent_core.optimisation.optimiser import Optimiser
 from disent_core.optimisation.seeds import seeded
 from disent_core.optimisation.steps import EpochReport, Terms, TrainingRun, TrainingTask, train
-from disent_core.storage.atomic import write_text
-from disent_core.storage.checksums import checksummed_folder, verified
+from disent_core.storage.files import write_text
+from disent_core.storage.results import open_result, write_folder
 from disent_core.storage.text_columns import fingerprint_in_blocks
 
 CODE_VERSION = "1"
@@ -66,19 +66,15 @@ def pretrain(
         folder: folder of the finished model; a folder beside it holds the checkpoint.
         device: `auto` is a GPU where there is one.
         pairs: translations of one another, used only if `config.translation`.
-
-    Raises:
-        ValueError: if there are no texts.
-        TrainingError: if the loss is not finite.
     """
     if not texts:
         raise ValueError("there are 0 texts to pretrain on")
     pairs = pairs if config.translation else ()
-    made_from = fingerprint_in_blocks(CODE_VERSION, identity(config), texts, pairs)
+    made_from = fingerprint_in_blocks(CODE_VERSION, config.identity(), texts, pairs)
     if _read_marker(folder) == made_from:
         return
     work = folder.with_name(f".{folder.name}.pretraining")
-    if _read_marker(work) != made_from or verified(work / _TOKENISER) is None:
+    if _read_marker(work) != made_from or open_result(work / _TOKENISER) is None:
         shutil.rmtree(work, ignore_errors=True)
         every_text = chain(texts, chain.from_iterable(pairs))
         train_tokeniser(every_text, config.tokeniser, config.vocab_size, work / _TOKENISER)
@@ -140,8 +136,8 @@ class PretrainingTask(TrainingTask[tuple[int, np.ndarray]]):
         generator = torch.Generator().manual_seed(self.config.seed * 1_000_003 + step)
         vocab_size, probability = self.sequences.vocab_size, self.config.mask_probability
         seen, chosen = mask_tokens(ids, vocab_size=vocab_size, probability=probability, generator=generator)
-        places, targets = chosen.nonzero(), ids[chosen]
-        moved = (to_device(tensor.numpy(), self.device) for tensor in (seen, places, targets))
+        positions, targets = chosen.nonzero(), ids[chosen]
+        moved = (to_device(tensor.numpy(), self.device) for tensor in (seen, positions, targets))
         with arithmetic(self.device, "bfloat16" if self.device == "cuda" else "float32"):
             loss = _masked_loss(self.model, *moved)
         self.last_loss.copy_(loss.detach())
@@ -181,7 +177,10 @@ def _new_model(config: ScratchConfig, vocab_size: int) -> Any:
 
 
 def _masked_loss(
-    model: Any, seen: Int[Tensor, "rows length"], places: Int[Tensor, "predicted 2"], targets: Int[Tensor, " predicted"]
+    model: Any,
+    seen: Int[Tensor, "rows length"],
+    positions: Int[Tensor, "predicted 2"],
+    targets: Int[Tensor, " predicted"],
 ) -> Float[Tensor, ""]:
     """Cross-entropy of the tokens at some places, row and position: only their scores are computed."""
     visible = seen != PAD
@@ -189,7 +188,7 @@ def _masked_loss(
     # the other form would make the CPU wait.
     mask = visible.long() if seen.is_cpu else visible[:, None, None].expand(-1, 1, seen.shape[1], -1)
     hidden = model.roberta(input_ids=seen, attention_mask=mask).last_hidden_state
-    return F.cross_entropy(model.lm_head(hidden[places.unbind(1)]).float(), targets)
+    return F.cross_entropy(model.lm_head(hidden[positions.unbind(1)]).float(), targets)
 
 
 def _publish(task: PretrainingTask, config: ScratchConfig, work: Path, folder: Path, made_from: str) -> None:
@@ -204,7 +203,7 @@ def _publish(task: PretrainingTask, config: ScratchConfig, work: Path, folder: P
         model_max_length=config.max_length,
         **token_roles,
     )
-    with quiet_transformers(), checksummed_folder(folder) as beside:
+    with quiet_transformers(), write_folder(folder) as beside:
         task.model.save_pretrained(beside)
         tokeniser.save_pretrained(beside)
         (beside / _LOSS).write_text(f"{float(task.last_loss)!r}\n")

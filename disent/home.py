@@ -1,0 +1,133 @@
+"""Find the folder of results, and check that it belongs to the configuration."""
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from disent_core.errors import ConfigError, located
+
+if TYPE_CHECKING:
+    from disent_core.config.model import Config
+
+CONFIG = "disent.toml"
+OWNER = "configuration.json"
+"""Record, in a folder of results, of the configuration that made them."""
+_BUNDLED = Path(__file__).resolve().parents[1] / "disent_assets" / "project"
+"""In an installed package: what a checkout has beside the packages."""
+SHARED = _BUNDLED if _BUNDLED.is_dir() else _BUNDLED.parents[1]
+"""Folder of the SQL, configurations and sample corpora that disent comes with; nothing is written here."""
+
+
+def project_folder() -> Path:
+    """Return the working folder if it has a configuration or the package is installed, otherwise the checkout."""
+    has_config = os.path.isfile(CONFIG)  # noqa: PTH113 - a working folder that is gone or forbidden has none: no error
+    return Path.cwd() if has_config or SHARED is _BUNDLED else SHARED
+
+
+PROJECT = project_folder()
+"""The project when this process started."""
+
+
+def home_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder of results; if these are in a bucket (`s3://bucket/prefix`), the folder of their local copies.
+
+    Raises:
+        ConfigError: if DISENT_HOME names an unknown user or store, or DISENT_CACHE_SIZE is not a number.
+    """
+    home = environment.get("DISENT_HOME") or PROJECT / "data"
+    if _is_address(str(home)):
+        cache = path_of("DISENT_CACHE", environment.get("DISENT_CACHE") or "~/.cache/disent")
+        return _copies_of(str(home), cache, _number("DISENT_CACHE_SIZE", environment.get("DISENT_CACHE_SIZE") or "0"))
+    return path_of("DISENT_HOME", home).resolve()
+
+
+def _is_address(home: str) -> bool:
+    """Whether a home is meant as the address of a store; `s3:/bucket`, with one slash, is such an address too."""
+    if ":" not in home:
+        return False
+    from disent_core.storage.bucket import SCHEMES
+
+    return "://" in home or home.partition(":")[0] in SCHEMES
+
+
+def _copies_of(address: str, cache: Path, gigabytes: float) -> Path:
+    """Attach a bucket to its local folder, which keeps at most so many gigabytes (0: any number), and return that."""
+    from disent_core.storage.bucket import SCHEMES, Bucket
+    from disent_core.storage.lru_cache import LruCache
+    from disent_core.storage.remote import RemoteHome, attach
+    from disent_core.storage.tables import fingerprint
+
+    scheme, _, prefix = address.rstrip("/").partition("://")
+    if scheme not in SCHEMES or not prefix:
+        known = ", ".join(f"{name}://bucket/prefix" for name in SCHEMES)
+        raise ConfigError(f"DISENT_HOME: {address!r} is neither a folder nor one of {known}")
+    name = "".join(letter if letter.isalnum() else "-" for letter in prefix)[:80]
+    folder = cache.resolve() / f"{name}-{fingerprint(scheme, prefix)[:8]}"
+    limit = LruCache(folder, int(gigabytes * 1e9)) if gigabytes else None
+    attach(RemoteHome(Bucket(f"{scheme}://{prefix}"), folder, cache=limit))
+    return folder
+
+
+def open_home(home: str | Path) -> Path:
+    """Return the folder of a home that is named by its folder or its address; see `home_folder`."""
+    return home_folder({**os.environ, "DISENT_HOME": str(home)})
+
+
+def _number(name: str, value: str) -> float:
+    """Parse a variable that must be a finite number >= 0."""
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise ConfigError(f"{name} must be a number >= 0, got {value!r}")
+    return number
+
+
+def path_of(name: str, value: str | Path) -> Path:
+    """Return a path with `~` expanded."""
+    try:
+        return Path(value).expanduser()
+    except RuntimeError as error:
+        raise ConfigError(f"{name}: {str(value)!r} names an unknown user") from error
+
+
+def check_owner(config: "Config", home: Path) -> None:
+    """Check that a folder has the results of this configuration: its path, relative path or text is the recorded one.
+
+    Raises:
+        ConfigError: if the results are of another configuration.
+    """
+    recorded = recorded_owner(home)
+    if recorded and not recorded.items() & owner_identity(config, home).items():
+        problem = f"the results in {home} are of the configuration {recorded.get('path')}"
+        remedy = (
+            f"Set DISENT_HOME to a folder of its own; if it is the same configuration, moved and edited, delete "
+            f"{home / OWNER} and go on"
+        )
+        raise ConfigError(located(config.path, None, problem, remedy))
+
+
+def owner_identity(config: "Config", home: Path) -> dict[str, str]:
+    """Return what identifies a configuration: its path, its path from the folder (not of a bucket), its text."""
+    from disent_core.storage.remote import bucket_of
+    from disent_core.storage.results import sha256_of
+
+    path = config.path.resolve()
+    from_home = {"path_from_home": os.path.relpath(path, home)} if bucket_of(home) is None else {}
+    return {"path": str(path), **from_home, "sha256": sha256_of(path)}
+
+
+def recorded_owner(home: Path) -> dict[str, str]:
+    """Read which configuration a folder is of; empty if that is not recorded, or damaged."""
+    from disent_core.storage.results import fetch
+
+    try:
+        record = json.loads(fetch(home / OWNER).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    is_whole = isinstance(record, dict) and all(isinstance(value, str) for value in record.values())
+    return record if is_whole else {}

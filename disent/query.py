@@ -1,0 +1,219 @@
+"""Query a DuckDB warehouse that can neither be changed by a query nor reach other files."""
+
+import errno
+import os
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+
+from disent_core.errors import DisentError, TableError, located
+from disent_core.storage.files import storage_errors
+from disent_core.storage.results import fetch
+from disent_core.storage.schemas import ASSET_STATE, STEP_COSTS
+from disent_core.storage.tables import table_path
+
+try:
+    import duckdb
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError("the warehouse needs DuckDB: pip install 'disent[lineage]'", name="duckdb") from error
+
+ANSWER_BYTES = 256 << 20
+"""Size of the largest answer of a query that has a limit."""
+BATCH = 2048
+"""Rows that are read at once."""
+
+NO_EXTENSIONS: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+}
+NO_BAR = "enable_progress_bar = false"  # commands show their own progress, and programs read answers
+_QUERY_OPTIONS = (
+    "timezone = 'UTC'",
+    "temp_directory = ''",
+    "memory_limit = '4GB'",
+    NO_BAR,
+    "enable_external_access = false",
+    "lock_configuration = true",
+)
+_RECORDED = {ASSET_STATE: "asset_state|stale_metrics", STEP_COSTS: "step_costs|costs"}
+"""Tables that steps and commands write beside the warehouse, and the relations that show them."""
+_COMMENT = re.compile(r"--[^\n]*")
+
+FOLDER = "warehouse_folder"
+"""Variable of DuckDB: where the warehouse lies, for a program that opens one which was moved or copied."""
+
+
+def files_folder(database: Path) -> Path:
+    """Return the folder of the files that the views of a warehouse read."""
+    return database.with_name("warehouse.files")
+
+
+def query(database: Path, sql: str, *, limit: int | None = None, seconds: float | None = None) -> pa.Table:
+    """Answer one query, which can neither change the warehouse nor reach another file or the network.
+
+    Only `select` (and `from`, `with`, `pivot`, `describe`) is run: even without access to files, DuckDB lets
+    `attach` and `copy` write to the open database and its log. A query may use 4 GB of memory beside its answer.
+
+    Args:
+        database: the warehouse.
+        sql: the query.
+        limit: an answer with more rows, or of more than 256 MB, is an error; None: it may have any size.
+        seconds: a query that takes longer is stopped; None: it may take any time.
+
+    Raises:
+        TableError: if the warehouse is missing or damaged.
+        DisentError: if the query can't be run, is another statement, or exceeds a limit.
+    """
+    if not fetch(database).is_file():
+        raise TableError(located(database, None, "there is no warehouse", "Run disent materialize"))
+    # All connections of a process to a path share one open file, even after the file was replaced. A new in-memory
+    # instance that attaches the path opens the file again.
+    with storage_errors(database), duckdb.connect(":memory:", config=NO_EXTENSIONS) as connection:
+        try:
+            path = text_literal(str(database.absolute()))
+            connection.execute(f"attach {path} as warehouse (read_only)")
+        except duckdb.Error as error:
+            _raise_disk_error(error)
+            remedy = "Delete the file and materialise it again"
+            raise TableError(located(database, None, f"can't be opened ({error})", remedy)) from error
+        _load_newest(connection, database, sql)
+        find_files(connection, database)
+        connection.execute(f"set search_path = '{_search_path(connection)}'")
+        for option in _QUERY_OPTIONS:
+            connection.execute(f"set {option}")
+        with one_line("query"), missing_files(database):
+            _require_select(connection, sql)
+            answer = _interruptible(connection, sql, limit, seconds)
+        if answer is not None:
+            return answer
+    raise DisentError("query: this statement returns no rows. Use select")
+
+
+def _load_newest(connection: duckdb.DuckDBPyConnection, database: Path, sql: str) -> None:
+    """Shadow tables of the file by what steps and commands have recorded since, if a query names them."""
+    for key, shown_in in _RECORDED.items():
+        path = table_path(database.parent, *key)
+        if re.search(rf"\b({shown_in})\b", sql, re.IGNORECASE) and fetch(path).is_file():
+            with one_line(f"{path}: can't be read. Delete it, and the next run records it again"):
+                connection.execute(f"create temp table {key[1]} as from read_parquet({file_literal(path)})")
+
+
+def _search_path(connection: duckdb.DuckDBPyConnection) -> str:
+    """Return all schemas, `main` first, so that a query may name a relation without its schema."""
+    listed = "select schema_name from duckdb_schemas() where database_name = 'warehouse' and not internal order by all"
+    others = [name for (name,) in connection.sql(listed).fetchall() if name != "main"]
+    return ",".join(f"warehouse.{name}" for name in ("main", *others))
+
+
+def _interruptible(
+    connection: duckdb.DuckDBPyConnection, sql: str, limit: int | None, seconds: float | None
+) -> pa.Table | None:
+    """Run a query in a thread, so that Ctrl-C ends it: DuckDB ignores Ctrl-C while its workers run."""
+
+    def run() -> pa.Table | None:
+        answer = connection.sql(sql)
+        return None if answer is None else _collected(answer.to_arrow_reader(BATCH), limit)
+
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        running = thread.submit(run)
+        try:
+            return running.result(seconds)
+        except TimeoutError as error:
+            remedy = "Ask for less, or allow it more time (--timeout)"
+            raise DisentError(f"query: it took more than {seconds:g} s and was stopped. {remedy}") from error
+        finally:
+            while not running.done():  # an interrupt before the query starts is lost, so it is repeated
+                connection.interrupt()
+                wait([running], timeout=0.1)
+
+
+def _collected(batches: pa.RecordBatchReader, limit: int | None) -> pa.Table:
+    """Collect the rows of a stream up to the limits."""
+    read, rows, size = [], 0, 0
+    try:
+        for batch in batches:
+            read.append(batch)
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+            if limit is not None and rows > limit:
+                remedy = "Select fewer (where, limit), or allow more (--limit)"
+                raise DisentError(f"query: the answer has more than {limit:,} rows. {remedy}")
+            if limit is not None and size > ANSWER_BYTES:
+                remedy = "Select fewer rows or columns"
+                raise DisentError(f"query: the answer has more than {ANSWER_BYTES >> 20} MB. {remedy}")
+    except (OSError, MemoryError, pa.ArrowException) as error:
+        raise DisentError(f"query: {' '.join(str(error).split()) or 'out of memory'}") from error
+    return pa.Table.from_batches(read, batches.schema)
+
+
+def _require_select(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+    """Reject every statement but queries. A pivot is several statements, so its first word decides."""
+    kinds = {duckdb.StatementType.SELECT: "", duckdb.StatementType.MULTI: r"\s*(pivot|from|\(|select|with)\b"}
+    statements = connection.extract_statements(sql)
+    if len(statements) > 1:
+        raise DisentError(f"query: there are {len(statements)} statements, and one gives one answer. Run each alone")
+    for statement in statements:
+        if re.match(kinds.get(statement.type, "(?!)"), _COMMENT.sub("", statement.query), re.IGNORECASE) is None:
+            raise DisentError(f"query: {statement.type.name.lower()} is not allowed here. Use select")
+
+
+def find_files(connection: duckdb.DuckDBPyConnection, database: Path) -> None:
+    """Tell the views of a warehouse where their files are, and allow the connection to read these."""
+    folder = files_folder(database)
+    if folder.is_dir():
+        connection.execute(f"set variable {FOLDER} = {text_literal(str(database.parent.absolute()))}")
+        connection.execute(f"set allowed_directories = [{text_literal(str(folder.absolute()))}]")
+
+
+@contextmanager
+def missing_files(database: Path) -> Iterator[None]:
+    """Name the remedy if a file of a view is missing.
+
+    Raises:
+        TableError: instead of the error of DuckDB.
+    """
+    try:
+        yield
+    except (duckdb.IOException, duckdb.PermissionException) as error:
+        folder = files_folder(database)
+        if f"{folder.name}/" not in str(error):
+            raise
+        problem = "a file of a large table, over which the warehouse has a view, is missing here"
+        remedy = "Copy this folder together with the warehouse, or run disent materialize warehouse"
+        raise TableError(located(folder, None, problem, remedy)) from error
+
+
+# --- SQL and errors ---
+
+
+def file_literal(path: Path) -> str:
+    """Return the SQL literal of a path, with quotes doubled and `*`, `?` and `[` escaped."""
+    return text_literal(re.sub(r"[*?[]", r"[\g<0>]", str(path.absolute())))
+
+
+def text_literal(text: str) -> str:
+    """Return the SQL literal of a text."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+@contextmanager
+def one_line(origin: str) -> Iterator[None]:
+    """Turn an error of DuckDB into one line that begins with its origin."""
+    try:
+        yield
+    except duckdb.Error as error:
+        _raise_disk_error(error)
+        raise DisentError(f"{origin}: {' '.join(str(error).split())}") from error
+
+
+_OF_DISK = (duckdb.IOException, duckdb.FatalException, duckdb.InternalException)
+
+
+def _raise_disk_error(error: duckdb.Error) -> None:
+    """Raise the error of the operating system if DuckDB's disk is full or fails."""
+    for number in (errno.ENOSPC, errno.EIO):
+        if isinstance(error, _OF_DISK) and os.strerror(number) in str(error):
+            raise OSError(number, str(error)) from error

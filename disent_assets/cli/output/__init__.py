@@ -1,0 +1,1 @@
+"""Format what commands print."""

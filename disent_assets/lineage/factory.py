@@ -1,0 +1,185 @@
+"""Build an asset from a step: its spec, its checks, and the function that Dagster calls."""
+
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+
+from disent_assets.lineage.compute import on_device, on_processor
+from disent_assets.lineage.corpus_versions import read_source
+from disent_assets.lineage.metadata import materialized, user_errors
+from disent_assets.run.step import check_configuration, freed_memory_kept, make_recorded
+from disent_assets.settings.environment import SQL
+from disent_assets.warehouse.sql_files import Description, described, descriptions
+from disent_core.lineage.result import StepResult
+from disent_core.lineage.step import Output, Read, Source, Step
+from disent_core.lineage.workspace import Workspace
+from disent_core.storage.tables import SCHEMAS, fingerprint
+
+OWNERS = ["team:disent"]
+LOST_PROCESS = dg.RetryPolicy(max_retries=4, delay=20, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS)
+"""A step whose process was lost, with its machine for instance, runs again. It waits, as an executor notices a lost
+machine late and may send the next attempt there too. `user_errors` keeps every other failure from being repeated."""
+
+Show = Callable[[str, StepResult], Mapping[str, Any]]
+"""Returns metadata of a result beside its figures, such as pictures."""
+
+
+def step_asset(step: Step, workspace: Workspace | None = None, show: Show | None = None) -> dg.AssetsDefinition:
+    """Return the assets that a step makes.
+
+    Args:
+        step: that is made.
+        workspace: whose configuration must be that of the run, and whose records have what the step reads, makes and
+            takes; None: nothing is checked or recorded.
+        show: returns further metadata of a result.
+    """
+    place = on_device(workspace.config, step.memory) if step.on_device and workspace else on_processor(step.memory)
+    names = None if step.partitions is None else dg.StaticPartitionsDefinition(list(step.partitions))
+
+    def make(partition: str) -> list[dg.MaterializeResult]:
+        results = zip(step.outputs, step.make(partition), strict=True)
+        return [materialized(key, result, show(partition, result) if show else {}) for key, result in results]
+
+    @dg.multi_asset(
+        name=step_name(step.key),
+        specs=[_spec(step, output) for output in step.made],
+        partitions_def=names,
+        check_specs=list(_check_specs(step, names)),
+        pool=place.pool,
+        op_tags=place.tags,
+        retry_policy=LOST_PROCESS,
+    )
+    def asset(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
+        partition = context.partition_key if context.has_partition_key else ""
+        with user_errors():
+            if workspace is None:
+                with freed_memory_kept():
+                    results = make(partition)
+            else:
+                check_configuration(workspace.config, context.run.tags)
+                results = make_recorded(workspace, step.key, partition, make, place.device)
+        yield from results
+
+    return asset
+
+
+def source_asset(workspace: Workspace, source: Source) -> dg.SourceAsset:
+    """Return an observed asset of published files; its data version is the hash of the content of each partition."""
+    warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*observable_source_asset.*")
+
+    @dg.observable_source_asset(  # pyright: ignore[reportCallIssue, reportArgumentType] - tags is not in its overloads
+        key=[*workspace.prefix, *source.key],
+        group_name=prefixed_name(workspace.prefix, group_name(source.key)),
+        partitions_def=dg.StaticPartitionsDefinition(list(source.partitions)),
+        description=source.description,
+        owners=OWNERS,
+        tags={"dagster/kind/file": ""},
+    )
+    def published() -> dg.DataVersionsByPartition:
+        return dg.DataVersionsByPartition(read_source(workspace, source).versions)
+
+    return published  # pyright: ignore[reportReturnType]
+
+
+def _spec(step: Step, output: Output) -> dg.AssetSpec:
+    """Return the spec of an output; the UI can filter by encoder and method."""
+    tags = {
+        "disent/encoder": step.encoder,
+        "disent/method": step.method.name if step.method else "",
+        "dagster/storage_kind": output.format if output.path else "",
+    }
+    metadata = {
+        "dagster/uri": output.path.absolute().as_uri() if output.path else "",
+        "dagster/relation_identifier": output.relation,
+        "dagster/column_schema": "" if output.schema is None else column_schema(output.schema),
+    }
+    return dg.AssetSpec(
+        key=list(output.key),
+        description=output.description,
+        deps=[_dep(read) for read in step.reads],
+        group_name=group_name(output.key),
+        code_version=step.version,
+        kinds=set(step.kinds),
+        owners=OWNERS,
+        tags={name: _OTHER_IN_TAGS.sub("_", value)[:63] for name, value in tags.items() if value},
+        metadata={name: value for name, value in metadata.items() if value},
+    )
+
+
+def _dep(read: Read) -> dg.AssetDep:
+    """Return a dependency; without a mapping, a partition depends on the partition of the same key, or else on all."""
+    if read.dependents is None:
+        return dg.AssetDep(list(read.key))
+    mapping = {name: set(dependents) for name, dependents in read.dependents.items()}
+    return dg.AssetDep(list(read.key), partition_mapping=dg.StaticPartitionMapping(mapping))
+
+
+def _check_specs(step: Step, names: dg.PartitionsDefinition | None) -> Iterator[dg.AssetCheckSpec]:
+    """Return the checks, whose results the step returns; each has a result for each partition."""
+    warnings.filterwarnings("ignore", category=dg.PreviewWarning, message=".*partitions_def on an AssetCheckSpec.*")
+    for key in step.outputs:
+        for check in step.checks:
+            yield dg.AssetCheckSpec(
+                check.name,
+                asset=list(key),
+                description=check.description,
+                blocking=check.blocking,
+                partitions_def=names,
+            )
+
+
+# --- columns and names ------------------------------------------------------------------------------------
+
+
+def group_name(key: Sequence[str]) -> str:
+    """The stage of an asset is its group; an encoder has a group of its own in each stage: `scratch_heads`."""
+    stage, *encoder = key[:-1]
+    return _OTHER_CHARACTER.sub("_", "_".join([*encoder, stage]))
+
+
+def column_schema(schema: pa.Schema) -> dg.TableSchema:
+    """An Arrow schema as the UI shows it, with the descriptions of `sql/columns.csv`."""
+    return _columns(next((name for name, known in SCHEMAS.items() if known is schema), "embeddings"), schema)
+
+
+@cache
+def _columns(table: str, schema: pa.Schema) -> dg.TableSchema:
+    return dg.TableSchema(
+        columns=[
+            dg.TableColumn(
+                field.name,
+                str(field.type),
+                description=line.text if (line := described(_descriptions(), table, field.name)) else None,
+                constraints=dg.TableColumnConstraints(nullable=field.nullable),
+            )
+            for field in schema
+        ]
+    )
+
+
+@cache
+def _descriptions() -> tuple[Description, ...]:
+    return descriptions(SQL)
+
+
+def step_name(key: Sequence[str]) -> str:
+    """Name of the step that makes an asset: only letters, digits and _, and unique to the key."""
+    plain = "__".join(key)
+    if all(_PLAIN_PART.fullmatch(part) for part in key):
+        return plain
+    return f"{_OTHER_CHARACTER.sub('_', plain)}__{fingerprint(list(key))[:8]}"
+
+
+def prefixed_name(prefix: Sequence[str], name: str) -> str:
+    """Name of a group, step, job or the like of a workspace: no two workspaces of a Dagster project share one."""
+    return step_name([*prefix, name]) if prefix else name
+
+
+_PLAIN_PART = re.compile(r"[A-Za-z0-9]+(_[A-Za-z0-9]+)*")
+_OTHER_IN_TAGS = re.compile(r"[^A-Za-z0-9_.-]")
+_OTHER_CHARACTER = re.compile(r"[^A-Za-z0-9_]")

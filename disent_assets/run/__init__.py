@@ -1,0 +1,1 @@
+"""Run steps, and know which are stale."""

@@ -1,0 +1,88 @@
+"""Use what is not public of Dagster. `tests/assets/test_dagster_private.py` says what we rely on."""
+
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+from dagster._core.remote_origin import (
+    ManagedGrpcPythonEnvCodeLocationOrigin,
+    RemoteJobOrigin,
+    RemoteRepositoryOrigin,
+)
+from dagster._core.storage.noop_compute_log_manager import NoOpComputeLogManager
+from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
+
+LOCATION = "disent"
+"""Name of the code location in `workspace.yaml`."""
+ORIGIN = RemoteRepositoryOrigin(
+    ManagedGrpcPythonEnvCodeLocationOrigin(LoadableTargetOrigin(module_name="disent_assets.definitions"), LOCATION),
+    "__repository__",
+)
+QUEUE_DAEMON = "QUEUED_RUN_COORDINATOR"
+"""Type of the daemon that starts queued runs."""
+
+
+def prepare_runs(instance: dg.DagsterInstance, job: str) -> None:
+    """Let the runs that this process starts have an origin, and let nothing copy the output of their steps.
+
+    Runs with the origin of the code location are on the page Timeline. Steps print nothing, Dagster would start four
+    processes a run to copy it, and a progress bar would not reach the terminal.
+    """
+    create = type(instance).create_run_for_job
+    instance.create_run_for_job = partial(create, instance, remote_job_origin=RemoteJobOrigin(ORIGIN, job))
+    instance._compute_log_manager = NoOpComputeLogManager()
+
+
+def step_function(asset: dg.AssetsDefinition) -> Any:
+    """Return the function that was decorated, which takes the context."""
+    function: Any = asset.op.compute_fn
+    return function.decorated_fn if function.has_context_arg() else lambda _: function.decorated_fn()
+
+
+@contextmanager
+def code_locations(instance: dg.DagsterInstance, file: Path) -> Iterator[Any]:
+    """Load the code locations of a `workspace.yaml`; their present state is a new request context of the result."""
+    from dagster._core.workspace.context import WorkspaceProcessContext
+    from dagster._core.workspace.load_target import WorkspaceFileTarget
+
+    with WorkspaceProcessContext(
+        instance, WorkspaceFileTarget([str(file)]), code_server_log_level="warning"
+    ) as context:
+        yield context
+
+
+def load_errors(context: Any) -> list[str]:
+    """Return why code locations can't be loaded."""
+    entries = context.get_code_location_entries().values()
+    return [entry.load_error.message.strip() for entry in entries if entry.load_error]
+
+
+def submit(
+    instance: dg.DagsterInstance, locations: Any, context: Any, keys: Sequence[dg.AssetKey], tags: Mapping[str, str]
+) -> str:
+    """Submit a run that materialises assets; return its id."""
+    from dagster._core.execution.submit_asset_runs import submit_asset_run
+
+    request = dg.RunRequest(asset_selection=list(keys), tags=dict(tags))
+    log = logging.getLogger(__name__)
+    run = asyncio.run(submit_asset_run(None, request, 0, instance, locations, context, {}, {}, log))
+    return run.run_id
+
+
+def is_daemon_alive(instance: dg.DagsterInstance, daemon: str) -> bool:
+    """Return whether a daemon of Dagster has given a sign of life lately."""
+    from dagster._daemon.controller import get_daemon_statuses
+
+    return bool(get_daemon_statuses(instance, [daemon])[daemon].healthy)
+
+
+def dev_module() -> Any:
+    """Return the module of `dagster dev`."""
+    from dagster._cli import dev
+
+    return dev

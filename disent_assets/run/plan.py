@@ -1,0 +1,127 @@
+"""Plan the steps that materialise a selection, each on one partition, and what each of them waits for."""
+
+import difflib
+import re
+import warnings
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
+
+import dagster as dg
+
+from disent_assets.run.asset_steps import AssetStep
+from disent_core.lineage.state import Node, Partition, name_of
+from disent_core.lineage.workspace import Key
+
+STAGES = ("corpora", "negatives", "targets", "embeddings", "heads", "evaluation", "warehouse")
+_STAGE = re.compile(rf"(?<![\w/:\"*])(?:group:)?\"?({'|'.join(STAGES)})\"?(?![\w/*\"])")
+
+
+@dataclass(frozen=True)
+class StepRun:
+    """A step on one of its partitions.
+
+    Attributes:
+        key: of the step.
+        outputs: keys of the assets that it makes.
+        partition: of them; None if they have no partitions.
+        after: names of what it waits for; a name that is not in the plan is done.
+        uses_device: whether it takes the whole accelerator, if there is one.
+    """
+
+    key: Key
+    outputs: tuple[Key, ...]
+    partition: Partition = None
+    after: frozenset[str] = frozenset()
+    uses_device: bool = False
+
+    @property
+    def name(self) -> str:
+        """Key and partition."""
+        return name_of((self.key, self.partition))
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def plan(steps: Sequence[AssetStep], selections: Sequence[str] = (), partition: str | None = None) -> list[StepRun]:
+    """Return what materialises a selection, upstream first.
+
+    Args:
+        steps: of the lineage, upstream first.
+        selections: in Dagster's syntax, or names of stages; everything if there are none.
+        partition: only this partition and what it is made from, as a pair is from its languages.
+    """
+    selected = {step.key for step in steps}
+    if selections:
+        chosen = set().union(*(_select(steps, selection) for selection in selections))
+        selected = {step.key for step in steps if chosen & {dg.AssetKey(key) for key in step.asset_keys}}
+    if not selected:
+        raise ValueError(f"nothing to materialise in selection {' '.join(selections)!r}")
+    upstream = _upstream(steps)
+    allowed = upstream.keys() if partition is None else _made_for(partition, upstream, selected)
+    runs = _runs(steps, upstream, {node for node in allowed if node[0] in selected})
+    if not runs:
+        raise ValueError(f"no asset of the selection has a partition {partition!r}")
+    return runs
+
+
+def _select(steps: Sequence[AssetStep], selection: str) -> set[dg.AssetKey]:
+    """Return the assets of a selection; the name of a stage stands for all its assets."""
+    warnings.filterwarnings("ignore", category=dg.BetaWarning)
+    text = _STAGE.sub(r'key:"\1/*"', selection)
+    try:
+        return set(dg.AssetSelection.from_string(text).resolve([step.asset for step in steps]))
+    except dg.DagsterError as error:
+        close = difflib.get_close_matches(selection.strip("+"), STAGES, n=1)
+        meant = f"did you mean {close[0]!r}? The" if close else "write for instance 'heads' or '+evaluation'; the"
+        raise ValueError(f"selection {selection!r} can't be read; {meant} stages are {', '.join(STAGES)}") from error
+
+
+def _upstream(steps: Sequence[AssetStep]) -> dict[Node, set[Node]]:
+    """Return every step and partition with those that it depends on."""
+    step_of = {output: step.key for step in steps for output in step.outputs}
+    return {
+        (step.key, partition): {(step_of[key], name) for key, name in step.parents(partition) if key in step_of}
+        for step in steps
+        for partition in step.names
+    }
+
+
+def _made_for(partition: str, upstream: Mapping[Node, set[Node]], selected: Collection[Key]) -> set[Node]:
+    """Return the selected steps of a partition and of its languages, and the partitions that they are made from.
+
+    What has no partitions, such as an encoder that is pretrained on every language, counts only if it is selected.
+    """
+    known = sorted({name for _, name in upstream if name is not None})
+    if partition not in known:
+        close = difflib.get_close_matches(partition, known, n=1)
+        meant = f". Did you mean {close[0]!r}?" if close else "."
+        raise ValueError(f"there is no partition {partition!r}{meant} The partitions are {', '.join(known)}")
+    parts = {partition, *partition.replace("+", "-").split("-")}
+    around = _with_upstream({node for node in upstream if node[1] == partition}, upstream, selected)
+    # Not all of `around`: the metrics of a pair are made from texts of others, which nobody asked for with `targets`.
+    return _with_upstream({node for node in around if node[0] in selected and node[1] in parts}, upstream, selected)
+
+
+def _with_upstream(nodes: Iterable[Node], upstream: Mapping[Node, set[Node]], selected: Collection[Key]) -> set[Node]:
+    found, due = set(nodes), list(nodes)
+    while due:
+        above = {node for node in upstream[due.pop()] - found if node[1] is not None or node[0] in selected}
+        found |= above
+        due += above
+    return found
+
+
+def _runs(steps: Sequence[AssetStep], upstream: Mapping[Node, set[Node]], chosen: Collection[Node]) -> list[StepRun]:
+    """Return the chosen nodes, upstream first; they wait for each other also by way of nodes that are not chosen."""
+    by_key = {step.key: step for step in steps}
+    runs: list[StepRun] = []
+    waits_for: dict[Node, frozenset[str]] = {}
+    for node in TopologicalSorter(upstream).static_order():
+        above = [{name_of(parent)} if parent in chosen else waits_for[parent] for parent in upstream[node]]
+        waits_for[node] = frozenset().union(*above)
+        if node in chosen:
+            step = by_key[node[0]]
+            runs.append(StepRun(step.key, step.outputs, node[1], waits_for[node], step.uses_device))
+    return runs

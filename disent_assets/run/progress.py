@@ -1,0 +1,213 @@
+"""Show what a run of many steps is doing: live in a terminal, as plain lines in a file."""
+
+import logging
+import re
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.text import Text
+
+from disent_assets.run.plan import StepRun
+from disent_assets.run.runner import LOOK, Report
+from disent_assets.run.step import Outcome
+from disent_core.text import printable
+
+LINE_EVERY = 30.0
+"""Seconds between two lines of one step, where the output is no terminal."""
+_TITLE = re.compile(r"^[^:]*: (?=\d+ )")
+
+
+class Done:
+    """How much of a run is done, in seconds that were expected."""
+
+    def __init__(self, seconds: Mapping[str, float], workers: int) -> None:
+        self.seconds, self.workers = seconds, workers
+        self.total = sum(seconds.values())
+        self.running: dict[str, float] = {}
+        self.ended: set[str] = set()
+
+    def begin(self, step: StepRun, now: float) -> None:
+        """A step begins."""
+        self.running[step.name] = now
+
+    def end(self, step: StepRun) -> None:
+        """A step has ended, or can't be run."""
+        self.running.pop(step.name, None)
+        self.ended.add(step.name)
+
+    def done(self, now: float) -> float:
+        """Return the expected seconds of what has ended, and of the running steps at most nine tenths."""
+        running = (min(now - began, 0.9 * self.seconds[name]) for name, began in self.running.items())
+        return sum(self.seconds[name] for name in self.ended) + sum(running)
+
+    def left(self, now: float) -> float:
+        """Return the seconds until the end, at the speed so far: expected seconds per second."""
+        done = self.done(now)
+        prior = 0.03 * self.total  # the expected speed counts as much as this part of the run
+        speed = (done + prior) / (now + prior / self.workers) if self.total else 1.0
+        return max(self.total - done, 0.0) / speed
+
+    def shown(self, now: float) -> str:
+        """Return how much is done, and how long the rest takes."""
+        percent = 100 if len(self.ended) == len(self.seconds) else int(99 * self.done(now) / max(self.total, 1e-3))
+        steps = f"{len(self.ended)} of {len(self.seconds)} steps"
+        return f"{steps}, {percent} %, {duration(now)}, about {duration(self.left(now))} left"
+
+
+class Shown(Report):
+    """Follows the steps of a run; the subclasses show it.
+
+    Args:
+        check: called often; may raise to stop the run.
+        clock: gives the time in seconds.
+    """
+
+    def __init__(self, check: Callable[[], None] = lambda: None, clock: Callable[[], float] = time.monotonic) -> None:
+        self.check, self.clock, self.started = check, clock, clock()
+        self.done = Done({}, 1)
+        self.began: dict[StepRun, float] = {}
+        self.warned: set[str] = set()
+
+    def start(self, steps: Sequence[StepRun], seconds: Mapping[str, float], workers: int) -> None:
+        self.done = Done(seconds, workers)
+
+    def begin(self, step: StepRun) -> None:
+        self.began[step] = self.now
+        self.done.begin(step, self.now)
+
+    def end(self, step: StepRun, outcome: Outcome) -> None:
+        self.done.end(step)
+
+    def block(self, step: StepRun) -> None:
+        self.done.end(step)
+
+    def tick(self) -> None:
+        self.check()
+
+    def close(self) -> None:
+        """Remove what is not to stay."""
+
+    def is_new_warning(self, level: int, text: str) -> bool:
+        """Return whether a line is a warning that no step has logged before; several steps may read one file."""
+        is_new = level >= logging.WARNING and text not in self.warned
+        self.warned |= {text} if is_new else set()
+        return is_new
+
+    def took(self, step: StepRun) -> str:
+        """Return how long a step has been running."""
+        return duration(self.now - self.began[step])
+
+    @property
+    def now(self) -> float:
+        """Seconds since the start."""
+        return self.clock() - self.started
+
+
+def state_of(outcome: Outcome) -> str:
+    """Return what came of a step, in a word or two."""
+    return "failed" if outcome.failure else "done" if outcome.made else "up to date"
+
+
+class Lines(Shown):
+    """Plain lines: one when a step begins and ends, and one now and then while it goes on."""
+
+    def __init__(
+        self,
+        check: Callable[[], None],
+        file: TextIO,
+        clock: Callable[[], float] = time.monotonic,
+        every: float = LINE_EVERY,
+    ) -> None:
+        super().__init__(check, clock)
+        self.file, self.every = file, every
+        self.last: dict[StepRun, float] = {}
+
+    def begin(self, step: StepRun) -> None:
+        super().begin(step)
+        self.last[step] = self.now
+        if not self._is_look(step):
+            self._write(f"{step}: begins ({self.done.shown(self.now)})")
+
+    def end(self, step: StepRun, outcome: Outcome) -> None:
+        super().end(step, outcome)
+        if not self._is_look(step) or outcome.made or outcome.failure:
+            self._write(f"{step}: {state_of(outcome)} after {self.took(step)}")
+
+    def log(self, step: StepRun, level: int, text: str) -> None:
+        if self.is_new_warning(level, text):
+            self._write(f"{step}: {printable(text)}")
+        elif level < logging.WARNING and self.now - self.last.get(step, 0.0) >= self.every:
+            self.last[step] = self.now
+            self._write(f"{step}: {printable(_TITLE.sub('', text))} ({self.done.shown(self.now)})")
+
+    def _is_look(self, step: StepRun) -> bool:
+        return self.done.seconds.get(step.name, 0.0) <= LOOK
+
+    def _write(self, text: str) -> None:
+        self.file.write(f"{text}\n")
+        self.file.flush()
+
+
+class Display(Shown):
+    """A line for each running step and one for the whole, which stay below the log lines of the terminal."""
+
+    def __init__(
+        self, check: Callable[[], None], console: Console, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(check, clock)
+        self.console = console
+        name, latest = TextColumn("{task.description}", markup=False), TextColumn("{task.fields[latest]}", markup=False)
+        columns = name, BarColumn(), TimeElapsedColumn(), TimeRemainingColumn(), latest
+        self.bars = Progress(*columns, console=console, transient=True, refresh_per_second=4, speed_estimate_period=120)
+        self.tasks: dict[StepRun, TaskID] = {}
+        self.whole: TaskID | None = None
+
+    def start(self, steps: Sequence[StepRun], seconds: Mapping[str, float], workers: int) -> None:
+        super().start(steps, seconds, workers)
+        self.whole = self.bars.add_task("", total=self.done.total, latest="")
+        self.bars.start()
+        self.tick()
+
+    def begin(self, step: StepRun) -> None:
+        super().begin(step)
+        self.tasks[step] = self.bars.add_task(str(step), total=None, latest="")
+
+    def log(self, step: StepRun, level: int, text: str) -> None:
+        if self.is_new_warning(level, text):
+            self.console.print(Text(f"{step}: {printable(text)}"))
+        elif step in self.tasks:
+            self.bars.update(self.tasks[step], latest=printable(_TITLE.sub("", text)))
+
+    def end(self, step: StepRun, outcome: Outcome) -> None:
+        super().end(step, outcome)
+        self.bars.remove_task(self.tasks.pop(step))
+        if outcome.failure:
+            self.console.print(Text(f"{step}: failed after {self.took(step)}"))
+
+    def tick(self) -> None:
+        if self.whole is not None:
+            steps = f"{len(self.done.ended)} of {len(self.done.seconds)} steps"
+            self.bars.update(self.whole, completed=self.done.done(self.now), description=steps)
+        super().tick()
+
+    def close(self) -> None:
+        self.bars.stop()
+
+
+def new_progress(check: Callable[[], None], *, every_line: bool) -> Shown:
+    """Return the progress that fits the standard error output, or plain lines with every line of the library."""
+    if every_line or not sys.stderr.isatty():
+        return Lines(check, sys.stderr, every=0.0 if every_line else LINE_EVERY)
+    return Display(check, Console(stderr=True))
+
+
+def duration(seconds: float) -> str:
+    """Return a time in at most two units: `8 s`, `3 min`, `2 h 5 min`."""
+    if seconds < 99.5:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"

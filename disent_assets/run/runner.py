@@ -1,0 +1,268 @@
+"""Run the steps of a plan, independent ones side by side; past a failure, go on with what does not depend on it."""
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
+
+import dagster as dg
+
+from disent_assets.run.asset_steps import AssetStep, steps_in
+from disent_assets.run.plan import StepRun
+from disent_assets.run.step import Outcome, record_failure
+from disent_assets.run.workers import Executor, Load, Processes, ThisProcess, Work, one_thread
+from disent_core.lineage.state import State, name_of, read_record
+from disent_core.lineage.workspace import Workspace
+
+AT_ONCE = 16
+"""Steps that are submitted at once, by default."""
+STARTING_WORKERS = 6.0
+"""Seconds of processor time that starting two workers takes, which one process does not need."""
+LOOK = 0.05
+"""Seconds of looking at the files of a step that is fresh."""
+FIRST_TIME = {
+    "corpora": 1.0,
+    "negatives": 1.0,
+    "targets": 1.0,
+    "embeddings": 15.0,
+    "heads": 15.0,
+    "evaluation": 3.0,
+    "warehouse": 5.0,
+}
+"""Seconds that a step of a stage is expected to take before it has ever made something."""
+
+
+class Report:
+    """Receives what happens during a run; this one ignores it."""
+
+    def start(self, steps: Sequence[StepRun], seconds: Mapping[str, float], workers: int) -> None:
+        """So many workers begin to run these steps, whose expected durations are given by name."""
+
+    def begin(self, step: StepRun) -> None:
+        """A step begins."""
+
+    def end(self, step: StepRun, outcome: Outcome) -> None:
+        """A step has ended."""
+
+    def block(self, step: StepRun) -> None:
+        """A step can't be run, because something that it needs has failed."""
+
+    def log(self, step: StepRun, level: int, text: str) -> None:
+        """A step logs a line."""
+
+    def tick(self) -> None:
+        """Called often, and after every step. What it raises stops the run."""
+
+
+@dataclass
+class Result:
+    """What came of all steps; those that can't be run are `blocked`."""
+
+    outcomes: dict[StepRun, Outcome] = field(default_factory=dict)
+    blocked: list[StepRun] = field(default_factory=list)
+    stale_inputs: list[State] = field(default_factory=list)
+
+    @property
+    def failed(self) -> dict[StepRun, str]:
+        """The steps that failed, with the reason."""
+        return {step: outcome.failure for step, outcome in self.outcomes.items() if outcome.failure is not None}
+
+    def summary(self, seconds: float) -> str:
+        """Return the counts of all steps."""
+        ended = self.outcomes.values()
+        made, reused = sum(outcome.made for outcome in ended), sum(outcome.reused for outcome in ended)
+        encoded, steps = sum(outcome.encoded for outcome in ended), sum(outcome.steps for outcome in ended)
+        return (
+            f"{made} tables made, {reused} up to date; {encoded} texts encoded, {steps} steps trained; {seconds:.1f} s"
+        )
+
+    @property
+    def warnings(self) -> dict[str, list[StepRun]]:
+        """The checks that failed but stop nothing, each with its steps."""
+        warnings: dict[str, list[StepRun]] = {}
+        for step, outcome in self.outcomes.items():
+            for text in outcome.warnings:
+                warnings.setdefault(text, []).append(step)
+        return warnings
+
+
+def usable_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def run_steps(
+    load: Load,
+    workspace: Workspace,
+    steps: Sequence[AssetStep],
+    runs: Sequence[StepRun],
+    found: Sequence[State],
+    *,
+    workers: int | None = 1,
+    report: Report | None = None,
+    submitted_by: tuple[dg.DagsterInstance, Mapping[str, str]] | None = None,
+) -> Result:
+    """Run steps in the order that their dependencies allow, up to `workers` at once.
+
+    One worker runs them in this process; so does any number if at most one can change, for the others are looked at.
+
+    Args:
+        load: makes the definitions of a workspace, in the workers.
+        workspace: to run in.
+        steps: of the lineage.
+        runs: the plan, or a part of it.
+        found: the states of all partitions before.
+        workers: how many steps run at once; None for one a core, or one if more would save less than they cost, and
+            for `AT_ONCE` that are submitted.
+        report: receives what happens.
+        submitted_by: instance and tags of the runs, if the steps run elsewhere, wherever the profile has them run.
+    """
+    report, by_key = report or Report(), {step.key: step for step in steps}
+    fresh = fresh_runs(runs, found)
+    settled = _settled(runs, fresh)
+    seconds = expected_seconds(runs, recorded_seconds(workspace), settled)
+    schedule = Schedule(runs, fresh, seconds)
+    default = AT_ONCE if submitted_by else worthwhile_workers(seconds)
+    count = max(1, min(workers or default, len(runs) - len(settled)))
+    report.start(runs, seconds, count)
+    if workers != 1 and not submitted_by:
+        one_thread()
+    executor: Executor
+    if submitted_by:
+        from disent_assets.run.submitted import Submitted  # loads what local runs need not
+
+        executor = Submitted(workspace, by_key, *submitted_by, count, report.log)
+    elif count > 1:
+        executor = Processes(Work.of(load, workspace), count, report.log)
+    else:
+        executor = ThisProcess(workspace, by_key, report.log)
+    with closing(executor):
+        for step, outcome in _ended(schedule, executor, report):
+            if outcome.failure is not None:
+                record_failure(workspace, step, outcome.failure)
+    return schedule.result
+
+
+def _ended(schedule: "Schedule", executor: Executor, report: Report) -> Iterator[tuple[StepRun, Outcome]]:
+    while True:
+        while executor.is_free() and (step := schedule.next()) is not None:
+            report.begin(step)
+            executor.start(step, is_fresh=step in schedule.fresh)
+        if not schedule.running:
+            return
+        for step, outcome in executor.ended():
+            report.tick()  # a step that was interrupted is no failure
+            yield step, outcome
+            for blocked in schedule.end(step, outcome):
+                report.block(blocked)
+            report.end(step, outcome)
+        report.tick()
+
+
+# --- what to expect ---------------------------------------------------------------------------------------
+
+
+def fresh_runs(runs: Sequence[StepRun], found: Sequence[State]) -> set[StepRun]:
+    """Return the steps whose assets are all fresh."""
+    fresh = {(state.asset, state.partition) for state in found if state.status == "fresh"}
+    return {run for run in runs if all(("/".join(key), run.partition) in fresh for key in run.outputs)}
+
+
+def _settled(runs: Sequence[StepRun], fresh: set[StepRun]) -> set[StepRun]:
+    """Return the fresh steps that depend on fresh ones only, so that nothing can change them."""
+    settled: dict[str, StepRun] = {}
+    names = {run.name for run in runs}
+    for run in runs:
+        if run in fresh and (run.after & names) <= settled.keys():
+            settled[run.name] = run
+    return set(settled.values())
+
+
+def recorded_seconds(workspace: Workspace) -> dict[str, float]:
+    """Return how long steps took when they last made something, by name."""
+    nodes = [(step.key, name) for step in steps_in(workspace) for name in step.partitions or [None]]
+    records = {node: read_record(workspace, *node) for node in nodes}
+    return {name_of(node): record.seconds for node, record in records.items() if record and record.seconds}
+
+
+def expected_seconds(
+    runs: Sequence[StepRun], recorded: Mapping[str, float], settled: Collection[StepRun] = ()
+) -> dict[str, float]:
+    """Return how long each step takes, by name: as long as the last time, or what is usual in its stage."""
+    usual = {run.name: FIRST_TIME.get(run.key[0], 1.0) for run in runs}
+    return {run.name: LOOK if run in settled else recorded.get(run.name, usual[run.name]) for run in runs}
+
+
+def worthwhile_workers(seconds: Mapping[str, float]) -> int:
+    """Return one worker for each core, or one if those would take longer to start than they save."""
+    cores = usable_cores()
+    return cores if sum(seconds.values()) * (1 - 1 / cores) > STARTING_WORKERS else 1
+
+
+# --- order ------------------------------------------------------------------------------------------------
+
+
+class Schedule:
+    """The order of steps: what can run now, and what can't any more.
+
+    A step of a partition needs everything that it depends on. A step without partitions gathers: it runs with what
+    there is, unless everything that it depends on has failed. If the disk fails, nothing else begins.
+    """
+
+    def __init__(self, steps: Sequence[StepRun], fresh: set[StepRun], seconds: Mapping[str, float]) -> None:
+        self.by_name = {step.name: step for step in steps}
+        self.waits_for = {step: {self.by_name[name] for name in step.after & set(self.by_name)} for step in steps}
+        self.open = {step: set(upstream) for step, upstream in self.waits_for.items()}
+        self.fresh = set(fresh)
+        self.running: set[StepRun] = set()
+        self.lost: set[StepRun] = set()
+        self.result = Result()
+        self.way = self._ways(seconds)
+
+    def _ways(self, seconds: Mapping[str, float]) -> dict[StepRun, float]:
+        """Return the expected time of the longest chain of steps that begins with each."""
+        below: dict[StepRun, list[StepRun]] = {step: [] for step in self.open}
+        for step, upstream in self.waits_for.items():
+            for above in upstream:
+                below[above].append(step)
+        way: dict[StepRun, float] = {}
+        for step in TopologicalSorter(below).static_order():
+            way[step] = seconds.get(step.name, 1.0) + max((way[other] for other in below[step]), default=0.0)
+        return way
+
+    def next(self) -> StepRun | None:
+        """Begin the step with the longest chain ahead of it; return None if no step can begin."""
+        is_taken = any(step.uses_device for step in self.running)
+        ready = [step for step, open in self.open.items() if not open and not (is_taken and step.uses_device)]
+        if not ready:
+            return None
+        step = max(ready, key=lambda step: self.way[step])  # of equals the first, as in the plan
+        del self.open[step]
+        self.running.add(step)
+        return step
+
+    def end(self, step: StepRun, outcome: Outcome) -> Iterator[StepRun]:
+        """End a step; return the steps that can no longer run."""
+        self.running.discard(step)
+        self.result.outcomes[step] = outcome
+        yield from self._close(step, is_lost=outcome.failure is not None, is_changed=outcome.changed)
+        if outcome.is_of_disk:
+            blocked, self.open = list(self.open), {}
+            self.result.blocked += blocked
+            yield from blocked
+
+    def _close(self, step: StepRun, *, is_lost: bool, is_changed: bool) -> Iterator[StepRun]:
+        self.lost |= {step} if is_lost else set()
+        for other in [other for other, open in self.open.items() if step in open]:
+            self.open[other].discard(step)
+            self.fresh -= {other} if is_changed else set()
+            if other in self.open and not self.open[other] and self._is_blocked(other):
+                del self.open[other]
+                self.result.blocked.append(other)
+                yield other
+                yield from self._close(other, is_lost=True, is_changed=False)
+
+    def _is_blocked(self, step: StepRun) -> bool:
+        lost = self.waits_for[step] & self.lost
+        return bool(lost) and (step.partition is not None or lost == self.waits_for[step])

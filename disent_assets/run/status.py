@@ -1,0 +1,121 @@
+"""Find the state of every partition of a workspace, record it as a table, and show it."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import dagster as dg
+
+from disent_assets.lineage.corpus_versions import READ_BY, CorpusVersions, read_sources, record_of
+from disent_assets.run.asset_steps import steps_in
+from disent_assets.run.costs import parts, read_run_table, write_run_table
+from disent_assets.run.step import DATA_VERSION
+from disent_core.lineage import corpora
+from disent_core.lineage.state import NOT_RECORDED, Records, State, name_of, states, write_published
+from disent_core.lineage.steps import DOWNLOADS
+from disent_core.lineage.workspace import Key, Workspace
+from disent_core.storage.results import sole_maker
+from disent_core.storage.schemas import ASSET_STATE
+
+# --- published files --------------------------------------------------------------------------------------
+
+
+def observe(
+    workspace: Workspace, instance: dg.DagsterInstance, versions: Mapping[Key, CorpusVersions]
+) -> list[dg.AssetObservation]:
+    """Record the present versions of the published files; return what Dagster has to be told."""
+    if all(read.is_complete for read in versions.values()):
+        write_published(workspace, observed_contents(versions))
+    events = []
+    for key, read in versions.items():
+        asset = dg.AssetKey([*workspace.prefix, *key])
+        log, kind = instance.event_log_storage, dg.DagsterEventType.ASSET_OBSERVATION
+        known = log.get_latest_tags_by_partition(asset, kind, [DATA_VERSION])
+        for name, version in read.versions.items():
+            if known.get(name, {}).get(DATA_VERSION) != version:
+                events.append(dg.AssetObservation(asset, partition=name, tags={DATA_VERSION: version}))
+    return events
+
+
+def forget_versions(workspace: Workspace) -> None:
+    """Let every published file be read again, also those that have not been touched."""
+    for source in READ_BY:
+        record_of(workspace, source).unlink(missing_ok=True)
+
+
+def observed_contents(versions: Mapping[Key, CorpusVersions]) -> dict[str, str]:
+    """Return the versions of the published files by name."""
+    return {name_of((key, name)): version for key, read in versions.items() for name, version in read.versions.items()}
+
+
+# --- states -----------------------------------------------------------------------------------------------
+
+
+def find_states(workspace: Workspace, versions: Mapping[Key, CorpusVersions] | None = None) -> list[State]:
+    """Return the state of every partition of every asset, upstream first.
+
+    Args:
+        workspace: of the run.
+        versions: of the published files, if they have been read.
+    """
+    read, steps = read_sources(workspace) if versions is None else versions, steps_in(workspace)
+    found = states(
+        Records(workspace, steps, observed_contents(read)),
+        steps,
+        unreadable={(READ_BY[key], name) for key, of_files in read.items() for name in of_files.unreadable},
+        not_due=[] if corpora.due(workspace) else [DOWNLOADS],
+    )
+    return list(found)
+
+
+def record_states(workspace: Workspace, found: Sequence[State]) -> None:
+    """Write the table of states, which `disent sql` shows beside the warehouse."""
+    with sole_maker(workspace.table(*ASSET_STATE)):
+        rows = read_run_table(workspace, ASSET_STATE).to_pylist()
+        before = {(row["asset"], row["partition"]): row for row in rows}
+        write_run_table(workspace, ASSET_STATE, list(_rows(found, before, datetime.now(UTC))))
+
+
+def _rows(
+    found: Iterable[State], before: dict[tuple[str, str | None], dict[str, Any]], now: datetime
+) -> Iterator[dict[str, Any]]:
+    for state in found:
+        key = state.asset.split("/")
+        last = before.get((state.asset, state.partition))
+        yield {
+            "asset": state.asset,
+            "partition": state.partition,
+            **parts(key),
+            "state": state.status,
+            "why": "; ".join(state.causes) or None,
+            "waits": state.status == "fresh" and not state.is_settled,
+            "since": last["since"] if last is not None and last["state"] == state.status else now,
+            "recorded_at": now,
+        }
+
+
+def summary(found: Iterable[State], *, show_all: bool) -> str:
+    """Return one line for each partition that is not fresh (with `show_all`, for every partition), and the counts.
+
+    What an earlier version of disent has made, and nobody has looked at since, is one line.
+    """
+    counts: Counter[str] = Counter()
+    lines, waiting, not_recorded = [], 0, 0
+    for state in found:
+        counts[state.status] += 1
+        waiting += state.status == "fresh" and not state.is_settled
+        not_recorded += (is_old := state.causes == (NOT_RECORDED,))
+        if show_all or (state.status != "fresh" and not is_old):
+            name = name_of(((state.asset,), state.partition))
+            lines.append(f"{state.status:8}{name}{'  <- ' if state.causes else ''}{'; '.join(state.causes[:3])}")
+    shown = ("fresh", "stale", "missing", *(["failed"] if counts["failed"] else []))
+    total = ", ".join(f"{counts[status]} {status}" for status in shown)
+    if not_recorded:
+        total += f"\n{not_recorded} of the stale ones: {NOT_RECORDED}."
+    if waiting:
+        total += f"\n{waiting} of the fresh ones depend on these and are made again if what they read changes."
+    if counts["failed"]:
+        total += "\nCorrect what the errors of the failed ones name; the page of a run in the UI shows its log."
+    remedy = "" if counts["fresh"] == counts.total() else "\nRun 'disent materialize' to refresh what is not fresh."
+    return "\n".join([*lines, total]) + remedy

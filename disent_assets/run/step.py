@@ -1,0 +1,254 @@
+"""Run one step on one partition in this process, and record what it read, made and took."""
+
+import ctypes
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from disent_assets.run.asset_steps import AssetStep, steps_in
+from disent_assets.run.costs import Meter, record_cost
+from disent_assets.run.dagster_private import step_function
+from disent_assets.run.error_messages import failed_checks, failure_of, is_of_disk
+from disent_assets.run.plan import StepRun
+from disent_assets.settings.profiles.retry_database import database_errors
+from disent_core.config.model import Config
+from disent_core.config.signature import signature
+from disent_core.errors import ConfigError, StorageError, located
+from disent_core.lineage.state import Records, StepRecord, read_record, write_record
+from disent_core.lineage.workspace import Key, Workspace
+
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
+"""Numbers of parameters in malloc.h."""
+KEPT = 512 << 20
+"""Bytes; a single piece of more than half of them is still handed back at once."""
+CONFIG_TAG = "disent/config"
+"""Tag of a run: the fingerprint of the configuration with which its step was submitted."""
+DATA_VERSION = "dagster/data_version"
+"""Tag of the events of Dagster."""
+_REMEDY = "Start the same command again; if that does not help, give every machine the same file and version of disent"
+Make = Callable[[str], Iterable[dg.MaterializeResult]]
+
+
+# --- what an asset does -----------------------------------------------------------------------------------
+
+
+def make_recorded(
+    workspace: Workspace, key: Key, partition: str, make: Make, device: str
+) -> list[dg.MaterializeResult]:
+    """Make the outputs of a step; record its cost if it computed something, and its state.
+
+    Args:
+        workspace: of the run.
+        key: of the step.
+        partition: to make; empty if the step has none.
+        make: returns the results.
+        device: on which it computes.
+    """
+    steps, name = steps_in(workspace), partition or None
+    step = next(step for step in steps if step.key == key)
+    records = Records(workspace, steps)
+    last = records.of(step, name)
+    # Read before anything is made: what changes meanwhile counts as a change.
+    record = replace(last or StepRecord("", {}), version=step.version, reads=records.reads(step, name), error=None)
+    meter = Meter()
+    try:
+        with freed_memory_kept():
+            results = list(make(partition))
+    except Exception as error:
+        with suppress(StorageError):  # the disk may be full
+            write_record(workspace, key, name, replace(record, error=_first_line(failure_of(error))))
+        raise
+    if made := [result for result in results if is_made(result)]:
+        cost = meter.cost()
+        results = [_with_metadata(result, cost.metadata) if is_made(result) else result for result in results]
+        record_cost(workspace, key, partition, cost, made[0].metadata or {}, device)
+        record = replace(record, seconds=cost.seconds)
+    contents = {"/".join(output): version_of(result) for output, result in zip(step.outputs, results, strict=True)}
+    errors = failed_checks(results, dg.AssetCheckSeverity.ERROR)
+    record = replace(record, contents=contents, error=_first_line("; ".join(errors)) or None)
+    if not record.same_state(last) or made:
+        write_record(workspace, key, name, record)
+    return results
+
+
+def record_failure(workspace: Workspace, run: StepRun, failure: str) -> None:
+    """Record that a step failed, unless it has done so: its process may have been killed."""
+    records, partition = Records(workspace, steps_in(workspace)), run.partition
+    for step in (step for step in steps_in(workspace) if step.key == run.key):
+        last = records.of(step, partition) or StepRecord("", {})
+        if last.error is None:
+            reads, error = records.reads(step, partition), _first_line(failure)
+            with suppress(StorageError):
+                write_record(
+                    workspace, step.key, partition, replace(last, version=step.version, reads=reads, error=error)
+                )
+
+
+def is_made(result: dg.MaterializeResult) -> bool:
+    """Return whether the step has computed this result, and not found it up to date."""
+    return bool((result.metadata or {}).get("recomputed"))
+
+
+def version_of(result: dg.MaterializeResult) -> str:
+    """Return the data version of a result."""
+    return result.data_version.value if result.data_version else ""
+
+
+def _with_metadata(result: dg.MaterializeResult, cost: Mapping[str, Any]) -> dg.MaterializeResult:
+    return result._replace(metadata={**cost, **(result.metadata or {})})  # above what may be long
+
+
+def _first_line(text: str) -> str:
+    return text.strip().split("\n", 1)[0]
+
+
+@contextmanager
+def freed_memory_kept() -> Iterator[None]:
+    """Let malloc keep freed memory inside, and return it to the system at the end; only glibc can.
+
+    By default large pieces are returned at once. A training frees and allocates the same tensors in every batch, and
+    then every page of them is mapped and filled with zeros again.
+    """
+    if sys.platform != "linux" or not hasattr(library := ctypes.CDLL(None), "mallopt"):
+        yield
+        return
+    library.mallopt(MMAP_THRESHOLD, KEPT // 2)
+    library.mallopt(TRIM_THRESHOLD, KEPT)
+    try:
+        yield
+    finally:
+        library.malloc_trim(0)
+
+
+# --- the configuration of a submitted step ----------------------------------------------------------------
+
+
+def configuration_tag(config: Config) -> dict[str, str]:
+    """Return the tag; equal for equal configurations, also where links lead to the file by another path."""
+    return {CONFIG_TAG: signature(replace(config, path=Path(config.path.name)))[:12]}
+
+
+def check_configuration(config: Config, tags: Mapping[str, str]) -> None:
+    """Check that the process of a step has loaded the configuration with which the step was submitted.
+
+    A run that was not submitted by disent, as one that the web page has started, has no tag.
+    """
+    submitted = tags.get(CONFIG_TAG)
+    if submitted is not None and submitted != (loaded := configuration_tag(config)[CONFIG_TAG]):
+        problem = f"this step was submitted with configuration {submitted}, but its process has loaded {loaded}"
+        raise ConfigError(located(config.path, None, problem, _REMEDY))
+
+
+# --- without a run of Dagster -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a step.
+
+    Attributes:
+        made: tables that were made.
+        reused: tables that were up to date.
+        encoded: texts that were encoded.
+        steps: optimiser steps that were trained.
+        changed: whether any content differs from what was recorded before.
+        is_news: whether Dagster has to be told.
+        events: the materialisation of every asset, and the evaluations of its checks.
+        warnings: the checks that failed but stop nothing.
+        failure: why the step failed, if it did.
+        traceback: of the failure, with those of its causes.
+        is_of_disk: whether the disk failed or is full, so that other steps would fail too.
+    """
+
+    made: int = 0
+    reused: int = 0
+    encoded: int = 0
+    steps: int = 0
+    changed: bool = False
+    is_news: bool = False
+    events: Sequence[dg.AssetMaterialization | dg.AssetCheckEvaluation] = field(default=(), repr=False)
+    warnings: tuple[str, ...] = ()
+    failure: str | None = None
+    traceback: str | None = None
+    is_of_disk: bool = False
+
+
+@dataclass(frozen=True)
+class _Context:
+    """What the function of an asset reads of its context."""
+
+    partition_key: str | None
+
+    @property
+    def has_partition_key(self) -> bool:
+        """Whether the asset has partitions."""
+        return self.partition_key is not None
+
+    @property
+    def run(self) -> dg.DagsterRun:
+        """A run without tags."""
+        return dg.DagsterRun("disent")
+
+
+def compute(workspace: Workspace, step: AssetStep, partition: str | None) -> Outcome:
+    """Make the assets of a step by their function; a failure is part of the outcome."""
+    before = read_record(workspace, step.key, partition)
+    try:
+        made = step_function(step.asset)(_Context(partition))
+        results = [made] if isinstance(made, dg.MaterializeResult) else list(made)
+    except (dg.Failure, *database_errors()) as error:
+        text = "".join(traceback.format_exception(error))
+        return Outcome(failure=failure_of(error), traceback=text, is_of_disk=is_of_disk(error))
+    after = read_record(workspace, step.key, partition)
+    errors = failed_checks(results, dg.AssetCheckSeverity.ERROR)
+    outcome = counted(results)
+    return replace(
+        outcome,
+        changed=before is None or after is None or before.contents != after.contents,
+        is_news=bool(outcome.made) or after is None or not after.same_state(before),
+        events=[event for result in results for event in _events(result, step, partition)],
+        warnings=tuple(failed_checks(results, dg.AssetCheckSeverity.WARN)),
+        failure=check_failure(StepRun(step.key, step.outputs, partition), errors),
+    )
+
+
+def _events(
+    result: dg.MaterializeResult, step: AssetStep, partition: str | None
+) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
+    key, tags = dg.AssetKey.from_coercible(result.asset_key or step.asset.key), {DATA_VERSION: version_of(result)}
+    yield dg.AssetMaterialization(key, metadata=result.metadata, partition=partition, tags=tags)
+    for check in result.check_results or ():
+        assert check.check_name is not None
+        yield dg.AssetCheckEvaluation(
+            asset_key=key,
+            check_name=check.check_name,
+            passed=check.passed,
+            metadata=check.metadata,
+            severity=check.severity,
+            description=check.description,
+            partition=partition,
+        )
+
+
+def check_failure(step: StepRun, errors: Sequence[str]) -> str | None:
+    """Return the message of a step with failed checks, if there are any."""
+    return f"{step}: {'; '.join(errors)}. Nothing downstream is made until the data is corrected" if errors else None
+
+
+def counted(results: Iterable[dg.MaterializeResult | dg.AssetMaterialization]) -> Outcome:
+    """Return the counts over the tables of a step."""
+    metadata: list[dict[str, Any]] = [dict(result.metadata or {}) for result in results]
+    tables = [{name: getattr(value, "value", value) for name, value in of.items()} for of in metadata]
+    made = sum(bool(table.get("recomputed")) for table in tables)
+    return Outcome(
+        made=made,
+        reused=len(tables) - made,
+        encoded=max((table.get("encoded", 0) for table in tables), default=0),  # one forward pass for all tables
+        steps=sum(table.get("steps", 0) for table in tables),
+    )

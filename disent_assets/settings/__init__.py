@@ -1,0 +1,1 @@
+"""Read the environment: project, home, profile, Dagster instance."""

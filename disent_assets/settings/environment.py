@@ -1,0 +1,296 @@
+"""Read the environment variables of disent: which configuration and results are used, and how steps run."""
+
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
+
+from disent.home import CONFIG, PROJECT, SHARED, check_owner, home_folder, path_of
+from disent_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from disent_core.lineage.workspace import Workspace
+    from disent_core.shards.backend import ShardBackend
+
+SQL = SHARED / "sql"
+ONE_THREAD = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "POLARS_MAX_THREADS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+"""Environment of a process that runs one of several steps; results do not depend on the number of its cores."""
+_POSTGRES = "postgresql+psycopg2://"
+
+
+class Variable(NamedTuple):
+    """An environment variable.
+
+    Attributes:
+        name: with its prefix.
+        default: of an unset or empty variable.
+        description: what it is, for users.
+        wanted: what a value must be, in an error.
+        is_valid: whether a value is that.
+        is_secret: not shown, and not passed on to other machines, which have it in their own environment.
+    """
+
+    name: str
+    default: str
+    description: str
+    wanted: str = ""
+    is_valid: Callable[[str], bool] = bool
+    is_secret: bool = False
+
+
+def _choice(name: str, choices: tuple[str, ...], description: str) -> Variable:
+    return Variable(name, choices[0], description, f"one of {', '.join(choices)}", choices.__contains__)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return 0 <= float(text) < math.inf
+    except ValueError:
+        return False
+
+
+def _is_positive_number(text: str) -> bool:
+    return _is_number(text) and float(text) > 0
+
+
+def _is_count(text: str) -> bool:
+    return text.isdecimal() and int(text) > 0
+
+
+def _is_shards(text: str) -> bool:
+    name, colon, count = text.partition(":")
+    return text in ("inline", "processes", "ray") or (name == "processes" and bool(colon) and _is_count(count))
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+_NUMBER = "a number >= 0"
+VARIABLES = {
+    variable.name: variable
+    for variable in (
+        Variable("DISENT_CONFIG", "", f"the configuration; default: {CONFIG} in the project"),
+        Variable("DISENT_HOME", "", "the folder or bucket of results; default: data in the project"),
+        Variable("DISENT_CACHE", "~/.cache/disent", "the folder for local copies of a home in a bucket"),
+        Variable("DISENT_CACHE_SIZE", "0", "GB that copies of tables, pictures and arrays may take; 0: no bound",
+                 _NUMBER, _is_number),
+        _choice("DISENT_PROFILE", ("local", "ray", "k8s", "slurm"), "where steps run: in processes of this machine, "
+                "or wherever Ray, Kubernetes or an allocation of Slurm has room"),
+        Variable("DISENT_WORKERS", "", "how many steps run at once; default: one a core, 16 on other machines",
+                 "an integer >= 1", _is_count),
+        _choice("DISENT_EXECUTOR", ("in_process", "multiprocess"), "of the steps of a run that the UI starts"),
+        Variable("DISENT_SHARDS", "", "where shards of a step are computed; default: ray on Ray and Slurm, else inline",
+                 "one of inline, processes, processes:N, ray", _is_shards),
+        Variable("DISENT_GPU", "1", "GPUs of a step that encodes, trains or measures; 0 where there are none",
+                 _NUMBER, _is_number),
+        Variable("DISENT_MEMORY", "1", "factor of the memory that steps ask for", "a number > 0", _is_positive_number),
+        Variable("DISENT_POSTGRES", "", "database of Dagster's runs and events; default: SQLite in the home",
+                 f"an address that begins with {_POSTGRES} (postgresql:// names another driver)",
+                 lambda text: text.startswith(_POSTGRES), is_secret=True),
+        Variable("DISENT_WORKSPACE", str(SHARED / "workspace.yaml"), "workspace.yaml through which runs are submitted"),
+        Variable("DISENT_UI", "", "address of the web server, for links to runs"),
+        Variable("DISENT_PICTURES", "/pictures", "address at which browsers find the plots of the home"),
+        Variable("DISENT_ALERTS", "", "webhook that is sent failed runs", "an address that begins with http:// or https://",
+                 _is_address, is_secret=True),
+        Variable("DISENT_STARTED", "", "set by disent dev: names its start"),
+    )
+}  # fmt: skip
+"""All environment variables of disent, by name."""
+
+
+def value(name: str, environment: Mapping[str, str] = os.environ) -> str:
+    """Return a variable or its default, checked; empty if it is unset and has no default."""
+    variable = VARIABLES[name]
+    text = environment.get(name) or variable.default
+    if text and not variable.is_valid(text):
+        raise ConfigError(f"{name} must be {variable.wanted}" + f", got {text!r}" * (not variable.is_secret))
+    return text
+
+
+def described_variables() -> str:
+    """Return all variables as a Markdown table."""
+    lines = [
+        f"| `{variable.name}` | {variable.description} | {f'`{default}`' if default else ''} |"
+        for variable in VARIABLES.values()
+        for default in [variable.default.replace(f"{SHARED}/", "")]
+    ]
+    return "\n".join(["| variable | meaning | default |", "|---|---|---|", *lines]) + "\n"
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """How runs are executed and refreshed.
+
+    Attributes:
+        executor: of the steps of a run that the UI starts, if they run on this machine.
+        ui: address of the web server, if there is one.
+        alerts: address of a webhook that is told of failed runs, if there is one.
+        started: names this start of `disent dev`.
+        workers: how many steps of a refresh run at once; None for one a core.
+        profile: where steps run.
+    """
+
+    executor: str
+    ui: str | None = None
+    alerts: str | None = None
+    started: str = ""
+    workers: int | None = None
+    profile: str = "local"
+
+
+def environment_of(config: Path, home: Path) -> dict[str, str]:
+    """The environment of a process that works with another configuration and folder than this one."""
+    return {**os.environ, "DISENT_CONFIG": str(config), "DISENT_HOME": address_of(home)}
+
+
+def address_of(home: Path) -> str:
+    """What DISENT_HOME has to be for a process that uses the same home."""
+    from disent_core.storage.remote import bucket_of
+
+    bucket = bucket_of(home)
+    return str(home) if bucket is None else bucket.address
+
+
+def run_settings(environment: Mapping[str, str] = os.environ) -> RunSettings:
+    """The settings of this process."""
+    workers = value("DISENT_WORKERS", environment)
+    return RunSettings(
+        value("DISENT_EXECUTOR", environment),
+        ui=value("DISENT_UI", environment) or None,
+        alerts=alerts_address(environment),
+        started=value("DISENT_STARTED", environment),
+        workers=int(workers) if workers else None,
+        profile=profile_of(environment),
+    )
+
+
+def shard_backend(environment: Mapping[str, str] = os.environ) -> "ShardBackend":
+    """Where the shards of a step are computed."""
+    from disent_core.shards.backend import ShardBackend
+
+    usual = "ray" if profile_of(environment) in ("ray", "slurm") else "inline"
+    name, _, count = (value("DISENT_SHARDS", environment) or usual).partition(":")
+    if name == "processes":
+        return ShardBackend("processes", int(count) if count else len(os.sched_getaffinity(0)))
+    return ShardBackend("ray" if name == "ray" else "inline")
+
+
+# --- where steps run --------------------------------------------------------------------------------------
+
+
+def profile_of(environment: Mapping[str, str] = os.environ) -> str:
+    """Where steps run; in this machine's processes by default."""
+    return value("DISENT_PROFILE", environment)
+
+
+def is_local(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether steps run in processes of this machine."""
+    return profile_of(environment) == VARIABLES["DISENT_PROFILE"].default
+
+
+def step_share(environment: Mapping[str, str] = os.environ) -> tuple[float, float]:
+    """The GPUs of a step that computes, and the factor of every step's memory."""
+    return float(value("DISENT_GPU", environment)), float(value("DISENT_MEMORY", environment))
+
+
+def database(environment: Mapping[str, str] = os.environ) -> str | None:
+    """Address of the Postgres database of Dagster's runs and events, if there is one."""
+    return value("DISENT_POSTGRES", environment) or None
+
+
+def code_locations(environment: Mapping[str, str] = os.environ) -> Path:
+    """The `workspace.yaml` through which runs are submitted; by default the one that starts a code server here."""
+    return path_of("DISENT_WORKSPACE", value("DISENT_WORKSPACE", environment))
+
+
+def pictures_address(environment: Mapping[str, str] = os.environ) -> str:
+    """Where browsers find the folder `plots`; by default below the web server that shows the page."""
+    return value("DISENT_PICTURES", environment).rstrip("/")
+
+
+def passed_on(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """Names of the variables that a step on another machine gets from this process."""
+    secret = {name for name, variable in VARIABLES.items() if variable.is_secret}
+    return ["PATH", *sorted(name for name in environment if name.startswith("DISENT_") and name not in secret)]
+
+
+def alerts_address(environment: Mapping[str, str] = os.environ) -> str | None:
+    """The webhook that is sent failed runs, if there is one."""
+    return value("DISENT_ALERTS", environment) or None
+
+
+def configuration(environment: Mapping[str, str] = os.environ) -> Path:
+    """The configuration file."""
+    return path_of("DISENT_CONFIG", environment.get("DISENT_CONFIG") or PROJECT / CONFIG)
+
+
+def open_workspace(environment: Mapping[str, str] = os.environ) -> "Workspace":
+    """The workspace that the environment names."""
+    from disent_core.config.load import load_config  # loads torch, which whoever only asks the warehouse does not need
+    from disent_core.lineage.workspace import Workspace
+
+    config, home = load_config(configuration(environment)), home_folder(environment)
+    workspace = Workspace(config, home, shard_backend=shard_backend(environment))
+    check_owner(workspace.config, workspace.home)
+    return workspace
+
+
+def open_for_work(environment: Mapping[str, str] = os.environ) -> "Workspace":
+    """The workspace that the environment names, for a run: its corpora are in place, and its folder is this one's."""
+    from disent_assets.settings.homes import claim, prepare
+
+    workspace = open_to_look(environment)
+    prepare(workspace.home)
+    claim(workspace.config, workspace.home)
+    return workspace
+
+
+def open_to_look(environment: Mapping[str, str] = os.environ) -> "Workspace":
+    """The workspace that the environment names, with its corpora in place, in a folder that may be read-only."""
+    from disent_core.config.checks import check_paths
+
+    workspace = open_workspace(environment)
+    check_paths(workspace.config)
+    return workspace
+
+
+def use_utf8() -> None:
+    """Start this program again in Python's UTF-8 mode if the locale has another encoding.
+
+    Otherwise paths with other letters than ASCII could not be written to Parquet or JSON, nor texts to the terminal.
+    """
+    is_utf8 = {sys.getfilesystemencoding(), sys.stdout.encoding, sys.stderr.encoding} <= {"utf-8", "UTF-8"}
+    if not is_utf8 and os.environ.get("PYTHONUTF8") != "1":
+        os.environ |= {"PYTHONUTF8": "1", "PYTHONIOENCODING": "utf-8"}  # for the processes that this one starts too
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+@contextmanager
+def environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Set variables for the processes that are started meanwhile."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -1,0 +1,1 @@
+"""Build and query the DuckDB file."""

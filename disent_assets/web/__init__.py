@@ -1,0 +1,1 @@
+"""Serve web pages on this machine: the Dagster UI and the search page."""

@@ -1,0 +1,243 @@
+"""A published model of Hugging Face: a folder, an installed package or a name on the hub, in safetensors.
+
+Kinds whose models the lineage makes (`ModelMadeHere`) save them as such folders, and load them as this kind does.
+"""
+
+import json
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from annotated_types import Ge, Le
+
+from disent_core.encoders.contract import (
+    PACKAGE_PREFIX,
+    Device,
+    Encoder,
+    EncoderConfig,
+    EncoderFiles,
+    FloatName,
+    Layers,
+    Pooling,
+    not_made_yet,
+)
+from disent_core.errors import EncoderError, located
+from disent_core.registry import imported
+from disent_core.storage.results import fetch, open_result, sha256_of
+from disent_core.storage.tables import fingerprint
+
+CODE_VERSIONS = {"auto": "2", "float32": "2", "bfloat16": "5"}
+"""Precision -> version of the code of `transformer`, which changes with every change that changes vectors."""
+DENSE = "2_Dense"
+"""Folder in which sentence-transformers saves the dense layer after the pooling, the third module of a model."""
+RECORD = "distillation.json"
+"""File in the folder of an encoder that is distilled here: what it was made from."""
+_MODEL_FILES = ("*.safetensors", "*.json", "*.txt", "*.model")
+_NOT_READ = {RECORD, "modules.json", "data_config.json", "training_args.json", "config_sentence_transformers.json"}
+
+Products = Literal["onednn", "torch"]
+Length = Annotated[int, Ge(3), Le(1_000_000)]
+TokensOfBatch = Annotated[int, Ge(1), Le(100_000_000)]
+Vocabulary = Annotated[int, Ge(100), Le(10_000_000)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HuggingFaceConfig(EncoderConfig):
+    """One frozen model and how its states become a sentence vector. Exactly one of `path` and `id` is set.
+
+    Attributes:
+        path: folder of the model; `package:NAME/sub/folder` is a folder inside an installed Python package.
+        id: name of the model on the hub.
+        revision: branch, tag or commit of the model on the hub; none is its main branch.
+        pooling: `cls` is the state at position 0, `mean` the mean over tokens, special ones included and
+            padding not, `pooler` the checkpoint's own pooler, `cls_dense_norm` the pipeline that
+            sentence-transformers has for LaBSE: state at position 0, its `2_Dense` layer, tanh, norm 1.
+        layer: index into `hidden_states`: 0 is the embedding layer, -1 the last layer. Of several, `[2, 4]`, the states
+            are side by side, and so are the pooled vectors. Blocks above the highest layer are not run.
+        max_length: tokens that are read of a text, special tokens included.
+        batch_tokens: tokens of a batch, padding and filling included; none chooses a size for the device.
+            Vectors depend on it in their last bits, so it is part of the fingerprint.
+        precision: number format of weights and of what the model computes; `auto` is bfloat16 on a GPU, which changes
+            vectors by about 1e-2 of their size, and float32 on a CPU. Stored vectors have their own formats, below.
+        products: library of the products in float32 on a CPU. `onednn` takes half the time of `torch` on processors
+            that aren't Intel's, and vectors differ in their last bits. On a GPU, and where torch has no oneDNN, both
+            are the same.
+        vector_dtype: number format in which sentence vectors are stored.
+        states_dtype: number format in which token states are stored.
+        saw: what it was trained on, for the column `encoder_saw` beside its numbers: "English", "bitext". A folder that
+            was distilled here tells it itself.
+    """
+
+    earlier_defaults: ClassVar[Mapping[str, Any]] = {"products": "torch"}
+
+    path: str | None = None
+    id: str | None = None
+    revision: str | None = None
+    pooling: Pooling = "cls"
+    layer: Layers = -1
+    max_length: Length = 128
+    batch_tokens: TokensOfBatch | None = None
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    products: Products = "onednn"
+    vector_dtype: FloatName = "float32"
+    states_dtype: FloatName = "float16"
+    saw: str | None = field(default=None, repr=False)  # no part of the fingerprints, which read the representation
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.path is None) == (self.id is None):
+            raise ValueError(f"encoder {self.name!r} needs either a path ({self.path!r}) or an id ({self.id!r})")
+        if self.revision is not None and self.id is None:
+            raise ValueError(f"encoder {self.name!r}: revision {self.revision!r} needs an id")
+        if self.pooling in ("pooler", "cls_dense_norm") and self.layer != -1:
+            raise ValueError(f"encoder {self.name!r}: a pooler reads the last layer, not layer {self.layer}")
+
+    def fingerprint(self, folder: Path) -> str:
+        """Return the fingerprint of the model that `path` or `id` names."""
+        return _fingerprint(self, has_checksums=False)
+
+    def load(self, folder: Path, language: str, device: Device) -> Encoder:
+        """Load the model, which encodes every language."""
+        return imported("disent_core.encoders.transformer:load")(self, device)  # loads torch
+
+    def files(self, folder: Path) -> EncoderFiles:
+        """Return the model that `path` or `id` names."""
+        return _files(self, self.fingerprint(folder))
+
+    def has_seen(self, config: Any) -> str | None:
+        """Return what the record of a distilled model says, or else `saw`."""
+        record = record_of(Path(self.path)) if self.path else None
+        return (record or {}).get("encoder_saw") or self.saw
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelMadeHere(EncoderConfig):
+    """The settings of a kind whose `steps` make a folder of Hugging Face."""
+
+    @abstractmethod
+    def model(self, folder: Path) -> HuggingFaceConfig:
+        """Return the settings by which the model in the folder is loaded."""
+
+    def saved(self, folder: Path) -> HuggingFaceConfig:
+        """Return the settings that load the model, which must be there."""
+        if not fetch(folder).is_dir():
+            raise not_made_yet(folder, self.name)
+        return self.model(folder)
+
+    def fingerprint(self, folder: Path) -> str:
+        """Return the fingerprint of the model, whose checksums must match."""
+        return _fingerprint(self.saved(folder), has_checksums=True)
+
+    def load(self, folder: Path, language: str, device: Device) -> Encoder:
+        """Load the model, which encodes every language."""
+        return self.saved(folder).load(folder, language, device)
+
+    def files(self, folder: Path) -> EncoderFiles:
+        """Return the model that the lineage has made."""
+        return _files(self.saved(folder), self.fingerprint(folder))
+
+
+# --- fingerprints -----------------------------------------------------------------------------------------
+
+
+def _files(config: HuggingFaceConfig, own_fingerprint: str) -> EncoderFiles:
+    folder = model_folder(config.path, config.id, config.revision)
+    return EncoderFiles(folder, config.pooling, config.layer, config.max_length, own_fingerprint)
+
+
+def _fingerprint(config: HuggingFaceConfig, *, has_checksums: bool) -> str:
+    folder = model_folder(config.path, config.id, config.revision)
+    files = sorted([*folder.iterdir(), *folder.glob(f"{DENSE}/*")])
+    file_stats = tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files)
+    return encoder_fingerprint(config, _hashes(folder, config.pooling, file_stats, has_checksums))
+
+
+@lru_cache(maxsize=16)
+def _hashes(
+    folder: Path, pooling: Pooling, file_stats: tuple[tuple[str, int, int], ...], has_checksums: bool
+) -> dict[str, str]:
+    """Hash the model's files, anew when the time or size of one has changed."""
+    del file_stats  # part of the key only
+    if has_checksums and open_result(folder) is None:
+        remedy = "It was quarantined. Materialise it again to make a new one"
+        raise EncoderError(located(folder, None, "this model does not match its checksums", remedy))
+    return files_fingerprint(folder, pooling)
+
+
+def encoder_fingerprint(config: HuggingFaceConfig, files: Mapping[str, str]) -> str:
+    """Return the fingerprint of everything that vectors depend on: the hashes of the model's files, and their use."""
+    settings = (config.layer, config.pooling, config.max_length, config.precision, config.batch_tokens)
+    # Encoders that are older than this setting keep their fingerprints. In bfloat16 it changes nothing.
+    if config.products != "torch" and config.precision != "bfloat16":
+        settings = (*settings, config.products)
+    stored = (config.vector_dtype, config.states_dtype)
+    return fingerprint("huggingface", CODE_VERSIONS[config.precision], files, settings, stored)
+
+
+def files_fingerprint(folder: Path, pooling: Pooling = "cls") -> dict[str, str]:
+    """Return the SHA-256 of every file from which weights, configuration or tokeniser are read."""
+    patterns = [*_MODEL_FILES, f"{DENSE}/*.json", f"{DENSE}/*.safetensors"][: None if is_dense(pooling) else -2]
+    files = {file for pattern in patterns for file in folder.glob(pattern) if file.name not in _NOT_READ}
+    return {file.relative_to(folder).as_posix(): sha256_of(file) for file in sorted(files)}
+
+
+def is_dense(pooling: Pooling) -> bool:
+    """Return whether the pooling has a dense layer of its own."""
+    return pooling == "cls_dense_norm"
+
+
+def record_of(folder: Path) -> Mapping[str, Any] | None:
+    """Return the record of a distilled encoder; None if there is none. The other files are not verified."""
+    try:
+        return json.loads((fetch(folder) / RECORD).read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+# --- the folder of a model --------------------------------------------------------------------------------
+
+
+def model_folder(path: str | None, identifier: str | None, revision: str | None) -> Path:
+    """Return the folder of the model at `path` or, without one, of that `identifier` on the hub, downloaded once."""
+    folder = _from_path(path) if path else _from_hub(identifier or "", revision)
+    if not folder.is_dir():
+        raise EncoderError(located(folder, None, "there is no such folder", "Correct the encoder's path"))
+    if not any(folder.glob("*.safetensors")):
+        remedy = "Save the model with save_pretrained(..., safe_serialization=True); pickled weights are not read"
+        raise EncoderError(located(folder, None, "there are no *.safetensors weights here", remedy))
+    return folder
+
+
+def _from_path(path: str) -> Path:
+    if not path.startswith(PACKAGE_PREFIX):
+        return Path(path)
+    package, _, inside = path.removeprefix(PACKAGE_PREFIX).partition("/")
+    spec = find_spec(package) if package.isidentifier() else None
+    if spec is None or not spec.submodule_search_locations:
+        raise EncoderError(f"{path!r}: package {package!r} is not installed. Install it, or use another model")
+    if Path(inside).is_absolute() or ".." in Path(inside).parts:
+        raise EncoderError(f"{path!r} leads out of package {package!r}. Name a folder inside it, package:NAME/folder")
+    return Path(next(iter(spec.submodule_search_locations)), inside)
+
+
+def _from_hub(identifier: str, revision: str | None) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
+
+    model = f"{identifier!r} at revision {revision or 'main'!r}"
+    patterns = [*_MODEL_FILES, *(f"{DENSE}/{pattern}" for pattern in _MODEL_FILES)]
+    other_folders = ["[!2]*/*", "2[!_]*/*"]  # a star matches slashes too
+    try:
+        return Path(
+            snapshot_download(identifier, revision=revision, allow_patterns=patterns, ignore_patterns=other_folders)
+        )
+    except LocalEntryNotFoundError as error:
+        remedy = "Go online once, or put a copy in a folder and set path instead of id"
+        raise EncoderError(f"model {model} is not in the local cache and the hub is out of reach. {remedy}") from error
+    except (RepositoryNotFoundError, HfHubHTTPError, OSError, ValueError) as error:
+        remedy = "Check id and revision; a gated model needs an accepted licence and a login"
+        raise EncoderError(f"model {model} can't be read from the hub ({error}). {remedy}") from error

@@ -1,1 +1,0 @@
-"""Base classes of methods of one kind: how they are fitted, saved and loaded."""

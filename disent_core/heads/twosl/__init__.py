@@ -1,1 +1,0 @@
-"""The parts of TWOSL, one module each; `labeller` has the tagger."""

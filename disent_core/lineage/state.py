@@ -1,0 +1,259 @@
+"""Record what every step read and made, and compute from these records what is fresh, stale, missing or failed.
+
+A record is a small file for each step and partition. A partition is fresh if its files exist, its step still has the
+recorded version, and everything that it read still has the recorded content.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from disent_core.lineage.step import Node, Partition
+from disent_core.lineage.workspace import Key, Workspace
+from disent_core.storage.results import none_if_damaged, read_result, result_exists, write_text_result
+
+PUBLISHED = "published"
+"""Name of the record of the published files' content."""
+NOT_RECORDED = "an earlier version of disent has made it; 'disent materialize' looks at it and makes only what differs"
+
+
+@runtime_checkable
+class Lineage(Protocol):
+    """What this module reads of a step."""
+
+    @property
+    def key(self) -> Key:
+        """Key of its first output."""
+        ...
+
+    @property
+    def outputs(self) -> Sequence[Key]:
+        """Keys of all its outputs."""
+        ...
+
+    @property
+    def partitions(self) -> Sequence[str] | None:
+        """Its partitions, if it has any."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """Fingerprint of its code and settings."""
+        ...
+
+    def parents(self, partition: Partition, /) -> Iterable[Node]:
+        """Return what a partition is made from."""
+        ...
+
+    def files(self, partition: Partition, /) -> Sequence[Path]:
+        """Return the files of a partition that must exist."""
+        ...
+
+
+# --- records ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """What a step did when it last ran on a partition.
+
+    Attributes:
+        version: of the step.
+        reads: content of everything that it read, by name; None for what did not exist.
+        contents: content hash of every output, by name; that of the last success if it failed.
+        seconds: that it took when it last made something.
+        error: why it failed, if it did.
+    """
+
+    version: str
+    reads: Mapping[str, str | None]
+    contents: Mapping[str, str] = field(default_factory=dict)
+    seconds: float | None = None
+    error: str | None = None
+
+    def same_state(self, other: "StepRecord | None") -> bool:
+        """Return whether both lead to the same states."""
+        return other is not None and replace(self, seconds=None) == replace(other, seconds=None)
+
+
+def name_of(node: Node) -> str:
+    """Return the name of an asset and its partition, as messages show it."""
+    key, partition = node
+    return f"{'/'.join(key)} [{partition}]" if partition else "/".join(key)
+
+
+def read_record(workspace: Workspace, key: Key, partition: Partition) -> StepRecord | None:
+    """Read the record of a step; None if there is none, or it is damaged."""
+    recorded = _read(workspace.record(*key, *([partition] if partition else [])))
+    try:
+        return None if recorded is None else StepRecord(**recorded)
+    except TypeError:  # of another version
+        return None
+
+
+def write_record(workspace: Workspace, key: Key, partition: Partition, record: StepRecord) -> None:
+    """Replace the record of a step."""
+    _write(workspace.record(*key, *([partition] if partition else [])), asdict(record))
+
+
+def read_published(workspace: Workspace) -> dict[str, str]:
+    """Read the content of the published files, by name, as it was last observed."""
+    return _read(workspace.record(PUBLISHED)) or {}
+
+
+def write_published(workspace: Workspace, contents: Mapping[str, str]) -> None:
+    """Record the content of the published files."""
+    if contents != read_published(workspace):
+        _write(workspace.record(PUBLISHED), contents)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    text = none_if_damaged(lambda: read_result(path))
+    try:
+        return None if text is None else json.loads(text)
+    except ValueError:
+        return None
+
+
+def _write(path: Path, recorded: Mapping[str, Any]) -> None:
+    write_text_result(path, json.dumps(recorded, indent=1, sort_keys=True) + "\n")
+
+
+class Records:
+    """The records of a workspace, each read once.
+
+    Args:
+        workspace: whose records they are.
+        steps: of its lineage.
+        published: content of the published files by name; by default, as it was last observed.
+    """
+
+    def __init__(
+        self, workspace: Workspace, steps: Iterable[Lineage], published: Mapping[str, str] | None = None
+    ) -> None:
+        self.workspace = workspace
+        self.step_of = {output: step for step in steps for output in step.outputs}
+        self.published = read_published(workspace) if published is None else published
+        self._records: dict[Node, StepRecord | None] = {}
+
+    def of(self, step: Lineage, partition: Partition) -> StepRecord | None:
+        """Return the record of a step."""
+        node = step.key, partition
+        if node not in self._records:
+            self._records[node] = read_record(self.workspace, *node)
+        return self._records[node]
+
+    def content(self, node: Node) -> str | None:
+        """Return the content of an asset as it is recorded; None if it has not been made."""
+        if (step := self.step_of.get(node[0])) is None:
+            return self.published.get(name_of(node))
+        record = self.of(step, node[1])
+        return record.contents.get("/".join(node[0])) if record else None
+
+    def reads(self, step: Lineage, partition: Partition) -> dict[str, str | None]:
+        """Return what a step would read now."""
+        return {name_of(parent): self.content(parent) for parent in step.parents(partition)}
+
+    def causes(self, step: Lineage, partition: Partition, record: StepRecord) -> Iterator[str]:
+        """Return what has changed since a step ran, in words."""
+        if record.version != step.version:
+            yield f"{name_of((step.key, partition))}: its code or settings have changed"
+        reads = self.reads(step, partition)
+        for name, content in reads.items():
+            if name not in record.reads:
+                yield f"{name}: has a new dependency on {_asset(name)}"
+            elif content is not None and content != record.reads[name]:
+                yield f"{name}: its content has changed"
+        removed = dict.fromkeys(_asset(name) for name in record.reads if name not in reads)
+        yield from (f"{asset}: removed dependency on {asset}" for asset in removed)
+
+
+def _asset(name: str) -> str:
+    return name.partition(" [")[0]
+
+
+# --- states -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class State:
+    """The state of one partition of an asset; `is_settled` if it and everything upstream of it are fresh."""
+
+    asset: str
+    partition: Partition
+    status: str
+    causes: tuple[str, ...]
+    is_settled: bool
+
+
+def states(
+    records: Records,
+    steps: Iterable[Lineage],
+    *,
+    unreadable: Iterable[Node] = (),
+    not_due: Iterable[Key] = (),
+) -> Iterator[State]:
+    """Return the state of every partition of every asset.
+
+    Args:
+        records: of the workspace.
+        steps: upstream first.
+        unreadable: partitions whose published files can't be read.
+        not_due: keys of steps that have nothing to make.
+    """
+    by_node: dict[Node, State] = {}
+    for step in steps:
+        for partition in [None] if step.partitions is None else step.partitions:
+            parents = [by_node[parent] for parent in step.parents(partition) if parent in by_node]
+            for key in step.outputs:
+                status, causes = _status(records, step, key, partition, [parent.status for parent in parents])
+                if status == "missing" and key in not_due:
+                    status, causes = "fresh", ()
+                if status == "fresh" and (key, partition) in unreadable:
+                    status, causes = "stale", ("its published files can't be read",)
+                is_settled = status == "fresh" and all(parent.is_settled for parent in parents)
+                state = State("/".join(key), partition, status, causes, is_settled)
+                by_node[key, partition] = state
+                yield state
+
+
+def _status(
+    records: Records, step: Lineage, key: Key, partition: Partition, parents: Sequence[str]
+) -> tuple[str, tuple[str, ...]]:
+    """Return the status of an output, and why."""
+    record, files = records.of(step, partition), step.files(partition)
+    if record is None:
+        # A step without files states what it reads: it has been made if its inputs have.
+        was_made = all(map(result_exists, files)) if files else bool(parents) and "missing" not in parents
+        return ("stale", (NOT_RECORDED,)) if was_made else ("missing", ())
+    causes = tuple(records.causes(step, partition, record))
+    if record.error is not None and not causes:
+        return "failed", (record.error,)
+    if "/".join(key) not in record.contents:
+        return "missing", ()
+    if not all(map(result_exists, files)):
+        return "missing", ("its files are gone",)
+    return ("stale", causes) if causes else ("fresh", ())
+
+
+def stale_inputs(
+    found: Iterable[State], parents: Callable[[str, Partition], Iterable[Node]], chosen: Iterable[tuple[str, Partition]]
+) -> list[State]:
+    """Return what is not fresh, is not chosen itself, and is read on the way to what is chosen; upstream first.
+
+    Args:
+        found: the states of all partitions, upstream first.
+        parents: return what an asset is made from.
+        chosen: asset and partition of each chosen partition.
+    """
+    open_ = {(state.asset, state.partition): state for state in found if not state.is_settled}
+    made = set(chosen)
+    due = [name for name in made if name in open_]
+    seen = set(due)
+    while due:
+        above = {("/".join(key), partition) for key, partition in parents(*due.pop())} & open_.keys() - seen
+        seen |= above
+        due += above
+    return [state for name, state in open_.items() if name in seen - made and state.status != "fresh"]

@@ -1,0 +1,164 @@
+"""Define a step of the lineage: what it makes, from what, into which files, and where it computes."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+import pyarrow as pa
+
+from disent_core.config.model import MethodConfig
+from disent_core.lineage.partitions import Dependents
+from disent_core.lineage.result import Check, StepResult
+from disent_core.lineage.workspace import Key
+
+Partition = str | None
+Node = tuple[Key, Partition]
+"""An asset and one of its partitions."""
+Make = Callable[[str], Sequence[StepResult]]
+"""Makes a partition (empty if there are none) unless it is up to date; returns a result for each output."""
+
+SMALL, TABLES, COMPUTING, FINE_TUNING = 2, 4, 8, 16
+"""GB of memory of a step that makes nothing, makes tables, encodes, trains a head or measures, trains an encoder."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Files that come from elsewhere, of which steps are made.
+
+    Attributes:
+        key: of the asset.
+        description: what the files are, and what their version is.
+        partitions: one for each language, language pair or folder.
+    """
+
+    key: Key
+    description: str
+    partitions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Read:
+    """A step or source that a step reads.
+
+    Attributes:
+        key: of what is read.
+        dependents: partition of what is read -> partitions of the step; None if a partition depends on that of the same
+            name, or on all where the two have other partitions.
+    """
+
+    key: Key
+    dependents: Dependents | None = None
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a step makes.
+
+    Attributes:
+        key: of the asset.
+        description: what it is and, for a table, what a row is.
+        path: its file or folder; None if it has no files.
+        schema: of its table.
+        relation: its name in the warehouse, if it is there.
+        format: of its files.
+    """
+
+    key: Key
+    description: str
+    path: Path | None = None
+    schema: pa.Schema | None = None
+    relation: str = ""
+    format: str = "parquet"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Step:
+    """What is made at once: one asset, or several.
+
+    Attributes:
+        made: its outputs, with what is said of each.
+        version: fingerprint of the code and settings that determine the outputs.
+        make: makes a partition.
+        reads: what it is made from.
+        partitions: names of its partitions, if it has any.
+        tables: of a partition (empty if there are none) returns the paths of its tables by name, the main one first.
+        stored: of a partition returns the paths that must exist, if they are not those of the main table.
+        checks: of each output.
+        kinds: formats and programs that a user interface shows.
+        on_device: whether it computes on the accelerator, if there is one.
+        memory: GB that it takes.
+        method: whose head or metrics it makes.
+        parent_partitions: partitions of everything that it reads, see `linked`.
+    """
+
+    made: tuple[Output, ...]
+    version: str
+    make: Make
+    reads: tuple[Read, ...] = ()
+    partitions: tuple[str, ...] | None = None
+    tables: Callable[[str], Mapping[str, Sequence[Path]]] = lambda _: {}
+    stored: Callable[[str], Sequence[Path]] | None = None
+    checks: tuple[Check, ...] = ()
+    kinds: frozenset[str] = frozenset({"parquet"})
+    on_device: bool = False
+    memory: int = TABLES
+    method: MethodConfig | None = None
+    parent_partitions: Mapping[Key, tuple[str, ...] | None] = field(default_factory=dict, repr=False)
+
+    @property
+    def outputs(self) -> tuple[Key, ...]:
+        """Keys of everything that it makes."""
+        return tuple(output.key for output in self.made)
+
+    @property
+    def key(self) -> Key:
+        """Key of its first output, by which it is named."""
+        return self.made[0].key
+
+    @property
+    def names(self) -> Sequence[Partition]:
+        """Its partitions, or None as the only one."""
+        return [None] if self.partitions is None else self.partitions
+
+    @property
+    def encoder(self) -> str:
+        """Name of the encoder that it belongs to, if it belongs to one."""
+        return self.key[1] if len(self.key) > 2 else ""
+
+    def files(self, partition: Partition) -> list[Path]:
+        """Return the files and folders of a partition that must exist."""
+        if self.stored is not None:
+            return list(self.stored(partition or ""))
+        return list(next(iter(self.tables(partition or "").values()), ()))
+
+    def parents(self, partition: Partition) -> list[Node]:
+        """Return what a partition is made from."""
+        return [(read.key, name) for read in self.reads for name in self._read_of(read, partition)]
+
+    def _read_of(self, read: Read, partition: Partition) -> Sequence[Partition]:
+        names = self.parent_partitions[read.key]
+        if names is None:
+            return [None]
+        if read.dependents is not None:
+            return self._inverted[read.key].get(partition or "", [])
+        return [partition] if names == self.partitions else names
+
+    @cached_property
+    def _inverted(self) -> dict[Key, dict[str, list[str]]]:
+        """For what is read by a mapping: partition of the step -> those that it is made from."""
+        inverted: dict[Key, dict[str, list[str]]] = {}
+        for read in self.reads:
+            of_key = inverted.setdefault(read.key, {})
+            for name, dependents in (read.dependents or {}).items():
+                for dependent in dependents:
+                    of_key.setdefault(dependent, []).append(name)
+        return inverted
+
+
+def linked(steps: Iterable[Step], sources: Iterable[Source] = ()) -> tuple[Step, ...]:
+    """Return the steps, each with the partitions of everything that it reads."""
+    listed = list(steps)
+    known: dict[Key, tuple[str, ...] | None] = {source.key: source.partitions for source in sources}
+    known |= {key: step.partitions for step in listed for key in step.outputs}
+    return tuple(replace(step, parent_partitions={read.key: known[read.key] for read in step.reads}) for step in listed)

@@ -1,0 +1,533 @@
+"""List the steps of the lineage, all of them, upstream first."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from disent_core.config.model import Config, MethodConfig
+from disent_core.config.sections import CorpusConfig
+from disent_core.embeddings.store import STATES, VECTORS
+from disent_core.encoders.contract import EncoderStep, encoder_key
+from disent_core.evaluation.contract import READABLE
+from disent_core.lineage import corpora, embeddings, head_spec, mteb_results, negatives, partitions, targets
+from disent_core.lineage import evaluation_inputs as evaluation
+from disent_core.lineage import input_fingerprints as gates
+from disent_core.lineage import keys as keys_of
+from disent_core.lineage import workspace as tables
+from disent_core.lineage.partitions import training_sets
+from disent_core.lineage.result import Check, StepResult
+from disent_core.lineage.step import COMPUTING, FINE_TUNING, SMALL, Output, Read, Source, Step, linked
+from disent_core.lineage.workspace import MATES, SENTENCE_PAIRS, SWITCHED, UTTERANCES, Key, Workspace
+from disent_core.methods import described
+from disent_core.storage.remote import remote_of
+from disent_core.storage.results import list_results
+from disent_core.storage.tables import SCHEMAS, fingerprint
+from disent_core.training.needs import Need
+
+DOWNLOADS: Key = ("corpora", "downloads")
+FILES: Key = ("corpora", "published_files")
+PAIR_FILES: Key = ("corpora", "published_pairs")
+MTEB_FILES: Key = ("evaluation", "mteb_files")
+DATABASE: Key = ("warehouse", "database")
+
+
+@dataclass(frozen=True)
+class Warehouse:
+    """How the last step computes, which another package supplies: version, checks, and `make`."""
+
+    version: str
+    checks: tuple[Check, ...]
+    make: Callable[[Workspace], StepResult]
+
+
+def steps(workspace: Workspace, warehouse: Warehouse | None = None) -> tuple[Step, ...]:
+    """Return the steps of a configuration, upstream first.
+
+    Args:
+        workspace: of the run.
+        warehouse: how the database is built; if None, it is not among the steps.
+    """
+    listed = [step for stage in STAGES for step in stage(workspace)]
+    listed += [] if warehouse is None else [_database(workspace, warehouse)]
+    return linked(listed, sources(workspace.config))
+
+
+def sources(config: Config) -> tuple[Source, ...]:
+    """Return the files from elsewhere that the steps of a configuration read."""
+    declared = (
+        Source(
+            FILES,
+            "The corpora as published. A language's data version is the hash of its own content.",
+            config.utterance_languages,
+        ),
+        Source(
+            PAIR_FILES,
+            "The corpora of sentence pairs as published. A pair's data version is the hash of its own content.",
+            config.pair_names,
+        ),
+        Source(
+            MTEB_FILES,
+            "Folders of result files of mteb. A folder's data version is the hash of the files that are read.",
+            tuple(config.mteb.results),
+        ),
+    )
+    return tuple(source for source in declared if source.partitions)
+
+
+def _step(key: Key, description: str, version: str, make: Callable[[str], StepResult], **details: Any) -> Step:
+    """Return a step with one output; `details` are the other fields of `Output` and `Step`."""
+    of_output = {name: details.pop(name) for name in ("path", "schema", "relation", "format") if name in details}
+    output = Output(key, description, **of_output)
+    return Step(made=(output,), version=version, make=lambda partition: (make(partition),), **details)
+
+
+# --- corpora, negatives, targets --------------------------------------------------------------------------
+
+
+def _corpora(workspace: Workspace) -> Iterator[Step]:
+    config = workspace.config
+    remote = corpora.remote_corpora(config)
+    after_download = (Read(DOWNLOADS),) if remote else ()
+    if remote:
+        yield _step(
+            DOWNLOADS,
+            "Archives named by URL in the configuration, checked by size and SHA-256.",
+            fingerprint([corpus.url for corpus in remote], [corpus.sha256 for corpus in remote])[:12],
+            lambda _: corpora.download(workspace),
+            kinds=frozenset({"file"}),
+        )
+    if config.utterance_languages:
+        yield _of_corpora(
+            workspace,
+            UTTERANCES,
+            "Utterances as published, split into tokens with BIO slot tags. One row an utterance.",
+            corpora.utterances_version(config),
+            partial(corpora.refresh_utterances, workspace),
+            config.corpora_of,
+            reads=(Read(FILES), *after_download),
+            checks=(corpora.UNIQUE_UTTERANCES, corpora.TAGGED_TOKENS, corpora.ALL_SPLITS),
+        )
+    if config.pair_names:
+        yield _of_corpora(
+            workspace,
+            SENTENCE_PAIRS,
+            "Pairs of sentences as published: translations, some with a gold similarity or quality. One row a pair.",
+            corpora.sentence_pairs_version(config),
+            partial(corpora.refresh_sentence_pairs, workspace),
+            config.corpora_of_sentence_pair,
+            partitions=config.pair_names,
+            reads=(Read(PAIR_FILES), *after_download),
+            checks=(corpora.UNIQUE_PAIRS, corpora.SPLITS_APART),
+        )
+
+
+def _negatives(workspace: Workspace) -> Iterator[Step]:
+    config = workspace.config
+    if config.utterance_languages:
+        yield _of_corpora(
+            workspace,
+            tables.POOL,
+            "The pool of negatives: training utterances whose BLEU against every other one of their language is below "
+            "the threshold, with the most similar utterance. One row an utterance.",
+            negatives.version(config),
+            partial(negatives.refresh_pool, workspace),
+            partial(config.corpora_of, training=True),
+            checks=(negatives.POOL_HAS_ROWS,),
+        )
+
+
+LANGUAGE_TARGETS = {
+    tables.MASKED: "Template text (slot words masked) and residual text (the other words masked). One row an "
+    "utterance.",
+    tables.TEMPLATES: "Utterances with every slot value replaced by another of its type: same template. One row a "
+    "target.",
+    tables.TRAINING_TEMPLATES: "Template pairs of training utterances, slot values from training data only. One row "
+    "a target.",
+}
+
+
+def _targets(workspace: Workspace) -> Iterator[Step]:
+    config = workspace.config
+    for key, description in LANGUAGE_TARGETS.items() if config.utterance_languages else ():
+        yield _of_corpora(
+            workspace,
+            key,
+            description,
+            targets.version(config, key),
+            partial(targets.refresh_language, workspace, key),
+            partial(config.corpora_of, training=targets.OF_LANGUAGES[key].training),
+        )
+    if _has_switched(config):
+        yield _of_corpora(
+            workspace,
+            SWITCHED,
+            "Sentences with some words replaced by their translations, beside the sentence that retrieval should "
+            "find. Pairs without a word list and graded pairs have none. One row a sentence.",
+            targets.switching_version(config),
+            partial(targets.refresh_switched, workspace),
+            config.switchable_corpora,
+            partitions=config.pair_names,
+            reads=(Read(SENTENCE_PAIRS), Read(PAIR_FILES)),
+        )
+    of_utterances = partitions.language_to_training_sets(config, languages=config.utterance_languages)
+    if any(Need.PARALLEL_MATES in config.needs(encoder) for encoder in config.encoders):
+        yield _of_training_set(
+            workspace,
+            MATES,
+            "Translation pairs of train and dev with the same slots of both sides replaced by the values of another "
+            "training utterance: their mates, which are translation pairs too. One row a mate.",
+            targets.mates_version(config)[:12],
+            partial(targets.refresh_mates, workspace),
+            [Read(UTTERANCES, of_utterances)] if config.utterance_languages else [],
+        )
+    read = (UTTERANCES, tables.MASKED, tables.POOL) if config.utterance_languages else ()
+    of_pairs = [Read(SENTENCE_PAIRS, partitions.pair_to_training_sets(config))] if config.pair_names else []
+    yield _of_training_set(
+        workspace,
+        tables.ALIGNED,
+        "Parallel utterances and sentence pairs of a training set, with the address of every text that a head "
+        "trains on. One row a pair of texts.",
+        targets.CODE_VERSION,
+        partial(targets.refresh_aligned, workspace),
+        [*(Read(key, of_utterances) for key in read), *of_pairs],
+    )
+
+
+def _has_switched(config: Config) -> bool:
+    return bool(config.pair_names) and config.targets.code_switching.dictionaries is not None
+
+
+def _of_corpora(
+    workspace: Workspace,
+    key: Key,
+    description: str,
+    version: str,
+    refresh: Callable[[str], StepResult],
+    corpora_of: Callable[[str], Iterable[CorpusConfig]],
+    **details: Any,
+) -> Step:
+    """Return the step of a table with a file for every corpus of a language or, with other `partitions`, of a pair."""
+    by_default = {"partitions": workspace.config.utterance_languages, "reads": (Read(UTTERANCES),)}
+    return _step(
+        key,
+        description,
+        version[:12],
+        refresh,
+        path=workspace.tables.joinpath(*key),
+        schema=SCHEMAS[key[1]],
+        relation=".".join(key),
+        tables=lambda part: {key[1]: [workspace.table(*key, corpus.name, part) for corpus in corpora_of(part)]},
+        **by_default | details,
+    )
+
+
+def _of_training_set(
+    workspace: Workspace,
+    key: Key,
+    description: str,
+    version: str,
+    refresh: Callable[[str], StepResult],
+    reads: Iterable[Read],
+) -> Step:
+    """Return the step of a table with a file for every training set."""
+    return _step(
+        key,
+        description,
+        version,
+        refresh,
+        path=workspace.tables.joinpath(*key),
+        schema=SCHEMAS[key[1]],
+        reads=tuple(reads),
+        partitions=workspace.config.training_sets,
+        tables=lambda training_set: {key[1]: [workspace.table(*key, training_set)]},
+    )
+
+
+# --- embeddings -------------------------------------------------------------------------------------------
+
+
+EMBEDDED = {
+    VECTORS: "One vector for each distinct text. A text that is stored is never encoded again.",
+    STATES: "The hidden state of the last layer for every token, special tokens included. One row a distinct text.",
+}
+COLUMNS = {
+    VECTORS: pa.schema([("text_key", pa.string()), ("vector", pa.list_(pa.float32()))]),
+    STATES: pa.schema([("text_key", pa.string()), ("states", pa.list_(pa.list_(pa.float32())))]),
+}
+"""Columns as the UI shows them; dimension and precision are those of the encoder, which is not loaded for it."""
+
+
+def _embeddings(workspace: Workspace) -> Iterator[Step]:
+    for name in workspace.config.encoders:
+        for made in embeddings.encoder_steps(workspace.config, name):
+            yield _made_encoder(workspace, made)
+        yield _encoded(workspace, name)
+
+
+def embedding_keys(config: Config, encoder: str) -> list[Key]:
+    """Return the keys of the encoder's outputs: sentence vectors, and token states if a method needs them."""
+    return [keys_of.embedding_key(encoder, table) for table in embeddings.tables_of(config, encoder)]
+
+
+def _made_encoder(workspace: Workspace, made: EncoderStep) -> Step:
+    """Return the step that makes an encoder, or a part of one."""
+    folder = workspace.encoder(made.encoder, made.part)
+    return _step(
+        made.key,
+        made.description,
+        made.version[:12],
+        lambda _: embeddings.make_encoder(workspace, made.encoder, made.part),
+        path=folder,
+        format="safetensors",
+        reads=tuple(map(Read, (*made.after, *(("corpora", table) for table in made.tables)))),
+        stored=lambda _: [folder],
+        kinds=frozenset({"huggingface", *(["pytorch"] if made.is_training else [])}),
+        on_device=True,
+        memory=FINE_TUNING if made.is_training else COMPUTING,
+    )
+
+
+def _encoded(workspace: Workspace, name: str) -> Step:
+    config = workspace.config
+    names = embeddings.tables_of(config, name)
+    reads = [Read(key, partitions.same_language(config)) for key in embeddings.SOURCES if config.utterance_languages]
+    if config.pair_names:
+        of_pairs = [SENTENCE_PAIRS, *([SWITCHED] if _has_switched(config) else [])]
+        reads += [Read(key, partitions.pair_to_languages(config)) for key in of_pairs]
+    if Need.MATE_STATES in config.needs(name):
+        reads.append(Read(MATES, partitions.training_set_to_languages(config)))
+    if embeddings.encoder_steps(config, name):
+        reads.append(Read(encoder_key(name)))
+
+    def encode(language: str) -> list[StepResult]:
+        results = embeddings.encode(workspace, name, language)
+        return [results[table] for table in names]
+
+    def output(table: str) -> Output:
+        folder = workspace.embeddings / table / name
+        return Output(keys_of.embedding_key(name, table), EMBEDDED[table], folder, COLUMNS[table])
+
+    return Step(
+        made=tuple(map(output, names)),
+        version=embeddings.version(config, name)[:12],
+        make=encode,
+        reads=tuple(reads),
+        partitions=config.languages,
+        stored=lambda language: [path for table in names for path in _embedded(workspace, table, name, language)],
+        checks=(embeddings.ALL_ENCODED,),
+        kinds=frozenset({"parquet", "huggingface"}),
+        on_device=True,
+        memory=COMPUTING,
+    )
+
+
+def _embedded(workspace: Workspace, table: str, encoder: str, language: str) -> list[Path]:
+    """Return any file of the embeddings of a language, or a path that does not exist if there is none."""
+    absent = workspace.embeddings / table / encoder / language
+    if remote_of(absent) is not None:  # a bucket finds no folder by a part of its name
+        return []
+    return list_results(absent.parent, f"*/{language}/part-*.parquet")[:1] or [absent]
+
+
+# --- heads and evaluation ---------------------------------------------------------------------------------
+
+
+def _heads(workspace: Workspace) -> Iterator[Step]:
+    for encoder in workspace.config.encoders:
+        if methods := gates.trained_methods(workspace.config, encoder):
+            yield _training_data(workspace, encoder, methods)
+            for method in methods:
+                yield _head(workspace, encoder, method, methods)
+
+
+def _training_data(workspace: Workspace, encoder: str, methods: Sequence[MethodConfig]) -> Step:
+    """Return the gate: the only step of the group that reads other groups, and the one parent of every head.
+
+    So the group can be materialised for one training set, whichever training sets its methods have.
+    """
+    config, needs = workspace.config, frozenset().union(*(method.needs for method in methods))
+    same = partitions.same_training_set(config, methods)
+    of_languages = partitions.language_to_training_sets(config, methods)
+    reads = [Read(tables.ALIGNED, same), *([Read(MATES, same)] if Need.PARALLEL_MATES in needs else [])]
+    reads += [Read(key, of_languages) for key in embedding_keys(config, encoder)]
+    if config.utterance_languages:
+        of_utterances = partitions.language_to_training_sets(config, methods, languages=config.utterance_languages)
+        reads += [Read(table, of_utterances) for need, table in head_spec.TABLES.items() if need in needs]
+    return _gate(
+        keys_of.training_data_key(encoder),
+        f"What the heads on `{encoder}` read of a training set. Nothing is made: while the content stays the "
+        "same, no head is stale.",
+        partial(gates.training_data, workspace, encoder),
+        reads,
+        training_sets(config, methods),
+    )
+
+
+def _gate(
+    key: Key, description: str, state: Callable[[str], StepResult], reads: Iterable[Read], names: tuple[str, ...]
+) -> Step:
+    """Return a step that makes nothing: its content is a fingerprint of what the steps behind it read."""
+    python = frozenset({"python"})
+    return _step(
+        key, description, gates.CODE_VERSION, state, reads=tuple(reads), partitions=names, kinds=python, memory=SMALL
+    )
+
+
+def _head(workspace: Workspace, encoder: str, method: MethodConfig, methods: Sequence[MethodConfig]) -> Step:
+    config = workspace.config
+
+    def train(training_set: str) -> StepResult:
+        from disent_core.lineage.heads import train  # loads torch
+
+        return train(workspace, encoder, method, training_set)
+
+    return _step(
+        keys_of.head_key(encoder, method.name),
+        f"{described(method.base)}\n\nMethod `{method.method.name}`, "
+        f"seeds {list(config.seeds_of(method))}, trained on the embeddings of `{encoder}`.",
+        head_spec.version(method),
+        train,
+        path=workspace.home / "heads" / encoder / method.name,
+        format="safetensors",
+        reads=(Read(keys_of.training_data_key(encoder), partitions.same_training_set(config, [method], methods)),),
+        partitions=training_sets(config, [method]),
+        tables=lambda name: {"training_curve": [workspace.training_curve(encoder, method.name, name)]},
+        stored=lambda name: [workspace.head(encoder, method.name, name)],
+        checks=(head_spec.CONVERGED,),
+        kinds=frozenset({"pytorch", "safetensors"}),
+        on_device=True,
+        memory=FINE_TUNING if Need.ENCODER in method.needs else COMPUTING,
+        method=method,
+    )
+
+
+def _evaluation(workspace: Workspace) -> Iterator[Step]:
+    for encoder in workspace.config.encoders:
+        yield _evaluation_sets(workspace, encoder)
+        for method in workspace.config.methods_of(encoder):
+            yield _metrics(workspace, encoder, method)
+        yield _comparisons(workspace, encoder)
+    if results := workspace.config.mteb.results:
+        key = tables.MTEB_RESULTS
+        yield _step(
+            key,
+            "What mteb has measured, of heads of disent and of other models. One row a number.",
+            mteb_results.mteb_version(workspace.config)[:12],
+            partial(mteb_results.refresh_mteb_results, workspace),
+            path=workspace.tables.joinpath(*key),
+            schema=SCHEMAS[key[1]],
+            relation=".".join(key),
+            reads=(Read(MTEB_FILES),),
+            partitions=tuple(results),
+            tables=lambda source: {key[1]: [workspace.table(*key, source)]},
+        )
+
+
+def _evaluation_sets(workspace: Workspace, encoder: str) -> Step:
+    """Return the gate, as `_training_data` is for heads."""
+    config, methods = workspace.config, workspace.config.methods_of(encoder)
+    mappings = partitions.evaluated(config, methods, evaluation.tasks_of(config))
+    of_embeddings = mappings.pop("languages", None)
+    names = [name for name, _ in evaluation.made(config, [(name, "") for name in mappings])]
+    reads = [Read((READABLE[name], name), mappings[name]) for name in names]
+    if of_embeddings is not None:
+        reads += [Read(key, of_embeddings) for key in embedding_keys(config, encoder)]
+    return _gate(
+        keys_of.evaluation_sets_key(encoder),
+        f"What the tasks read to measure the methods on `{encoder}` with a training set. Nothing is made: while "
+        "the content stays the same, no metrics are stale but those of a new head.",
+        partial(gates.evaluation_sets, workspace, encoder),
+        reads,
+        training_sets(config, methods),
+    )
+
+
+def _metrics(workspace: Workspace, encoder: str, method: MethodConfig) -> Step:
+    config = workspace.config
+    tunes_encoder = Need.ENCODER in method.needs
+    of_all = partitions.same_training_set(config, [method], config.methods_of(encoder))
+    of_head = [Read(keys_of.head_key(encoder, method.name))] if method.method.is_trained else []
+
+    def measure(training_set: str) -> StepResult:
+        from disent_core.lineage.evaluation import refresh_metrics  # loads torch
+
+        return refresh_metrics(workspace, encoder, method, training_set)
+
+    def files(training_set: str) -> dict[str, list[Path]]:
+        of = (encoder, method.name, training_set)
+        return {name: [workspace.table("evaluation", name, *of)] for name in ("metrics", "rankings", "outcomes")}
+
+    return _step(
+        keys_of.metrics_key(encoder, method.name),
+        f"Metrics of `{method.name}` on `{encoder}`: every task, every embedding, every seed and their "
+        "mean, with 95 % intervals. One row a number.",
+        evaluation.version(config)[:12],
+        measure,
+        path=workspace.tables / "evaluation" / "metrics" / encoder / method.name,
+        schema=SCHEMAS["metrics"],
+        relation="main.metrics",
+        reads=(Read(keys_of.evaluation_sets_key(encoder), of_all), *of_head),
+        partitions=training_sets(config, [method]),
+        tables=files,
+        checks=(evaluation.IN_INTERVAL,),
+        on_device=tunes_encoder,  # a fine-tuned encoder needs the device here too
+        memory=FINE_TUNING if tunes_encoder else COMPUTING,
+        method=method,
+    )
+
+
+def _comparisons(workspace: Workspace, encoder: str) -> Step:
+    config, path = workspace.config, workspace.comparisons(encoder)
+
+    def compare(_: str) -> StepResult:
+        from disent_core.lineage.evaluation import refresh_comparisons
+
+        return refresh_comparisons(workspace, encoder)
+
+    return _step(
+        keys_of.comparisons_key(encoder),
+        f"Every two methods on `{encoder}`, on every problem: McNemar's test or a paired bootstrap, corrected "
+        "by Holm over each task. One row two methods and a problem.",
+        evaluation.comparisons_version(config)[:12],
+        compare,
+        path=path,
+        schema=SCHEMAS["comparisons"],
+        relation="main.comparisons",
+        reads=tuple(Read(keys_of.metrics_key(encoder, method.name)) for method in config.methods_of(encoder)),
+        tables=lambda _: {"comparisons": [path]},
+    )
+
+
+# --- warehouse --------------------------------------------------------------------------------------------
+
+
+def _database(workspace: Workspace, warehouse: Warehouse) -> Step:
+    config = workspace.config
+    loaded = [*tables.OF_LANGUAGES] if config.utterance_languages else []
+    loaded += [SENTENCE_PAIRS] if config.pair_names else []
+    loaded += [SWITCHED] if _has_switched(config) else []
+    loaded += [tables.MTEB_RESULTS] if config.mteb.results else []
+    # The comparisons of an encoder stand for its metrics and training curves too.
+    loaded += [keys_of.comparisons_key(encoder) for encoder in config.encoders]
+    return _step(
+        DATABASE,
+        "One DuckDB file: `metrics`, `published_metrics`, the stages' tables and the views over them. "
+        "It is built beside the old one and swapped in, so readers are never blocked.",
+        warehouse.version,
+        lambda _: warehouse.make(workspace),
+        path=workspace.warehouse,
+        format="duckdb",
+        reads=tuple(map(Read, loaded)),
+        stored=lambda _: [workspace.warehouse],
+        checks=warehouse.checks,
+        kinds=frozenset({"duckdb", "sql"}),
+        memory=COMPUTING,
+    )
+
+
+STAGES = (_corpora, _negatives, _targets, _embeddings, _heads, _evaluation)
+"""Functions that return the steps of a stage; a stage reads earlier ones."""

@@ -1,0 +1,302 @@
+"""Train and apply Facet: two views of a text, training on translations and slot swaps, and erasure of the language."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from disent_core.encoders.contract import EncoderFiles
+from disent_core.losses import similarity
+from disent_core.matmul import set_precision
+from disent_core.methods.facet import FacetConfig, FacetMethod
+from disent_core.methods.families.mated_pairs import (
+    EMBED_BLOCK,
+    MatedBatch,
+    MatedPairsTask,
+    PairBags,
+    neighbours_together,
+    pair_bags,
+    side_by_side,
+    table_seed,
+    word_vectors,
+)
+from disent_core.methods.families.seed_by_seed import SeedBySeedTrainer, SeedTraining, training_of_tasks
+from disent_core.methods.modules.hashed_words import HashedNgramTable, NgramBags, ngram_bags
+from disent_core.methods.modules.token_pooling import MaxPooledLinear, permuted, state_groups
+from disent_core.methods.trainer import TrainedMethod
+from disent_core.optimisation.optimiser import Optimiser, RowOptimiser
+from disent_core.optimisation.seeds import derived_seed
+from disent_core.optimisation.steps import Terms, TrainingRun
+from disent_core.storage.weights import describe_weights, read_weights
+from disent_core.training.blocks import embedded
+from disent_core.training.data import Batch, TextFeatures, TrainingData
+from disent_core.training.needs import SIDES
+from disent_core.training.sampling import PairSampler
+
+
+class LanguageEraser(nn.Module):
+    """x -> x - (x - centre) basis basis', where the columns of `basis` [dim, dim] that are not 0 span what is erased.
+
+    It changes nothing until it is fitted, and then computes nothing: in training, products with its zeros would take a
+    sixth of a step of `facet`.
+    """
+
+    centre: Float[Tensor, " dim"]
+    basis: Float[Tensor, "dim dim"]
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.register_buffer("centre", torch.zeros(dim))
+        self.register_buffer("basis", torch.zeros(dim, dim))
+
+    def forward(self, vectors: Float[Tensor, "texts dim"]) -> Float[Tensor, "texts dim"]:
+        """Return the vectors without their language; their norms change a little."""
+        if not self.basis.any():
+            return vectors
+        return vectors - (vectors - self.centre) @ self.basis @ self.basis.T
+
+    @torch.no_grad()
+    def fit(
+        self, vectors: Float[Tensor, "texts dim"], languages: Int[Tensor, " texts"], kept_variance: float = 1.0
+    ) -> None:
+        """Estimate means and variances, in float64. Every language counts the same, whatever number of texts it has.
+
+        Args:
+            vectors: of training texts.
+            languages: their numbers.
+            kept_variance: share of the variance within languages that is kept, in the directions that hold most of it.
+        """
+        vectors = vectors.double()
+        covariance = torch.zeros(vectors.shape[1], vectors.shape[1], dtype=torch.float64)
+        means: list[Tensor] = []
+        for label in languages.unique():
+            of_language = vectors[languages == label]
+            means.append(of_language.mean(dim=0))
+            covariance += (of_language - means[-1]).T @ (of_language - means[-1]) / len(of_language)
+        centre = torch.stack(means).mean(dim=0)
+        differences, sizes, _ = torch.linalg.svd((torch.stack(means) - centre).T, full_matrices=False)
+        differences = differences[:, sizes > 1e-9 * sizes.max()]
+        within = torch.eye(len(centre), dtype=torch.float64) - differences @ differences.T
+        # Smallest variances first; those of the differences are 0.
+        variances, directions = torch.linalg.eigh(within @ covariance @ within)
+        is_erased = variances.cumsum(dim=0) <= (1 - kept_variance + 1e-12) * variances.sum()
+        self.centre.copy_(centre)
+        self.basis.copy_(directions * is_erased)
+
+
+class FacetHead(nn.Module):
+    """Four parts of a text's meaning, each of unit norm: template and residual, off token states and off words.
+
+    `units`: token states -> template and residual units; `words`: the same of hashed words, None where they are not
+    read; `language`: sentence vector -> logits of the languages; `erasers`: one for each part, which change nothing
+    until `erase_language`.
+    """
+
+    def __init__(self, dim: int, n_languages: int, config: FacetConfig, words: HashedNgramTable | None) -> None:
+        super().__init__()
+        self.config, self.words = config, words
+        widths: list[int] = []
+        self.units = None
+        if config.reads_states:
+            widths += [config.template_units, config.residual_units]
+            self.units = MaxPooledLinear(dim, sum(widths))
+        if words is not None:
+            widths += [config.template_words, config.residual_words]
+        self.language = nn.Linear(dim, n_languages)
+        erasers = nn.ModuleList(LanguageEraser(width) for width in widths)
+        self.erasers = cast("Sequence[LanguageEraser]", erasers)
+
+    def parts(self, text: Batch, bags: NgramBags | None) -> list[Float[Tensor, "texts _"]]:
+        """Return template and residual of each view, in turn: unit norm, then without their language.
+
+        Args:
+            text: `grouped_states` of the texts.
+            bags: the texts as words.
+        """
+        config, views = self.config, []
+        if self.units is not None:
+            maxima = torch.cat([self.units(states, mask) for states, mask in state_groups(text)])
+            maxima = permuted(maxima, text["place"], text["order"])
+            views += maxima.split([config.template_units, config.residual_units], dim=-1)
+        if self.words is not None and bags is not None:
+            views += self.words(bags).split([config.template_words, config.residual_words], dim=-1)
+        return [eraser(F.normalize(part, dim=-1)) for eraser, part in zip(self.erasers, views, strict=True)]
+
+    def embed(self, text: Batch, bags: NgramBags | None) -> Batch:
+        """Return `meaning`, `template`, `residual` and `language`, one-hot of the likeliest language.
+
+        The one-hot vector carries at most log2(languages) bits, so nothing else can leak into it.
+        """
+        logits = self.language(text["vectors"])
+        language = F.one_hot(logits.argmax(dim=-1), logits.shape[-1]).to(logits.dtype)
+        return side_by_side(self.parts(text, bags)) | {"language": language}
+
+    @torch.no_grad()
+    def erase_language(self, parts: Sequence[Float[Tensor, "texts _"]], languages: Int[Tensor, " texts"]) -> None:
+        """Fit the erasers to the parts of training texts."""
+        for eraser, part in zip(self.erasers, parts, strict=True):
+            eraser.fit(part, languages, self.config.kept_variance)
+
+
+class TrainedFacet(TrainedMethod):
+    """The heads of all seeds, with the weights of one seed in memory, because a table of words is large."""
+
+    def __init__(self, path: Path, config: FacetConfig) -> None:
+        self.config = config
+        self.head = lru_cache(maxsize=1)(partial(read_head, path, config))
+
+    def embed(self, features: TextFeatures, seed: int | None) -> dict[str, np.ndarray]:
+        if seed is None:
+            raise ValueError("a trained head embeds with one of its seeds, not None")
+        head = self.head(seed)
+        bags = None
+        if self.config.reads_words:
+            if features.texts is None:
+                raise ValueError("facet reads words, and these features have no texts")
+            bags = ngram_bags(features.texts)
+        with torch.inference_mode():
+            return embedded(
+                lambda text, places: head.embed(text, None if bags is None else bags.take(places)), features, "cpu"
+            )
+
+
+def read_head(path: Path, config: FacetConfig, seed: int) -> FacetHead:
+    """Read the head of a seed; it embeds in float32."""
+    description, _ = describe_weights(path)
+    weights, _ = read_weights(path, seed)
+    words = None
+    if config.reads_words:
+        words = HashedNgramTable(
+            weights["words.known"], config.template_words + config.residual_words, table_seed(seed)
+        )
+    head = FacetHead(description["dim"], len(description["languages"]), config, words)
+    for number, eraser in enumerate(head.erasers):  # heads of code version 4 have a column for each language alone
+        name = f"erasers.{number}.basis"
+        weights[name] = F.pad(weights[name], (0, len(eraser.centre) - weights[name].shape[1]))
+    head.load_state_dict(weights)
+    return head.eval()
+
+
+class FacetTask(MatedPairsTask):
+    """Training of one seed: the head, and the pairs."""
+
+    def __init__(self, data: PairBags, sampler: PairSampler, config: FacetConfig, seed: int) -> None:
+        super().__init__(data, config, seed)
+        self.sampler = sampler
+        self.weights = {
+            "template_contrast": config.template_weight,
+            "residual_repulsion": config.repulsion,
+            "reading_contrast": config.reading_weight,
+        }
+        self.labels = torch.stack([sampler.data.splits["train"].language[side] for side in SIDES], dim=1)
+        words = None
+        if config.reads_words:
+            words = data.table(config.template_words + config.residual_words, seed, config.at_least)
+        self.head = FacetHead(sampler.data.dim, len(sampler.data.languages), config, words)
+        set_precision(self.head, config.precision)
+        of_words = {} if words is None else {"words": RowOptimiser(words.table, config.optimiser_of_words)}
+        others = [value for name, value in self.head.named_parameters() if name != "words.table"]
+        self.optimisers = {"main": Optimiser(others, config.optimiser), **of_words}
+        self.vectors = word_vectors(data, derived_seed(seed, "neighbours")) if config.neighbours > 1 else None
+
+    def order(self, random: torch.Generator) -> Int[Tensor, " pairs"]:
+        """Return the training pairs in the order of an epoch, with neighbours together."""
+        if self.vectors is None:
+            return super().order(random)
+        return neighbours_together(self.vectors, self.config.neighbours, random)
+
+    def embed(self, texts: Int[Tensor, " texts"]) -> dict[str, Float[Tensor, "texts _"]]:
+        return side_by_side(self.parts(texts))
+
+    def parts(self, texts: Int[Tensor, " texts"]) -> list[Float[Tensor, "texts _"]]:
+        """Return the four parts of the meaning."""
+        return self.head.parts(self.sampler.text(self.data.rows[texts]), self.data.bags.take(texts))
+
+    def terms(self, embedded: Mapping[str, Float[Tensor, "sides pairs_and_mates _"]], batch: MatedBatch) -> Terms:
+        """Return also `language_identification` of the pairs, in nats, `reading_contrast` and `residual_repulsion`.
+
+        `reading_contrast` is the weighted sum of both contrasts of either view alone. `residual_repulsion` is the
+        mean over texts with mates of max(0, cosine of both residuals): all that they share is the template.
+        """
+        count = len(batch.chosen)
+        vectors = self.sampler.data.vectors.take(self.data.rows[batch.pairs[:count].flatten()])
+        labels = self.labels[batch.chosen].flatten()
+        terms = {
+            **super().terms(embedded, batch),
+            "language_identification": similarity.cross_entropy(self.head.language(vectors), labels).mean(),
+        }
+        if self.config.reading_weight and self.config.reads_states and self.config.reads_words:
+            alone = [super(FacetTask, self).terms(view, batch) for view in self.views(embedded)]
+            weighted = [value * self.weights.get(name, 1.0) for terms in alone for name, value in terms.items()]
+            terms["reading_contrast"] = torch.stack(weighted).sum()
+        has_mate = batch.mate_of >= count
+        if self.config.repulsion and has_mate.any():
+            residual = embedded["residual"]
+            shared = (residual[:, :count][:, has_mate] * residual[:, batch.mate_of[has_mate]]).sum(dim=-1)
+            terms["residual_repulsion"] = shared.clamp_min(0).mean()
+        return terms
+
+    def views(self, embedded: Mapping[str, Float[Tensor, "*texts _"]]) -> list[dict[str, Float[Tensor, "*texts _"]]]:
+        """Return `meaning` and `template` off states alone and off words alone, of unit norm."""
+        config = self.config
+        templates = [config.template_units, config.template_words]
+        meanings = [config.template_units + config.residual_units, config.template_words + config.residual_words]
+        sides = zip(
+            embedded["meaning"].split(meanings, dim=-1), embedded["template"].split(templates, dim=-1), strict=True
+        )
+        return [{"meaning": meaning * 2**0.5, "template": template * 2**0.5} for meaning, template in sides]
+
+    def step(self, batch: MatedBatch) -> tuple[Terms, int]:
+        """Take a step of both optimisers on one loss."""
+        terms, count = self.loss(batch)
+        optimisers = self.optimisers.values()
+        for optimiser in optimisers:
+            optimiser.adam.zero_grad(set_to_none=True)
+        terms["total"].backward(inputs=[value for optimiser in optimisers for value in optimiser.parameters])
+        for optimiser in optimisers:
+            optimiser.adam.step()
+        return terms, count
+
+    @torch.no_grad()
+    def erase_language(self) -> None:
+        """Fit the erasers of the language to the texts of all training pairs."""
+        blocks = [self.parts(block) for block in self.data.pairs["train"].flatten().split(EMBED_BLOCK)]
+        self.head.erase_language([torch.cat(part) for part in zip(*blocks, strict=True)], self.labels.flatten())
+
+
+class FacetTrainer(SeedBySeedTrainer[FacetMethod]):
+    """The trainer of Facet. It computes on the CPU, where a seed takes a minute and a half on MASSIVE."""
+
+    def prepare(self, data: TrainingData, config: FacetConfig, device: str) -> Callable[[TrainingRun], SeedTraining]:
+        """Read the texts once for all seeds."""
+        if "mates" in config.without:
+            data = replace(data, mates={})
+        pairs, sampler = pair_bags(data), PairSampler(data, states=config.reads_states)
+        return training_of_tasks(lambda seed: FacetTask(pairs, sampler, config, seed), config, _weights)
+
+    def load(self, path: Path, config: FacetConfig, device: str, encoder: EncoderFiles | None = None) -> TrainedFacet:
+        """Read what `save` wrote; a seed's weights are read when it first embeds."""
+        return TrainedFacet(path, config)
+
+
+@torch.no_grad()
+def _weights(task: FacetTask) -> dict[str, Tensor]:
+    """Erase the language and return the weights; half the precision of the table changes no ranking that we have seen.
+
+    The erasers are fitted to what will be embedded: with the rounded table, in float32.
+    """
+    set_precision(task.head, "float32")
+    words, kept = task.head.words, {}
+    if words is not None:
+        kept = {"words.table": words.table.half()}
+        words.table.copy_(kept["words.table"])
+    if "erasure" not in task.config.without:
+        task.erase_language()
+    return {**task.head.state_dict(), **kept}

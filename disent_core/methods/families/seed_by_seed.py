@@ -1,0 +1,194 @@
+"""Methods that train one seed after another, because a model is too large, or too irregular, for a stack of seeds.
+
+Those that fine-tune an encoder, or a map over its vectors, to one embedding: EMU, its baselines, `fine_tuned`.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from disent_core.encoders.contract import EncoderFiles
+from disent_core.encoders.fine_tunable import Source, TunableEncoder, VectorMap, check_origin
+from disent_core.errors import TrainingError
+from disent_core.methods.families import FineTunedMethod, TuningConfig
+from disent_core.methods.trainer import AnyMethod, TrainedMethod, Trainer
+from disent_core.optimisation.seeds import derived_seed, seeded
+from disent_core.optimisation.steps import EpochReport, TrainingRun, TrainingTask, train
+from disent_core.registry import imported
+from disent_core.storage.results import remove_results
+from disent_core.storage.tables import fingerprint
+from disent_core.storage.weights import describe_weights, merge_weights, read_weights, save_weights
+from disent_core.training.blocks import in_fixed_shapes
+from disent_core.training.data import Batch, TextFeatures, TrainingData
+from disent_core.training.epoch import Epoch, Fit, epochs_of_seed
+
+Task = TypeVar("Task", bound=TrainingTask[Any])
+
+
+@dataclass(frozen=True)
+class SeedTraining:
+    """The training of one seed; iterating over `reports` trains it.
+
+    After that `weights` returns the weights to keep; `description` is saved with them.
+    """
+
+    reports: Iterator[EpochReport]
+    weights: Callable[[], Mapping[str, Tensor]]
+    description: Mapping[str, Any]
+
+
+class SeedBySeedTrainer(Trainer[AnyMethod]):
+    """The trainer of an encoder, or of a map over its vectors, one seed after another."""
+
+    @abstractmethod
+    def prepare(self, data: TrainingData, config: Any, device: str) -> Callable[[TrainingRun], SeedTraining]:
+        """Read the data once and return a function that starts the training of a seed.
+
+        Its argument has identity, seed and checkpoint; epochs and checkpoint_seconds come from the settings.
+        """
+
+    def fit(self, data: TrainingData, config: Any, run: Fit) -> Iterator[Epoch]:
+        """Train every seed; see `disent_core.optimisation.steps.train`."""
+        method = self.method
+        start, folder, steps = self.prepare(data, config, run.device), _folder(run.checkpoint), 0
+        settings = {**asdict(config), "checkpoint_seconds": 0.0}
+        encoder = None if data.encoder is None else data.encoder.fingerprint
+        identity = fingerprint(
+            run.inputs, method.name, method.code_version, settings, data.dim, data.languages, encoder
+        )
+        for seed in run.seeds:
+            checkpoint = folder / str(seed) / "training.safetensors"
+            training = start(TrainingRun(identity=identity, seed=seed, checkpoint=checkpoint))
+            for epoch in epochs_of_seed(training.reports, seed, steps):
+                steps = epoch.steps
+                yield epoch
+            save_weights(folder / f"{seed}.safetensors", training.weights(), training.description)
+
+    def save(self, checkpoint: Path, path: Path, description: Mapping[str, Any]) -> str:
+        """Write the weights of every seed and delete the checkpoints; returns the fingerprint of the weights."""
+        parts = {seed: _folder(checkpoint) / f"{seed}.safetensors" for seed in description["seeds"]}
+        content = merge_weights(parts, path, {**description, "method": self.method.name})
+        remove_results(_folder(checkpoint))
+        return content
+
+
+def training_of_tasks(
+    build: Callable[[int], Task], config: Any, weights: Callable[[Task], Mapping[str, Tensor]]
+) -> Callable[[TrainingRun], SeedTraining]:
+    """Return what `prepare` returns, where each seed is one task.
+
+    Args:
+        build: makes the task of a seed; what it draws from the global generator depends on the seed alone.
+        config: settings, of which those of the loop are read.
+        weights: what to keep of a trained task.
+    """
+    names = ("epochs", "monitor", "patience", "checkpoint_seconds")
+    of_loop: dict[str, Any] = {name: getattr(config, name) for name in names if hasattr(config, name)}
+
+    def start(run: TrainingRun) -> SeedTraining:
+        with seeded(derived_seed(run.seed, "start")):
+            task = build(run.seed)
+        return SeedTraining(train(task, replace(run, **of_loop)), lambda: weights(task), {})
+
+    return start
+
+
+def _folder(checkpoint: Path) -> Path:
+    """Return the folder of the checkpoints and of the weights of finished seeds."""
+    return checkpoint.with_suffix("")
+
+
+class FineTuningTask(TrainingTask[Batch]):
+    """Training of one seed. Only `source` is kept; classifiers and discriminators are needed in training alone.
+
+    `rows` of a batch has one value per example.
+    """
+
+    source: Source
+
+    def kept(self) -> dict[str, Tensor]:
+        """Return the trained parameters that embedding texts needs."""
+        return {name: value for name, value in self.source.named_parameters() if value.requires_grad}
+
+
+def open_source(config: TuningConfig, dim: int, encoder: EncoderFiles | None, device: str) -> Source:
+    """Return the module that a configuration fine-tunes: a map over frozen vectors, or the encoder."""
+    if config.vector_map is not None:
+        return VectorMap(dim, config.vector_map).to(device)
+    return open_encoder(config, encoder, device)
+
+
+def open_encoder(
+    config: TuningConfig, encoder: EncoderFiles | None, device: str, *, recompute: bool = False
+) -> TunableEncoder:
+    """Return the encoder, to be fine-tuned."""
+    if encoder is None:
+        raise TrainingError("there is no encoder to tune. Give one, or set tune = 'head' where the method has it")
+    return TunableEncoder(
+        encoder,
+        device,
+        precision=config.precision,
+        train_embeddings=config.train_embeddings,
+        recompute=recompute,
+    )
+
+
+class FineTunedTrainer(SeedBySeedTrainer[FineTunedMethod]):
+    """The trainer of methods that fine-tune an encoder, or a map over its vectors, to one embedding."""
+
+    def prepare(self, data: TrainingData, config: TuningConfig, device: str) -> Callable[[TrainingRun], SeedTraining]:
+        """Tokenise texts, or gather vectors, once for all seeds."""
+        build = imported(self.method.tasks)(data, config, device)
+        return training_of_tasks(build, config, lambda task: task.kept())
+
+    def load(self, path: Path, config: TuningConfig, device: str, encoder: EncoderFiles | None = None) -> "FineTuned":
+        """Read what `save` wrote; a seed's weights are read when it first embeds."""
+        description, _ = describe_weights(path)
+        if encoder is not None:
+            check_origin(path, description, encoder)
+        source = open_source(config, description["dim"], encoder, device)
+        return FineTuned(path, source, self.method.embeddings[0])
+
+
+class FineTuned(TrainedMethod):
+    """A fine-tuned encoder or map with the weights of one seed in memory, because an encoder is large."""
+
+    def __init__(self, path: Path, source: Source, embedding: str) -> None:
+        self.path, self.source, self.embedding = path, source, embedding
+        self._seed: int | None = None
+
+    def embed(self, features: TextFeatures, seed: int | None) -> dict[str, np.ndarray]:
+        embedded = self._embedded(self.with_weights_of(seed), features)
+        return {self.embedding: embedded.float().cpu().numpy()}
+
+    def with_weights_of(self, seed: int | None) -> Source:
+        """Return the encoder or map with the weights of a seed, until another seed is asked for."""
+        if seed is None:
+            raise ValueError("a fine-tuned method embeds with one of its seeds, not None")
+        if seed != self._seed:
+            self._read(seed)
+        return self.source
+
+    @torch.no_grad()
+    def _embedded(self, source: Source, features: TextFeatures) -> Float[Tensor, "texts dim"]:
+        if isinstance(source, VectorMap):
+            vectors = features.vectors.take(features.rows).to(next(source.parameters()).device)
+            return in_fixed_shapes(lambda rows: source(rows, torch.arange(len(rows))), vectors)
+        if features.texts is None:
+            raise ValueError("a fine-tuned encoder reads texts, and these features have none")
+        return source.embed(features.texts)
+
+    @torch.no_grad()
+    def _read(self, seed: int) -> None:
+        weights, _ = read_weights(self.path, seed)
+        for name, value in self.source.named_parameters():
+            if value.requires_grad:
+                value.copy_(weights[name])
+        self._seed = seed

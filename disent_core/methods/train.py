@@ -1,0 +1,146 @@
+"""Train a head, unless an up-to-date one is on disk, and write its files."""
+
+import json
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+
+from disent_core.errors import TrainingError
+from disent_core.methods.cost import Meter
+from disent_core.methods.spec import (
+    ENCODER_CONFIG,
+    INITIAL_WEIGHTS,
+    METHOD_REFERENCE,
+    WARM_START_KEY,
+    HeadFiles,
+    HeadSpec,
+    describe_head,
+)
+from disent_core.methods.trainer import trainer
+from disent_core.progress import Progress
+from disent_core.storage.results import none_if_damaged, open_result, remove_result, sole_maker, write_text_result
+from disent_core.storage.tables import SCHEMAS, TableInfo, fingerprint, read_info, write_table
+from disent_core.training.data import TrainingData
+from disent_core.training.epoch import Epoch, Fit, curve_table
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """A trained head on disk.
+
+    `epochs` and `steps` count what this call computed, without what a checkpoint replayed; `seconds` are those of the
+    whole training. `is_reused`: the weights were on disk already. A finished checkpoint gives new weights with 0 steps.
+    `initial_weights` is the fingerprint of the weights that a warm start began with.
+    """
+
+    content: str
+    epochs: int
+    steps: int
+    seconds: float
+    curve: TableInfo
+    is_reused: bool
+    initial_weights: str | None
+
+
+def train_head(head: HeadSpec, files: HeadFiles, open_data: Callable[[], TrainingData], *, device: str) -> TrainResult:
+    """Train every seed of a head, unless one of equal inputs is on disk.
+
+    An interrupted run resumes from its checkpoint. The weights are written last, so a head whose weights exist is
+    complete. If two runs want the same head, one trains it and the other waits.
+    """
+    with sole_maker(files.weights):
+        return _done(head, files) or _train_head(head, files, open_data, device)
+
+
+def _done(head: HeadSpec, files: HeadFiles) -> TrainResult | None:
+    """Report the head on disk, if it is complete and its inputs are those of this head."""
+    stored = none_if_damaged(lambda: describe_head(files.weights))
+    curve = none_if_damaged(lambda: read_info(files.curve))
+    description_file = open_result(files.description)
+    if stored is None or curve is None or description_file is None:  # all three are read: each damaged one is reported
+        return None
+    description, content = stored
+    if not description["inputs"] == curve.inputs_hash == head.inputs:
+        return None
+    return TrainResult(
+        content=content,
+        epochs=0,
+        steps=0,
+        seconds=0.0,
+        curve=curve,
+        is_reused=True,
+        initial_weights=description.get(INITIAL_WEIGHTS),
+    )
+
+
+def _initial_weights(head: HeadSpec, files: HeadFiles) -> str | None:
+    """Return the fingerprint of the weights that a warm start begins with; None for a cold start."""
+    if not head.method.starts_warm(head.settings):
+        return None
+    stored = none_if_damaged(lambda: describe_head(files.weights))
+    if stored is None or stored[0].get(WARM_START_KEY) != head.warm_start_key:
+        log.info("%s: there are no weights for a warm start, so training starts from scratch", head.title)
+        return None
+    return stored[1]
+
+
+def _train_head(head: HeadSpec, files: HeadFiles, open_data: Callable[[], TrainingData], device: str) -> TrainResult:
+    meter = Meter()
+    data, initial_weights = open_data(), _initial_weights(head, files)
+    epochs = _run_epochs(head, data, files, device, initial_weights)
+    cost = meter.cost(epochs, device)
+    rows = curve_table(epochs, method=head.name, encoder=head.encoder, trained_on=head.trained_on)
+    curve = write_table(files.curve, cost.beside(rows), SCHEMAS["training_curve"], inputs=head.inputs)
+    description = {
+        "name": head.name,
+        "encoder": head.encoder,
+        "encoder_fingerprint": head.encoder_fingerprint,
+        ENCODER_CONFIG: head.encoder_config,
+        METHOD_REFERENCE: head.reference,
+        "trained_on": head.trained_on,
+        "languages": data.languages,
+        "dim": data.dim,
+        "seeds": head.seeds,
+        "settings": asdict(head.settings),
+        "inputs": head.inputs,
+        WARM_START_KEY: head.warm_start_key,
+        INITIAL_WEIGHTS: initial_weights,
+    }
+    write_text_result(files.description, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
+    content = trainer(head.method).save(files.checkpoint, files.weights, description)
+    remove_result(files.checkpoint)
+    return TrainResult(
+        content=content,
+        epochs=sum(not epoch.is_replayed for epoch in epochs),
+        steps=epochs[-1].steps - max((epoch.steps for epoch in epochs if epoch.is_replayed), default=0),
+        seconds=cost.seconds,
+        curve=curve,
+        is_reused=False,
+        initial_weights=initial_weights,
+    )
+
+
+def _run_epochs(
+    head: HeadSpec, data: TrainingData, files: HeadFiles, device: str, initial_weights: str | None
+) -> Sequence[Epoch]:
+    epochs: list[Epoch] = []
+    progress = Progress(log, None, "epochs", what=head.title, at_most=head.method.most_epochs(head.settings))
+    fit = Fit(head.seeds, files.checkpoint, head.inputs, device)
+    if initial_weights is not None:
+        fit = replace(fit, inputs=fingerprint(head.inputs, initial_weights), initial=files.weights)
+    for epoch in trainer(head.method).fit(data, head.settings, fit):
+        epochs.append(epoch)
+        if epoch.is_replayed:
+            progress.first = len(epochs)
+        progress.advance(len(epochs), partial(_state_of, epoch))
+    if not epochs:
+        raise TrainingError("there was no epoch. Set max_epochs to at least 1")
+    return epochs
+
+
+def _state_of(epoch: Epoch) -> str:
+    losses = (epoch.terms.get("dev") or epoch.terms["train"])["total"]
+    return f"loss {[round(value, 4) for value in losses]}, seeds still training {list(epoch.seeds)}"
