@@ -1,6 +1,6 @@
 """Run every benchmark and write docs/benchmarks.json and docs/benchmarks.md.
 
-python -m tests.benchmarks [MASSIVE_TARBALL] [--only PART]
+python -m bench [MASSIVE_TARBALL] [--only PART]
 
 With `--only`, the rows of one part are measured again and replaced; those of the others stay.
 """
@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks import encoding, negatives, precisions, products, retrieval, slots, tables, training
+from bench import encoding, negatives, precisions, products, retrieval, slots, tables, training
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[1] / "docs"
 Rows = list[dict[str, Any]]
 Part = dict[str, Any]
 """Rows and seconds of a part."""

@@ -6,7 +6,7 @@ evaluation; the rest of the step has as many for each text, training step or see
 matrices of the same shapes and number formats. Products outside of torch (probes, clusters, resamplings) are not
 counted. A step with none has no share: it reads, writes or compares texts.
 
-DISENT_CONFIG=... DISENT_HOME=... python -m tests.benchmarks.costs [--steps 20] [--only "evaluation/*"]
+DISENT_CONFIG=... DISENT_HOME=... python -m bench.costs [--steps 20] [--only "evaluation/*"]
 """
 
 import argparse
@@ -21,18 +21,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from disent_assets.recorded import recorded
-from disent_assets.resources import open_workspace
+from bench.products import Recorded
+from disent_assets.run.costs import read_run_table
+from disent_assets.settings.environment import open_workspace
 from disent_core.errors import DisentError
 from disent_core.evaluation.runner import evaluate
-from disent_core.experiment import measuring, training
-from disent_core.experiment.embeddings import STATES, lazy_encoder, tables_of, text_plan
-from disent_core.experiment.evaluation import tasks_of
-from disent_core.experiment.training import load_head
-from disent_core.experiment.workspace import Workspace
-from disent_core.heads.contract import TrainedMethod, trainer
+from disent_core.lineage import evaluation, heads
+from disent_core.lineage.embeddings import STATES, lazy_encoder, tables_of, text_plan
+from disent_core.lineage.evaluation_inputs import tasks_of
+from disent_core.lineage.heads import load_head
+from disent_core.lineage.workspace import Workspace
+from disent_core.methods.trainer import TrainedMethod, trainer
 from disent_core.storage.schemas import STEP_COSTS
-from tests.benchmarks.products import Recorded
+from disent_core.training.epoch import Fit
 
 TEXTS = 8192
 """Texts of a language that are encoded again: of few texts, much of a batch is filled up."""
@@ -65,11 +66,9 @@ def _of_training(workspace: Workspace, step: Mapping[str, Any], recorded: Record
     if not step["steps"]:
         return 0.0
     method = _method(workspace, step)
-    run, open_data = training.head_and_data(workspace, step["encoder"], method, step["partition"])
+    run, open_data = heads.head_and_data(workspace, step["encoder"], method, step["partition"])
     with tempfile.TemporaryDirectory() as folder:
-        fit = trainer(run.method).fit(
-            open_data(), run.settings, run.seeds, checkpoint=Path(folder) / "checkpoint", device="cpu", run="costs"
-        )
+        fit = trainer(run.method).fit(open_data(), run.settings, Fit(run.seeds, Path(folder) / "checkpoint", "costs"))
         with recorded:
             epoch = next(fit)
         fit.close()  # pyright: ignore[reportAttributeAccessIssue] - every fit is a generator
@@ -86,8 +85,8 @@ def _of_evaluation(workspace: Workspace, step: Mapping[str, Any], recorded: Reco
     seeds = workspace.config.seeds_of(method) if method.method.is_seeded else None
     with recorded:
         evaluate(
-            measuring.problems(workspace, tasks_of(workspace.config), of[1], method),
-            measuring.Embedder(workspace, of[0], method, trained),
+            evaluation.problems(workspace, tasks_of(workspace.config), of[1], method),
+            evaluation.Embedder(workspace, of[0], method, trained),
             method=method.name,
             encoder=of[0],
             trained_on=of[1],
@@ -111,7 +110,9 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     workspace = open_workspace()
-    steps = [step for step in recorded(workspace, STEP_COSTS).to_pylist() if fnmatch(step["asset"], arguments.only)]
+    steps = [
+        step for step in read_run_table(workspace, STEP_COSTS).to_pylist() if fnmatch(step["asset"], arguments.only)
+    ]
     print("| " + " | ".join(COLUMNS) + " |\n" + "|---" * len(COLUMNS) + "|")
     for step in sorted(steps, key=lambda step: -step["processor_seconds"])[: arguments.steps]:
         alone = None

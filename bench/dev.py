@@ -1,6 +1,6 @@
 """Time an edit of one line until it is in the warehouse, under a running UI and daemon.
 
-python -m tests.benchmarks.dev [--code FOLDER] [--demo] [--edits 3] [--port 3990]
+python -m bench.dev [--code FOLDER] [--demo] [--edits 3] [--port 3990]
 
 The project is that of the tests (three languages, four methods), or with --demo the sample corpora and `disent.toml` of
 the code. `--code` is the root of another version, which then runs; it needs nothing but `dagster dev`. Everything else
@@ -23,10 +23,10 @@ from pathlib import Path
 
 import duckdb
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 SAMPLE = Path("data", "corpora")
 MAKE_PROJECT = (
-    "import sys; sys.path.insert(0, 'tests/end_to_end'); from pathlib import Path; from projects import new_project; "
+    "import sys; sys.path.insert(0, 'harness'); from pathlib import Path; from projects import new_project; "
     "new_project(Path(sys.argv[1]))"
 )
 IDLE_SECONDS = 20

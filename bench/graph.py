@@ -1,6 +1,6 @@
 """Measure how the cost of the graph grows with languages, pairs and methods; nothing is encoded or trained.
 
-python -m tests.benchmarks.graph [FOLDER]
+python -m bench.graph [FOLDER]
 
 Each row is a generated configuration on tiny corpora. `definitions` is what every command loads first, `disent status`
 the whole command, in an empty home and in one whose partitions are all recorded as made; `sensors` is one tick of each
@@ -118,8 +118,8 @@ print(seconds)
 SENSORS = """
 import time, dagster as dg
 from disent_assets.definitions import defs
-from disent_assets.instance import open_instance
-from disent_assets.resources import home_folder
+from disent_assets.settings.instance import open_instance
+from disent.home import home_folder
 definitions = defs()
 repository = definitions.get_repository_def()
 with open_instance(home_folder()) as instance, dg.build_sensor_context(instance, repository_def=repository) as context:
@@ -130,45 +130,32 @@ with open_instance(home_folder()) as instance, dg.build_sensor_context(instance,
         seconds = time.process_time() - started
 print(seconds)
 """
-RECORD = "from tests.benchmarks.graph import record; record()"
+RECORD = "from bench.graph import record; record()"
 STATUS = "from disent_assets.cli import main; main(['status'])"
 
 
 def record() -> None:
-    """Record every partition as made, from the newest version of each of its parents, with empty files."""
-    import dagster as dg
-    from dagster._core.definitions.events import AssetKeyPartitionKey
-
-    from disent_assets.definitions import build
-    from disent_assets.instance import open_instance
-    from disent_assets.published_files import observe
-    from disent_assets.resources import open_workspace
-    from disent_assets.staleness import staleness
-    from disent_assets.status import _files
+    """Record every partition as made, from the present content of each of its parents, with empty files."""
+    from disent_assets.lineage.corpus_versions import read_sources
+    from disent_assets.run.asset_steps import steps_in
+    from disent_assets.run.status import observed_contents
+    from disent_assets.settings.environment import open_workspace
+    from disent_core.lineage.state import Records, StepRecord, write_record
 
     workspace = open_workspace()
-    graph = build(workspace).resolve_asset_graph()
-    with open_instance(workspace.home) as instance:
-        observe(workspace, instance)
-        resolver = staleness(instance, graph)  # it reads an asset once: after all of its partitions are recorded
-        for key in (key for key in graph.toposorted_asset_keys if graph.get(key).is_materializable):
-            node = graph.get(key)
-            for name in [None] if node.partitions_def is None else node.partitions_def.get_partition_keys():
-                newest: dict[str, int] = {}
-                for parent in resolver._get_partition_dependencies(key=AssetKeyPartitionKey(key, name)):
-                    event = resolver._get_latest_data_version_record(key=parent)
-                    user_string = parent.asset_key.to_user_string()
-                    newest[user_string] = max(newest.get(user_string, 0), event.storage_id if event else 0)
-                tags = {"dagster/data_version": f"of {name}", "dagster/code_version": node.code_version or ""}
-                tags |= {f"dagster/input_data_version/{parent}": "of it" for parent in newest}
-                tags |= {f"dagster/input_event_pointer/{parent}": str(number) for parent, number in newest.items()}
-                instance.report_runless_asset_event(dg.AssetMaterialization(key, partition=name, tags=tags))
-                for file in _files(workspace, key.path, name):
-                    path = (
-                        file.parent / "content" / file.name / "part-0.parquet" if "embeddings" in file.parts else file
-                    )
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    path.touch()
+    steps = steps_in(workspace)
+    published = observed_contents(read_sources(workspace))
+    for step in steps:
+        records = Records(workspace, steps, published)
+        for name in step.partitions or [None]:
+            contents = {"/".join(output): f"of {name}" for output in step.outputs}
+            write_record(
+                workspace, step.key, name, StepRecord(step.version, records.reads(step, name), contents, seconds=1.0)
+            )
+            for file in step.files(name):
+                path = file.parent / "content" / file.name / "part-0.parquet" if "embeddings" in file.parts else file
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.touch()
 
 
 def run(code: str, folder: Path) -> tuple[str, float]:

@@ -1,6 +1,6 @@
 """Compare exact all-pairs BLEU with a loop over sacrebleu, and measure it on 600,000 sentences.
 
-python -m tests.benchmarks.negatives [path of the MASSIVE 1.1 tarball]
+python -m bench.negatives [path of the MASSIVE 1.1 tarball]
 """
 
 import argparse
@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from sacrebleu.metrics import BLEU
 
+from bench.memory import forget_peak, peak_gigabytes
 from disent_core.negatives.config import BleuConfig
 from disent_core.negatives.nearest import max_bleu
-from tests.benchmarks.memory import forget_peak, peak_gigabytes
 
 DEFAULT_MASSIVE = Path(os.environ.get("DISENT_REAL_CORPORA", "data/real"), "massive/amazon-massive-dataset-1.1.tar.gz")
 CONFIGS = {

@@ -1,21 +1,21 @@
 """Sum the seconds of the processor of each method once, on one encoder, from the published costs of a larger run.
 
-python -m tests.benchmarks.once
+python -m bench.once
 
 Methods are those that are registered. Of the names that configs/massive_minilm.toml gives a method, the dearest stands
-for it, on the first of `ENCODERS` that it was trained on. Trainings took what docs/results.md says; evaluations and
-encodings what docs/benchmarks.md says under "Each method once".
+for it, on the first of `ENCODERS` that it was trained on. Seconds of trainings are those of docs/results/trainings.csv;
+those of evaluations and encodings are in docs/benchmarks.md under "Each method once".
 """
 
+import csv
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from disent_assets.results import Table
 from disent_core.config.load import load_config
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 ENCODERS = ("minilm_mean", "minilm_multi", "minilm_cls")
 LANGUAGES, PAIRS, SEEDS = 4, 3, 3
 ENCODING = (385 + 341 + 430) / 3
@@ -45,19 +45,18 @@ class Trained(NamedTuple):
         return self.training_seconds + EVALUATIONS.get(self.name, EVALUATION) * self.trainings
 
 
-def trained(page: str) -> list[Trained]:
-    """What docs/results.md has under "What ran where, and how long"."""
-    section = page.partition("## What ran where, and how long")[2].partition("<!-- end -->")[0]
-    found: dict[tuple[str, str], list[tuple[str, ...]]] = defaultdict(list)
-    for row in Table.parse(section).rows:
-        found[row[0], row[1]].append(row)
+def trained(rows: Iterable[Mapping[str, str]]) -> list[Trained]:
+    """The trainings of each encoder and method of docs/results/trainings.csv together."""
+    found: dict[tuple[str, str], list[Mapping[str, str]]] = defaultdict(list)
+    for row in rows:
+        found[row["encoder"], row["method"]].append(row)
     return [
         Trained(
             *of,
-            pairs=min(PAIRS, sum(row[2].count("+") + 1 for row in rows)),
-            seeds=int(rows[0][3]),
+            pairs=min(PAIRS, sum(row["trained_on"].count("+") + 1 for row in rows)),
+            seeds=int(rows[0]["seeds"]),
             trainings=len(rows),
-            training_seconds=sum(float(row[7]) for row in rows),
+            training_seconds=sum(float(row["processor_seconds"]) for row in rows),
         )
         for of, rows in found.items()
     ]
@@ -77,9 +76,10 @@ def once(rows: Iterable[Trained], methods: Mapping[str, str]) -> list[Trained]:
 def main() -> None:
     """Print methods of equal encoder, pairs and seeds in a row, and the sums."""
     methods = {name: of.method for name, of in load_config(ROOT / "configs/massive_minilm.toml").methods.items()}
-    page = (ROOT / "docs/results.md").read_text(encoding="utf-8")
+    with (ROOT / "docs/results/trainings.csv").open(encoding="utf-8", newline="") as file:
+        rows = trained(csv.DictReader(file))
     groups: dict[tuple[str, int, int], list[Trained]] = defaultdict(list)
-    for row in once(trained(page), {name: method.name for name, method in methods.items()}):
+    for row in once(rows, {name: method.name for name, method in methods.items()}):
         groups[row.encoder, row.pairs, row.seeds if methods[row.name].is_seeded else SEEDS].append(row)
     print("| methods | encoder | pairs | seeds | seconds | with three pairs and three seeds |\n" + "|---" * 6 + "|")
     rest = LANGUAGES * ENCODING + PAIRS * EVALUATIONS["raw"] + EVALUATIONS["bertscore"]

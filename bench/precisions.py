@@ -2,7 +2,7 @@
 
 Everything runs on one thread, in seconds of the processor, which other work beside changes only through the caches.
 
-python -m tests.benchmarks.precisions [MASSIVE_TARBALL [TEXTS]]
+python -m bench.precisions [MASSIVE_TARBALL [TEXTS]]
 """
 
 import json
@@ -19,13 +19,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from disent_core.encoders.config import HuggingFaceConfig
-from disent_core.encoders.huggingface import BATCH_TOKENS, HuggingFaceEncoder, load
+from bench import encoding
+from bench.encoding import MODEL, distinct, read_utterances, vectors
+from bench.negatives import DEFAULT_MASSIVE
+from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
+from disent_core.encoders.transformer import BATCH_TOKENS, HuggingFaceEncoder, load
 from disent_core.matmul import product
 from disent_core.settings import Precision
-from tests.benchmarks import encoding
-from tests.benchmarks.encoding import MODEL, distinct, read_utterances, vectors
-from tests.benchmarks.negatives import DEFAULT_MASSIVE
 
 TEXTS, REPEATS = 3_000, 3
 

@@ -1,6 +1,6 @@
 """Compare epochs of heads with the matrix products alone that they compute, of the same shapes and number formats.
 
-python -m tests.benchmarks.products [--quick] [--only "DREAM, fast"] [--epochs 60]
+python -m bench.products [--quick] [--only "DREAM, fast"] [--epochs 60]
 """
 
 import argparse
@@ -17,14 +17,15 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from disent_assets.freed_memory import freed_memory_kept
-from disent_core.heads.contract import trainer
+from bench import training
+from bench.gpu.measuring import random_matrix
+from disent_assets.run.step import freed_memory_kept
 from disent_core.methods import dream, facet, fmda, lexicon
 from disent_core.methods.contract import Method
+from disent_core.methods.trainer import trainer
 from disent_core.training.data import PairRows, ParallelMates, StateBank, TrainingData, Utterances, VectorBank
+from disent_core.training.epoch import Fit
 from disent_core.training.needs import SIDES
-from tests.benchmarks import training
-from tests.benchmarks.gpu.measuring import random_matrix
 
 LANGUAGES, WORDS, EPOCHS = ("en", "de"), 8_000, 3
 PRODUCTS = ("mm", "bmm", "addmm", "addmm_", "baddbmm", "linear", "matmul", "_linear_pointwise")
@@ -132,7 +133,7 @@ def epochs(
     config = replace(method.presets["paper"], checkpoint_seconds=1e6, **count, **precise, **settings)
     found = []
     with tempfile.TemporaryDirectory() as folder:
-        fit = trainer(method).fit(texts, config, [0], checkpoint=Path(folder) / "c.safetensors", device="cpu", run="x")
+        fit = trainer(method).fit(texts, config, Fit([0], Path(folder) / "c.safetensors", "x"))
         while True:
             started = time.process_time()
             if recorded:

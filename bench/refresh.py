@@ -1,7 +1,7 @@
 """Compare a refresh of real MASSIVE with a first run, from corpora to embeddings, or of everything.
 
-python -m tests.benchmarks.refresh [MASSIVE_TARBALL] [--config configs/massive_quick.toml] [--home FOLDER]
-python -m tests.benchmarks.refresh --whole --config tests/benchmarks/refresh.toml
+python -m bench.refresh [MASSIVE_TARBALL] [--config configs/massive_quick.toml] [--home FOLDER]
+python -m bench.refresh --whole --config bench/refresh.toml
 
 Each materialisation is a separate process, as on the command line, so its seconds include the start of Python. The
 archive is unpacked into a copy, in which the first word of one German utterance is changed: of the training split, of
@@ -26,9 +26,9 @@ from typing import NamedTuple
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tests.benchmarks.negatives import DEFAULT_MASSIVE
+from bench.negatives import DEFAULT_MASSIVE
 
-CONFIG = Path(__file__).parents[2] / "configs" / "massive_quick.toml"
+CONFIG = Path(__file__).parents[1] / "configs" / "massive_quick.toml"
 LOCALES = ("en-US", "de-DE", "es-ES", "ja-JP")
 SELECTION = ("+key:embeddings/*",)
 WHOLE = ()

@@ -1,6 +1,6 @@
 """Compare exact retrieval with a bare matrix product, sentence-transformers and, if installed, FAISS.
 
-python -m tests.benchmarks.retrieval [--rows 100000] [--k 5]
+python -m bench.retrieval [--rows 100000] [--k 5]
 """
 
 import argparse
@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from bench.memory import forget_peak, peak_gigabytes
 from disent_core.evaluation.metrics.ranking import nearest, unit_rows
 from disent_core.matmul import product
-from tests.benchmarks.memory import forget_peak, peak_gigabytes
 
 ROWS, DIM, K = 100_000, 384, 5
 QUERIES_OF_TURN = 25_000  # each turn includes preparing the pool

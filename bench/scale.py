@@ -1,6 +1,6 @@
 """Measure time and memory for many texts, stage by stage, from corpora to a head.
 
-python -m tests.benchmarks.scale [--texts 100000] [--corpus bitext|utterances|distilled] [--home FOLDER]
+python -m bench.scale [--texts 100000] [--corpus bitext|utterances|distilled] [--home FOLDER]
 
 The corpus is invented: a bitext of two languages with a text a side, or annotated utterances of one language. The
 encoder is tiny; of `distilled` it is the teacher of another one, which is made from the bitext in 100 steps. Each stage
@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "core"))
 
 from tiny_encoder import tiny_encoder
 from tiny_teacher import save_teacher
@@ -84,9 +84,9 @@ CORPORA = {
 }  # fmt: skip
 RUN = """
 import os, pathlib, resource, sys
-from disent_assets import step_costs
+from disent_assets.run import costs
 from disent_assets.cli import main
-step_costs.RESET_PEAK = pathlib.Path(os.devnull)  # the peak of all steps is asked for below
+costs.RESET_PEAK = pathlib.Path(os.devnull)  # the peak of all steps is asked for below
 try:
     main()
 finally:
@@ -97,9 +97,9 @@ finally:
 MORE = 100
 ADD = f"""
 import resource, sys
-from disent_assets.resources import open_workspace
+from disent_assets.settings.environment import open_workspace
 from disent_core.embeddings.texts import Texts
-from disent_core.experiment.embeddings import lazy_encoder, store
+from disent_core.lineage.embeddings import lazy_encoder, store
 from disent_core.text import text_key
 workspace = open_workspace()
 encoder, vectors = lazy_encoder(workspace, "tiny").load("en"), store(workspace, "tiny", "en")

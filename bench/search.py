@@ -1,6 +1,6 @@
 """Measure searches in an index of a million texts: one query at a time, the index mapped into memory and warm.
 
-python -m tests.benchmarks.search FOLDER [--rows 1000000] [--threads 2] [--languages 1] [--engine ivf]
+python -m bench.search FOLDER [--rows 1000000] [--threads 2] [--languages 1] [--engine ivf]
 
 FOLDER keeps the index (3 GB for a million rows), so that a second call only searches.
 """
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 import disent  # noqa: F401 - threads wait as they do in a user's process
-from disent_core.evaluation.contract import Engine
+from disent_core.evaluation.contract import SearchBackend
 from disent_core.search.build import add_texts
 from disent_core.search.contents import HeadRecord, read_contents
 from disent_core.search.stored import open_index
@@ -36,7 +36,7 @@ def vectors(texts: Sequence[str], language: str | None = None) -> dict[str, np.n
     return {NAME: centres + 0.5 * rng.standard_normal(centres.shape, dtype=np.float32)}
 
 
-def build(folder: Path, rows: int, languages: int, engine: Engine) -> None:
+def build(folder: Path, rows: int, languages: int, engine: SearchBackend) -> None:
     """Make the index, or what it lacks."""
     contents = read_contents(folder)
     new = rows if contents is None or contents.rows < rows else 0
@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--languages", type=int, default=1)
-    parser.add_argument("--engine", choices=get_args(Engine), default="exact")
+    parser.add_argument("--engine", choices=get_args(SearchBackend), default="exact")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     started = time.process_time()

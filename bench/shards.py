@@ -1,6 +1,6 @@
 """Measure the shards of a step: whole, shard by shard in one process, and in two; each must give the same bits.
 
-python -m tests.benchmarks.shards WHAT [--items 600000] [--massive TARBALL] [--engines inline ray]
+python -m bench.shards WHAT [--items 600000] [--massive TARBALL] [--engines inline ray]
 
 Seconds of the processor are those of this process and of all that it started, so they include the start of workers;
 those of Ray's workers, which belong to the cluster, are not among them.
@@ -17,20 +17,20 @@ from pathlib import Path
 
 import numpy as np
 
-from disent_assets.resources import shard_engine
+from bench.encoding import MODEL
+from bench.negatives import DEFAULT_MASSIVE, read_english, recombined
+from bench.retrieval import vectors
+from disent_assets.settings.environment import shard_backend
 from disent_core.embeddings import store as embeddings
 from disent_core.embeddings.store import EmbeddingStore
 from disent_core.embeddings.texts import Texts
-from disent_core.encoders.config import HuggingFaceConfig
 from disent_core.encoders.configured import LazyEncoder
+from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
 from disent_core.evaluation.metrics.ranking import nearest
 from disent_core.negatives.config import BleuConfig
 from disent_core.negatives.nearest import max_bleu
-from disent_core.shards.engine import sharded
+from disent_core.shards.backend import sharded
 from disent_core.text import text_keys
-from tests.benchmarks.encoding import MODEL
-from tests.benchmarks.negatives import DEFAULT_MASSIVE, read_english, recombined
-from tests.benchmarks.retrieval import vectors
 
 ENGINES = ("inline", "processes:1", "processes:2")
 
@@ -80,7 +80,7 @@ def measure(work: Work, engines: tuple[str, ...]) -> Iterator[str]:
     expected = None
     for name in engines:
         load, cpu, began = os.getloadavg()[0], _processor_seconds(), time.perf_counter()
-        with sharded(shard_engine({"DISENT_SHARDS": name})):
+        with sharded(shard_backend({"DISENT_SHARDS": name})):
             found = work()
         seconds = time.perf_counter() - began
         expected = expected or found

@@ -1,6 +1,6 @@
 """Compare encoding each distinct text of span items once with the published protocol of two calls for every item.
 
-python -m tests.benchmarks.slots [MASSIVE_TARBALL]
+python -m bench.slots [MASSIVE_TARBALL]
 """
 
 import json
@@ -9,15 +9,15 @@ from pathlib import Path
 
 import torch
 
+from bench.encoding import MODEL, read_utterances, row
+from bench.negatives import DEFAULT_MASSIVE
 from disent_core.corpora.annotation import bracketed_slots, tag_tokens
 from disent_core.encoders.contract import EncoderFiles
-from disent_core.encoders.files import model_folder
 from disent_core.encoders.fine_tunable import TunableEncoder
-from disent_core.heads.families.few_shot import Tagged
-from disent_core.heads.twosl.features import encode_items
-from disent_core.heads.twosl.spans import SpanItems, span_items
-from tests.benchmarks.encoding import MODEL, read_utterances, row
-from tests.benchmarks.negatives import DEFAULT_MASSIVE
+from disent_core.encoders.kinds.huggingface import model_folder
+from disent_core.methods.families.tagger import Tagged
+from disent_core.methods.twosl_head import encode_items
+from disent_core.methods.twosl_spans import SpanItems, span_items
 
 UTTERANCES, BATCH = 40, 32
 

@@ -1,6 +1,6 @@
 """Compare joins, groupings and samples of tables with loops over their rows in plain Python that give the same rows.
 
-taskset -c 0 python -m tests.benchmarks.tables [FOLDER]
+taskset -c 0 python -m bench.tables [FOLDER]
 
 FOLDER has the real corpora: `massive/amazon-massive-dataset-1.1.tar.gz` and, optionally, `bitext` in Moses format with
 the word lists in `dictionaries`. polars uses a thread for every processor that the process may run on.
@@ -21,7 +21,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "core"))
 
 from table_loops import (
     loop_aligned,
@@ -33,9 +33,10 @@ from table_loops import (
     loop_split,
 )
 
-from disent_core.corpora.formats import massive, moses
-from disent_core.corpora.splits import draw_splits, limited
-from disent_core.experiment.corpora import _in_two_splits
+from disent_core.corpora.formats import massive
+from disent_core.corpora.formats.moses import MOSES
+from disent_core.corpora.rows import draw_splits, limited
+from disent_core.lineage.corpora import _in_two_splits
 from disent_core.negatives.config import BleuConfig
 from disent_core.negatives.state import _previous_witnesses, bleu_state, pool
 from disent_core.storage.tables import content_fingerprint
@@ -130,7 +131,7 @@ def _columns(table: pa.Table, *names: str) -> dict[str, Any]:
 
 def _of_pairs(folder: Path) -> Iterator[tuple[str, int, Side, Side]]:
     """Comparisons on the bitext of English and German."""
-    published = moses.read_pairs(folder / "bitext", "en-de", corpus="bitext")
+    published = MOSES.read_pairs(folder / "bitext", "en-de", corpus="bitext")
     rows = len(published)
 
     def loop_drawn() -> list[str]:

@@ -1,6 +1,6 @@
 """Compare training with a plain PyTorch loop: the same vectors, losses, batches and epochs, in turns.
 
-python -m tests.benchmarks.training [--quick]
+python -m bench.training [--quick]
 """
 
 import argparse
@@ -18,10 +18,11 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from disent_assets.freed_memory import freed_memory_kept
-from disent_core.heads.contract import trainer
-from disent_core.methods import dream, dream_oracle
+from disent_assets.run.step import freed_memory_kept
+from disent_core.methods import dream, oracle
+from disent_core.methods.trainer import trainer
 from disent_core.training.data import PairRows, TrainingData, VectorBank
+from disent_core.training.epoch import Fit
 from disent_core.training.needs import SIDES
 
 PAIRS, DEV, TARGETS, BATCH = 11_514, 1_200, 3, 512
@@ -33,7 +34,7 @@ SETTINGS = {
 }
 METHODS = {
     "DREAM": (dream.METHOD, dream.DreamConfig),
-    "DREAM + ORACLE": (dream_oracle.METHOD, dream_oracle.DreamOracleConfig),
+    "DREAM + ORACLE": (oracle.DREAM_ORACLE, oracle.DreamOracleConfig),
 }
 
 
@@ -67,7 +68,7 @@ class Split(nn.Module):
         return meaning, language, self.identity(language)
 
 
-def plain_epochs(data: TrainingData, *, oracle: bool, device: str) -> Iterator[float]:
+def plain_epochs(data: TrainingData, *, is_oracle: bool, device: str) -> Iterator[float]:
     """Seconds of each epoch, validation included, of a loop over a `DataLoader`, one seed."""
     model = Split(data.dim, len(data.languages)).to(device)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-4)
@@ -80,13 +81,13 @@ def plain_epochs(data: TrainingData, *, oracle: bool, device: str) -> Iterator[f
         started = time.perf_counter()
         for batch in loaders["train"]:
             optimiser.zero_grad()
-            loss = plain_loss(model, batch, everything["train"], oracle=oracle, device=device)
+            loss = plain_loss(model, batch, everything["train"], oracle=is_oracle, device=device)
             loss.backward()
             optimiser.step()
             loss.item()
         with torch.no_grad():
             for batch in loaders["dev"]:
-                plain_loss(model, batch, everything["train"], oracle=oracle, device=device).item()
+                plain_loss(model, batch, everything["train"], oracle=is_oracle, device=device).item()
         yield time.perf_counter() - started
 
 
@@ -150,9 +151,7 @@ def our_epochs(data: TrainingData, name: str, settings: str, seeds: int, device:
     config = config(max_epochs=EPOCHS, patience=EPOCHS, batch_size=BATCH, checkpoint_seconds=1e6, **SETTINGS[settings])
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = Path(folder) / "checkpoint"
-        for epoch in trainer(method).fit(
-            data, config, range(seeds), checkpoint=checkpoint, device=device, run="benchmark"
-        ):
+        for epoch in trainer(method).fit(data, config, Fit(range(seeds), checkpoint, "benchmark", device)):
             yield epoch.seconds
 
 
@@ -166,7 +165,7 @@ def side_by_side(data: TrainingData, where: str, device: str) -> list[dict[str, 
     """Every method and setting with one seed, and DREAM with five beside five runs of the peer."""
     rows, one_seed = [], {}
     for name, settings, seeds in [*product(METHODS, SETTINGS, (1,)), *product(("DREAM",), SETTINGS, (5,))]:
-        peers = plain_epochs(data, oracle=name != "DREAM", device=device)
+        peers = plain_epochs(data, is_oracle=name != "DREAM", device=device)
         ours, peer = in_turns(our_epochs(data, name, settings, seeds, device), peers)
         # In units of the peer's epochs at the same time: seconds drift when other processes use the processor.
         one_seed.setdefault((name, settings), ours / peer)

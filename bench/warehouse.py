@@ -1,6 +1,6 @@
 """Measure the warehouse with a large table as a copy and as a view over its files: build, size and three questions.
 
-python -m tests.benchmarks.warehouse [--rows 10000000]
+python -m bench.warehouse [--rows 10000000]
 
 The table is `utterances`, with invented rows in ten files. Seconds are those of all threads of a process of its own.
 """
@@ -18,10 +18,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from disent_assets.duckdb_warehouse import build_warehouse, query
-from disent_assets.resources import SQL
+from bench.memory import peak_gigabytes
+from disent.query import query
+from disent_assets.settings.environment import SQL
+from disent_assets.warehouse.build import build_warehouse
 from disent_core.storage.tables import SCHEMAS, write_table
-from tests.benchmarks.memory import peak_gigabytes
 
 FILES = 10
 QUESTIONS = {

@@ -36,10 +36,8 @@ import sklearn.manifold  # noqa: F401
 from projects import KEPT, Project, new_project
 
 from disent_assets.cli import main
-from disent_assets.instance import UNFINISHED, open_instance
-from disent_assets.plan import plan
-from disent_assets.run_step import run_step
-from disent_assets.workers import PRELOADED
+from disent_assets.run.workers import PRELOADED
+from disent_assets.settings.instance import UNFINISHED, open_instance
 
 LOADED = [*PRELOADED, "torch", "transformers.models.xlm_roberta.modeling_xlm_roberta"]
 PAIRS = """
@@ -130,18 +128,18 @@ def warm_up() -> None:
     """Load all that a run loads, and become the parent of processes that have lost theirs."""
     for name in LOADED:
         importlib.import_module(name)
-    step = plan(_NOTHING)[0]
     with tempfile.TemporaryDirectory() as folder, open_instance(Path(folder)) as instance:
-        assert run_step(_NOTHING, step, instance).failure is None  # Dagster and what it stands on compile much at first
+        assert _nothing_job.execute_in_process(instance=instance).success  # Dagster compiles much at first
     CDLL(None).prctl(DELIVER_TO_ME, 1, 0, 0, 0)
 
 
-@dg.asset
-def _nothing() -> dg.MaterializeResult:
-    return dg.MaterializeResult(data_version=dg.DataVersion("0"))
+@dg.op
+def _nothing() -> None: ...
 
 
-_NOTHING = dg.Definitions(assets=[_nothing])
+@dg.job
+def _nothing_job() -> None:
+    _nothing()
 
 
 def start(project: Project, log: Path, before: Callable[[], None] = lambda: None, workers: int = 1) -> int:

@@ -1,6 +1,6 @@
 """Test random faults: kills, a full or failing disk, damaged and lost files, wrong clocks.
 
-    python tests/end_to_end/faults.py --kills 200 --writes 60 --damages 40 --clocks 4 --seed 1
+    python harness/faults.py --kills 200 --writes 60 --damages 40 --clocks 4 --seed 1
 
 After each fault the lineage is run again. It must end with exactly the results of an undisturbed run, to the bit, and
 leave nothing of the fault behind but what it quarantined. Every run is a process of its own, forked from one that has
@@ -27,7 +27,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from bench import (
+from disturbed_runs import (
     CONFIG,
     SMALLEST,
     Bench,
@@ -141,7 +141,7 @@ def strike(bench: Bench, number: int) -> list[str]:
 def _stage(output: str) -> str:
     """What had begun last."""
     begun = ["the start", *re.findall(r"^(.*?)(?: \[.*\])?: begins", output, re.MULTILINE)]
-    return "heads and evaluation" if " on tiny" in begun[-1] else begun[-1]
+    return begun[-1].partition("/")[0]
 
 
 def _require_right_end(blow: Blow, code: int, output: str) -> None:

@@ -1,6 +1,6 @@
 """Do what a new user does, step by step, and tell how long each step takes; a step that goes wrong ends it.
 
-    python tests/end_to_end/fresh_install.py [--python python3.11] [--folder FOLDER] [--output FILE.json]
+    python harness/fresh_install.py [--python python3.11] [--folder FOLDER] [--output FILE.json]
 
 A new environment with the wheel and what the locks pin (from the package index, so this needs the network), a
 site-packages that nobody may write, an empty folder; then init, materialise, load, encode, export, the exported folder
@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 PAIR = "en-de"
 SELECTIONS = (['+key:"embeddings/scratch/scratch_states"'], ['+key:"heads/scratch/facet_head"', "--partition", PAIR])
 HEAD = f"data/heads/scratch/facet/{PAIR}.safetensors"

@@ -14,14 +14,14 @@ import dagster as dg
 import pyarrow.parquet as pq
 from click.testing import CliRunner, Result
 
+from disent.query import query
 from disent_assets.cli import main
 from disent_assets.definitions import build
-from disent_assets.duckdb_warehouse import query
-from disent_assets.resources import open_workspace
-from disent_core.experiment.workspace import Workspace
-from disent_core.heads.identity import describe_head
+from disent_assets.settings.environment import open_workspace
+from disent_core.lineage.workspace import Workspace
+from disent_core.methods.spec import describe_head
 
-SAMPLE = Path(__file__).resolve().parents[2] / "data" / "corpora" / "sample" / "1.1" / "data"
+SAMPLE = Path(__file__).resolve().parents[1] / "data" / "corpora" / "sample" / "1.1" / "data"
 KEPT = {"train": 80, "dev": 20, "test": 20}
 CONFIG = """
 [[corpora]]
@@ -126,14 +126,14 @@ class Project:
         return Project(Path(shutil.copytree(self.folder, folder / "project")))
 
     def results(self) -> dict[str, str]:
-        """Hash of every file of results by its path, without Dagster's state, locks and recorded corpus versions."""
+        """Hash of every file of results by its path, without locks, Dagster's state and records."""
         return {
             path.relative_to(self.home).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in sorted(self.home.rglob("*"))
             if path.is_file()
             and path.suffix != ".lock"
             and path.name != "configuration.json"  # it has the path of the configuration
-            and path.relative_to(self.home).parts[0] != "dagster"
+            and path.relative_to(self.home).parts[0] not in ("dagster", "records")
             and path.relative_to(self.home).parts[:2] != ("cache", "observed")
             and not {"asset_state", "step_costs"} & {*path.parts}  # they have the time at which they were recorded
         }

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from disent_assets.cli import main
 
-PAGES = Path(__file__).resolve().parents[2] / "docs" / "tutorials"
+PAGES = Path(__file__).resolve().parents[1] / "docs" / "tutorials"
 _BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 

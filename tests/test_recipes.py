@@ -31,7 +31,7 @@ def words(path: Path, pattern: str) -> set[str]:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(DEPLOY).as_posix())
 def test_every_setting_of_a_recipe_is_one_that_the_code_reads(path):
-    read = words(ROOT / "disent_assets/resources.py", r"DISENT_[A-Z]+")
+    read = words(ROOT / "disent_assets/settings/environment.py", r"DISENT_[A-Z]+")
     assert words(path, r"\bDISENT_[A-Z]+") <= read
 
 
@@ -54,7 +54,7 @@ def test_the_recipes_name_the_versions_that_are_locked():
 
 
 def test_the_settings_of_dagster_are_those_of_the_profiles_with_postgres():
-    profiles = ROOT / "disent_assets/profiles"
+    profiles = ROOT / "disent_assets/settings/profiles"
     of_code = "".join((profiles / name).read_text(encoding="utf-8") for name in ("dagster.yaml", "postgres.yaml"))
     assert (DEPLOY / "compose/dagster.yaml").read_text(encoding="utf-8") == of_code
 
@@ -92,7 +92,7 @@ def test_compose_publishes_the_proxy_alone():
 
 
 def test_web_servers_listen_on_the_loopback_that_they_share_with_the_proxy():
-    servers = [service for service in SERVICES.values() if "disent_assets.web_server" in service.get("command", ())]
+    servers = [service for service in SERVICES.values() if "disent_assets.web.server" in service.get("command", ())]
     assert len(servers) == 2
     for service in servers:
         assert service["network_mode"] == "service:proxy"

@@ -1,6 +1,6 @@
 """Measure disent on a GPU beside plain PyTorch and sentence-transformers, as Markdown and JSON.
 
-python -m tests.benchmarks.gpu [--device cuda] [--encoder FOLDER] [--only PART ...] [--tiny] [--out FOLDER]
+python -m bench.gpu [--device cuda] [--encoder FOLDER] [--only PART ...] [--tiny] [--out FOLDER]
 
 It needs torch, transformers, sentence-transformers, pyarrow, jaxtyping, scipy and scikit-learn. Texts are invented, and
 weights are random unless a folder is given. The exit status is 1 if a result is further from the CPU's than its
@@ -17,11 +17,11 @@ from pathlib import Path
 
 import torch
 
-from disent_core.encoders.config import ScratchConfig
-from tests.benchmarks import products
-from tests.benchmarks.gpu import encoding, machine, retrieval, training
-from tests.benchmarks.gpu.measuring import Row, table
-from tests.benchmarks.gpu.texts import BASE, MINILM, TINY, Shape, random_encoder, texts
+from bench import products
+from bench.gpu import encoding, machine, retrieval, training
+from bench.gpu.measuring import Row, table
+from bench.gpu.texts import BASE, MINILM, TINY, Shape, random_encoder, texts
+from disent_core.encoders.kinds.scratch import ScratchConfig
 
 Part = Callable[[], Iterator[Row]]
 
@@ -91,7 +91,7 @@ def described(device: str) -> str:
     )
     versions = {"torch": torch, "transformers": transformers, "sentence-transformers": sentence_transformers}
     listed = ", ".join(f"{library} {module.__version__}" for library, module in versions.items())
-    command = " ".join(["python -m tests.benchmarks.gpu", *sys.argv[1:]])
+    command = " ".join(["python -m bench.gpu", *sys.argv[1:]])
     return f"{name}; Python {platform.python_version()}, {listed}; `{command}`"
 
 

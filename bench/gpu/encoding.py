@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from disent_core.encoders.config import HuggingFaceConfig
-from disent_core.encoders.huggingface import HuggingFaceEncoder, batch_shapes, load
-from tests.benchmarks.gpu.measuring import Row, in_turns, recorded, seconds
+from bench.gpu.measuring import Row, in_turns, recorded, seconds
+from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
+from disent_core.encoders.transformer import HuggingFaceEncoder, batch_shapes, load
 
 TOLERANCE = {"float32": 1e-5, "bfloat16": 2e-2}
 """Largest difference of a value of vectors of norm 1 from the CPU's in float32."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from tests.benchmarks.gpu.measuring import Row, seconds
+from bench.gpu.measuring import Row, seconds
 
 
 def rows(size: int, numbers: int, device: str) -> Iterator[Row]:

@@ -9,11 +9,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from disent_core.encoders.language_modelling import MASK_ID, ORDINARY, PAD
-from disent_core.heads.modules.word_rows import TABLE_ROWS, rows_of_text
+from bench.gpu.measuring import wait
+from disent_core.encoders.kinds.scratch.masked_language_model import MASK_ID, ORDINARY, PAD
+from disent_core.methods.modules.word_rows import TABLE_ROWS, rows_of_text
 from disent_core.training.data import TrainingData
 from disent_core.training.needs import SIDES
-from tests.benchmarks.gpu.measuring import wait
 
 TEMPERATURE = 0.05
 

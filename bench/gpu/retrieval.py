@@ -3,9 +3,9 @@
 import numpy as np
 import torch
 
+from bench.gpu.measuring import Row, in_turns, seconds
 from disent_core.evaluation.metrics.exact_search import nearest_rows
 from disent_core.evaluation.metrics.ranking import unit_rows
-from tests.benchmarks.gpu.measuring import Row, in_turns, seconds
 
 BLOCK = {"cpu": 512, "cuda": 4_096}
 

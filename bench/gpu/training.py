@@ -6,20 +6,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from disent_core.encoders.config import ScratchConfig
+from bench import training as heads
+from bench.gpu import plain
+from bench.gpu.measuring import Products, Row, epochs_in_turns, recorded
 from disent_core.encoders.contract import EncoderFiles
-from disent_core.encoders.language_modelling import read_sequences, train_tokeniser
-from disent_core.encoders.pretraining import _new_model, pretrain
-from disent_core.heads.contract import trainer
+from disent_core.encoders.kinds.scratch import ScratchConfig
+from disent_core.encoders.kinds.scratch.masked_language_model import read_sequences, train_tokeniser
+from disent_core.encoders.kinds.scratch.pretraining import _new_model, pretrain
 from disent_core.methods import dream, facet, fine_tuned_encoder, fmda
 from disent_core.methods.contract import Method
+from disent_core.methods.trainer import trainer
 from disent_core.optimisation.seeds import seeded
 from disent_core.training.data import TrainingData
-from disent_core.training.epoch import Epoch
+from disent_core.training.epoch import Epoch, Fit
 from disent_core.training.needs import SIDES
-from tests.benchmarks import training as heads
-from tests.benchmarks.gpu import plain
-from tests.benchmarks.gpu.measuring import Products, Row, epochs_in_turns, recorded
 
 SEEDS, EPOCHS = 5, 4
 TOLERANCE = 1e-3
@@ -30,7 +30,7 @@ def fitted(data: TrainingData, method: Method[Any], config: Any, seeds: int, dev
     """The epochs of our training."""
     with tempfile.TemporaryDirectory() as folder:
         yield from trainer(method).fit(
-            data, config, range(seeds), checkpoint=Path(folder) / "c.safetensors", device=device, run="benchmark"
+            data, config, Fit(range(seeds), Path(folder) / "c.safetensors", "benchmark", device)
         )
 
 

@@ -1,4 +1,4 @@
-"""Run long fuzzing: `python -m tests.fuzz --inputs 7000 --seed 0 [TARGET ...]`.
+"""Run long fuzzing: `python -m harness.fuzz --inputs 7000 --seed 0 [TARGET ...]`.
 
 With `--only N` the files of input N are written to `build/fuzz` and read, and the result is shown.
 """
@@ -23,7 +23,7 @@ CLEAR = "\r"
 
 def main() -> int:
     """Number of ways to fail that were found."""
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m harness.fuzz", description=__doc__)
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"of {', '.join(TARGETS)}; default: all")
     parser.add_argument("--inputs", type=int, default=7_000, help="of each target")
     parser.add_argument("--seed", type=int, default=0)
@@ -61,7 +61,7 @@ def _fuzz(name: str, seed: int, count: int) -> Result:
     )
     print(f"{CLEAR if sys.stdout.isatty() else ''}{name:16} {summary}", flush=True)
     for what, number in result.failures.items():
-        print(f"  {what}: python -m tests.fuzz {name} --seed {seed} --only {number}", flush=True)
+        print(f"  {what}: python -m harness.fuzz {name} --seed {seed} --only {number}", flush=True)
     return result
 
 

@@ -6,7 +6,7 @@ from urllib.parse import quote_plus
 
 from starlette.requests import Request
 
-from disent_assets.search_page.app import Page, cut
+from disent_assets.web.search_page.app import Page, cut
 from disent_core.errors import DisentError
 from tests.toy_index import SENTENCES, ToyIndex
 

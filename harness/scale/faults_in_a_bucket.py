@@ -19,7 +19,7 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
-import bench
+import disturbed_runs as bench
 import faults
 from projects import Project
 from remote_projects import Fetched, RemoteProject
@@ -83,7 +83,7 @@ class BucketBench(bench.Bench):
 
 
 def kill(count: int, seed: int) -> None:
-    """Send so many signals, and print their outcomes, as `tests/end_to_end/faults.py` does.
+    """Send so many signals, and print their outcomes, as `harness/faults.py` does.
 
     Raises:
         AssertionError: if a lineage does not end like the undisturbed one.

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
 
-import bench
+import disturbed_runs as bench
 from made_cluster import Cluster, StepProcess, new_cluster, steps_of
 from projects import Project
 

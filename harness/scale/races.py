@@ -9,10 +9,10 @@ from collections import Counter
 from datetime import timedelta
 from pathlib import Path
 
-from disent_core.storage.checksums import checksummed_path, read_verified, recorded
-from disent_core.storage.leftovers import delete, leftovers
-from disent_core.storage.objects import Bucket
+from disent_core.storage.bucket import Bucket
+from disent_core.storage.orphans import delete_orphans, find_orphans
 from disent_core.storage.remote import RemoteHome, attach
+from disent_core.storage.results import manifest_entry, read_result, write_result
 
 
 def content(number: int) -> bytes:
@@ -40,10 +40,10 @@ def publish(address: str, folder: Path, numbers: range, results: int) -> int:
     home, chance, torn = _attached(address, folder), random.Random(numbers.start), 0
     for number in numbers:
         path = _path(home, chance.randrange(results))
-        with checksummed_path(path, number=number) as beside:
+        with write_result(path, number=number) as beside:
             beside.write_bytes(content(number))
         if number % 8 == 0:
-            torn += not is_whole(read_verified(path) or b"", numbers.stop + 10**7)
+            torn += not is_whole(read_result(path) or b"", numbers.stop + 10**7)
     return torn
 
 
@@ -55,10 +55,10 @@ def race(address: str, folder: Path, publishes: int, writers: int, results: int)
         torn = sum(pool.starmap(publish, work))
     home, bucket = _attached(address, folder / "last"), Bucket(address)
     for result in range(results):
-        data, entry = read_verified(_path(home, result)), recorded(_path(home, result))
+        data, entry = read_result(_path(home, result)), manifest_entry(_path(home, result))
         torn += data is None or entry is None or data != content(entry.facts["number"])
-    orphans = leftovers(bucket, timedelta())
-    delete(bucket, orphans)
+    orphans = find_orphans(bucket, timedelta())
+    delete_orphans(bucket, orphans)
     kept = Counter(one.key.split("/")[2] for one in bucket.listed() if one.key.count("/") == 3)
     torn += any(count > 3 for count in kept.values())
     return {"published": each * writers, "torn": torn, "replaced": len(orphans)}

@@ -4,14 +4,14 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "end_to_end"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from projects import Project
 
-from disent_assets.resources import home_folder
-from disent_core.storage.checksums import brought
-from disent_core.storage.objects import Bucket
+from disent.home import home_folder
+from disent_core.storage.bucket import Bucket
 from disent_core.storage.remote import MANIFEST, RemoteHome, attach, detach
+from disent_core.storage.results import fetch
 
 
 @dataclass(frozen=True)
@@ -51,5 +51,5 @@ class Fetched(Project):
         attach(RemoteHome(bucket, self.home))
         for one in list(bucket.listed()):
             if one.key.endswith(MANIFEST) and not one.key.startswith("checkpoints/"):
-                brought(self.home / one.key.removesuffix(MANIFEST))
+                fetch(self.home / one.key.removesuffix(MANIFEST))
         detach(self.home)

@@ -1,8 +1,8 @@
 """Cause faults beyond one machine, and compare what lineages have in the end with an undisturbed one, to the bit.
 
-    OMP_NUM_THREADS=1 python tests/scale/scale_faults.py --kills-on-ray 100 --outages 5
-    OMP_NUM_THREADS=1 python tests/scale/scale_faults.py --requests 50 --publishes 10000
-    OMP_NUM_THREADS=1 python tests/scale/scale_faults.py --kills-in-a-bucket 60
+    OMP_NUM_THREADS=1 python harness/scale/scale_faults.py --kills-on-ray 100 --outages 5
+    OMP_NUM_THREADS=1 python harness/scale/scale_faults.py --requests 50 --publishes 10000
+    OMP_NUM_THREADS=1 python harness/scale/scale_faults.py --kills-in-a-bucket 60
 
 Ray runs in a network namespace, with two nodes of one processor; Postgres, and S3 by moto, on this machine. One line
 for each series says how many faults there were. It ends at the first difference. `make scale-faults` does all of it.
@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "end_to_end"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import faults_in_a_bucket
 import faults_on_ray

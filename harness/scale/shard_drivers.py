@@ -20,7 +20,7 @@ from disent_core.evaluation.metrics import exact_search
 from disent_core.evaluation.metrics.ranking import nearest
 from disent_core.negatives import nearest as negatives
 from disent_core.negatives.config import BleuConfig
-from disent_core.shards.engine import Engine, sharded
+from disent_core.shards.backend import ShardBackend, sharded
 from disent_core.shards.on_ray import on_ray
 from disent_core.text import text_key
 
@@ -37,14 +37,14 @@ class SinusEncoder:
             yield EncodedBatch(np.array([row]), values.mean(0)[None], kept, np.array([len(values)]))
 
 
-def everything(folder: Path, engine: Engine) -> list[bytes]:
+def everything(folder: Path, backend: ShardBackend) -> list[bytes]:
     """Negatives, exact search and encoding."""
     chance = random.Random(0)
     sentences = [[chance.choice("abcdefgh") for _ in range(chance.randint(3, 9))] for _ in range(200)]
     vectors = np.random.default_rng(0).standard_normal((2, 200, 8)).astype(np.float32)
     texts = Texts.of_mapping({text_key(" ".join(one)): " ".join(one) for one in sentences})
-    store = EmbeddingStore(folder / engine.name, encoder="sinus", fingerprint="f" * 32, language="en")
-    with sharded(engine):
+    store = EmbeddingStore(folder / backend.name, encoder="sinus", fingerprint="f" * 32, language="en")
+    with sharded(backend):
         found = [*negatives.max_bleu(sentences, BleuConfig()), *nearest(*vectors, 3)]
         store.add_in_shards(SinusEncoder, texts)
     opened = store.open_vectors()
@@ -56,7 +56,7 @@ def equal(folder: Path) -> bool:
     """Whether shards on Ray give the bits of one shard here."""
     negatives.ROWS_OF_SHARD = embeddings.TEXTS_OF_SHARD = exact_search._LEAST_CANDIDATES = 9
     exact_search.PAIRS_OF_SHARD = 1
-    return everything(folder, Engine("ray")) == everything(folder, Engine())
+    return everything(folder, ShardBackend("ray")) == everything(folder, ShardBackend())
 
 
 def killed_once(folder: Path) -> list[int]:

@@ -12,10 +12,10 @@ from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from disent_core.storage.checksums import write_checksummed_text
+from disent_core.storage.bucket import Bucket
 from disent_core.storage.leases import Pace
-from disent_core.storage.objects import Bucket
 from disent_core.storage.remote import RemoteHome, attach, detach
+from disent_core.storage.results import write_text_result
 
 QUICK = Pace(beat=0.05, lasts=0.5, look=0.01)
 """Of leases: a dead holder is followed after half a second."""
@@ -65,7 +65,7 @@ def make_bucket(endpoint: str, name: str) -> str:
 
 def write_number(folder: Path, number: int) -> None:
     """Work for another process."""
-    write_checksummed_text(folder / str(number), f"number {number}")
+    write_text_result(folder / str(number), f"number {number}")
 
 
 class Machines:

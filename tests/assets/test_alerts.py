@@ -9,9 +9,9 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from disent_assets.alerts import alert_sensor, post
-from disent_assets.instance import FACE, QUIET
-from disent_assets.resources import alerts_address
+from disent_assets.settings.environment import alerts_address
+from disent_assets.settings.instance import FACE, QUIET
+from disent_assets.web.alerts import alert_sensor, post
 from disent_core.errors import ConfigError
 
 
@@ -137,5 +137,5 @@ WRONG = [
 
 @pytest.mark.parametrize("address", WRONG)
 def test_what_is_no_web_address_is_refused_without_showing_it(address):
-    with pytest.raises(ConfigError, match=r"^DISENT_ALERTS is no address that begins with http:// or https://$"):
+    with pytest.raises(ConfigError, match=r"^DISENT_ALERTS must be an address that begins with http:// or https://$"):
         alerts_address({"DISENT_ALERTS": address})

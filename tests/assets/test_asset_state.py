@@ -1,45 +1,24 @@
 """The recorded states of assets: what they say of time, and which of them a query sees."""
 
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from worlds import METRIC, TOY
 
-from disent_assets import asset_state as tested
-from disent_assets.asset_state import record_states
-from disent_assets.duckdb_warehouse import build_warehouse, query
-from disent_assets.recorded import recorded
-from disent_assets.resources import SQL
-from disent_assets.status import State
-from disent_core.experiment.workspace import Workspace
+from disent.query import query
+from disent_assets.run.costs import read_run_table
+from disent_assets.run.status import record_states
+from disent_assets.settings.environment import SQL
+from disent_assets.warehouse.build import build_warehouse
+from disent_core.lineage.state import State
+from disent_core.lineage.workspace import Workspace
 from disent_core.storage.schemas import ASSET_STATE
 from disent_core.storage.tables import SCHEMAS, rows_table
-
-TEXT = """\
-[[corpora]]
-name = "one"
-format = "massive"
-path = "one"
-languages = ["en-US", "de-DE"]
-
-[[encoders]]
-name = "toy"
-kind = "scratch"
-
-[experiment]
-pairs = ["en-de"]
-methods = ["raw"]
-"""
-METRIC = {
-    "task": "sts", "dataset": "toy", "encoder": "toy", "evaluated_on": "en-de", "embedding": "sentence",
-    "metric": "pearson", "value": 0.5, "ci_low": 0.4, "ci_high": 0.6, "n": 100, "seed": None, "settings": "{}",
-    "fingerprint": "f", "created_at": datetime(2026, 1, 1, tzinfo=UTC),
-}  # fmt: skip
 
 
 @pytest.fixture
 def workspace(load, tmp_path) -> Workspace:
-    return Workspace(load(TEXT), tmp_path / "home")
+    return Workspace(load(TOY), tmp_path / "home")
 
 
 def metrics_of(method: str, status: str, *causes: str, is_settled: bool = True) -> State:
@@ -47,11 +26,10 @@ def metrics_of(method: str, status: str, *causes: str, is_settled: bool = True) 
 
 
 @pytest.fixture
-def record(workspace, monkeypatch):
+def record(workspace):
     def record_these(*found: State) -> list[dict[str, Any]]:
-        monkeypatch.setattr(tested, "states", lambda *_: iter(found))
-        assert record_states(workspace, None, None) == list(found)  # pyright: ignore[reportArgumentType]
-        return recorded(workspace, ASSET_STATE).to_pylist()
+        record_states(workspace, found)
+        return read_run_table(workspace, ASSET_STATE).to_pylist()
 
     return record_these
 
@@ -70,7 +48,7 @@ def test_an_asset_without_encoder_or_method_has_none(record):
 
 def build(workspace: Workspace) -> None:
     rows = [METRIC | {"method": "raw", "trained_on": ""}, METRIC | {"method": "dream", "trained_on": "en-de"}]
-    inputs = {"metrics": rows_table(rows, "metrics"), "asset_state": recorded(workspace, ASSET_STATE)}
+    inputs = {"metrics": rows_table(rows, "metrics"), "asset_state": read_run_table(workspace, ASSET_STATE)}
     build_warehouse(inputs, SQL, workspace.warehouse)
 
 
@@ -92,14 +70,14 @@ def test_numbers_of_an_untrained_method_are_stale_only_if_the_partition_has_thei
     record(State("evaluation/toy/raw_metrics", "en-ja", "failed", ("line 3",), False))
     places = ("en-de", "en-ja", "ja-en", "ja", "de")
     rows = [METRIC | {"method": "raw", "trained_on": "", "evaluated_on": place} for place in places]
-    inputs = {"metrics": rows_table(rows, "metrics"), "asset_state": recorded(workspace, ASSET_STATE)}
+    inputs = {"metrics": rows_table(rows, "metrics"), "asset_state": read_run_table(workspace, ASSET_STATE)}
     build_warehouse(inputs, SQL, workspace.warehouse)
     stale = query(workspace.warehouse, "select evaluated_on from stale_metrics order by all").to_pylist()
     assert [row["evaluated_on"] for row in stale] == ["en-ja", "ja", "ja-en"]
 
 
 def test_without_a_record_there_are_no_states(workspace):
-    assert recorded(workspace, ASSET_STATE).equals(SCHEMAS["asset_state"].empty_table())
+    assert read_run_table(workspace, ASSET_STATE).equals(SCHEMAS["asset_state"].empty_table())
     build(workspace)
     assert query(workspace.warehouse, "from asset_state").num_rows == 0
 
@@ -107,6 +85,6 @@ def test_without_a_record_there_are_no_states(workspace):
 def test_a_damaged_record_is_set_aside(workspace, record, caplog):
     record(metrics_of("raw", "fresh"))
     workspace.table(*ASSET_STATE).write_bytes(b"PAR1")
-    assert recorded(workspace, ASSET_STATE).num_rows == 0
+    assert read_run_table(workspace, ASSET_STATE).num_rows == 0
     assert "all.parquet.damaged" in caplog.text
     assert len(record(metrics_of("raw", "fresh"))) == 1

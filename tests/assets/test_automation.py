@@ -3,11 +3,12 @@
 import dagster as dg
 import pytest
 
-from disent_assets.automation import automated, definitions_signature
+from disent.home import PROJECT
 from disent_assets.definitions import build
-from disent_assets.resources import PROJECT, RunSettings, open_workspace, run_settings, shard_engine
+from disent_assets.lineage.automation import automated, definitions_signature
+from disent_assets.settings.environment import RunSettings, open_workspace, run_settings, shard_backend
 from disent_core.errors import ConfigError
-from disent_core.shards.engine import Engine
+from disent_core.shards.backend import ShardBackend
 
 IN_PROCESS = RunSettings("in_process")
 
@@ -26,9 +27,8 @@ def test_the_nightly_refresh_looks_at_everything(tmp_path):
     repository = automated(build, open_workspace({"DISENT_HOME": str(tmp_path)}), IN_PROCESS).get_repository_def()
     tick = repository.get_schedule_def("refresh_at_night").evaluate_tick(dg.build_schedule_context())
     requests = tick.run_requests or []
-    assert [{"ops": request.run_config["ops"]} for request in requests] == [
-        {"ops": {"make_what_is_stale": {"config": {"everything": True}}}}
-    ]
+    (request,) = requests
+    assert request.run_config["ops"]["make_what_is_stale"]["config"]["everything"] is True
 
 
 def test_there_are_alerts_only_with_an_address(tmp_path):
@@ -61,22 +61,22 @@ def test_the_signature_is_that_of_keys_partitions_and_code():
 
 @pytest.mark.parametrize("wrong", ["spark", "processes:", "processes:0", "processes:-1", "processes:x", "ray:2"])
 def test_an_engine_of_shards_that_is_none_is_refused(wrong):
-    with pytest.raises(ConfigError, match=f"DISENT_SHARDS: '{wrong}' is none of"):
-        shard_engine({"DISENT_SHARDS": wrong})
+    with pytest.raises(ConfigError, match=f"DISENT_SHARDS must be one of .*, got '{wrong}'"):
+        shard_backend({"DISENT_SHARDS": wrong})
 
 
 def test_the_engine_of_shards_is_inline_unless_told():
-    told = [shard_engine({"DISENT_SHARDS": value}) for value in ("", "ray", "processes:3")]
-    assert told == [Engine(), Engine("ray"), Engine("processes", 3)]
-    assert shard_engine({}) == Engine("inline")
+    told = [shard_backend({"DISENT_SHARDS": value}) for value in ("", "ray", "processes:3")]
+    assert told == [ShardBackend(), ShardBackend("ray"), ShardBackend("processes", 3)]
+    assert shard_backend({}) == ShardBackend("inline")
 
 
 @pytest.mark.parametrize(
-    ("profile", "engine"), [("local", "inline"), ("k8s", "inline"), ("ray", "ray"), ("slurm", "ray")]
+    ("profile", "backend"), [("local", "inline"), ("k8s", "inline"), ("ray", "ray"), ("slurm", "ray")]
 )
-def test_the_profiles_of_ray_send_shards_there(profile, engine):
-    assert shard_engine({"DISENT_PROFILE": profile}) == Engine(engine)
-    assert shard_engine({"DISENT_PROFILE": profile, "DISENT_SHARDS": "processes:2"}) == Engine("processes", 2)
+def test_the_profiles_of_ray_send_shards_there(profile, backend):
+    assert shard_backend({"DISENT_PROFILE": profile}) == ShardBackend(backend)
+    assert shard_backend({"DISENT_PROFILE": profile, "DISENT_SHARDS": "processes:2"}) == ShardBackend("processes", 2)
 
 
 @pytest.mark.parametrize("workers", ["0", "-1", "two", "1.5"])

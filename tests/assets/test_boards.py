@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from disent_assets.boards import boards, shown_tasks, summary
+from disent_assets.cli.output.leaderboards import boards, shown_tasks, summary
 
 PAIRS = ("en-de", "de-en", "en-es", "es-en", "en-ja", "ja-en")
 

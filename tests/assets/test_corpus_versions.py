@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from disent_assets.corpus_versions import SETTLED, Observer, are_settled
-from disent_core.corpora.stamps import stamps
+from disent_assets.lineage.corpus_versions import SETTLED, Observer, are_settled
+from disent_core.corpora.paths import file_stats
 from disent_core.errors import CorpusError
 
 
@@ -129,11 +129,11 @@ def test_an_unreadable_file_has_no_hash_and_is_not_read_again_until_it_changes(c
 
 
 def test_a_missing_path_has_no_stamps(tmp_path):
-    assert stamps(tmp_path / "nowhere") == []
+    assert file_stats(tmp_path / "nowhere") == []
 
 
 def test_a_single_file_has_one_stamp(corpus):
-    assert [stamp[0] for stamp in stamps(corpus.folder / "en.txt")] == [str(corpus.folder / "en.txt")]
+    assert [stamp[0] for stamp in file_stats(corpus.folder / "en.txt")] == [str(corpus.folder / "en.txt")]
 
 
 def test_each_name_of_a_path_has_its_own_hash(corpus):
@@ -158,7 +158,7 @@ def test_an_incomplete_save_keeps_the_earlier_hashes(corpus):
 
 
 def test_stamps_are_settled_two_seconds_after_the_last_change(corpus):
-    file_stamps = stamps(corpus.folder)
+    file_stamps = file_stats(corpus.folder)
     changed = max(max(stamp[2:4]) for stamp in file_stamps)
     assert not are_settled(file_stamps, changed + SETTLED)
     assert are_settled(file_stamps, changed + SETTLED + 1)

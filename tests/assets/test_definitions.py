@@ -6,15 +6,17 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from disent_assets import placement
+from disent.home import PROJECT, home_folder
 from disent_assets.definitions import build
-from disent_assets.instance import SETTINGS, dagster_home
-from disent_assets.partitions import language_to_pairs
-from disent_assets.plan import plan
-from disent_assets.resources import PROJECT, home_folder, open_workspace
+from disent_assets.lineage import compute
+from disent_assets.run.asset_steps import steps_of
+from disent_assets.run.plan import plan
+from disent_assets.settings.environment import open_workspace
+from disent_assets.settings.instance import SETTINGS, dagster_home
 from disent_core.config.load import load_config
 from disent_core.errors import ConfigError
-from disent_core.experiment.workspace import Workspace
+from disent_core.lineage.partitions import language_to_training_sets
+from disent_core.lineage.workspace import Workspace
 from disent_core.storage.remote import detach, remote_of
 
 CONFIG = """
@@ -113,7 +115,7 @@ def test_a_distilled_encoder_is_two_assets_that_stand_on_all_corpora_and_one_ali
 
 
 def test_one_step_at_a_time_uses_an_accelerator(workspace, monkeypatch):
-    monkeypatch.setattr("disent_assets.placement._has_gpu", lambda: True)
+    monkeypatch.setattr("disent_assets.lineage.compute._has_gpu", lambda: True)
     workspace.config.path.write_text(CONFIG.replace('"dream", ', '"dream", "tuned", '), encoding="utf-8")
     with_tuned = Workspace(load_config(workspace.config.path), workspace.home)
     graph = build(with_tuned).resolve_asset_graph()
@@ -212,37 +214,18 @@ def test_a_mixture_depends_on_all_its_languages(workspace):
 
 
 def test_a_language_reaches_the_pairs_that_have_it_and_no_other(workspace):
-    mapping = language_to_pairs(workspace.config)
-    languages = dg.StaticPartitionsDefinition(list(workspace.config.languages))
-    pairs = dg.StaticPartitionsDefinition(list(workspace.config.experiment.pairs))
-    reached = {
-        language: set(
-            mapping.get_downstream_partitions_for_partitions(
-                languages.subset_with_partition_keys([language]), languages, pairs
-            ).get_partition_keys()
-        )
-        for language in workspace.config.languages
-    }
     everything = {"en-de", "en-ja", "en-de+en-ja"}
-    assert reached == {"en": everything, "de": everything - {"en-ja"}, "ja": everything - {"en-de"}, "es": set()}
+    reached = {"en": everything, "de": everything - {"en-ja"}, "ja": everything - {"en-de"}}
+    assert language_to_training_sets(workspace.config) == reached
 
 
-def test_a_plan_has_every_partition_of_every_asset_once(workspace, graph):
-    planned = [(key, step.partition) for step in plan(build(workspace)) for key in step.keys]
-    expected = {
-        (key, name)
-        for key in graph.get_all_asset_keys()
-        if (node := graph.get(key)).is_materializable
-        for name in (node.partitions_def.get_partition_keys() if node.partitions_def else [None])
-    }
-    assert len(planned) == len(set(planned))
-    assert set(planned) == expected
-
-
-def test_a_plan_makes_nothing_before_what_it_is_made_from(workspace, graph):
-    place = {key: number for number, step in enumerate(plan(build(workspace))) for key in step.keys}
-    uses = [(parent, key) for key in place for parent in graph.get(key).parent_keys if parent in place]
-    assert [(parent, key) for parent, key in uses if place[parent] > place[key]] == []
+def test_a_plan_has_every_partition_of_every_step_once_and_nothing_before_what_it_is_made_from(workspace):
+    steps = steps_of(workspace, build(workspace))
+    runs = [(run.key, run.partition) for run in plan(steps)]
+    assert sorted(runs, key=str) == sorted(((step.key, name) for step in steps for name in step.names), key=str)
+    place = {(key, run.partition): number for number, run in enumerate(plan(steps)) for key in run.outputs}
+    uses = [(parent, (step.key, name)) for step in steps for name in step.names for parent in step.parents(name)]
+    assert [(parent, node) for parent, node in uses if place.get(parent, 0) > place[node]] == []
 
 
 def test_results_and_configuration_lie_where_the_environment_says(tmp_path):
@@ -261,10 +244,10 @@ def test_copies_of_a_bucket_take_what_the_environment_says(tmp_path):
     environment = {"DISENT_HOME": "s3://bucket/home", "DISENT_CACHE": str(tmp_path)}
     for size, most in (({}, None), ({"DISENT_CACHE_SIZE": "0.5"}, 500_000_000)):
         folder = home_folder(environment | size)
-        room = remote_of(folder / "tables").room
-        assert (None if room is None else (room.folder, room.most)) == (most and (folder, most))
+        cache = remote_of(folder / "tables").cache
+        assert (None if cache is None else (cache.folder, cache.most)) == (most and (folder, most))
         detach(folder)
-    with pytest.raises(ConfigError, match="DISENT_CACHE_SIZE: 'all' is no number from 0 on"):
+    with pytest.raises(ConfigError, match="DISENT_CACHE_SIZE must be a number >= 0"):
         home_folder(environment | {"DISENT_CACHE_SIZE": "all"})
 
 
@@ -322,6 +305,6 @@ def test_a_method_may_be_trained_on_a_mixture_that_no_other_is(tmp_path):
 @pytest.mark.parametrize(("driver", "expected"), [("null", True), ("no_such_device*", False)])
 def test_torch_is_asked_for_a_gpu_only_where_there_is_a_driver(monkeypatch, driver, expected):
     monkeypatch.setattr("sys.platform", "linux")
-    monkeypatch.setattr(placement, "GPU_DRIVERS", (driver,))
+    monkeypatch.setattr(compute, "GPU_DRIVERS", (driver,))
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    assert placement._has_gpu.__wrapped__() is expected
+    assert compute._has_gpu.__wrapped__() is expected

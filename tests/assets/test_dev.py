@@ -8,15 +8,15 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from disent_assets.dev import SIGNALS, end_lost_runs, serve
-from disent_assets.instance import FACE, dagster_home, open_instance
+from disent_assets.settings.instance import FACE, dagster_home, open_instance
+from disent_assets.web.dev import SIGNALS, end_lost_runs, serve
 from disent_core.errors import DisentError
 
 STARTER = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a script does for its commands in the background
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup ignores
-from disent_assets.dev import run_group
+from disent_assets.web.dev import run_group
 with open(sys.argv[1], "w") as lock:
     sys.exit(run_group([sys.executable, "-c", sys.argv[2]], environment={}, lock=lock, grace=float(sys.argv[3])))
 """

@@ -3,9 +3,10 @@
 import dagster as dg
 import pytest
 
-from disent_assets.stages.corpora import downloads_asset
-from disent_assets.status import states
-from disent_core.experiment.workspace import Workspace
+from disent_assets.lineage.factory import step_asset
+from disent_assets.run.status import find_states
+from disent_core.lineage.steps import DOWNLOADS, steps
+from disent_core.lineage.workspace import Workspace
 
 CONFIG = """
 [[corpora]]
@@ -32,16 +33,18 @@ def workspace(load, tmp_path) -> Workspace:
     return Workspace(load(CONFIG.format(url=served.as_uri())), tmp_path / "home")
 
 
+def downloads_asset(workspace: Workspace) -> dg.AssetsDefinition:
+    (step,) = (step for step in steps(workspace) if step.key == DOWNLOADS)
+    return step_asset(step, workspace)
+
+
 def test_a_corpus_with_path_and_url_is_downloaded_to_its_path(workspace, tmp_path):
     assert dg.materialize([downloads_asset(workspace)]).success
     assert (tmp_path / "real/table.csv").read_text(encoding="utf-8") == "from the server"
 
 
 def status_of(workspace: Workspace) -> str:
-    definitions = dg.Definitions([downloads_asset(workspace)])
-    with dg.DagsterInstance.ephemeral() as instance:
-        (state,) = states(workspace, definitions, instance)
-    return state.status
+    return next(state.status for state in find_states(workspace) if state.asset == "corpora/downloads")
 
 
 def test_a_file_of_the_user_at_the_path_is_no_missing_download(workspace, tmp_path):

@@ -8,10 +8,12 @@ from contextlib import nullcontext
 
 import dagster as dg
 import pytest
+from toy_steps import toy_step
 
-from disent_assets import factory, freed_memory
-from disent_assets.freed_memory import freed_memory_kept
-from tests.benchmarks.memory import forget_peak, peak_gigabytes
+from bench.memory import forget_peak, peak_gigabytes
+from disent_assets.lineage import factory
+from disent_assets.run import step
+from disent_assets.run.step import freed_memory_kept
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="glibc")
 
@@ -41,7 +43,7 @@ def test_pages_of_freed_memory_are_mapped_once_and_handed_back_at_the_end():
 
 
 def test_without_glibc_a_step_runs_as_it_is(monkeypatch):
-    monkeypatch.setattr(freed_memory.sys, "platform", "darwin")
+    monkeypatch.setattr(step.sys, "platform", "darwin")
     with freed_memory_kept():
         ran = True
     assert ran
@@ -50,6 +52,6 @@ def test_without_glibc_a_step_runs_as_it_is(monkeypatch):
 def test_a_step_keeps_the_memory_that_it_frees(monkeypatch):
     inside = []
     monkeypatch.setattr(factory, "freed_memory_kept", lambda: inside.append("kept") or nullcontext())
-    step = factory.step_asset([factory.spec(["corpora", "toy"], "", code_version="")], lambda _: [])
+    step = factory.step_asset(toy_step())
     assert dg.materialize([step]).success
     assert inside == ["kept"]

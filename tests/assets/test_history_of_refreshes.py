@@ -7,41 +7,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import worlds
 
-from disent_assets.duckdb_warehouse import query
-from disent_assets.refresh_warehouse import refresh_warehouse
+from disent.query import query
+from disent_assets.warehouse.refresh import refresh_warehouse
 from disent_core.errors import TableError
-from disent_core.experiment import history
-from disent_core.experiment.history import history_files
-from disent_core.experiment.workspace import Workspace
+from disent_core.lineage import history
+from disent_core.lineage.history import history_files
+from disent_core.lineage.workspace import Workspace
 from disent_core.storage.tables import SCHEMAS, rows_table, write_table
 
-TEXT = """\
-[[corpora]]
-name = "one"
-format = "massive"
-path = "one"
-languages = ["en-US", "de-DE"]
-
-[[encoders]]
-name = "toy"
-kind = "scratch"
-
-[experiment]
-pairs = ["en-de"]
-methods = ["raw", "dream"]
-"""
-METRIC = {
-    "task": "crosslingual_retrieval", "dataset": "one", "encoder": "toy", "evaluated_on": "en-de",
-    "metric": "accuracy_at_1", "value": 0.5, "ci_low": 0.4, "ci_high": 0.6, "n": 100,
-    "seed": None, "settings": "{}", "fingerprint": "f", "created_at": datetime(2026, 1, 1, tzinfo=UTC),
-}  # fmt: skip
+METRIC = {**worlds.METRIC, "task": "crosslingual_retrieval", "dataset": "one", "metric": "accuracy_at_1"}
 EVENTS = "select refresh, event, method, value from history.metrics order by all"
 
 
 @pytest.fixture
 def workspace(load, tmp_path) -> Workspace:
-    workspace = Workspace(load(TEXT), tmp_path / "home")
+    workspace = Workspace(load(worlds.TOY.replace('"raw"', '"raw", "dream"')), tmp_path / "home")
     measured(workspace, raw=0.3, dream=0.5)
     return workspace
 
@@ -145,7 +127,7 @@ def test_a_damaged_history_is_a_failed_check_until_its_file_is_deleted(workspace
 
 
 def test_the_ui_shows_the_largest_changes_of_the_refresh_that_made_them(workspace):
-    from disent_assets.stages.warehouse import _largest_changes  # not for the processes below, which read this module
+    from disent_assets.lineage.shown import _largest_changes  # not for the processes below, which read this module
 
     assert not _largest_changes(workspace, refresh_warehouse(workspace))
     measured(workspace, raw=0.31, dream=0.7)

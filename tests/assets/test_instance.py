@@ -6,8 +6,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from disent_assets.dev import end_lost_runs
-from disent_assets.instance import FACE, SETTINGS, dagster_home, home_tag, open_instance
+from disent_assets.settings.instance import FACE, SETTINGS, dagster_home, home_tag, open_instance
+from disent_assets.web.dev import end_lost_runs
 
 PROCESSES = 4
 
@@ -20,7 +20,7 @@ def open_together(home: Path, barrier, opened) -> None:
 
 def test_processes_that_open_a_new_home_at_once_all_succeed(tmp_path):
     context = multiprocessing.get_context("forkserver")  # imports are done before the barrier
-    context.set_forkserver_preload(["disent_assets.instance"])
+    context.set_forkserver_preload(["disent_assets.settings.instance"])
     barrier, opened = context.Barrier(PROCESSES), context.Queue()
     processes = [context.Process(target=open_together, args=(tmp_path, barrier, opened)) for _ in range(PROCESSES)]
     for process in processes:

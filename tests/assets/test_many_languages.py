@@ -10,7 +10,7 @@ import pytest
 
 from disent_assets.definitions import build
 from disent_core.config.load import load_config
-from disent_core.experiment.workspace import Workspace
+from disent_core.lineage.workspace import Workspace
 
 CODES = [f"q{first}{second}" for first in "abcdefghij" for second in "abcdefghijklmnopqrstuvwxyz"]
 """ISO 639 leaves these to their users."""

@@ -1,14 +1,16 @@
 """Result files of mteb are watched as corpora are, and only where the configuration names some."""
 
 import json
+import shutil
 
 import dagster as dg
 import pytest
 
 from disent_assets.definitions import build
-from disent_assets.published_files import observe, read_versions, unreadable_tables
-from disent_assets.stages.evaluation import MTEB_FILES
-from disent_core.experiment.workspace import Workspace
+from disent_assets.lineage.corpus_versions import read_sources
+from disent_assets.run.status import find_states, observe
+from disent_core.lineage.steps import MTEB_FILES
+from disent_core.lineage.workspace import Workspace
 
 CONFIG = """
 [[corpora]]
@@ -51,36 +53,35 @@ def test_without_a_folder_there_are_no_assets_of_mteb(workspace, load):
 def test_the_warehouse_depends_on_the_results(workspace):
     graph = build(workspace).resolve_asset_graph()
     assert TABLE in graph.get(dg.AssetKey(["warehouse", "database"])).parent_keys
-    assert graph.get(TABLE).parent_keys == {MTEB_FILES}
+    assert graph.get(TABLE).parent_keys == {dg.AssetKey(MTEB_FILES)}
 
 
 def test_a_changed_file_changes_the_version_of_its_folder(workspace):
     write(workspace)
-    first = read_versions(workspace)[MTEB_FILES].versions["ours"]
-    assert read_versions(workspace)[MTEB_FILES].versions["ours"] == first
+    first = read_sources(workspace)[MTEB_FILES].versions["ours"]
+    assert read_sources(workspace)[MTEB_FILES].versions["ours"] == first
     write(workspace, mteb_version="2")
-    assert read_versions(workspace)[MTEB_FILES].versions["ours"] != first
+    assert read_sources(workspace)[MTEB_FILES].versions["ours"] != first
 
 
 def test_a_file_of_another_task_does_not(workspace):
     write(workspace)
-    first = read_versions(workspace)[MTEB_FILES].versions
+    first = read_sources(workspace)[MTEB_FILES].versions
     (workspace.home / "mteb" / "results" / "org__model" / "1" / "BUCC.v2.json").write_text("{}", encoding="utf-8")
-    assert read_versions(workspace)[MTEB_FILES].versions == first
-
-
-def test_a_missing_folder_makes_the_table_unreadable(workspace):
-    assert (TABLE, "ours") in unreadable_tables(workspace)
-    write(workspace)
-    assert (TABLE, "ours") not in unreadable_tables(workspace)
+    assert read_sources(workspace)[MTEB_FILES].versions == first
 
 
 def test_the_asset_makes_the_table(workspace):
     write(workspace)
     instance = dg.DagsterInstance.ephemeral()
-    observe(workspace, instance)
+    observe(workspace, instance, read_sources(workspace))
     made = dg.materialize(
         build(workspace).assets, selection=[TABLE], partition_key="ours", instance=instance, raise_on_error=True
     )
     (event,) = made.get_asset_materialization_events()
     assert event.step_materialization_data.materialization.metadata["dagster/partition_row_count"].value == 1
+    states = {state.asset: state for state in find_states(workspace)}
+    assert states["evaluation/mteb_results"].status == "fresh"
+    shutil.rmtree(workspace.home / "mteb")
+    states = {state.asset: state for state in find_states(workspace)}
+    assert states["evaluation/mteb_results"].causes == ("its published files can't be read",)

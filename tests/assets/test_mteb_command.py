@@ -9,8 +9,8 @@ from tiny_encoder import tiny_encoder
 
 from disent_assets.cli import main
 from disent_core.config.load import load_config
-from disent_core.experiment.corpora import refresh_sentence_pairs
-from disent_core.experiment.workspace import Workspace
+from disent_core.lineage.corpora import refresh_sentence_pairs
+from disent_core.lineage.workspace import Workspace
 
 CONFIG = """
 [[corpora]]

@@ -5,8 +5,8 @@ import re
 import pytest
 from PIL import Image
 
-from disent_assets.asset_results import literal, markdown_table, materialized, pictures
-from disent_core.experiment.result import StepResult
+from disent_assets.lineage.metadata import literal, markdown_table, materialized, pictures
+from disent_core.lineage.result import StepResult
 from disent_core.report.style import figure, png_made_of
 
 

@@ -1,52 +1,50 @@
-"""Steps of a plan: what runs together, what waits for what, and which of them a selection takes."""
+"""Steps of a plan: what waits for what, and which of them a selection takes."""
 
 import dagster as dg
 import pytest
+from toy_steps import toy_step
 
-from disent_assets.factory import dep, spec, step_asset
-from disent_assets.plan import Step, plan
+from disent_assets.lineage.factory import step_asset
+from disent_assets.run.asset_steps import steps_of
+from disent_assets.run.plan import StepRun, plan
+from disent_assets.settings.environment import open_workspace
+from disent_core.lineage.partitions import Dependents
+from disent_core.lineage.step import Read, Step, linked
 
-LANGUAGES, PAIRS = dg.StaticPartitionsDefinition(["en", "de", "ja"]), dg.StaticPartitionsDefinition(["en-de", "en-ja"])
-OF_PAIR = dg.StaticPartitionMapping({"en": {"en-de", "en-ja"}, "de": "en-de", "ja": "en-ja"})
-
-
-def asset(key: str, partitions: dg.PartitionsDefinition | None = None, *deps: dg.AssetDep) -> dg.AssetsDefinition:
-    return step_asset([spec(key.split("/"), "Toy.", code_version="1", deps=deps)], lambda _: [], partitions=partitions)
-
-
-def of(key: str, mapping: dg.PartitionMapping | None = None) -> dg.AssetDep:
-    return dep(key.split("/"), mapping)
+LANGUAGES, PAIRS = ("en", "de", "ja"), ("en-de", "en-ja")
+OF_PAIR = {"en": {"en-de", "en-ja"}, "de": {"en-de"}, "ja": {"en-ja"}}
 
 
-TOY = dg.Definitions(
-    assets=[
-        asset("corpora/utterances", LANGUAGES),
-        asset("targets/masked", LANGUAGES, of("corpora/utterances")),
-        asset("embeddings/tiny/tiny_encoder", None, of("corpora/utterances")),
-        asset("embeddings/tiny/tiny_vectors", LANGUAGES, of("targets/masked"), of("embeddings/tiny/tiny_encoder")),
-        asset("heads/tiny/dream_head", PAIRS, of("embeddings/tiny/tiny_vectors", OF_PAIR)),
-        asset("heads/tiny/facet_head", PAIRS, of("embeddings/tiny/tiny_vectors", OF_PAIR)),
-        asset("evaluation/tiny/dream_metrics", PAIRS, of("heads/tiny/dream_head")),
-        asset("evaluation/tiny/facet_metrics", PAIRS, of("heads/tiny/facet_head")),
-        asset("warehouse/database", None, of("evaluation/tiny/dream_metrics"), of("evaluation/tiny/facet_metrics")),
+def step(key: str, partitions: tuple[str, ...] | None = None, *reads: Read) -> Step:
+    return toy_step(key, partitions=partitions, reads=reads)
+
+
+def of(key: str, dependents: Dependents | None = None) -> Read:
+    return Read(tuple(key.split("/")), dependents)
+
+
+def steps(*declared: Step):
+    assets = dg.Definitions(assets=[step_asset(one) for one in declared])
+    return steps_of(open_workspace({"DISENT_HOME": "home"}), assets, linked(declared))
+
+
+TOY = steps(
+    *[
+        step("corpora/utterances", LANGUAGES),
+        step("targets/masked", LANGUAGES, of("corpora/utterances")),
+        step("embeddings/tiny/tiny_encoder", None, of("corpora/utterances")),
+        step("embeddings/tiny/tiny_vectors", LANGUAGES, of("targets/masked"), of("embeddings/tiny/tiny_encoder")),
+        step("heads/tiny/dream_head", PAIRS, of("embeddings/tiny/tiny_vectors", OF_PAIR)),
+        step("heads/tiny/facet_head", PAIRS, of("embeddings/tiny/tiny_vectors", OF_PAIR)),
+        step("evaluation/tiny/dream_metrics", PAIRS, of("heads/tiny/dream_head")),
+        step("evaluation/tiny/facet_metrics", PAIRS, of("heads/tiny/facet_head")),
+        step("warehouse/database", None, of("evaluation/tiny/dream_metrics"), of("evaluation/tiny/facet_metrics")),
     ]
 )
 
 
-def names(steps: list[Step]) -> set[str]:
+def names(steps: list[StepRun]) -> set[str]:
     return {str(step) for step in steps}
-
-
-def test_the_texts_of_a_partition_share_a_run_and_so_do_a_head_and_its_metrics():
-    together = {tuple("/".join(key.path) for key in step.keys) for step in plan(TOY)}
-    assert together == {
-        ("corpora/utterances", "targets/masked"),
-        ("embeddings/tiny/tiny_encoder",),
-        ("embeddings/tiny/tiny_vectors",),
-        ("heads/tiny/dream_head", "evaluation/tiny/dream_metrics"),
-        ("heads/tiny/facet_head", "evaluation/tiny/facet_metrics"),
-        ("warehouse/database",),
-    }
 
 
 def after(selections: list[str]) -> dict[str, frozenset[str]]:
@@ -55,41 +53,42 @@ def after(selections: list[str]) -> dict[str, frozenset[str]]:
 
 def test_a_step_waits_only_for_the_partitions_that_it_is_made_from():
     vectors = {f"embeddings/tiny/tiny_vectors [{language}]" for language in ("en", "ja")}
-    assert after(["heads", "embeddings"])["dream on tiny [en-ja]"] == vectors
+    assert after(["heads", "embeddings"])["heads/tiny/dream_head [en-ja]"] == vectors
 
 
 def test_a_step_waits_also_by_way_of_steps_that_are_not_selected():
     corpora = {f"corpora/utterances [{language}]" for language in ("en", "de", "ja")}
-    assert after(["warehouse", "corpora"])["warehouse"] == corpora
+    assert after(["warehouse", "corpora"])["warehouse/database"] == corpora
 
 
 def test_several_selections_and_names_of_stages_are_taken_together():
     assert names(plan(TOY, ["corpora", "key:warehouse/*"], None)) == {
-        "corpora [en]", "corpora [de]", "corpora [ja]", "warehouse",
+        *(f"corpora/utterances [{language}]" for language in ("en", "de", "ja")), "warehouse/database",
     }  # fmt: skip
 
 
 def test_a_plus_before_a_stage_takes_what_it_is_made_from():
-    assert "corpora, targets [ja]" in names(plan(TOY, ["+embeddings"]))
+    assert {"corpora/utterances [ja]", "targets/masked [ja]"} <= names(plan(TOY, ["+embeddings"]))
 
 
 def test_a_pair_brings_its_languages_and_no_others():
     assert names(plan(TOY, ["corpora", "heads"], "en-ja")) == {
-        "corpora [en]", "corpora [ja]", "dream on tiny [en-ja]", "facet on tiny [en-ja]",
+        "corpora/utterances [en]", "corpora/utterances [ja]",
+        "heads/tiny/dream_head [en-ja]", "heads/tiny/facet_head [en-ja]",
     }  # fmt: skip
 
 
 def test_a_pair_brings_no_texts_that_only_its_metrics_are_made_from():
-    texts, every_language = asset("targets/masked", LANGUAGES), dg.AllPartitionMapping()
-    metrics = asset("evaluation/tiny/raw_metrics", PAIRS, of("targets/masked", every_language))
-    toy = dg.Definitions(assets=[texts, metrics, asset("heads/tiny/tagger_head", LANGUAGES)])
-    assert names(plan(toy, ["targets", "heads"], "en-de")) == {"targets [en]", "targets [de]"}
-    assert "targets [ja]" in names(plan(toy, ["+evaluation"], "en-de"))
+    texts = step("targets/masked", LANGUAGES)
+    metrics = step("evaluation/tiny/raw_metrics", PAIRS, of("targets/masked"))  # every language
+    toy = steps(texts, metrics, step("heads/tiny/tagger_head", LANGUAGES))
+    assert names(plan(toy, ["targets", "heads"], "en-de")) == {"targets/masked [en]", "targets/masked [de]"}
+    assert "targets/masked [ja]" in names(plan(toy, ["+evaluation"], "en-de"))
 
 
 def test_a_selected_encoder_brings_all_that_it_is_pretrained_on():
     made = names(plan(TOY, ["+key:heads/tiny/dream_head"], "en-ja"))
-    assert {"embeddings, tiny_encoder", "corpora, targets [de]"} <= made
+    assert {"embeddings/tiny/tiny_encoder", "corpora/utterances [de]"} <= made
     assert "embeddings/tiny/tiny_vectors [de]" not in made
 
 

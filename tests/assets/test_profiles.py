@@ -1,6 +1,8 @@
 """Where steps run is said by the environment; without it, nothing is different from one machine."""
 
 import json
+import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import dagster as dg
@@ -9,12 +11,12 @@ import yaml
 from sqlalchemy.exc import OperationalError
 
 from disent_assets.definitions import build
-from disent_assets.instance import dagster_home, open_instance, settings_folder
-from disent_assets.profiles import dagster_settings
-from disent_assets.profiles.patience import PATIENCE_SECONDS, Patience, patient
-from disent_assets.resources import (
+from disent_assets.run.submitted import Submitted
+from disent_assets.settings.environment import (
+    VARIABLES,
     code_locations,
     database,
+    described_variables,
     is_local,
     open_workspace,
     passed_on,
@@ -23,9 +25,12 @@ from disent_assets.resources import (
     run_settings,
     step_share,
 )
-from disent_assets.submitted import Submitted
+from disent_assets.settings.instance import dagster_home, open_instance, settings_folder
+from disent_assets.settings.profiles import dagster_settings
+from disent_assets.settings.profiles.retry_database import PATIENCE_SECONDS, Patience, retried
 from disent_core.errors import ConfigError, DisentError
 
+PACKAGES = Path(__file__).resolve().parents[2]
 POSTGRES = "postgresql+psycopg2://me:secret@host/runs"
 
 
@@ -37,15 +42,19 @@ def test_steps_run_on_this_machine_unless_a_profile_is_named():
 @pytest.mark.parametrize(
     ("ask", "environment", "message"),
     [
-        (profile_of, {"DISENT_PROFILE": "spark"}, "DISENT_PROFILE: 'spark' is none of local, ray, k8s, slurm"),
-        (database, {"DISENT_POSTGRES": "postgresql://host/runs"}, "has to begin with postgresql\\+psycopg2://"),
-        (step_share, {"DISENT_GPU": "one"}, "DISENT_GPU: 'one' is no number from 0 on"),
-        (step_share, {"DISENT_GPU": "-1"}, "DISENT_GPU: '-1' is no number from 0 on"),
-        (step_share, {"DISENT_MEMORY": "nan"}, "DISENT_MEMORY: 'nan' is no number from 0 on"),
-        (step_share, {"DISENT_MEMORY": "0"}, "a step can't run without memory"),
+        (profile_of, {"DISENT_PROFILE": "spark"}, "DISENT_PROFILE must be one of local, ray, k8s, slurm, got 'spark'"),
+        (
+            database,
+            {"DISENT_POSTGRES": "postgresql://host/runs"},
+            r"^DISENT_POSTGRES must be an address that begins with postgresql\+psycopg2://[^,]*$",
+        ),
+        (step_share, {"DISENT_GPU": "one"}, "DISENT_GPU must be a number >= 0, got 'one'"),
+        (step_share, {"DISENT_GPU": "-1"}, "DISENT_GPU must be a number >= 0, got '-1'"),
+        (step_share, {"DISENT_MEMORY": "nan"}, "DISENT_MEMORY must be a number > 0, got 'nan'"),
+        (step_share, {"DISENT_MEMORY": "0"}, "DISENT_MEMORY must be a number > 0, got '0'"),
     ],
 )
-def test_a_setting_that_can_not_be_is_refused(ask, environment, message):
+def test_an_invalid_variable_is_refused(ask, environment, message):
     with pytest.raises(ConfigError, match=message):
         ask(environment)
 
@@ -97,7 +106,7 @@ def test_runs_are_not_submitted_to_a_queue_that_nobody_looks_at(tmp_path):
         open_instance(tmp_path) as instance,
         pytest.raises(DisentError, match="Delete it, and this profile writes its own"),
     ):
-        Submitted(open_workspace({"DISENT_HOME": str(tmp_path)}), instance, {}, 1, lambda *_: None)
+        Submitted(open_workspace({"DISENT_HOME": str(tmp_path)}), {}, instance, {}, 1, lambda *_: None)
 
 
 # --- what a step asks for ---------------------------------------------------------------------------------
@@ -128,7 +137,7 @@ def test_steps_ask_for_the_share_of_a_gpu_that_is_set_and_for_none_on_a_processo
 
 
 def test_a_cluster_counts_gpus_itself(tmp_path, monkeypatch):
-    monkeypatch.setattr("disent_assets.placement._has_gpu", lambda: True)
+    monkeypatch.setattr("disent_assets.lineage.compute._has_gpu", lambda: True)
     workspace = open_workspace({"DISENT_HOME": str(tmp_path)})
     for profile, expected in (("local", {None, "gpu"}), ("ray", {None})):
         monkeypatch.setenv("DISENT_PROFILE", profile)
@@ -154,7 +163,7 @@ def away(times: int):
 
 def test_a_question_is_asked_again_until_the_database_is_back():
     pauses = []
-    assert patient(away(120), pause=pauses.append)("here") == "here"
+    assert retried(away(120), pause=pauses.append)("here") == "here"
     assert len(pauses) == 120
 
 
@@ -198,4 +207,11 @@ def test_a_process_waits_ten_minutes_in_all():
 def test_patience_ends():
     clock = iter([0.0, 1.0, PATIENCE_SECONDS + 1])
     with pytest.raises(OperationalError):
-        patient(away(3), clock=lambda: next(clock), pause=lambda _: None)("here")
+        retried(away(3), clock=lambda: next(clock), pause=lambda _: None)("here")
+
+
+def test_the_table_of_variables_has_those_that_the_code_reads():
+    files = [path for package in ("disent", "disent_assets") for path in (PACKAGES / package).rglob("*.py")]
+    read = {name for path in files for name in re.findall(r'"(DISENT_[A-Z_]+)"', path.read_text(encoding="utf-8"))}
+    assert read == {*VARIABLES}
+    assert all(f"| `{name}` |" in described_variables() for name in VARIABLES)

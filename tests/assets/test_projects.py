@@ -1,9 +1,10 @@
 """Which project a command works in, and what a new one reads."""
 
-from disent_assets.new_project import write_project
-from disent_assets.resources import SHARED, project_folder
+from disent.home import SHARED, project_folder
+from disent_assets.cli.init import write_project
 from disent_core.config.load import load_config
-from disent_core.encoders.config import HuggingFaceConfig
+from disent_core.config.schema import FILE_NAME, schema_text
+from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
 
 
 def test_a_working_folder_with_a_configuration_is_the_project_and_any_other_leaves_it_to_the_checkout(
@@ -22,3 +23,12 @@ def test_a_new_project_on_real_data_reads_only_what_is_downloaded(tmp_path):
     assert {type(encoder) for encoder in config.encoders.values()} == {HuggingFaceConfig}
     assert [name for name, encoder in config.encoders.items() if not (encoder.id and encoder.revision)] == []
     assert config.targets.code_switching.dictionaries is None
+
+
+def test_an_editor_completes_the_configuration_of_a_new_project(tmp_path):
+    for real in (False, True):
+        folder = tmp_path / str(real)
+        write_project(folder, real=real)
+        first, _, _ = (folder / "disent.toml").read_text(encoding="utf-8").partition("\n")
+        assert first == f"#:schema {FILE_NAME}"
+        assert (folder / FILE_NAME).read_text(encoding="utf-8") == schema_text()

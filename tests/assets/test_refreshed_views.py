@@ -4,31 +4,17 @@ import shutil
 from pathlib import Path
 
 import pytest
+from worlds import TOY
 
-from disent_assets import refresh_warehouse as module
-from disent_assets.duckdb_warehouse import query
-from disent_assets.refresh_warehouse import CODE_VERSION, refresh_warehouse
-from disent_assets.sql_folder import sql_hash
-from disent_assets.warehouse_inputs import INPUTS, files_folder
-from disent_core.experiment.tables import stored_tables
-from disent_core.experiment.workspace import Workspace
+from disent.query import files_folder, query
+from disent_assets.warehouse import refresh as module
+from disent_assets.warehouse.inputs import INPUTS
+from disent_assets.warehouse.refresh import CODE_VERSION, refresh_warehouse
+from disent_assets.warehouse.sql_files import sql_hash
+from disent_core.lineage.tables import stored_tables
+from disent_core.lineage.workspace import Workspace
 from disent_core.storage.tables import SCHEMAS, content_of, fingerprint, rows_table, write_table
 
-CONFIGURATION = """\
-[[corpora]]
-name = "one"
-format = "massive"
-path = "one"
-languages = ["en-US", "de-DE"]
-
-[[encoders]]
-name = "toy"
-kind = "scratch"
-
-[experiment]
-pairs = ["en-de"]
-methods = ["raw"]
-"""
 UTTERANCE = {
     "corpus": "one", "language": "en", "split": "test", "text": "wake me up", "tokens": ["wake", "me", "up"],
     "slot_tags": ["O", "O", "O"], "text_key": "k",
@@ -53,7 +39,7 @@ def opened(load, tmp_path):
 
     def open_with(bound: int | None = None) -> Workspace:
         section = "" if bound is None else f"[warehouse]\ncopy_rows_below = {bound}\n"
-        return Workspace(load(CONFIGURATION + section), tmp_path / "home")
+        return Workspace(load(TOY + section), tmp_path / "home")
 
     write_utterances(open_with(), "12")
     return open_with

@@ -8,11 +8,9 @@ from html.parser import HTMLParser
 import pytest
 from starlette.testclient import TestClient
 
-from disent_assets.guard import refusal
-from disent_assets.search_page.answers import KINDS, examples, pieces
-from disent_assets.search_page.app import SHOWN_CHARACTERS, application
-from disent_assets.search_page.question import LONGEST, MOST_ANSWERS, Question, question
-from disent_assets.search_page.server import is_shared, run
+from disent_assets.web.request_guard import refusal
+from disent_assets.web.search_page.answers import KINDS, LONGEST, MOST_ANSWERS, Question, examples, pieces, question
+from disent_assets.web.search_page.app import SHOWN_CHARACTERS, application, is_shared, run
 from disent_core.errors import DisentError, EncoderError
 from tests.toy_index import SENTENCES, ToyIndex
 
@@ -172,7 +170,7 @@ REFUSED = {
     "too many answers": ({"k": str(MOST_ANSWERS + 1)}, "a whole number from 1 to 100"),
     "an unknown language": ({"language": "xx"}, "choose one of de, en"),
     "answers of an unknown language": ({"only": "xx"}, "choose one of de, en"),
-    "other languages than none": ({"only": "-"}, "Say which language the sentence is in"),
+    "other languages than none": ({"only": "-"}, "Choose the language of the sentence"),
     "an unknown parameter": ({"by": "template"}, "There are q, k, language, only"),
     "a document": ({"q": "a" * (LONGEST + 1)}, "1,001 characters; at most 1,000"),
 }

@@ -9,14 +9,15 @@ from threading import Thread
 import dagster as dg
 import pytest
 
-from disent_assets.automation import automated
-from disent_assets.corpus_versions import record_of
 from disent_assets.definitions import build
-from disent_assets.instance import open_instance
-from disent_assets.refresh import OF_JOB, OF_STEPS
-from disent_assets.resources import RunSettings
+from disent_assets.lineage.automation import automated
+from disent_assets.lineage.corpus_versions import record_of
+from disent_assets.lineage.refresh import OF_JOB, OF_STEPS
+from disent_assets.settings.environment import RunSettings
+from disent_assets.settings.instance import open_instance
 from disent_core.config.load import load_config
-from disent_core.experiment.workspace import Workspace
+from disent_core.lineage.steps import FILES
+from disent_core.lineage.workspace import Workspace
 
 CONFIG = """
 [[corpora]]
@@ -179,7 +180,7 @@ def test_each_start_requests_a_refresh_and_a_reload_does_not(project):
 
 def test_the_record_lies_in_the_cache(project):
     project.look()
-    assert record_of(project.workspace, "utterances").parent == project.workspace.home / "cache" / "observed"
+    assert record_of(project.workspace, FILES).parent == project.workspace.home / "cache" / "observed"
 
 
 def test_a_configuration_as_loaded_is_left_alone(project):

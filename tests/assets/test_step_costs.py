@@ -7,30 +7,19 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from toy_steps import toy_step
+from worlds import TOY
 
-from disent_assets import step_costs
-from disent_assets.factory import spec, table_asset
-from disent_assets.recorded import recorded
-from disent_assets.step_costs import Meter
-from disent_core.experiment.result import StepResult
-from disent_core.experiment.workspace import Workspace
+from disent_assets.lineage.factory import step_asset
+from disent_assets.run import costs
+from disent_assets.run.costs import Meter, read_run_table
+from disent_core.lineage.result import StepResult
+from disent_core.lineage.workspace import Workspace
 from disent_core.storage.schemas import STEP_COSTS
 
-TEXT = """\
-[[corpora]]
-name = "one"
-format = "massive"
-path = "one"
-languages = ["en-US", "de-DE"]
-
-[[encoders]]
-name = "toy"
-kind = "scratch"
-
-[experiment]
-pairs = ["en-de"]
-methods = ["raw"]
-"""
+TEXT = (
+    TOY.replace('"de-DE"]', '"de-DE", "es-ES"]').replace('["en-de"]', '["en-de", "en-es"]').replace('"raw"', '"dream"')
+)
 KEY = ("heads", "toy", "dream_head")
 
 
@@ -51,8 +40,7 @@ def run(workspace) -> Run:
             work()
             return StepResult(rows=7, content="c", is_reused=is_reused, figures=figures)
 
-        names = dg.StaticPartitionsDefinition([partition])
-        asset = table_asset(spec(key, "Toy.", code_version="1"), refresh, partitions=names, workspace=workspace)
+        asset = step_asset(toy_step(key, refresh, partitions=(partition,)), workspace)
         (made,) = dg.materialize([asset], partition_key=partition).get_asset_materialization_events()
         return {name: value.value for name, value in made.materialization.metadata.items()}
 
@@ -60,7 +48,7 @@ def run(workspace) -> Run:
 
 
 def rows(workspace: Workspace) -> list[dict]:
-    return recorded(workspace, STEP_COSTS).to_pylist()
+    return read_run_table(workspace, STEP_COSTS).to_pylist()
 
 
 def test_a_step_that_made_something_has_a_row(run, workspace):
@@ -112,7 +100,7 @@ def test_the_peak_is_that_of_the_step_and_not_of_an_earlier_one(run, workspace):
 
 
 def test_a_system_that_does_not_forget_a_peak_gives_none(run, workspace, monkeypatch):
-    monkeypatch.setattr(step_costs, "RESET_PEAK", Path("/nowhere/clear_refs"))
+    monkeypatch.setattr(costs, "RESET_PEAK", Path("/nowhere/clear_refs"))
     assert "peak_memory_megabytes" not in run()
     assert rows(workspace)[0]["peak_memory"] is None
 
@@ -126,4 +114,4 @@ def test_a_damaged_table_is_set_aside_and_begun_again(run, workspace, caplog):
 
 
 def test_nothing_is_recorded_of_steps_that_were_made_before(workspace):
-    assert recorded(workspace, STEP_COSTS).num_rows == 0
+    assert read_run_table(workspace, STEP_COSTS).num_rows == 0

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from disent_assets.definitions import build
-from disent_assets.factory import step_name
+from disent_assets.lineage.factory import step_name
 from disent_core.config.load import load_config
-from disent_core.experiment.workspace import Workspace
+from disent_core.lineage.workspace import Workspace
 
 VARIANTS = ("fmda", "fmda-contrast", "fmda_contrast", "fmda.contrast", "fmda-reconstruction")
 CONFIG = f"""

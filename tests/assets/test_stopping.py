@@ -5,7 +5,7 @@ import sys
 
 SWALLOWS = """
 import os, signal
-from disent_assets.stopping import stoppable
+from disent_assets.run.stopping import stoppable
 
 class Deleted:
     def __del__(self):

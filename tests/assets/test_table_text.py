@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from disent_assets.table_text import render
+from disent_assets.cli.output.tables import render
 
 ROWS = pa.table(
     {

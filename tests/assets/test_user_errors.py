@@ -3,9 +3,10 @@
 import dagster as dg
 import pytest
 import torch
+from toy_steps import toy_step
 
-from disent_assets.asset_results import user_errors
-from disent_assets.factory import spec, step_asset
+from disent_assets.lineage.factory import step_asset
+from disent_assets.lineage.metadata import user_errors
 from disent_core.errors import CorpusError
 
 
@@ -36,6 +37,6 @@ def test_a_step_that_fails_is_not_tried_again(error):
         tries.append(1)
         raise error
 
-    asset = step_asset([spec(["corpora", "texts"], "Texts.", code_version="1")], run)
+    asset = step_asset(toy_step(make=run))
     assert not dg.materialize([asset], raise_on_error=False).success
     assert tries == [1]

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 
-from disent_assets.workers import PRELOADED
+from disent_assets.run.workers import PRELOADED
 
 
 def test_workers_are_forked_from_a_process_that_has_loaded_what_computes_and_has_one_thread():

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 import torch
 
+from bench import costs
+from bench.products import Recorded
 from disent_core.matmul import pack_weights
-from tests.benchmarks import costs
-from tests.benchmarks.products import Recorded
 
 ROWS = torch.ones(2, 3)
 WORKSPACE = SimpleNamespace(

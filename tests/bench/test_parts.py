@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from tests.benchmarks import __main__ as bench
-from tests.benchmarks.encoding import distinct
+from bench import __main__ as bench
+from bench.encoding import distinct
 
 PAGE = "before\n<!-- make bench -->\nold\n<!-- end -->\nafter\n"
 

@@ -5,7 +5,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 
-from tests.benchmarks.memory import forget_peak, peak_gigabytes
+from bench.memory import forget_peak, peak_gigabytes
 
 
 def beyond(megabytes):

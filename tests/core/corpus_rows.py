@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from disent_core.corpora.lines import sentence_pairs_table
-from disent_core.experiment.workspace import SENTENCE_PAIRS, UTTERANCES, Workspace
+from disent_core.lineage.workspace import SENTENCE_PAIRS, UTTERANCES, Workspace
 from disent_core.storage.tables import SCHEMAS, rows_table, write_table
 
 

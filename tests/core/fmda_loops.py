@@ -10,8 +10,8 @@ from loops import cosine, dot
 from synthetic import grouped_texts, random_rows
 from torch import nn
 
-from disent_core.heads.fmda import ROLES, FmdaHead
 from disent_core.methods.fmda import FmdaConfig
+from disent_core.methods.fmda_head import ROLES, FmdaHead
 
 SIDES, OTHER = ("source", "target"), {"source": "target", "target": "source"}
 DIM, LENGTHS = 5, {"source": (4, 6, 3, 5), "target": (6, 3, 5, 4)}

@@ -15,16 +15,16 @@ from tiny_encoder import tiny_encoder
 
 from disent_core import methods
 from disent_core.encoders.checkpoint import DensePooler, save_dense
-from disent_core.encoders.config import HuggingFaceConfig
 from disent_core.encoders.configured import LazyEncoder, describe_config
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.encoders.fine_tunable import VectorMap
-from disent_core.heads.contract import trainer
-from disent_core.heads.facet import FacetHead
-from disent_core.heads.modules.hashed_words import HashedWords
-from disent_core.heads.modules.word_rows import TABLE_ROWS
-from disent_core.heads.token_classification import TokenTagger
-from disent_core.heads.twosl.labeller import SpanTagger
+from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
+from disent_core.methods.facet_head import FacetHead
+from disent_core.methods.modules.hashed_words import HashedNgramTable
+from disent_core.methods.modules.word_rows import TABLE_ROWS
+from disent_core.methods.token_classification_head import TokenTagger
+from disent_core.methods.trainer import trainer
+from disent_core.methods.twosl_head import SpanTagger
 from disent_core.storage.weights import save_weights
 
 TEXTS = ["toy 1 2 3", "de 4", "", "en 5 6 7 8 9 10 11 12", "toy " * 60, "unknown words"]
@@ -128,7 +128,7 @@ def facet(folder: Path, layer: int | tuple[int, ...] = 1, **changes) -> Path:
 def _facet(folder, config, layer, seed):
     words = None
     if config.reads_words:
-        words = HashedWords(torch.arange(0, TABLE_ROWS, 3), config.template_words + config.residual_words, seed)
+        words = HashedNgramTable(torch.arange(0, TABLE_ROWS, 3), config.template_words + config.residual_words, seed)
         words.table.data = random(words.table, words.dim).half().float()
     head = FacetHead(dim_of(folder) * len(np.atleast_1d(layer)), len(LANGUAGES), config, words)
     for eraser in head.erasers:

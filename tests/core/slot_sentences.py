@@ -7,9 +7,8 @@ from pathlib import Path
 import torch
 
 from disent_core.encoders.contract import EncoderFiles
-from disent_core.heads.families.few_shot import Tagged
-from disent_core.heads.families.tagger import Tagger, train_tagger
 from disent_core.methods.families import FewShotConfig, TaggingMethod
+from disent_core.methods.families.tagger import Tagged, Tagger, train_tagger
 from disent_core.optimisation.steps import EpochReport, TrainingRun
 from disent_core.registry import imported
 from disent_core.training.data import PairRows, TrainingData, Utterances, VectorBank

@@ -8,9 +8,9 @@ import pytest
 from disent_core import corpora, methods
 from disent_core.errors import ConfigError
 from disent_core.evaluation import task
-from disent_core.heads.contract import trainer
 from disent_core.methods.contract import Method
 from disent_core.methods.dream import METHOD as DREAM
+from disent_core.methods.trainer import trainer
 from disent_core.registry import find, is_import
 
 

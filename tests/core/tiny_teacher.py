@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import torch
 
-from disent_core.encoders.config import DistilledConfig
-from disent_core.encoders.distilled.pairs import Material, Translations
+from disent_core.encoders.kinds.distilled import DistilledConfig
+from disent_core.encoders.kinds.distilled.pairs import Material, Translations
 from disent_core.storage.text_columns import TextColumn
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

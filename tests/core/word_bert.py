@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from disent_core.encoders.config import HuggingFaceConfig
+from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
 
 WORDS = ["wake", "me", "up", "at", "nine", "play", "some", "jazz", "on", "friday"]
 SPECIAL = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import disent
-from disent_assets.resources import home_folder
+from disent.home import home_folder
 from disent_core.errors import ConfigError, EncoderError, TableError
 
 CONSUMER = """
@@ -75,7 +75,7 @@ def test_threads_that_wait_for_each_other_take_no_processor_time():
 def test_asking_heads_and_tables_loads_neither_dagster_nor_duckdb(run):
     code = (
         f"import disent, sys; run = disent.open({str(run.config.path)!r}); run.heads(); run.head\n"
-        "import disent_core.experiment.features, disent_core.experiment.tables\n"
+        "import disent_core.lineage.features, disent_core.lineage.tables\n"
         "print(sorted({'dagster', 'duckdb'} & set(sys.modules)))"
     )
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

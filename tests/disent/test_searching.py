@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import disent
-from disent import searching
+from disent import index as index_module
 from disent_core.errors import CorpusError, TableError, TrainingError
 
 VERBS, ROOMS = ("wake", "play", "turn"), ("nine", "jazz", "kitchen")
@@ -202,7 +202,7 @@ def loaded(monkeypatch):
         paths.append((path.resolve(), seed, device))
         return model(path, content=path.read_text(encoding="utf-8"))
 
-    monkeypatch.setattr(searching, "load", load)
+    monkeypatch.setattr(index_module, "load", load)
     return paths
 
 
@@ -255,3 +255,8 @@ def test_a_head_without_a_file_has_to_be_named(index):
 def test_an_index_is_extended_by_its_own_head_only(index):
     with pytest.raises(TableError, match="as it was trained before"):
         disent.Index.build(index.folder, model(content="others"), ["x"])
+
+
+def test_an_unknown_option_of_a_search_is_refused(index):
+    with pytest.raises(TypeError, match=r"unexpected.*same_text.*except_same_text"):
+        index.search("wake", same_text=True)

@@ -18,8 +18,8 @@ RUN = {
     "docs/extending.md": (PYTHON, "tests/end_to_end/test_parts_from_outside.py"),
     "docs/sql.md": (SQL, "tests/end_to_end/test_questions_in_sql.py"),
     "docs/tutorials/corpus.md": (TUTORIAL, "tests/end_to_end/test_tutorials.py"),
-    "docs/tutorials/method.md": (TUTORIAL, "tests/end_to_end/tutorials.py"),
-    "docs/tutorials/search.md": (TUTORIAL, "tests/end_to_end/tutorials.py"),
+    "docs/tutorials/method.md": (TUTORIAL, "harness/tutorials.py"),
+    "docs/tutorials/search.md": (TUTORIAL, "harness/tutorials.py"),
     "docs/use.md": (PYTHON, "tests/end_to_end/test_exported_heads.py"),
 }
 """What is run of a page, and the test that runs it."""

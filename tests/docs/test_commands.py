@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from disent_assets.cli import main
-from tests.docs import generated
+from tools import generated
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*(ROOT / name for name in ("README.md", "AGENTS.md", "CONTRIBUTING.md")), *ROOT.glob("docs/**/*.md")])
@@ -45,12 +45,13 @@ def fault(command: str) -> str | None:
 
 
 def test_the_page_of_commands_is_that_of_the_code():
-    assert generated.COMMANDS.read_text(encoding="utf-8") == generated.commands(), "run: python -m tests.docs.generated"
+    assert generated.COMMANDS.read_text(encoding="utf-8") == generated.commands(), "run: python -m tools.generated"
 
 
 def test_the_page_of_commands_has_every_command_and_option():
     text = generated.commands()
-    for name, command in main.commands.items():
+    shown = {name: command for name, command in main.commands.items() if not command.hidden}
+    for name, command in shown.items():
         (section,) = re.findall(rf"^## disent {name}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
         options = [name for param in command.params if isinstance(param, click.Option) for name in param.opts]
         assert [option for option in options if f"{option} " not in section and f"{option}`" not in section] == []

@@ -5,8 +5,8 @@ import importlib.util
 import pytest
 import yaml
 
-from tests.docs import build_site
-from tests.docs.build_site import MADE, ROOT, SITE, faults, keep_local, staged
+from tools import build_site
+from tools.build_site import MADE, ROOT, SITE, faults, keep_local, staged
 
 
 def listed(nav: object) -> list[str]:

@@ -13,8 +13,8 @@ import disent
 from disent_assets.cli import main
 from disent_core.errors import DisentError, TableError, TrainingError
 from disent_core.evaluation.contract import Texts
-from disent_core.experiment.measuring import Embedder
-from disent_core.experiment.training import load_head
+from disent_core.lineage.evaluation import Embedder
+from disent_core.lineage.heads import load_head
 
 pytestmark = pytest.mark.end_to_end
 

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import dagster as dg
@@ -17,21 +16,22 @@ from matplotlib.figure import Figure
 from projects import Project, new_project
 from pydantic import ValidationError
 
-from disent_assets import factory, placement, refresh
-from disent_assets.asset_results import pictures
-from disent_assets.automation import newest_by_hand
 from disent_assets.component import DisentLineage
-from disent_assets.durations import expected_seconds
-from disent_assets.homes import claim
-from disent_assets.hosted import _result, hosted, hosted_assets
-from disent_assets.instance import FACE, home_tag, open_again
-from disent_assets.plan import plan
-from disent_assets.recorded import recorded
-from disent_assets.refresh import OF_STEPS
-from disent_assets.status import states
+from disent_assets.definitions import build
+from disent_assets.lineage import compute, factory
+from disent_assets.lineage.automation import newest_by_hand
+from disent_assets.lineage.embedded import _result, hosted, hosted_assets
+from disent_assets.lineage.metadata import pictures
+from disent_assets.lineage.refresh import OF_STEPS
+from disent_assets.run.asset_steps import steps_of
+from disent_assets.run.costs import read_run_table
+from disent_assets.run.plan import plan
+from disent_assets.run.status import find_states
+from disent_assets.settings.homes import claim
+from disent_assets.settings.instance import FACE, home_tag, used
 from disent_core.config.load import load_config
 from disent_core.errors import ConfigError
-from disent_core.experiment.workspace import Workspace
+from disent_core.lineage.workspace import Workspace
 from disent_core.storage.schemas import ASSET_STATE
 
 pytestmark = pytest.mark.end_to_end
@@ -181,7 +181,7 @@ def test_each_lineage_has_a_job_a_sensor_and_a_schedule_of_its_own_that_wait_unt
 
 
 def test_steps_on_a_gpu_have_a_pool_of_their_prefix_or_the_one_that_is_named(host, monkeypatch):
-    monkeypatch.setattr(placement, "_has_gpu", lambda: True)
+    monkeypatch.setattr(compute, "_has_gpu", lambda: True)
     text = host.second.config.read_text(encoding="utf-8").replace('device = "cpu"', "")
     path = host.second.folder / "gpu.toml"
     path.write_text(text, encoding="utf-8")
@@ -199,11 +199,8 @@ def test_prefixes_that_join_to_the_same_words_give_other_names():
 
 def test_the_plan_of_a_lineage_under_a_prefix_is_the_plan_without(host):
     workspace = Workspace(load_config(host.first.config), host.first.home, ("a", "b"))
-    own, under = plan(host.first.definitions), plan(hosted_assets(workspace), prefix=("a", "b"))
-    assert [(str(step), step.name, step.after) for step in under] == [
-        (str(step), step.name, step.after) for step in own
-    ]
-    assert expected_seconds(under, workspace.config, {}) == expected_seconds(own, workspace.config, {})
+    bare = host.first.workspace
+    assert plan(steps_of(workspace, hosted_assets(workspace))) == plan(steps_of(bare, build(bare)))
 
 
 # --- runs -------------------------------------------------------------------------------------------------
@@ -229,23 +226,23 @@ def test_a_picture_that_only_our_web_server_gives_is_not_shown(tmp_path):
     assert result.asset_key == dg.AssetKey(["first", "bars"])
 
 
-def test_a_refresh_records_the_runs_of_its_lineage_in_the_instance_of_the_project(
-    host, definitions, tmp_path, monkeypatch
-):
+def test_a_refresh_is_one_run_in_the_instance_of_the_project(host, definitions, tmp_path):
     utterances = ['key:"second/corpora/utterances"', 'key:"second/targets/masked_utterances"']
-    monkeypatch.setattr(refresh, "plan", partial(plan, selections=utterances))
     job, project = definitions.get_job_def("second__refresh"), host.second
     workspace = Workspace(load_config(project.config), project.home, ("second",))
-    with unchanged(host.first), dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
-        assert job.execute_in_process(instance=instance).success
-        runs = instance.get_runs(dg.RunsFilter(tags=OF_STEPS))
-        found = states(workspace, hosted_assets(workspace), instance)
-        fresh = {(state.asset, state.partition) for state in found if state.status == "fresh"}
-        assert job.execute_in_process(instance=instance).success
-        assert len(instance.get_runs(dg.RunsFilter(tags=OF_STEPS))) == len(runs) == 2
+    config = {"ops": {"second__make_what_is_stale": {"config": {"selection": utterances}}}}
     names = ("corpora/utterances", "targets/masked_utterances")
-    assert fresh == {(f"second/{name}", language) for name in names for language in ("en", "de")}
-    rows = [(row["asset"], row["stage"]) for row in recorded(workspace, ASSET_STATE).to_pylist()]
+    with unchanged(host.first), dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
+        first = job.execute_in_process(instance=instance, run_config=config)
+        second = job.execute_in_process(instance=instance, run_config=config)
+        assert len(instance.get_runs(dg.RunsFilter(tags=OF_STEPS))) == 2
+    made = {(event.asset_key.to_user_string(), event.partition) for event in first.get_asset_materialization_events()}
+    assert made == {(f"second/{name}", language) for name in names for language in ("en", "de")}
+    assert second.get_asset_materialization_events() == []
+    found = find_states(workspace)
+    fresh = {(state.asset, state.partition) for state in found if state.status == "fresh"}
+    assert fresh == {(name, language) for name in names for language in ("en", "de")}
+    rows = [(row["asset"], row["stage"]) for row in read_run_table(workspace, ASSET_STATE).to_pylist()]
     assert set(rows) >= {(name, name.partition("/")[0]) for name in names}
     assert not (project.home / "dagster" / "storage").exists()
 
@@ -253,11 +250,11 @@ def test_a_refresh_records_the_runs_of_its_lineage_in_the_instance_of_the_projec
 def test_a_refresh_ends_the_runs_of_a_killed_one_of_its_own_lineage_only(host, tmp_path):
     with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
         for number, home in enumerate((host.first.home, host.second.home)):
-            with open_again(instance, home) as again:
-                tags = {**FACE, **home_tag(again)}
+            with used(instance, home):
+                tags = {**FACE, **home_tag(instance)}
             instance.add_run(dg.DagsterRun("job", str(number), status=dg.DagsterRunStatus.STARTED, tags=tags))
-        with open_again(instance, host.first.home) as again:
-            statuses = [again.get_run_by_id(number).status.value for number in "01"]
+        with used(instance, host.first.home):
+            statuses = [instance.get_run_by_id(number).status.value for number in "01"]
     assert statuses == ["FAILURE", "STARTED"]
 
 

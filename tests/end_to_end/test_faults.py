@@ -8,7 +8,7 @@ import pytest
 
 pytestmark = pytest.mark.end_to_end
 
-SCRIPT = Path(__file__).with_name("faults.py")
+SCRIPT = Path(__file__).resolve().parents[2] / "harness" / "faults.py"
 
 
 def test_a_lineage_that_was_killed_or_damaged_ends_as_an_undisturbed_one():

@@ -10,7 +10,7 @@ from permissions import taken_away
 from projects import Project
 
 import disent
-from disent_assets.instance import shown_state
+from disent_assets.settings.instance import shown_state
 from disent_core.errors import ConfigError
 
 pytestmark = pytest.mark.end_to_end
@@ -53,7 +53,7 @@ HOMES = {
     "below a file": ("disent.toml/home", "Not a directory"),
     "a long name": ("x" * 256, "File name too long"),
     "/proc": ("/proc/1/none", "No such file or directory"),
-    "no user": ("~nobody-has-this-name/x", "names a user who does not exist here"),
+    "no user": ("~nobody-has-this-name/x", "names an unknown user"),
 }
 
 
@@ -101,7 +101,7 @@ def test_what_would_write_to_a_home_that_may_only_be_read_says_so_in_one_line(co
     with taken_away(copied.home):
         line = complaint(copied.disent("materialize"))
         assert f"{copied.home}: this folder may be read but not written" in line
-        assert "this process has no permission for it" in complaint(copied.disent("report"))
+        assert "permission denied" in complaint(copied.disent("report"))
 
 
 def test_a_home_that_may_not_be_read_is_told_in_one_line(copied):

@@ -7,7 +7,7 @@ import sys
 import dagster as dg
 import pytest
 
-from disent_assets.instance import dagster_home
+from disent_assets.settings.instance import dagster_home
 
 pytestmark = pytest.mark.end_to_end
 
@@ -52,7 +52,9 @@ from pathlib import Path
 import dagster as dg
 from dagster._core.definitions.reconstruct import ReconstructableRepository
 
-from disent_assets import factory
+from disent_assets.lineage import factory
+from disent_core.lineage.result import StepResult
+from disent_core.lineage.step import Output, Step
 
 factory.LOST_PROCESS = factory.LOST_PROCESS._replace(delay=0.1)
 
@@ -62,10 +64,10 @@ def run(_):
         file.write(".")
     if Path("attempts").stat().st_size == 1:
         os.kill(os.getpid(), signal.SIGKILL)
-    return [dg.MaterializeResult()]
+    return [StepResult(rows=None, content="1", is_reused=False)]
 
 
-asset = factory.step_asset([factory.spec(["corpora", "texts"], "Texts.", code_version="1")], run)
+asset = factory.step_asset(Step(made=(Output(("corpora", "texts"), "Texts."),), version="1", make=run))
 defs = dg.Definitions([asset], executor=dg.multiprocess_executor)
 
 if __name__ == "__main__":

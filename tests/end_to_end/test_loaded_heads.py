@@ -76,7 +76,7 @@ def test_a_folder_of_results_can_be_moved(finished, copied):
 
 
 def test_an_encoder_that_is_gone_or_another_one_is_refused_and_may_be_named(copied, tmp_path):
-    path, folder = head_file(copied, "dream"), copied.workspace.pretrained("tiny")
+    path, folder = head_file(copied, "dream"), copied.workspace.encoder("tiny")
     before = disent.load(path).encode(TEXTS)
     moved = tmp_path / "moved"
     shutil.copytree(folder, moved)
@@ -90,7 +90,7 @@ def test_an_encoder_that_is_gone_or_another_one_is_refused_and_may_be_named(copi
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path):
-    with pytest.raises(TrainingError, match="there is no head here"):
+    with pytest.raises(TrainingError, match="no trained head at this path"):
         disent.load(tmp_path / "none.safetensors")
 
 

@@ -18,8 +18,7 @@ pytestmark = pytest.mark.end_to_end
 @pytest.fixture(autouse=True)
 def no_pictures(monkeypatch):
     """Pictures only show the tables, and take most of the time."""
-    for stage in ("heads", "evaluation", "warehouse"):
-        monkeypatch.setattr(f"disent_assets.stages.{stage}.pictures", lambda *_: {})
+    monkeypatch.setattr("disent_assets.lineage.shown.pictures", lambda *_: {})
 
 
 class Rebuilt(Project):

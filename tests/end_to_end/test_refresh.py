@@ -21,9 +21,9 @@ import dagster as dg
 import pytest
 from projects import Project, new_project
 
-from disent_assets.instance import dagster_home
-from disent_assets.refresh import OF_JOB, OF_STEPS
-from disent_assets.resources import PROJECT
+from disent.home import PROJECT
+from disent_assets.lineage.refresh import OF_JOB
+from disent_assets.settings.instance import dagster_home
 from disent_core.errors import DisentError
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.daemon, pytest.mark.timeout(3600)]
@@ -73,13 +73,11 @@ class Dev:
 
     def steps(self, since: float) -> list[tuple[str, str | None]]:
         """Assets and partitions that refreshes since then have made."""
-        records = self.instance.get_run_records(dg.RunsFilter(tags=OF_STEPS))
-        runs = [record.dagster_run for record in records if record.create_timestamp.timestamp() >= since]
-        return [
-            (key.to_user_string(), run.tags.get("dagster/partition"))
-            for run in runs
-            for key in run.asset_selection or ()
-        ]
+        runs = [record.dagster_run.run_id for record in self.refreshes(since)]
+        kind = dg.DagsterEventType.ASSET_MATERIALIZATION
+        entries = [entry for run in runs for entry in self.instance.all_logs(run, of_type=kind)]
+        made = [entry.asset_materialization for entry in entries if entry.asset_materialization]
+        return [(event.asset_key.to_user_string(), event.partition) for event in made]
 
     def until_refreshed(self, since: float) -> float:
         """Wait until a refresh has ended and none is left; the time at which the last has ended."""

@@ -4,28 +4,28 @@ import dagster as dg
 import pytest
 from projects import Project
 
-from disent_assets.automation import automated
 from disent_assets.definitions import build
-from disent_assets.instance import open_instance
-from disent_assets.refresh import OF_STEPS, STEP
-from disent_assets.resources import RunSettings
+from disent_assets.lineage.automation import automated
+from disent_assets.lineage.refresh import STEP
+from disent_assets.settings.environment import RunSettings
+from disent_assets.settings.instance import open_instance
 
 pytestmark = pytest.mark.end_to_end
 
 Made = list[tuple[str, str | None]]
+MATERIALIZED = dg.DagsterEventType.ASSET_MATERIALIZATION
 
 
 def refresh(project: Project, *, everything: bool = False, workers: int = 1) -> tuple[dg.ExecuteInProcessResult, Made]:
-    """Run the job in this process; what it came to, and the assets and partitions for which it started runs."""
+    """Run the job in this process; what it came to, and the assets and partitions that it reported."""
     settings = RunSettings("in_process", workers=workers)
     job = automated(build, project.workspace, settings).get_job_def("refresh")
     config = {"ops": {STEP: {"config": {"everything": everything}}}}
     with open_instance(project.home) as instance:
-        before = {run.run_id for run in instance.get_runs()}
         result = job.execute_in_process(instance=instance, run_config=config, raise_on_error=False)
-        runs = [run for run in instance.get_runs(dg.RunsFilter(tags=OF_STEPS)) if run.run_id not in before]
-    made = [(key.to_user_string(), run.tags.get("dagster/partition")) for run in runs for key in run.asset_selection]
-    return result, made
+        entries = instance.all_logs(result.run_id, of_type=MATERIALIZED)
+    made = [entry.asset_materialization for entry in entries if entry.asset_materialization]
+    return result, [(event.asset_key.to_user_string(), event.partition) for event in made]
 
 
 def failure_of(result: dg.ExecuteInProcessResult) -> dg.Failure:

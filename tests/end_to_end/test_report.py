@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from disent_assets.asset_results import INLINE
+from disent_assets.lineage.metadata import INLINE
 from disent_core.evaluation import TASKS
 
 pytestmark = pytest.mark.end_to_end

@@ -363,7 +363,7 @@ def test_the_query_itself_is_left_out_where_that_is_asked_for(index, rows):
         (["x", "--queries", "y"], 2, "name either a TEXT or --queries FILE"),
         ([" "], 2, "a query is empty"),
         (["x", "--other-language"], 2, "--other-language needs the language of the query: --language CODE"),
-        (["x", "--head", "nowhere"], 1, "nowhere: there is no head here"),
+        (["x", "--head", "nowhere"], 1, "nowhere: no trained head at this path"),
     ],
 )
 def test_what_is_wrong_with_a_question_is_one_line(index, arguments, code, problem):

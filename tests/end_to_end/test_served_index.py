@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 import disent
 from disent_assets.cli import main
 from disent_assets.cli.group import LINEAGE, SERVE
-from disent_assets.search_page import server
+from disent_assets.web.search_page import app
 
 pytestmark = pytest.mark.end_to_end
 WITHOUT_LINEAGE = """
@@ -93,7 +93,7 @@ def test_a_folder_without_an_index_is_told_in_one_line(tmp_path):
 
 
 def test_a_head_that_is_gone_is_told_before_anything_listens(index, tmp_path, monkeypatch):
-    monkeypatch.setattr(server, "run", lambda *_: pytest.fail("it listens"))
+    monkeypatch.setattr(app, "run", lambda *_: pytest.fail("it listens"))
     assert run(index, "--head", tmp_path / "no.safetensors").exit_code == 1
 
 
@@ -101,7 +101,7 @@ def test_a_damaged_file_is_told_before_anything_listens(index, tmp_path, monkeyp
     copied = shutil.copytree(index, tmp_path / "index")
     vectors = next(copied.rglob("residual*.npy"))
     vectors.write_bytes(vectors.read_bytes()[:-1])
-    monkeypatch.setattr(server, "run", lambda *_: pytest.fail("it listens"))
+    monkeypatch.setattr(app, "run", lambda *_: pytest.fail("it listens"))
     told = run(copied, "--head", disent.Index.open(index, device="cpu").model.path)
     assert told.exit_code == 1
     assert vectors.name in told.stderr
@@ -110,7 +110,7 @@ def test_a_damaged_file_is_told_before_anything_listens(index, tmp_path, monkeyp
 @pytest.mark.parametrize(("host", "warned"), [("127.0.0.1", False), ("0.0.0.0", True)])
 def test_a_host_for_others_is_warned_of(index, monkeypatch, host, warned):
     asked = []
-    monkeypatch.setattr(server, "run", lambda _, about, *where: asked.append(where[:2]))
+    monkeypatch.setattr(app, "run", lambda _, about, *where: asked.append(where[:2]))
     told = run(index, "--host", host)
     assert asked == [(host, 8900)]
     assert ("there is no login" in told.stderr) is warned

@@ -16,17 +16,19 @@ import pyarrow as pa
 import pytest
 from projects import Project, rows
 
-from disent_assets import runner
 from disent_assets.definitions import build
-from disent_assets.instance import open_instance
-from disent_assets.plan import Step, plan
-from disent_assets.published_files import observe
-from disent_assets.workers import Work, how_ended
+from disent_assets.lineage.corpus_versions import read_sources
+from disent_assets.run import runner
+from disent_assets.run.asset_steps import steps_of
+from disent_assets.run.plan import StepRun, plan
+from disent_assets.run.status import find_states, observed_contents
+from disent_assets.run.workers import Work, how_ended
 from disent_core.corpora import reader
 from disent_core.corpora.archive import data_files
 from disent_core.errors import ConfigError, CorpusError
-from disent_core.experiment import corpora
-from disent_core.experiment.corpora import refresh_utterances
+from disent_core.lineage import corpora
+from disent_core.lineage.corpora import refresh_utterances
+from disent_core.lineage.state import write_published
 
 pytestmark = pytest.mark.end_to_end
 
@@ -66,12 +68,12 @@ def test_a_configuration_that_was_edited_after_it_was_loaded_starts_no_worker(fr
     workspace = fresh.workspace
     fresh.configure("max_epochs = 6", "max_epochs = 7")
     with pytest.raises(ConfigError, match=r"was changed while the command was running\. Start the command again"):
-        Work.of(build, workspace, {})
+        Work.of(build, workspace)
 
 
 @pytest.mark.parametrize("is_deleted", [False, True], ids=["half written", "deleted"])
 def test_a_worker_refuses_a_configuration_that_changed_after_the_run_began(fresh, is_deleted):
-    work = Work.of(build, fresh.workspace, {})
+    work = Work.of(build, fresh.workspace)
     fresh.config.write_text("half a configura", encoding="utf-8")
     if is_deleted:
         fresh.config.unlink()
@@ -145,21 +147,19 @@ def test_what_a_run_makes_while_the_clock_is_set_back_is_up_to_date_for_the_next
     copied.write("de-DE", utterances)
     now, now_ns, begun = time.time, time.time_ns, runner.Report.begin
 
-    def begin(report: runner.Report, step: Step) -> None:
+    def begin(report: runner.Report, step: StepRun) -> None:
         monkeypatch.setattr(time, "time", lambda: now() - 400 * 86_400)
         monkeypatch.setattr(time, "time_ns", lambda: now_ns() - 400 * 86_400_000_000_000)
         begun(report, step)
 
-    workspace = copied.workspace
-    definitions = build(workspace)
-    with open_instance(copied.home) as instance:
-        observe(workspace, instance)
-        report = runner.Report()
-        report.begin = partial(begin, report)
-        result = runner.run_steps(build, workspace, plan(definitions, ["corpora", "negatives", "targets"], "de"),
-                                  instance, report=report)  # fmt: skip
-        assert not result.failed
-        assert sum(one.made for one in result.outcomes.values()) > 0
+    workspace, report = copied.workspace, runner.Report()
+    steps = steps_of(workspace, build(workspace))
+    write_published(workspace, observed_contents(read_sources(workspace)))
+    report.begin = partial(begin, report)
+    runs = plan(steps, ["corpora", "negatives", "targets"], "de")
+    result = runner.run_steps(build, workspace, steps, runs, find_states(workspace), report=report)
+    assert not result.failed
+    assert sum(outcome.made for outcome in result.outcomes.values()) > 0
     monkeypatch.undo()
     assert copied.materialize("corpora", "negatives", "targets", "--partition", "de")["made"] == 0
 
@@ -194,7 +194,7 @@ def test_a_file_of_results_that_the_disk_fails_to_read_is_named_and_stays(copied
     result = copied.disent("materialize")
     monkeypatch.undo()
     assert result.exit_code == 1
-    assert f"disent: {path}: the disk fails to read or write this file. No complete file" in result.stderr
+    assert f"disent: {path}: the disk failed to read or write this file. No complete file" in result.stderr
     assert copied.results() == before
 
 

@@ -39,10 +39,10 @@ def embed(texts: pa.Table) -> pa.Table:
 
 def test_imported_vectors_reach_the_leaderboard_and_grow_with_the_texts(project):
     listed, added = project.folder / "texts.parquet", project.folder / "new.jsonl"
-    early = project.disent("texts", str(listed), "--encoder", "other")
+    early = project.disent("export-texts", str(listed), "--encoder", "other")
     assert (early.exit_code, "Run `disent materialize '+group:targets'` first" in early.output) == (1, True)
     project.materialize("+group:targets")
-    assert project.disent("texts", str(listed), "--encoder", "other").exit_code == 0
+    assert project.disent("export-texts", str(listed), "--encoder", "other").exit_code == 0
     texts = pq.read_table(listed)
     assert texts.column_names == ["text_key", "language", "text"]
     (project.folder / "vectors").mkdir()
@@ -62,7 +62,7 @@ def test_imported_vectors_reach_the_leaderboard_and_grow_with_the_texts(project)
     failed = project.disent("materialize")
     assert failed.exit_code == 1
     assert "1 of 1 texts of 'en' have no vector, e.g. 'open the garage'" in failed.output
-    assert project.disent("texts", str(added), "--encoder", "other", "--missing").exit_code == 0
+    assert project.disent("export-texts", str(added), "--encoder", "other", "--missing").exit_code == 0
     (row,) = [json.loads(line) for line in added.read_text(encoding="utf-8").splitlines()]
     assert (row["language"], row["text"]) == ("en", "open the garage")
     added.write_text(json.dumps(row | {"vector": [0.5] * 8}) + "\n", encoding="utf-8")
@@ -71,11 +71,11 @@ def test_imported_vectors_reach_the_leaderboard_and_grow_with_the_texts(project)
 
 
 def test_texts_of_an_unknown_encoder_are_a_usage_error(project):
-    result = project.disent("texts", str(project.folder / "x.parquet"), "--encoder", "none")
+    result = project.disent("export-texts", str(project.folder / "x.parquet"), "--encoder", "none")
     assert (result.exit_code, "unknown encoder 'none'; choose one of other" in result.output) == (2, True)
 
 
 def test_texts_are_written_as_parquet_or_json_lines_only(project):
     project.materialize("group:corpora or group:negatives or group:targets")
-    result = project.disent("texts", str(project.folder / "x.csv"), "--encoder", "other")
+    result = project.disent("export-texts", str(project.folder / "x.csv"), "--encoder", "other")
     assert (result.exit_code, "must end in .parquet or .jsonl" in result.output) == (2, True)

@@ -8,11 +8,11 @@ import dagster as dg
 import pytest
 from projects import Events, rows
 
-from disent_assets.duckdb_warehouse import query as query_warehouse
-from disent_assets.table_text import render
+from disent.query import query as query_warehouse
+from disent_assets.cli.output.tables import render
 from disent_core.evaluation.contract import TASKS, task
-from disent_core.experiment.heads import CONVERGED
-from disent_core.experiment.measuring import problems
+from disent_core.lineage.evaluation import problems
+from disent_core.lineage.head_spec import CONVERGED
 
 pytestmark = pytest.mark.end_to_end
 

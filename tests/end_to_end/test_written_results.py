@@ -1,31 +1,32 @@
-"""`disent results` on a run: tables are written from its warehouse, and rows of other code or settings are marked."""
+"""`python -m tools.results` on a run: files are written from its warehouse, and rows of other code are marked."""
 
 import shutil
 import sys
 
 import pytest
 
-from disent_assets.durations import read_seconds
-from disent_assets.results import EARLIER, blocks, write_results
-from disent_assets.results_run import materialize, outlook, ship_seconds
+from disent_assets.run.runner import recorded_seconds
 from disent_core.errors import DisentError
+from tools.results import EARLIER, TABLES, read_rows, write_results
+from tools.results_run import materialize, outlook, ship_seconds
 
 pytestmark = pytest.mark.end_to_end
-PAGE = """<!-- results disent.toml tiny crosslingual_retrieval: sample accuracy_at_1 -->
-<!-- end -->
+LISTED = """[[leaderboards]]
+config = "disent.toml"
+encoders = ["tiny"]
+boards = ["crosslingual_retrieval sample accuracy_at_1"]
 """
+FILE = "crosslingual_retrieval.csv"
 
 
 @pytest.fixture
 def written(copied):
-    """Writes README.md of a finished project, and gives the rows of its table: method -> code."""
+    """Writes the results of a finished project, and gives the fingerprint of each method."""
 
     def write() -> dict[str, str]:
-        copied.write_lines("README.md", PAGE.splitlines())
-        write_results(copied.folder, {"disent.toml": copied.home})
-        table = blocks((copied.folder / "README.md").read_text(encoding="utf-8"))[0].table
-        assert table.columns[-2:] == ("data", "code")
-        return {table.methods(row)[0]: row[-1] for row in table.rows}
+        copied.write_lines(TABLES, LISTED.splitlines())
+        assert len(list(write_results(copied.folder, {"disent.toml": copied.home}))) == 2
+        return {row["method"]: row["code"] for row in read_rows(copied.folder, FILE)}
 
     return write
 
@@ -46,9 +47,10 @@ def test_figures_are_those_of_the_warehouse(copied, written):
     (best,) = copied.ask(
         "select * from leaderboard where task = 'crosslingual_retrieval' and evaluated_on = 'en-de' and method = 'raw'"
     )
-    figure = f"{best['value']:.3f} [{best['ci_low']:.3f}, {best['ci_high']:.3f}]"
-    text = (copied.folder / "README.md").read_text(encoding="utf-8")
-    assert f"| raw | sentence | {figure} |" in text
+    (row,) = (row for row in read_rows(copied.folder, FILE) if (row["method"], row["evaluated_on"]) == ("raw", "en-de"))
+    names = ("value", "ci_low", "ci_high")
+    assert [row[name] for name in names] == [f"{best[name]:.3f}" for name in names]
+    assert row["n"] == str(best["n"])
 
 
 def test_a_method_that_has_new_settings_since_it_ran_is_marked(copied, written):
@@ -84,7 +86,7 @@ def test_what_an_edit_makes_stale_is_told_with_its_time(copied):
     before = copied.results()
     copied.configure("[methods.dream]\nmax_epochs = 6", "[methods.dream]\nmax_epochs = 7")
     found = look(copied)
-    recorded = read_seconds(copied.home)
+    recorded = recorded_seconds(copied.workspace)
     heads = [f"heads/tiny/dream_head [{pair}]" for pair in ("en-de", "en-ja")]
     assert found.due == len(heads)
     assert found.seconds is not None

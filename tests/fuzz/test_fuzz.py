@@ -9,10 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from disent_core.errors import DisentError
-
-from .mutate import bytes_only, mutated
-from .run import inputs, try_inputs, write
-from .targets import MASSIVE, TARGETS
+from harness.fuzz.mutate import bytes_only, mutated
+from harness.fuzz.run import inputs, try_inputs, write
+from harness.fuzz.targets import MASSIVE, TARGETS
 
 
 @pytest.fixture(autouse=True)

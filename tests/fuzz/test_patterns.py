@@ -10,43 +10,41 @@ from pathlib import Path
 
 import pytest
 
-from .run import SECONDS_A_BYTE, TooSlowError, limited_time
+from harness.fuzz.run import SECONDS_A_BYTE, TooSlowError, limited_time
 
 ROOT = Path(__file__).parents[2]
 
 OUR_OWN = {
-    "disent_assets.asset_results": "what the UI shows of our tables",
+    "disent_assets.lineage.metadata": "what the UI shows of our tables",
     "disent_assets.cli.answers": "what Linux says of a process",
     "disent_assets.cli.materialize": "a selection of whoever types it",
-    "disent_assets.duckdb_warehouse": "our SQL files, and a query of whoever types it",
-    "disent_assets.factory": "names of assets",
-    "disent_assets.failures": "tracebacks of Python",
-    "disent_assets.homes": "names of folders",
-    "disent_assets.plan": "a selection of whoever types it",
-    "disent_assets.progress": "lines of our log",
-    "disent_assets.questions": "our documentation",
-    "disent_assets.results": "our documentation",
-    "disent_assets.sql_folder": "our SQL files",
-    "disent_assets.step_costs": "what Linux says of the process",
-    "disent_assets.warehouse_inputs": "paths of our tables",
+    "disent_assets.warehouse.build": "our SQL files, and a query of whoever types it",
+    "disent_assets.lineage.factory": "names of assets",
+    "disent_assets.run.error_messages": "tracebacks of Python",
+    "disent_assets.settings.homes": "names of folders",
+    "disent_assets.run.plan": "a selection of whoever types it",
+    "disent_assets.run.progress": "lines of our log",
+    "disent_assets.warehouse.sql_files": "our SQL files",
+    "disent_assets.run.costs": "what Linux says of the process",
+    "disent_assets.warehouse.inputs": "paths of our tables",
     "disent_core.config.load": "errors of tomllib",
     "disent_core.config.reference": "our docstrings",
     "disent_core.config.toml_lines": "lines of the configuration, which are bounded",
     "disent_core.corpora.formats.mlqe": "names of files",
     "disent_core.corpora.formats.sts": "names of files",
-    "disent_core.experiment.history": "names of files",
-    "disent_core.heads.cost": "what Linux says of the processor",
+    "disent_core.lineage.history": "names of files",
+    "disent_core.methods.cost": "what Linux says of the processor",
     "disent_core.report.papers": "names of views",
     "disent_core.report.style": "pictures of matplotlib",
-    "disent_core.storage.atomic": "names of files and errors of the system",
-    "disent_core.storage.leftovers": "keys of our objects",
+    "disent_core.storage.files": "names of files and errors of the system",
+    "disent_core.storage.orphans": "keys of our objects",
 }
 OF_OTHERS = {
-    "disent_assets.search_page.answers", "disent_core.evaluation.mteb_results",
-    "disent_assets.table_text", "disent_core.corpora.annotation", "disent_core.corpora.column_languages",
+    "disent_assets.web.search_page.answers", "disent_core.evaluation.mteb_results",
+    "disent_assets.cli.output.tables", "disent_core.corpora.annotation", "disent_core.corpora.languages",
     "disent_core.corpora.download", "disent_core.corpora.formats.conll", "disent_core.corpora.formats.xsid",
-    "disent_core.corpora.languages", "disent_core.corpora.lines", "disent_core.config.sections",
-    "disent_core.encoders.distilled.pairs", "disent_core.encoders.distilled.vocabulary",
+    "disent_core.corpora.lines", "disent_core.config.sections",
+    "disent_core.encoders.kinds.distilled.pairs", "disent_core.encoders.kinds.distilled.vocabulary",
     "disent_core.encoders.tokens", "disent_core.registry", "disent_core.storage.tables",
     "disent_core.targets.code_switching", "disent_core.text",
 }  # fmt: skip

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from stores import Machines, environment, make_bucket, moto
 
-from disent_core.storage.objects import Bucket
+from disent_core.storage.bucket import Bucket
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from dagster_k8s.job import construct_dagster_k8s_job, get_user_defined_k8s_conf
 from kubernetes.client import ApiClient
 
 from disent_assets.definitions import build
-from disent_assets.resources import open_workspace
+from disent_assets.settings.environment import open_workspace
 
 KINDS = {
     "corpora/utterances": (4096, 0),

@@ -6,10 +6,10 @@ import pytest
 from stores import QUICK
 
 from disent_core.errors import StorageError
-from disent_core.storage.checksums import read_verified, write_checksummed_text
+from disent_core.storage.bucket import Bucket
 from disent_core.storage.leases import Lease, Pace, _take, leased
-from disent_core.storage.objects import Bucket
-from disent_core.storage.remote import RemoteHome, attach, remote_of, sole_maker
+from disent_core.storage.remote import RemoteHome, attach, remote_of
+from disent_core.storage.results import read_result, sole_maker, write_text_result
 
 KEY = "tables/table.lease"
 DEAD = Pace(beat=1e6, lasts=0.3, look=0.01)
@@ -86,8 +86,8 @@ def test_a_killed_process_is_followed_at_once_on_its_own_machine(machines):
         remote.pace = Pace(beat=1e6, lasts=1e6, look=0.01)
         _take(machines.bucket, f"{RESULT}.lease", remote.pace, remote._machine())
     with sole_maker(home / RESULT):  # would wait for ever otherwise
-        write_checksummed_text(home / RESULT, "content")
-    assert read_verified(home / RESULT) == b"content"
+        write_text_result(home / RESULT, "content")
+    assert read_result(home / RESULT) == b"content"
 
 
 def take_over(bucket):
@@ -110,7 +110,7 @@ def test_whoever_has_lost_a_lease_publishes_nothing(machines):
             started.set()
             taken.wait()
             try:
-                write_checksummed_text(here / RESULT, "old")
+                write_text_result(here / RESULT, "old")
             except StorageError as error:
                 refused.append(str(error))
 
@@ -118,11 +118,11 @@ def test_whoever_has_lost_a_lease_publishes_nothing(machines):
     thread.start()
     started.wait()
     take_over(machines.bucket)
-    write_checksummed_text(there / RESULT, "new")
+    write_text_result(there / RESULT, "new")
     taken.set()
     thread.join()
     assert len(refused) == 1
-    assert read_verified(here / RESULT) == read_verified(there / RESULT) == b"new"
+    assert read_result(here / RESULT) == read_result(there / RESULT) == b"new"
 
 
 def test_a_home_that_is_opened_again_keeps_the_leases_that_this_process_holds(machines):
@@ -133,4 +133,4 @@ def test_a_home_that_is_opened_again_keeps_the_leases_that_this_process_holds(ma
         attach(RemoteHome(machines.bucket, home, QUICK))
         take_over(machines.bucket)
         with pytest.raises(StorageError, match="another process has taken over"):
-            write_checksummed_text(home / RESULT, "old")
+            write_text_result(home / RESULT, "old")

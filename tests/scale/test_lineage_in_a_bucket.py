@@ -7,8 +7,8 @@ from remote_projects import Fetched, RemoteProject
 
 from disent_core.corpora.download import fetch
 from disent_core.errors import CorpusError
-from disent_core.storage.checksums import sha256_of
-from disent_core.storage.objects import Bucket
+from disent_core.storage.bucket import Bucket
+from disent_core.storage.results import sha256_of
 
 import bench  # isort: skip - remote_projects says where it is
 import rebuilds  # isort: skip
@@ -34,7 +34,7 @@ def test_it_has_the_tables_weights_metrics_and_warehouse_of_one_in_a_folder(in_a
     assert list(other.home.glob("tables/evaluation/outcomes/**/*.parquet")) == []  # what nobody reads is not fetched
     assert other.disent("sql", "select count(*) from metrics").exit_code == 0
     third = RemoteProject(in_a_bucket.folder, in_a_bucket.address, machine="third")  # which has nothing yet
-    assert third.disent("texts", str(tmp_path / "texts.jsonl"), "--encoder", "tiny").exit_code == 0
+    assert third.disent("export-texts", str(tmp_path / "texts.jsonl"), "--encoder", "tiny").exit_code == 0
     assert in_a_bucket.disent("gc", "--older", "0h").exit_code == 0
     assert list(in_a_bucket.materialize().values()) == [0, 21, 0, 0]
 
@@ -87,7 +87,7 @@ def test_doctor_and_gc_say_what_they_find(in_a_bucket):
 
 
 def test_a_bucket_of_another_configuration_is_refused_on_any_machine(in_a_bucket, address, tmp_path):
-    from disent_assets.resources import open_for_work
+    from disent_assets.settings.environment import open_for_work
 
     open_for_work(in_a_bucket.environment)
     (tmp_path / "other").mkdir()

@@ -6,10 +6,10 @@ import pytest
 from stores import Proxy, busy, cut, flipped, lost_answer, refused, silent
 
 from disent_core.errors import StorageError
-from disent_core.storage.checksums import checksummed_path, read_verified, write_checksummed_text
-from disent_core.storage.objects import CHUNK, Bucket
-from disent_core.storage.probe import check_bucket
+from disent_core.storage.bucket import CHUNK, Bucket
+from disent_core.storage.bucket_check import check_bucket
 from disent_core.storage.remote import RemoteHome, attach, detach
+from disent_core.storage.results import read_result, write_result, write_text_result
 
 IMPATIENT = {
     "retry_config": {"max_retries": 4, "backoff": {"init_backoff": timedelta(milliseconds=1)}},
@@ -74,7 +74,7 @@ def test_a_store_that_lets_two_racing_writes_pass_is_refused_in_one_line(careles
             return super()._put(key, data, mode)
 
     bucket = Careless("memory:///")
-    message = r"^memory:///: of 16 writes at once, \d+ have created one object .* could be lost there: use one with"
+    message = r"^memory:///: of 16 concurrent writes, \d+ created one object .* could be lost there: use one with"
     with pytest.raises(StorageError, match=message):
         check_bucket(bucket)
     assert list(bucket.listed()) == []
@@ -92,7 +92,7 @@ def test_what_a_racing_write_lacks_is_raised_where_it_was_asked_for():
 
 
 def test_a_large_file_is_fetched_in_parts(bucket, tmp_path, monkeypatch):
-    monkeypatch.setattr("disent_core.storage.objects.CHUNK", 1_000)
+    monkeypatch.setattr("disent_core.storage.bucket.CHUNK", 1_000)
     content = bytes(range(256)) * 13
     assert CHUNK > len(content) > 3_000
     (tmp_path / "file").write_bytes(content)
@@ -107,13 +107,13 @@ def test_a_large_file_is_fetched_in_parts(bucket, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("fault", [busy, cut, silent])
 def test_a_fault_that_passes_is_not_noticed(fault, proxy, home, tmp_path):
-    write_checksummed_text(tmp_path / RESULT, "old")
+    write_text_result(tmp_path / RESULT, "old")
     (tmp_path / RESULT).unlink()
     proxy.break_next(fault, times=3, methods=("GET",))
-    assert read_verified(tmp_path / RESULT) == b"old"
+    assert read_result(tmp_path / RESULT) == b"old"
     proxy.break_next(busy, times=3, methods=("PUT",))
-    write_checksummed_text(tmp_path / RESULT, "new")
-    assert read_verified(tmp_path / RESULT) == b"new"
+    write_text_result(tmp_path / RESULT, "new")
+    assert read_result(tmp_path / RESULT) == b"new"
     assert proxy.met == 6
 
 
@@ -134,10 +134,10 @@ def test_a_refusal_that_is_cut_is_asked_for_again(proxy, home):
 @pytest.mark.parametrize("part", ["manifest", ".names", "parquet/"])
 def test_a_lost_answer_to_a_write_that_succeeded_is_success(part, proxy, home, tmp_path):
     proxy.break_next(lost_answer, methods=("PUT",), part=part)
-    write_checksummed_text(tmp_path / RESULT, "old")
+    write_text_result(tmp_path / RESULT, "old")
     proxy.break_next(lost_answer, methods=("PUT",), part=part)
-    write_checksummed_text(tmp_path / RESULT, "new")
-    assert read_verified(tmp_path / RESULT) == b"new"
+    write_text_result(tmp_path / RESULT, "new")
+    assert read_result(tmp_path / RESULT) == b"new"
     assert home.names((tmp_path / RESULT).parent) == ["en.parquet"]
     assert proxy.met == 2 - (part == ".names")  # a name that is there is not written again
 
@@ -147,46 +147,46 @@ def test_a_lost_answer_to_a_write_that_succeeded_is_success(part, proxy, home, t
     [
         (busy, "the store fails or does not answer .* start the same run again"),
         (silent, "the store fails or does not answer"),
-        (refused, "the store refuses access. Give this process credentials"),
+        (refused, "the store denies access. Give this process credentials"),
     ],
 )
 def test_a_fault_that_stays_is_one_line_and_leaves_the_last_result(fault, message, proxy, home, tmp_path):
-    write_checksummed_text(tmp_path / RESULT, "old")
+    write_text_result(tmp_path / RESULT, "old")
     proxy.break_next(fault, times=10, methods=("PUT",))
     with pytest.raises(StorageError, match=rf"^s3://bucket-[^\n]*{message}[^\n]*$"):
-        write_checksummed_text(tmp_path / RESULT, "new")
+        write_text_result(tmp_path / RESULT, "new")
     proxy.faults.clear()
-    assert read_verified(tmp_path / RESULT) == b"old"
+    assert read_result(tmp_path / RESULT) == b"old"
     assert [path.name for path in (tmp_path / RESULT).parent.glob(".*tmp")] == []
 
 
 def test_an_upload_of_many_parts_that_is_cut_leaves_the_last_result(proxy, home, tmp_path):
     home.bucket.options["client_options"] = {"timeout": timedelta(minutes=1), "allow_http": True}
-    write_checksummed_text(tmp_path / RESULT, "old")
+    write_text_result(tmp_path / RESULT, "old")
 
     def write() -> None:
-        with checksummed_path(tmp_path / RESULT) as beside, beside.open("wb") as file:
+        with write_result(tmp_path / RESULT) as beside, beside.open("wb") as file:
             file.truncate(20 << 20)
 
     proxy.break_next(busy, times=20, methods=("PUT",), part="partNumber=2")
     with pytest.raises(StorageError, match="the store fails"):
         write()
     proxy.faults.clear()
-    assert read_verified(tmp_path / RESULT) == b"old"
+    assert read_result(tmp_path / RESULT) == b"old"
     write()
-    assert read_verified(tmp_path / RESULT) == bytes(20 << 20)
+    assert read_result(tmp_path / RESULT) == bytes(20 << 20)
 
 
 def test_bytes_that_changed_on_their_way_are_fetched_again(proxy, home, tmp_path):
-    write_checksummed_text(tmp_path / RESULT, "content")
+    write_text_result(tmp_path / RESULT, "content")
     (tmp_path / RESULT).unlink()
     proxy.break_next(flipped, methods=("GET",), part="parquet/")
-    assert read_verified(tmp_path / RESULT) == b"content"
+    assert read_result(tmp_path / RESULT) == b"content"
     assert proxy.met == 1
 
 
 def test_a_bucket_that_does_not_exist_is_one_line(s3):
     bucket = Bucket("s3://no-such-bucket/prefix", IMPATIENT)
     for ask in (lambda: bucket.read("key"), lambda: bucket.create("key", b""), lambda: list(bucket.listed())):
-        with pytest.raises(StorageError, match=r"^s3://no-such-bucket/prefix/.*there is no such bucket. Make it"):
+        with pytest.raises(StorageError, match=r"^s3://no-such-bucket/prefix/.*this bucket does not exist. Create it"):
             ask()

@@ -11,9 +11,9 @@ import pytest
 from made_postgres import Postgres
 from projects import Project, counts, new_project
 
-from disent_assets import factory
-from disent_assets.profiles import patience
-from disent_assets.step_costs import Meter
+from disent_assets.lineage import factory
+from disent_assets.run.costs import Meter
+from disent_assets.settings.profiles import retry_database
 
 CORPORA = ("materialize", "key:corpora/utterances", "--partition", "en")
 
@@ -57,7 +57,7 @@ def test_a_step_whose_database_comes_back_succeeds(project, postgres, monkeypatc
 def test_after_a_longer_outage_the_step_has_failed_and_the_next_command_uses_what_was_made(
     project, postgres, monkeypatch
 ):
-    monkeypatch.setattr(patience, "PATIENCE_SECONDS", 2.0)
+    monkeypatch.setattr(retry_database, "PATIENCE_SECONDS", 2.0)
     away_for(30, postgres, monkeypatch)
     failed = project.disent(*CORPORA)
     assert failed.exit_code == 1

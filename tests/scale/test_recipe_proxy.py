@@ -18,7 +18,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
-from disent_assets.guard import Guard
+from disent_assets.web.request_guard import Guard
 
 async def answer(request):
     return PlainTextResponse(f"{request.method} {request.headers.get('authorization')}")

@@ -15,26 +15,25 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from stores import Machines, write_number
 
 from disent_core.errors import DamagedError
-from disent_core.shards.engine import Engine, map_shards, sharded
-from disent_core.storage.atomic import remove_path
+from disent_core.shards.backend import ShardBackend, map_shards, sharded
+from disent_core.storage.bucket import Bucket
 from disent_core.storage.checkpoints import read_checkpoint, write_checkpoint
-from disent_core.storage.checksums import (
-    brought,
-    checksummed_folder,
-    checksummed_path,
-    is_stored,
-    is_verified_folder,
-    read_verified,
-    recorded,
-    remove_with_checksum,
-    stored_in,
-    write_checksummed_text,
-)
-from disent_core.storage.leftovers import delete, leftovers
-from disent_core.storage.manifests import manifest_path
-from disent_core.storage.objects import Bucket
+from disent_core.storage.files import manifest_path, remove_path
+from disent_core.storage.lru_cache import LruCache
+from disent_core.storage.orphans import delete_orphans, find_orphans
 from disent_core.storage.remote import remote_of
-from disent_core.storage.room import Room
+from disent_core.storage.results import (
+    fetch,
+    list_results,
+    manifest_entry,
+    open_result,
+    read_result,
+    remove_result,
+    result_exists,
+    write_folder,
+    write_result,
+    write_text_result,
+)
 
 RESULT = "tables/stage/en.parquet"
 
@@ -53,49 +52,49 @@ def bytes_of(bucket):
 
 def test_what_is_recorded_is_known_without_the_bytes(shared):
     here, there = shared.new(), shared.new()
-    with checksummed_path(here / RESULT, rows=3) as beside:
+    with write_result(here / RESULT, rows=3) as beside:
         beside.write_text("content")
-    assert recorded(there / RESULT).facts == {"rows": 3}
-    assert is_stored(there / RESULT)
+    assert manifest_entry(there / RESULT).facts == {"rows": 3}
+    assert result_exists(there / RESULT)
     assert not (there / RESULT).exists()
 
 
 def test_copies_can_be_deleted_at_any_time(shared):
     here = shared.new()
-    write_checksummed_text(here / RESULT, "content")
+    write_text_result(here / RESULT, "content")
     remove_path(here)
-    assert read_verified(here / RESULT) == b"content"
+    assert read_result(here / RESULT) == b"content"
 
 
 def test_a_copy_that_made_room_for_others_is_fetched_again_and_one_that_was_read_stays(shared):
     here, there = shared.new(), shared.new()
     unread, read, new = (there / "tables" / "stage" / name for name in ("unread", "read", "new"))
     for path in (unread, read, new):
-        write_checksummed_text(here / path.relative_to(there), "text" * 1000)
+        write_text_result(here / path.relative_to(there), "text" * 1000)
     for path in (unread, read):
-        read_verified(path)
+        read_result(path)
         for file in (path, manifest_path(path)):
             os.utime(file, (0, 0))
-    read_verified(read)
-    remote_of(new).room = Room(there, 5000)
-    read_verified(new)
+    read_result(read)
+    remote_of(new).cache = LruCache(there, 5000)
+    read_result(new)
     assert [path.exists() for path in (unread, read, new)] == [False, True, True]
-    assert read_verified(unread) == b"text" * 1000
+    assert read_result(unread) == b"text" * 1000
 
 
 def test_the_folder_of_copies_is_a_home_that_can_be_copied(shared, tmp_path):
     here, there = shared.new(), shared.new()
-    write_checksummed_text(here / RESULT, "content")
-    read_verified(there / RESULT)
+    write_text_result(here / RESULT, "content")
+    read_result(there / RESULT)
     there.rename(tmp_path / "plain")
-    assert read_verified(tmp_path / "plain" / RESULT) == b"content"
+    assert read_result(tmp_path / "plain" / RESULT) == b"content"
 
 
 @pytest.mark.parametrize("name", ["cache/arrays/one", "dagster/one", "encoders/.tiny.pretraining/one", ".one"])
 def test_what_belongs_to_a_machine_stays_there(shared, name):
     here = shared.new()
-    write_checksummed_text(here / name, "content")
-    assert read_verified(here / name) == b"content"
+    write_text_result(here / name, "content")
+    assert read_result(here / name) == b"content"
     assert list(shared.bucket.listed()) == []
 
 
@@ -109,40 +108,40 @@ def test_only_the_folder_of_a_home_is_in_its_bucket(shared, tmp_path):
 @pytest.mark.parametrize("fault", ["changed", "cut", "gone"])
 def test_bytes_that_are_damaged_in_the_bucket_are_quarantined_and_the_result_can_be_made_again(shared, fault):
     here, there = shared.new(), shared.new()
-    write_checksummed_text(here / RESULT, "older")
-    write_checksummed_text(here / RESULT, "content")
+    write_text_result(here / RESULT, "older")
+    write_text_result(here / RESULT, "content")
     newest = remote_of(here / RESULT)._newest(here / RESULT).object
     shared.bucket.delete(newest)
     if fault != "gone":
         shared.bucket.create(newest, {"changed": b"Content", "cut": b"cont"}[fault])
     with pytest.raises(DamagedError, match=r"en.parquet: .* quarantined as en.parquet.damaged. Materialise its asset"):
-        read_verified(there / RESULT)
-    assert read_verified(there / RESULT) is None
-    assert not is_stored(here / RESULT)
-    assert stored_in((here / RESULT).parent, "*") == []
-    assert is_stored(here / f"{RESULT}.damaged")
-    write_checksummed_text(there / RESULT, "again")
-    assert read_verified(here / RESULT) == b"again"
+        read_result(there / RESULT)
+    assert read_result(there / RESULT) is None
+    assert not result_exists(here / RESULT)
+    assert list_results((here / RESULT).parent, "*") == []
+    assert result_exists(here / f"{RESULT}.damaged")
+    write_text_result(there / RESULT, "again")
+    assert read_result(here / RESULT) == b"again"
 
 
 def test_a_file_of_a_folder_that_is_damaged_in_the_bucket_quarantines_the_folder(shared):
     here, there = shared.new(), shared.new()
-    with checksummed_folder(here / "encoders" / "tiny") as beside:
+    with write_folder(here / "encoders" / "tiny") as beside:
         beside.mkdir()
         (beside / "weights").write_text("content")
     files = remote_of(here / "encoders" / "tiny")._newest(here / "encoders" / "tiny").files
     shared.bucket.delete(files["weights"])
     shared.bucket.create(files["weights"], b"Content")
     with pytest.raises(DamagedError):
-        brought(there / "encoders" / "tiny")
-    assert not is_verified_folder(there / "encoders" / "tiny")
+        fetch(there / "encoders" / "tiny")
+    assert not open_result(there / "encoders" / "tiny")
     assert not (there / "encoders" / "tiny").exists()
 
 
 def test_equal_bytes_are_uploaded_once(shared):
     here, there = shared.new(), shared.new()
     for home in (here, there):
-        write_checksummed_text(home / RESULT, "content")
+        write_text_result(home / RESULT, "content")
     assert len(bytes_of(shared.bucket)) == 1
 
 
@@ -160,10 +159,10 @@ def test_a_checkpoint_goes_on_on_another_machine(shared, monkeypatch):
 def test_what_shards_write_in_other_processes_is_in_the_bucket_too(address, tmp_path):
     machines = Machines(tmp_path, Bucket(address))
     here, there = machines.new(), machines.new()
-    with sharded(Engine("processes", 2)):
+    with sharded(ShardBackend("processes", 2)):
         assert list(map_shards(partial(write_number, here / "tables" / "parts"), range(3))) == [None] * 3
     for number in range(3):
-        assert read_verified(there / "tables" / "parts" / str(number)) == f"number {number}".encode()
+        assert read_result(there / "tables" / "parts" / str(number)) == f"number {number}".encode()
     machines.end()
 
 
@@ -172,8 +171,8 @@ def test_what_shards_write_in_other_processes_is_in_the_bucket_too(address, tmp_
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from disent_core.storage.checksums import write_checksummed_text
-from disent_core.storage.objects import Bucket
+from disent_core.storage.results import write_text_result
+from disent_core.storage.bucket import Bucket
 from disent_core.storage.remote import RemoteHome, attach
 
 address, folder, part = sys.argv[1:]
@@ -184,7 +183,7 @@ def killed(self, key, data, mode):
     return put(self, key, data, mode)
 Bucket._put = killed
 attach(RemoteHome(Bucket(address), Path(folder)))
-write_checksummed_text(Path(folder) / "tables/stage/en.parquet", "new")
+write_text_result(Path(folder) / "tables/stage/en.parquet", "new")
 """
 
 
@@ -192,19 +191,19 @@ write_checksummed_text(Path(folder) / "tables/stage/en.parquet", "new")
 def test_a_kill_between_bytes_manifest_and_name_leaves_the_old_or_the_new_result(address, tmp_path, part, left):
     machines = Machines(tmp_path, Bucket(address))
     here = machines.new()
-    write_checksummed_text(here / RESULT, "old")
+    write_text_result(here / RESULT, "old")
     shared = remote_of(here / RESULT)
     shared._change_names(here / RESULT, lambda _: set())  # as if it were new
     (tmp_path / "killed").mkdir()
     command = [sys.executable, "-c", KILLED, address, str(tmp_path / "killed"), part]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
-    assert read_verified(here / RESULT) == left
-    orphans = leftovers(machines.bucket, timedelta())
+    assert read_result(here / RESULT) == left
+    orphans = find_orphans(machines.bucket, timedelta())
     assert len(orphans) == (left == b"old")
-    delete(machines.bucket, orphans)
-    assert read_verified(machines.new() / RESULT) == left
-    write_checksummed_text(here / RESULT, "new")
-    assert read_verified(machines.new() / RESULT) == b"new"
+    delete_orphans(machines.bucket, orphans)
+    assert read_result(machines.new() / RESULT) == left
+    write_text_result(here / RESULT, "new")
+    assert read_result(machines.new() / RESULT) == b"new"
     assert shared.names((here / RESULT).parent) == ["en.parquet"]
     machines.end()
 
@@ -215,19 +214,19 @@ def test_a_kill_between_bytes_manifest_and_name_leaves_the_old_or_the_new_result
 def test_bytes_of_listed_versions_are_kept_and_others_are_left_over(shared):
     here = shared.new()
     for version in range(5):
-        write_checksummed_text(here / RESULT, str(version))
-    with checksummed_folder(here / "encoders" / "tiny") as beside:
+        write_text_result(here / RESULT, str(version))
+    with write_folder(here / "encoders" / "tiny") as beside:
         beside.mkdir()
         (beside / "weights").write_text("content")
     everything = {one.key for one in shared.bucket.listed()}
-    assert leftovers(shared.bucket, timedelta(hours=1)) == []
-    found = leftovers(shared.bucket, timedelta())
+    assert find_orphans(shared.bucket, timedelta(hours=1)) == []
+    found = find_orphans(shared.bucket, timedelta())
     assert {one.key for one in found} == set(bytes_of(shared.bucket)) - set(bytes_of_versions(here))
-    assert delete(shared.bucket, found) == 2
+    assert delete_orphans(shared.bucket, found) == 2
     assert {one.key for one in shared.bucket.listed()} == everything - {one.key for one in found}
     there = shared.new()
-    assert read_verified(there / RESULT) == b"4"
-    assert is_verified_folder(there / "encoders" / "tiny")
+    assert read_result(there / RESULT) == b"4"
+    assert open_result(there / "encoders" / "tiny")
 
 
 def bytes_of_versions(home):
@@ -236,15 +235,15 @@ def bytes_of_versions(home):
 
 def test_old_checkpoints_and_quarantined_results_are_left_over(shared):
     here = shared.new()
-    write_checksummed_text(here / "checkpoints" / "one", "state")
-    write_checksummed_text(here / RESULT, "content")
+    write_text_result(here / "checkpoints" / "one", "state")
+    write_text_result(here / RESULT, "content")
     shared.bucket.delete(remote_of(here / RESULT)._newest(here / RESULT).object)
     remove_path(here)
     with pytest.raises(DamagedError):
-        read_verified(here / RESULT)
-    delete(shared.bucket, leftovers(shared.bucket, timedelta()))
-    assert not is_stored(here / "checkpoints" / "one")
-    assert not is_stored(here / f"{RESULT}.damaged")
+        read_result(here / RESULT)
+    delete_orphans(shared.bucket, find_orphans(shared.bucket, timedelta()))
+    assert not result_exists(here / "checkpoints" / "one")
+    assert not result_exists(here / f"{RESULT}.damaged")
     assert bytes_of(shared.bucket) == []
 
 
@@ -271,17 +270,17 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(which=WHICH, name=NAMES, text=TEXTS)
     def write(self, which, name, text):
-        write_checksummed_text(self.path(which, name), text)
+        write_text_result(self.path(which, name), text)
         self.model[name] = text
 
     @rule(which=WHICH, name=NAMES)
     def remove(self, which, name):
-        remove_with_checksum(self.path(which, name))
+        remove_result(self.path(which, name))
         self.model.pop(name, None)
 
     @rule(which=WHICH, name=NAMES)
     def fail(self, which, name):
-        with pytest.raises(ZeroDivisionError), checksummed_path(self.path(which, name)):
+        with pytest.raises(ZeroDivisionError), write_result(self.path(which, name)):
             raise ZeroDivisionError
 
     @rule(which=WHICH, name=NAMES)
@@ -295,15 +294,15 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule()
     def clean_up(self):
-        delete(self.machines.bucket, leftovers(self.machines.bucket, timedelta()))
+        delete_orphans(self.machines.bucket, find_orphans(self.machines.bucket, timedelta()))
 
     @rule(which=WHICH)
     def read(self, which):
         for name in ("one", "two", "three"):
             wanted = self.model.get(name)
-            assert read_verified(self.path(which, name)) == (None if wanted is None else wanted.encode())
-            assert is_stored(self.path(which, name)) == (wanted is not None)
-        names = [path.name for path in stored_in(self.path(which, "any").parent, "*")]
+            assert read_result(self.path(which, name)) == (None if wanted is None else wanted.encode())
+            assert result_exists(self.path(which, name)) == (wanted is not None)
+        names = [path.name for path in list_results(self.path(which, "any").parent, "*")]
         assert names == sorted(self.model)
 
     def teardown(self):

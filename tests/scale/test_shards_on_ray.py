@@ -37,7 +37,7 @@ def cluster():
 
 def started(network):
     """The process that holds the nodes, and their address; None if they did not start."""
-    command = network.command(sys.executable, HERE / "shard_cluster.py")
+    command = network.command(sys.executable, HERE.parents[1] / "harness/scale/shard_cluster.py")
     holder = subprocess.Popen(command, env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     lines = (line for line in holder.stdout if line.startswith("address "))
     return holder, next(lines, "address").partition(" ")[2].strip() or None
@@ -45,7 +45,7 @@ def started(network):
 
 def start(cluster, name, folder):
     network, _, environment = cluster
-    command = network.command(sys.executable, HERE / "shard_drivers.py", name, folder)
+    command = network.command(sys.executable, HERE.parents[1] / "harness/scale/shard_drivers.py", name, folder)
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

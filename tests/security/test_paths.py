@@ -4,18 +4,18 @@ import pytest
 from click.testing import CliRunner
 
 from disent_assets.cli import main
-from disent_assets.plan import plan
-from disent_assets.resources import open_workspace
+from disent_assets.run.plan import plan
+from disent_assets.settings.environment import open_workspace
 from disent_core.config.load import load_config
 from disent_core.config.sections import CorpusConfig
 from disent_core.corpora.download import file_name
 from disent_core.corpora.languages import split_codes
-from disent_core.encoders.config import VectorsConfig
-from disent_core.encoders.files import model_folder
-from disent_core.encoders.imported import vector_files
+from disent_core.encoders.kinds.huggingface import model_folder
+from disent_core.encoders.kinds.vectors import VectorsConfig, vector_files
 from disent_core.errors import ConfigError, EncoderError
-from disent_core.experiment.workspace import Workspace
+from disent_core.lineage.workspace import Workspace
 from disent_core.storage.tables import safe_part, table_path
+from tools import results
 
 CLIMBING = (
     "..", ".", "", "../x", "x/../y", "/etc/passwd", "a/b", "a\\b", "~", "~root", ".hidden", "-x", "a\x00b", "a\nb",
@@ -160,7 +160,7 @@ def test_a_report_replaces_no_device_and_no_folder(tmp_path, monkeypatch):
     assert "not a regular file" in result.stderr
 
 
-@pytest.mark.parametrize("arguments", [["report", "--output"], ["texts", "--encoder", "scratch"]])
+@pytest.mark.parametrize("arguments", [["report", "--output"], ["export-texts", "--encoder", "scratch"]])
 def test_a_file_is_written_to_a_folder_that_is_there(tmp_path, monkeypatch, arguments):
     monkeypatch.setenv("DISENT_HOME", str(tmp_path))
     result = CliRunner().invoke(main, [*arguments, str(tmp_path / "none" / "x.jsonl")])
@@ -171,6 +171,6 @@ def test_a_file_is_written_to_a_folder_that_is_there(tmp_path, monkeypatch, argu
 
 @pytest.mark.parametrize("home", ["a", "=folder", "a="])
 def test_results_are_of_a_configuration_and_a_folder(home):
-    result = CliRunner().invoke(main, ["results", "--home", home])
+    result = CliRunner().invoke(results.main, ["--home", home])
     assert (result.exit_code, result.stdout) == (2, "")
-    assert f"--home {home}: this is not CONFIG=FOLDER" in result.stderr
+    assert f"--home {home}: must be CONFIG=FOLDER" in result.stderr

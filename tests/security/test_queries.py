@@ -11,9 +11,9 @@ import duckdb
 import pytest
 from click.testing import CliRunner
 
-from disent_assets import duckdb_warehouse
+from disent.query import query
 from disent_assets.cli import main
-from disent_assets.duckdb_warehouse import query
+from disent_assets.warehouse import build
 from disent_core.errors import DisentError
 
 
@@ -98,11 +98,11 @@ def test_questions_are_answered(warehouse, sql):
 
 
 def test_a_question_that_needs_too_much_memory_is_an_error_and_writes_nothing_to_disk(warehouse, monkeypatch):
-    assert "memory_limit = '4GB'" in duckdb_warehouse._QUERY_OPTIONS
+    assert "memory_limit = '4GB'" in build._QUERY_OPTIONS
     monkeypatch.setattr(
-        duckdb_warehouse,
+        build,
         "_QUERY_OPTIONS",
-        tuple(option.replace("4GB", "64MB") for option in duckdb_warehouse._QUERY_OPTIONS),
+        tuple(option.replace("4GB", "64MB") for option in build._QUERY_OPTIONS),
     )
     with pytest.raises(DisentError, match="Out of Memory"):
         query(warehouse, "select list(range) from range(30_000_000)")
@@ -163,7 +163,7 @@ ENDLESS = "with recursive t as (select 1 as n union select (n + 1) % 1_000_000_0
 SCRIPT = """
 import signal, sys
 from pathlib import Path
-from disent_assets.duckdb_warehouse import query
+from disent.query import query
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which a process in the background does not have
 print("asking", flush=True)
 query(Path(sys.argv[1]), sys.argv[2])

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 import pytest
 import uvicorn
 
-from disent_assets.search_page.app import application
-from disent_assets.search_page.server import listening
-from tests.chromium import Tab, needs_chromium, tab, until
+from disent_assets.web.search_page.app import application, listening
+from harness.chromium import Tab, needs_chromium, tab, until
 from tests.toy_index import SENTENCES, ToyIndex
 
 pytestmark = needs_chromium

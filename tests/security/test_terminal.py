@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from disent_assets.cli import main
 from disent_assets.cli.group import Printable
-from disent_assets.table_text import render
+from disent_assets.cli.output.tables import render
 from disent_core.text import printable
 
 ESCAPES = (

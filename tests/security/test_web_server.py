@@ -21,10 +21,10 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from disent_assets.guard import refusal
-from disent_assets.instance import dagster_home
-from disent_assets.resources import PROJECT
-from tests.chromium import browser, debugger_of_page, needs_chromium, until
+from disent.home import PROJECT
+from disent_assets.settings.instance import dagster_home
+from disent_assets.web.request_guard import refusal
+from harness.chromium import browser, debugger_of_page, needs_chromium, until
 
 POOL = 'mutation { setConcurrencyLimit(concurrencyKey: "%s", limit: 0) }'
 ATTACK = POOL % "gpu"
@@ -114,7 +114,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         (home / "plots" / "heads" / name).write_text(name)
     (home / "secret.png").write_text("secret")
     (home / "plots" / "link.png").symlink_to(home / "secret.png")
-    with running(home, "disent_assets.web_server", "--uvicorn-log-level", "info") as server:
+    with running(home, "disent_assets.web.server", "--uvicorn-log-level", "info") as server:
         yield server
 
 
@@ -278,14 +278,14 @@ def test_nothing_but_its_pictures_is_served(server, path):
 
 
 def test_a_read_only_server_refuses_others_and_changes_nothing(tmp_path):
-    with running(tmp_path, "disent_assets.web_server", "--read-only") as server:
+    with running(tmp_path, "disent_assets.web.server", "--read-only") as server:
         assert server.mutate("gpu", ("Origin", "https://evil.example")).status == 403
         assert "Unauthorized" in server.mutate("gpu").text
         assert server.stopped_pools == set()
 
 
 def test_disent_dev_starts_this_server(tmp_path):
-    with running(tmp_path, "disent_assets.dev") as server:
+    with running(tmp_path, "disent_assets.web.dev") as server:
         assert server.ask("GET", "/", ("Host", "evil.example")).status == 403
         assert server.ask("GET", "/").status == 200
 
@@ -382,7 +382,7 @@ def test_the_ui_shows_the_assets_and_nothing_is_refused_to_it(tmp_path):
     home = tmp_path / "home"
     home.mkdir()
     arguments = "--uvicorn-log-level", "info"
-    with running(home, "disent_assets.web_server", *arguments, workspace=("-w", "workspace.yaml")) as server:
+    with running(home, "disent_assets.web.server", *arguments, workspace=("-w", "workspace.yaml")) as server:
         before = len(server.log.read_text())
         with browser(f"http://{server.own}/assets", tmp_path / "browser") as debugger:
             text_with("utterances", debugger)

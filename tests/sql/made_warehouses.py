@@ -3,30 +3,19 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from disent_assets.duckdb_warehouse import build_warehouse, query
+import worlds
+
+from disent.query import query
+from disent_assets.warehouse.build import build_warehouse
 from disent_core.evaluation import TASKS
-from disent_core.experiment.tables import scored_embeddings
+from disent_core.lineage.tables import scored_embeddings
 from disent_core.storage.tables import SCHEMAS, rows_table, write_table
 
 SQL = Path(__file__).parents[2] / "sql"
 
-METRIC = {
-    "task": "crosslingual_retrieval",
-    "dataset": "massive",
-    "method": "dream",
-    "encoder": "minilm",
-    "trained_on": "en-de",
-    "evaluated_on": "en-de",
-    "embedding": "meaning",
-    "metric": "accuracy_at_1",
-    "value": 0.5,
-    "ci_low": 0.4,
-    "ci_high": 0.6,
-    "n": 100,
-    "seed": None,
-    "settings": "{}",
-    "fingerprint": "f",
-    "created_at": datetime(2026, 1, 1, tzinfo=UTC),
+METRIC = worlds.METRIC | {
+    **{"task": "crosslingual_retrieval", "dataset": "massive", "method": "dream", "encoder": "minilm"},
+    **{"trained_on": "en-de", "embedding": "meaning", "metric": "accuracy_at_1"},
 }
 RANKING = {
     **{key: METRIC[key] for key in ("task", "dataset", "method", "encoder", "trained_on", "evaluated_on")},

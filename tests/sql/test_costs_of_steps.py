@@ -105,7 +105,7 @@ def test_a_table_ends_with_the_sum_and_with_what_was_made_before_costs_were_meas
 
 
 def test_a_table_says_how_many_rows_it_leaves_out(measured, monkeypatch):
-    monkeypatch.setattr("disent_assets.cli.costs.SHOWN", 1)
+    monkeypatch.setattr("disent_assets.cli.queries.SHOWN", 1)
     lines = asked(measured).splitlines()
     assert "3 smaller rows are not shown (--format csv)" in lines
     assert [line for line in lines if "dream_head" in line] == []

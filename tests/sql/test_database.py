@@ -9,10 +9,11 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from disent_assets.duckdb_warehouse import build_warehouse, query
-from disent_assets.sql_folder import references
-from disent_assets.table_text import render
-from disent_assets.warehouse_inputs import INPUTS
+from disent.query import query
+from disent_assets.cli.output.tables import render
+from disent_assets.warehouse.build import build_warehouse
+from disent_assets.warehouse.inputs import INPUTS
+from disent_assets.warehouse.sql_files import references
 from disent_core.errors import DisentError, StorageError, TableError
 from disent_core.storage.tables import SCHEMAS, write_table
 
@@ -113,7 +114,7 @@ def test_readers_never_meet_half_a_warehouse(warehouse):
     warehouse.build(metrics=[{}])
     code = f"""
 from pathlib import Path
-from disent_assets.duckdb_warehouse import query
+from disent.query import query
 for _ in range(40):
     rows = query(Path({str(warehouse.path)!r}), "select (select count(*) from metrics), count(*) from leaderboard")
     metrics, board = rows.to_pylist()[0].values()
@@ -256,7 +257,7 @@ def test_a_warehouse_that_the_disk_fails_to_read_is_not_called_damaged(tmp_path,
 
     (tmp_path / "w.duckdb").touch()
     monkeypatch.setattr(duckdb, "connect", lambda *_, **__: Failing())
-    with pytest.raises(StorageError, match=r"w\.duckdb: the disk fails to read .* check the disk"):
+    with pytest.raises(StorageError, match=r"w\.duckdb: the disk failed to read .* check the disk"):
         query(tmp_path / "w.duckdb", "select 1")
 
 
@@ -298,7 +299,8 @@ def test_duckdb_draws_no_bar_into_the_progress_of_a_command(published, tmp_path)
     program = """
 import sys
 from pathlib import Path
-from disent_assets.duckdb_warehouse import _new_database, query
+from disent.query import query
+from disent_assets.warehouse.build import _new_database
 shown = "select current_setting('enable_progress_bar') as shown"
 with _new_database(Path(sys.argv[1])) as connection:
     print(query(Path(sys.argv[2]), shown)["shown"].to_pylist(), connection.sql(shown).fetchall())
@@ -369,5 +371,5 @@ def test_json_has_times_as_text():
 
 
 def test_the_module_needs_neither_dagster_nor_torch():
-    code = "import sys, disent_assets.duckdb_warehouse; assert not {'dagster', 'torch'} & set(sys.modules)"
+    code = "import sys, disent_assets.warehouse.build; assert not {'dagster', 'torch'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], cwd=SQL.parent, check=True)

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from disent_assets.factory import column_schema
-from disent_assets.sql_folder import Description, described, descriptions
-from disent_assets.stages import embeddings
+from disent_assets.lineage.factory import column_schema
+from disent_assets.warehouse.sql_files import Description, described, descriptions
 from disent_core.errors import TableError
+from disent_core.lineage import steps
 from disent_core.storage.tables import SCHEMAS
 
 SQL = Path(__file__).parents[2] / "sql"
@@ -44,7 +44,7 @@ def test_the_ui_shows_the_description_of_the_table_that_a_column_is_in():
     assert None not in {column.description for column in (*columns["rankings"], *columns["comparisons"])}
 
 
-@pytest.mark.parametrize("schema", embeddings.COLUMNS.values())
+@pytest.mark.parametrize("schema", steps.COLUMNS.values())
 def test_the_ui_describes_the_columns_of_embeddings(schema):
     assert all(column.description for column in column_schema(schema).columns)
 
@@ -52,7 +52,7 @@ def test_the_ui_describes_the_columns_of_embeddings(schema):
 def test_every_line_describes_something(published):
     described_columns = [(row["relation"], row["name"]) for row in published.ask(COLUMNS)]
     of_stages = [(table, name) for table, schema in SCHEMAS.items() for name in schema.names]
-    of_stages += [("embeddings", name) for schema in embeddings.COLUMNS.values() for name in schema.names]
+    of_stages += [("embeddings", name) for schema in steps.COLUMNS.values() for name in schema.names]
     themselves = [(relation, "") for relation, _ in described_columns]
     used = {described(LINES, *place) for place in (*described_columns, *of_stages, *themselves)}
     assert [line for line in LINES if line not in used] == []

@@ -12,9 +12,10 @@ import pytest
 from made_warehouses import SQL, write_rows
 from test_old_clients import OLDEST
 
-from disent_assets import warehouse_inputs
-from disent_assets.duckdb_warehouse import WarehouseReport, build_warehouse, query
-from disent_assets.sql_folder import Relation, relations
+from disent.query import query
+from disent_assets.warehouse import inputs
+from disent_assets.warehouse.build import WarehouseReport, build_warehouse
+from disent_assets.warehouse.sql_files import Relation, relations
 from disent_core.errors import DisentError, TableError
 
 FEW = ("tables/corpora/utterances", "tables/negatives/negative_pool", "tables/metrics", "checks/utterances_grain")
@@ -117,12 +118,12 @@ def test_a_view_keeps_its_rows_when_the_table_is_replaced(tmp_path, few):
 def test_a_damaged_file_of_a_view_is_noticed_and_replaced(tmp_path, few):
     files = build(tmp_path, few).files
     (file,), path = kept(tmp_path), tmp_path / "warehouse.duckdb"
-    assert warehouse_inputs.are_whole(path, files)
+    assert inputs.are_whole(path, files)
     file.unlink()
     file.write_bytes(b"PAR1")
-    assert not warehouse_inputs.are_whole(path, files)
+    assert not inputs.are_whole(path, files)
     assert build(tmp_path, few).files == files
-    assert warehouse_inputs.are_whole(path, files)
+    assert inputs.are_whole(path, files)
 
 
 @pytest.mark.parametrize("name", ["o'clock", "a, b", "all*", "x[a]c", "year=2026"])
@@ -173,6 +174,6 @@ def test_only_the_files_of_the_warehouse_and_the_one_before_are_kept(tmp_path, f
     path, builds = tmp_path / "warehouse.duckdb", []
     for text in "abc":
         builds.append(build(tmp_path, few, rows={"utterances": [{"text": text}]}).files)
-        warehouse_inputs.remove_others(path, {*builds[-1], *(builds[-2:-1] or [()])[0]})
+        inputs.remove_others(path, {*builds[-1], *(builds[-2:-1] or [()])[0]})
     assert {file.name for file in kept(tmp_path)} == {*builds[1], *builds[2]}
     assert re.fullmatch(r"[0-9a-f]{64}\.parquet", builds[2][0])

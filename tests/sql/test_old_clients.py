@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from disent_assets.duckdb_warehouse import STORAGE_VERSION
+from disent_assets.warehouse.build import STORAGE_VERSION
 
 OLDEST = Path(sys.prefix) / f"duckdb-{STORAGE_VERSION.removeprefix('v')}"
 READ = """

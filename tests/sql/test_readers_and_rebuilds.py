@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from disent_assets.duckdb_warehouse import build_warehouse, query
-from disent_assets.resources import SQL
-from disent_assets.warehouse_inputs import remove_others
+from disent.query import query
+from disent_assets.settings.environment import SQL
+from disent_assets.warehouse.build import build_warehouse
+from disent_assets.warehouse.inputs import remove_others
 from disent_core.storage.tables import SCHEMAS, rows_table, write_table
 
 ROWS = 40

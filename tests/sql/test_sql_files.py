@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from disent_assets.sql_folder import published_tables, references, relations
+from disent_assets.warehouse.sql_files import published_tables, references, relations
 from disent_core.storage.tables import SCHEMAS
 
 ROOT = Path(__file__).parents[2]

@@ -3,7 +3,7 @@
 import pytest
 
 from disent_core.evaluation import TASKS
-from disent_core.experiment.tables import scored_embeddings
+from disent_core.lineage.tables import scored_embeddings
 
 RAW = {"method": "raw", "trained_on": "", "embedding": "sentence"}
 

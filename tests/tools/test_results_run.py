@@ -1,13 +1,12 @@
-"""`disent results` names the corpora that somebody has to put there, before anything is run."""
+"""`python -m tools.results` names the corpora that somebody has to put there, before anything is run."""
 
 from pathlib import Path
 
 import pytest
 
-from disent_assets import results_run
-from disent_assets.cli.reports import _run
 from disent_core.config.checks import absent_corpora
 from disent_core.config.load import load_config
+from tools import results
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = """
@@ -54,7 +53,7 @@ def test_a_corpus_is_missing_if_nothing_lies_at_its_path_and_nothing_is_download
 
 
 def test_a_plan_names_the_missing_corpora(project, capsys):
-    _run(project, {"disent.toml": project / "home"}, is_plan=True)
+    results.run(project, {"disent.toml": project / "home"}, is_plan=True)
     first, *others = capsys.readouterr().out.splitlines()
     assert first.startswith("disent.toml in ")
     assert [line.strip() for line in others] == [
@@ -65,7 +64,7 @@ def test_a_plan_names_the_missing_corpora(project, capsys):
 
 def test_a_run_without_a_corpus_is_refused_before_anything_is_made(project, monkeypatch):
     started = []
-    monkeypatch.setattr(results_run, "materialize", lambda *of_run: started.append(of_run))
+    monkeypatch.setattr(results, "materialize", lambda *of_run: started.append(of_run))
     with pytest.raises(ValueError, match=r"disent\.toml: put the missing corpora there first\. Nothing was run"):
-        _run(project, {"disent.toml": project / "home"}, is_plan=False)
+        results.run(project, {"disent.toml": project / "home"}, is_plan=False)
     assert started == []

@@ -58,235 +58,110 @@ def changed(old, new):
 
 MISTAKES = {
     # what it is: (text to replace, replacement, line and key, message)
-    "unknown key at the top": (
-        '[[corpora]]\nname = "one"',
-        'odd = 1\n[[corpora]]\nname = "one"',
-        "1: odd",
-        "unknown key",
-    ),
+    "unknown key at the top": ('[[corpora]]\nname = "one"', 'odd = 1\n[[corpora]]\nname = "one"', "1: odd",
+        "unknown key"),
     "unknown key in the second corpus": ('name = "two"', 'name = "two"\nodd = 1', "9: corpora[1].odd", "unknown key"),
-    "unknown key in the second encoder": (
-        'name = "real"',
-        'odd = 1\nname = "real"',
-        "18: encoders[1].odd",
-        "unknown key",
-    ),
+    "unknown key in the second encoder": ('name = "real"', 'odd = 1\nname = "real"', "18: encoders[1].odd",
+        "unknown key"),
     "unknown key of a method": ("patience = 7", "patients = 7", "27: methods.dream.patients", "unknown key"),
     "unknown key of the experiment": ("methods = [", "odd = 1\nmethods = [", "24: experiment.odd", "unknown key"),
     "unknown section": ("[methods.dream]", "[odd]\nx = 1\n[methods.dream]", "26: odd", "unknown key"),
-    "unknown key of a nested section": (
-        "[methods.dream]",
-        "[targets.template_pairs]\nodd = 1\n[methods.dream]",
-        "27: targets.template_pairs.odd",
-        "unknown key",
-    ),
-    "missing key": (
-        'kind = "huggingface"\n',
-        "",
-        "17: encoders[1].kind",
-        "kind is None; choose one of huggingface, scratch",
-    ),
+    "unknown key of a nested section": ("[methods.dream]", "[targets.template_pairs]\nodd = 1\n[methods.dream]",
+        "27: targets.template_pairs.odd", "unknown key"),
+    "missing key": ('kind = "huggingface"\n', "", "17: encoders[1].kind",
+        "kind is None; choose one of huggingface, scratch"),
     "missing name": ('name = "two"\n', "", "7: corpora[1].name", "this key is missing"),
-    "text for a whole number": (
-        "patience = 7",
-        'patience = "7"',
-        "27: methods.dream.patience",
-        "valid integer (found '7')",
-    ),
-    "fraction for a whole number": (
-        "patience = 7",
-        "patience = 7.5",
-        "27: methods.dream.patience",
-        "valid integer (found 7.5)",
-    ),
+    "text for a whole number": ("patience = 7", 'patience = "7"', "27: methods.dream.patience",
+        "valid integer (found '7')"),
+    "fraction for a whole number": ("patience = 7", "patience = 7.5", "27: methods.dream.patience",
+        "valid integer (found 7.5)"),
     "text for a list": ('["en-US", "de-DE"]', '"en-US"', "5: corpora[0].languages", "valid array (found 'en-US')"),
     "number for a text": ('"corpora/one"', "3", "4: corpora[0].path", "valid string (found 3)"),
     "number for a table": ("[methods.dream]\npatience = 7", "[methods]\ndream = 7", "27: methods.dream", "(found 7)"),
-    "truth for a seed": (
-        "methods = [",
-        "seeds = [true]\nmethods = [",
-        "24: experiment.seeds[0]",
-        "valid integer (found True)",
-    ),
-    "seed of more than 64 bits": (
-        "methods = [",
-        f"seeds = [{2**63}]\nmethods = [",
-        "24: experiment.seeds",
-        f"not [{2**63}]",
-    ),
+    "truth for a seed": ("methods = [", "seeds = [true]\nmethods = [", "24: experiment.seeds[0]",
+        "valid integer (found True)"),
+    "seed of more than 64 bits": ("methods = [", f"seeds = [{2**63}]\nmethods = [", "24: experiment.seeds",
+        "less than or equal to 9223372036854775807"),
     "seed given twice": ("methods = [", "seeds = [1, 1]\nmethods = [", "24: experiment.seeds", "must be distinct"),
-    "value out of range": ("patience = 7", "patience = 0", "27: methods.dream.patience", "must be positive, not 0"),
-    "learning rate that is no number": (
-        "patience = 7",
-        "learning_rate = nan",
-        "27: methods.dream.learning_rate",
-        "not nan",
-    ),
-    "unknown choice": (
-        'contrast = "hinge"',
-        'contrast = "hing"',
-        "32: methods.mine.contrast",
-        "'linear', 'hinge' or 'softmax'",
-    ),
+    "value out of range": ("patience = 7", "patience = 0", "27: methods.dream.patience",
+        "greater than or equal to 1 (found 0)"),
+    "learning rate that is no number": ("patience = 7", "learning_rate = nan", "27: methods.dream.learning_rate",
+        "should be a finite number (found nan)"),
+    "unknown choice": ('contrast = "hinge"', 'contrast = "hing"', "32: methods.mine.contrast",
+        "'linear', 'hinge' or 'softmax'"),
     "unknown group of losses": ("patience = 7", 'without = ["all"]', "27: methods.dream.without[0]", "(found 'all')"),
-    "unknown locale": (
-        '"de-DE"',
-        '"de-AT"',
-        "5: corpora[0].languages",
-        "massive has no 'de-AT'; did you mean 'de-DE'?",
-    ),
+    "unknown locale": ('"de-DE"', '"de-AT"', "5: corpora[0].languages",
+        "massive has no 'de-AT'; did you mean 'de-DE'?"),
     "locale given twice": ('"de-DE"', '"en-US"', "5: corpora[0].languages", "must be distinct"),
-    "unknown method": (
-        '"dream", "mine"',
-        '"dreem", "mine"',
-        "24: experiment.methods",
-        "unknown method 'dreem'; did you mean 'dream'?; choose one of raw",
-    ),
-    "unknown method of a variant": (
-        'method = "fmda"',
-        'method = "fmba"',
-        "30: methods.mine.method",
-        "unknown method 'fmba'",
-    ),
+    "unknown method": ('"dream", "mine"', '"dreem", "mine"', "24: experiment.methods",
+        "unknown method 'dreem'; did you mean 'dream'?; choose one of raw"),
+    "unknown method of a variant": ('method = "fmda"', 'method = "fmba"', "30: methods.mine.method",
+        "unknown method 'fmba'"),
     "variant without a method": ('method = "fmda"\n', "", "29: methods.mine.method", "unknown method 'mine'"),
     "method that is a list": ('method = "fmda"', 'method = ["fmda"]', "30: methods.mine.method", "valid string"),
-    "unknown preset": (
-        'preset = "softmax"',
-        'preset = "sofmax"',
-        "31: methods.mine.preset",
-        "choose one of paper, hinge, softmax",
-    ),
+    "unknown preset": ('preset = "softmax"', 'preset = "sofmax"', "31: methods.mine.preset",
+        "choose one of paper, hinge, softmax"),
     "preset that is a list": ('preset = "softmax"', 'preset = ["paper"]', "31: methods.mine.preset", "valid string"),
     "method given twice": ('"raw", "dream"', '"raw", "raw"', "24: experiment.methods", "must be distinct"),
-    "unknown encoder of a method": ('["real"]', '["reel"]', "33: methods.mine.encoders", "there is no encoder 'reel'"),
+    "unknown encoder of a method": ('["real"]', '["reel"]', "33: methods.mine.encoders",
+        "there is no encoder 'reel'"),
     "encoders that are a text": ('["real"]', '"real"', "33: methods.mine.encoders", "valid array"),
     "encoders that are a number": ('["real"]', "3", "33: methods.mine.encoders", "valid array (found 3)"),
-    "unknown format": (
-        '"one"\nformat = "massive"',
-        '"one"\nformat = "masive"',
-        "3: corpora[0].format",
-        "did you mean 'massive'?; choose one of conll",
-    ),
+    "unknown format": ('"one"\nformat = "massive"', '"one"\nformat = "masive"', "3: corpora[0].format",
+        "did you mean 'massive'?; choose one of conll"),
     "unknown kind": ('"scratch"', '"scrach"', "15: encoders[0].kind", "choose one of huggingface, scratch"),
     "kind that is a list": ('"scratch"', '["scratch"]', "15: encoders[0].kind", "choose one of huggingface, scratch"),
-    "unknown task": (
-        "[methods.dream]",
-        '[evaluation]\ntasks = ["odd"]\n[methods.dream]',
-        "27: evaluation.tasks",
-        "unknown task 'odd'; choose one of crosslingual_retrieval",
-    ),
-    "method of no package": (
-        'method = "fmda"',
-        'method = "no_such_package.x:METHOD"',
-        "30: methods.mine.method",
-        "there is no module 'no_such_package'; install its package, or set PYTHONPATH",
-    ),
-    "method that its module lacks": (
-        'method = "fmda"',
-        'method = "disent_core.methods.fmda:METHODE"',
-        "30: methods.mine.method",
-        "disent_core.methods.fmda has no 'METHODE'",
-    ),
-    "method that is something else": (
-        'method = "fmda"',
-        'method = "json:dumps"',
-        "30: methods.mine.method",
-        "this is no method but a function; export an instance",
-    ),
-    "method without a name for its folders": (
-        '"raw", "dream"',
-        '"raw", "a_package.b:METHOD", "dream"',
-        "24: experiment.methods",
-        'give it another name, [methods.NAME] method = "a_package.b:METHOD"',
-    ),
-    "format of no package": (
-        '"one"\nformat = "massive"',
-        '"one"\nformat = "no_such_package.reader"',
-        "3: corpora[0].format",
-        "there is no module 'no_such_package'",
-    ),
-    "format that is something else": (
-        '"one"\nformat = "massive"',
-        '"one"\nformat = "json.decoder"',
-        "3: corpora[0].format",
-        "KIND is 'None'; set it to one of utterances",
-    ),
-    "task that is something else": (
-        "[methods.dream]",
-        '[evaluation]\ntasks = ["sts", "json:dumps"]\n[methods.dream]',
-        "27: evaluation.tasks",
-        "this is no task but a function; export an instance of disent_core.evaluation.Task",
-    ),
-    "unknown device": (
-        "methods = [",
-        'device = "gpu"\nmethods = [',
-        "24: experiment.device",
-        "'auto', 'cpu' or 'cuda' (found 'gpu')",
-    ),
-    "pair of an unknown language": (
-        '["en-de",',
-        '["en-fr",',
-        "23: experiment.pairs",
-        "two of the languages en, de, zh-CN, zh-TW",
-    ),
+    "unknown task": ("[methods.dream]", '[evaluation]\ntasks = ["odd"]\n[methods.dream]', "27: evaluation.tasks",
+        "unknown task 'odd'; choose one of crosslingual_retrieval"),
+    "method of no package": ('method = "fmda"', 'method = "no_such_package.x:METHOD"', "30: methods.mine.method",
+        "there is no module 'no_such_package'; install its package, or set PYTHONPATH"),
+    "method that its module lacks": ('method = "fmda"', 'method = "disent_core.methods.fmda:METHODE"',
+        "30: methods.mine.method", "disent_core.methods.fmda has no 'METHODE'"),
+    "method that is something else": ('method = "fmda"', 'method = "json:dumps"', "30: methods.mine.method",
+        "this is no method but a function; export an instance"),
+    "method without a name for its folders": ('"raw", "dream"', '"raw", "a_package.b:METHOD", "dream"',
+        "24: experiment.methods", 'give it another name, [methods.NAME] method = "a_package.b:METHOD"'),
+    "format of no package": ('"one"\nformat = "massive"', '"one"\nformat = "no_such_package.reader"',
+        "3: corpora[0].format", "there is no module 'no_such_package'"),
+    "format that is something else": ('"one"\nformat = "massive"', '"one"\nformat = "json.decoder"',
+        "3: corpora[0].format", "KIND is 'None'; set it to one of utterances"),
+    "task that is something else": ("[methods.dream]", '[evaluation]\ntasks = ["sts", "json:dumps"]\n[methods.dream]',
+        "27: evaluation.tasks", "this is no task but a function; export an instance of disent_core.evaluation.Task"),
+    "unknown device": ("methods = [", 'device = "gpu"\nmethods = [', "24: experiment.device",
+        "'auto', 'cpu' or 'cuda' (found 'gpu')"),
+    "pair of an unknown language": ('["en-de",', '["en-fr",', "23: experiment.pairs",
+        "two of the languages en, de, zh-CN, zh-TW"),
     "pair of one language": ('["en-de",', '["en-en",', "23: experiment.pairs", "'en-en' is not a pair"),
-    "pair that no corpus has": (
-        '["en-de",',
-        '["de-zh-CN",',
-        "23: experiment.pairs",
-        "no corpus has both languages of 'de-zh-CN'",
-    ),
-    "language part that two locales share": ('["en-de",', '["en-zh",', "23: experiment.pairs", "'en-zh' is not a pair"),
-    "mixture with a pair twice": (
-        '["en-de",',
-        '["en-de+de-en",',
-        "23: experiment.pairs",
-        "names a pair of languages twice",
-    ),
-    "mixture with an unknown language": (
-        '["en-de",',
-        '["en-de+en-fr",',
-        "23: experiment.pairs",
-        "'en-fr' is not a pair",
-    ),
+    "pair that no corpus has": ('["en-de",', '["de-zh-CN",', "23: experiment.pairs",
+        "no corpus has both languages of 'de-zh-CN'"),
+    "language part that two locales share": ('["en-de",', '["en-zh",', "23: experiment.pairs",
+        "'en-zh' is not a pair"),
+    "mixture with a pair twice": ('["en-de",', '["en-de+de-en",', "23: experiment.pairs",
+        "names a pair of languages twice"),
+    "mixture with an unknown language": ('["en-de",', '["en-de+en-fr",', "23: experiment.pairs",
+        "'en-fr' is not a pair"),
     "no pairs": ('["en-de", "en-zh-TW"]', "[]", "23: experiment.pairs", "at least one"),
     "corpora of one name": ('"two"\n', '"one"\n', "1: corpora", "two corpora share a name"),
     "encoders of one name": ('"real"\nkind', '"toy"\nkind', "18: encoders[1].name", "two encoders are named 'toy'"),
     "neither path nor url": ('path = "corpora/one"\n', "", "1: corpora[0]", "give path, url or both"),
-    "path in a bucket": (
-        '"corpora/one"',
-        '"s3://x/one.zip"',
-        "4: corpora[0].path",
-        "give an archive at an address by url",
-    ),
+    "path in a bucket": ('"corpora/one"', '"s3://x/one.zip"', "4: corpora[0].path",
+        "give an archive at an address by url"),
     "corpus name that leaves its folder": ('"one"', '"../one"', "2: corpora[0].name", "can't be part of a path"),
     "encoder name that leaves its folder": ('"toy"', '"a/b"', "14: encoders[0].name", "can't be part of a path"),
-    "method name that leaves its folder": (
-        "[methods.dream]",
-        '[methods."../x"]\nmethod = "raw"\n[methods.dream]',
-        "26: methods",
-        "can't be",
-    ),
+    "method name that leaves its folder": ("[methods.dream]", '[methods."../x"]\nmethod = "raw"\n[methods.dream]',
+        "26: methods", "can't be"),
     "home folder of nobody": ('"models/real"', '"~nobody-of-this-name/x"', "20: encoders[1].path", "is no path"),
-    "token states of imported vectors": (
-        'kind = "huggingface"\npath = "models/real"',
-        'kind = "vectors"\npath = "real.parquet"',
-        "33: methods.mine.encoders",
-        "mine needs token states, which encoder 'real' does not have; name those that it runs on",
-    ),
-    "broken syntax": ("[experiment]", "[experiment", "22", "Mend the TOML syntax"),
-    "key given twice": ('name = "two"', 'name = "two"\nname = "x"', "9", "Mend the TOML syntax"),
-    "text that does not end": ('encoders = ["real"]\n', 'encoders = """', "33", "Mend the TOML syntax"),
-}
+    "token states of imported vectors": ('kind = "huggingface"\npath = "models/real"',
+        'kind = "vectors"\npath = "real.parquet"', "33: methods.mine.encoders",
+        "mine needs token states, which encoder 'real' does not have; name those that it runs on"),
+    "broken syntax": ("[experiment]", "[experiment", "22", "Fix the TOML syntax"),
+    "key given twice": ('name = "two"', 'name = "two"\nname = "x"', "9", "Fix the TOML syntax"),
+    "text that does not end": ('encoders = ["real"]\n', 'encoders = """', "33", "Fix the TOML syntax"),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("old", "new", "place", "message"), MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_is_shown_with_file_line_and_key(load, tmp_path, old, new, place, message):
-    with pytest.raises(ConfigError) as caught:
-        load(changed(old, new))
-    assert f"{tmp_path}/disent.toml:{place}" in str(caught.value)
-    assert message in str(caught.value)
-    assert len(str(caught.value).splitlines()) == 1
+def test_a_mistake_is_shown_with_file_line_and_key(unexplained):
+    assert unexplained(GOOD, MISTAKES) == []
 
 
 def test_all_mistakes_of_a_file_are_shown_at_once(load):
@@ -318,18 +193,16 @@ def test_a_file_that_is_not_utf_8_is_named(tmp_path):
 # --- what a good file means -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["disent.toml", "configs/sample_all.toml"])
-def test_a_configuration_for_the_sample_corpora_is_valid(name):
-    assert load_config(ROOT / name).experiment.pairs
+def test_configurations_for_the_sample_corpora_are_valid():
+    for name in ("disent.toml", "configs/sample_all.toml"):
+        assert load_config(ROOT / name).experiment.pairs
 
 
-@pytest.mark.parametrize(
-    "name", [path.name for path in (ROOT / "configs").glob("*.toml") if not path.name.startswith("sample_")]
-)
-def test_a_configuration_for_real_corpora_is_valid_in_an_empty_folder(name, tmp_path):
-    copied = tmp_path / name
-    copied.write_text((ROOT / "configs" / name).read_text(encoding="utf-8"), encoding="utf-8")
-    assert load_config(copied).experiment.pairs
+def test_configurations_for_real_corpora_are_valid_in_an_empty_folder(tmp_path):
+    for path in (ROOT / "configs").glob("[!s]*.toml"):
+        copied = tmp_path / path.name
+        copied.write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
+        assert load_config(copied).experiment.pairs
 
 
 def test_the_readme_s_rows_are_rows_of_the_run_of_every_method():
@@ -357,17 +230,12 @@ def test_a_mixture_has_several_pairs(load):
     assert config.pair_languages == {"en-de+en-zh-TW": (("en", "de"), ("en", "zh-TW"))}
 
 
-@pytest.mark.parametrize(
-    ("pair", "expected"),
-    [
-        ("en-de", ("en", "de")),
-        ("en-zh-TW", ("en", "zh-TW")),
-        ("zh-CN-en", ("zh-CN", "en")),
-        ("zh-CN-zh-TW", ("zh-CN", "zh-TW")),
-    ],
-)
-def test_a_pair_is_split_at_the_hyphen_between_its_languages(pair, expected):
-    assert split_pair(pair, ("en", "de", "zh-CN", "zh-TW")) == expected
+def test_a_pair_is_split_at_the_hyphen_between_its_languages():
+    pairs = {
+        "en-de": ("en", "de"), "en-zh-TW": ("en", "zh-TW"),
+        "zh-CN-en": ("zh-CN", "en"), "zh-CN-zh-TW": ("zh-CN", "zh-TW"),
+    }  # fmt: skip
+    assert {pair: split_pair(pair, ("en", "de", "zh-CN", "zh-TW")) for pair in pairs} == pairs
 
 
 def test_paths_are_relative_to_the_file(load, tmp_path):
@@ -404,7 +272,7 @@ def test_corpora_of_a_pair_are_those_that_have_both_languages(load):
 
 # --- whatever the file says -------------------------------------------------------------------------------
 
-LINES = GOOD.splitlines()
+LINES = [str(line) for line in GOOD.splitlines()]
 PIECES = [
     "3",
     "-1",

@@ -38,6 +38,10 @@ methods = ["raw", "dream"]
 IN_DOMAIN = TEXT.replace('corpora = ["bitext"]', 'corpora = ["bitext", "massive"]')
 
 
+def seen(config, encoder):
+    return config.encoders[encoder].has_seen(config)
+
+
 def names(methods):
     return [method.name for method in methods]
 
@@ -45,11 +49,11 @@ def names(methods):
 def test_its_languages_are_those_that_its_corpora_pair_with_the_pivot(load):
     for text, expected in ((TEXT, ("de", "es")), (IN_DOMAIN, ("de", "es", "fr"))):
         config = load(text)
-        assert config.taught_languages(config.encoders["multi"]) == expected
+        assert config.encoders["multi"].taught_languages(config) == expected
 
 
 def test_what_it_saw_follows_from_its_corpora(load):
-    assert (load(TEXT).saw("multi"), load(IN_DOMAIN).saw("multi")) == ("bitext", "in-domain")
+    assert tuple(seen(load(text), "multi") for text in (TEXT, IN_DOMAIN)) == ("bitext", "in-domain")
 
 
 def test_heads_are_trained_on_it_only_if_it_has_seen_none_of_their_utterances(load):
@@ -77,12 +81,8 @@ MISTAKES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("old", "new", "place", "problem", "remedy"), MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_is_told_with_its_place_and_remedy(load, old, new, place, problem, remedy):
-    assert old in TEXT
-    with pytest.raises(ConfigError) as caught:
-        load(TEXT.replace(old, new, 1))
-    assert all(part in str(caught.value) for part in (place, problem, remedy)), str(caught.value)
+def test_a_mistake_is_shown_with_its_key_and_remedy(unexplained):
+    assert unexplained(TEXT, MISTAKES) == []
 
 
 def test_a_folder_that_was_distilled_elsewhere_tells_what_it_saw_and_an_encoder_of_its_domain_is_no_base(
@@ -91,11 +91,11 @@ def test_a_folder_that_was_distilled_elsewhere_tells_what_it_saw_and_an_encoder_
     (tmp_path / "english").mkdir()
     (tmp_path / "english" / "distillation.json").write_text('{"encoder_saw": "in-domain"}')
     config = load(TEXT.replace('"mean"', '"mean"\nsaw = "English"'))
-    assert config.saw("english") == "in-domain"
+    assert seen(config, "english") == "in-domain"
     assert names(config.methods_of("english")) == ["raw"]
 
 
 def test_what_another_encoder_saw_is_what_its_settings_say_and_no_part_of_its_fingerprint(load):
     said, silent = load(TEXT.replace('"mean"', '"mean"\nsaw = "English"')), load(TEXT)
-    assert (said.saw("english"), silent.saw("english")) == ("English", None)
+    assert (seen(said, "english"), seen(silent, "english")) == ("English", None)
     assert repr(said.encoders["english"]) == repr(silent.encoders["english"])

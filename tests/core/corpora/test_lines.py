@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from disent_core.corpora.faults import Faults
 from disent_core.corpora.lines import files_hash, parallel_lines, read_lines, stored_text
+from disent_core.corpora.row_errors import RowErrors
 from disent_core.errors import AlignmentError, CorpusError
 from disent_core.text import MARKERS, MASK
 
@@ -80,7 +80,7 @@ def sides(tmp_path, left, right):
 
 
 def test_lines_that_are_blank_in_both_files_are_left_out(tmp_path):
-    read = parallel_lines(*sides(tmp_path, "a\n\nc\n", "x\n \nz\n"), Faults())
+    read = parallel_lines(*sides(tmp_path, "a\n\nc\n", "x\n \nz\n"), RowErrors())
     assert [list(map(str, column)) for column in read] == [["1", "3"], ["a", "c"], ["x", "z"]]
 
 
@@ -90,25 +90,25 @@ def test_lines_that_are_blank_in_both_files_are_left_out(tmp_path):
 def test_files_of_unequal_length_are_named_with_the_first_line_too_many(tmp_path, left, right, place):
     message = rf"{place}: p.en has \d lines and p.de has \d; this one has no partner. Take both"
     with pytest.raises(AlignmentError, match=message):
-        parallel_lines(*sides(tmp_path, left, right), Faults())
+        parallel_lines(*sides(tmp_path, left, right), RowErrors())
 
 
 def test_a_line_that_is_blank_on_one_side_is_named(tmp_path):
     with pytest.raises(AlignmentError, match=r"p.de:2: this line is blank, but line 2 of p.en is not"):
-        parallel_lines(*sides(tmp_path, "a\nb\n", "x\n\t\n"), Faults())
+        parallel_lines(*sides(tmp_path, "a\nb\n", "x\n\t\n"), RowErrors())
 
 
 def test_a_text_that_cannot_be_stored_is_named(tmp_path):
     with pytest.raises(CorpusError, match=r"p.de:2: the sentence has \['<mask>'\]"):
-        parallel_lines(*sides(tmp_path, "a\nb\n", "x\ny <mask>\n"), Faults())
+        parallel_lines(*sides(tmp_path, "a\nb\n", "x\ny <mask>\n"), RowErrors())
 
 
 def test_a_pair_without_one_side_or_with_a_text_that_cannot_be_stored_is_left_out(tmp_path):
-    faults = Faults()
-    numbers, *_ = parallel_lines(*sides(tmp_path, "a\nb\nc\nd <mask>\ne\n", "x\n\nz\ny\nw\n"), faults)
+    row_errors = RowErrors()
+    numbers, *_ = parallel_lines(*sides(tmp_path, "a\nb\nc\nd <mask>\ne\n", "x\n\nz\ny\nw\n"), row_errors)
     assert numbers.tolist() == [1, 3, 5]
 
 
 def test_files_of_blank_lines_are_an_error(tmp_path):
     with pytest.raises(CorpusError, match="blank lines only"):
-        parallel_lines(*sides(tmp_path, "\n\n", "\n\n"), Faults())
+        parallel_lines(*sides(tmp_path, "\n\n", "\n\n"), RowErrors())

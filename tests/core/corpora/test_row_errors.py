@@ -1,11 +1,11 @@
-"""Faults that publishers ship are read around: no row changes its id, each fault is told once, the counts are kept."""
+"""Faults that publishers ship are read around: no row changes its id, each is logged once, the counts are kept."""
 
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from disent_core.corpora.faults import Faults, RowError, distinct_ids, faults_of
+from disent_core.corpora.row_errors import RowError, RowErrors, distinct_ids, row_errors_of
 from disent_core.errors import CorpusError
 from disent_core.storage.tables import read_info, write_table
 
@@ -13,8 +13,8 @@ FILE = Path("lt.valid.conll")
 
 
 def ids(published, rows=None):
-    faults, places = Faults(), [(FILE, line) for line in range(1, len(published) + 1)]
-    return list(distinct_ids(faults, published, places, rows or list(range(len(published)))))
+    locations = [(FILE, line) for line in range(1, len(published) + 1)]
+    return list(distinct_ids(RowErrors(), list(zip(locations, published, rows or range(len(published)), strict=True))))
 
 
 def test_rows_with_ids_of_their_own_keep_them():
@@ -30,10 +30,10 @@ def test_a_row_that_is_there_twice_is_left_out():
 
 
 def left_out(*lines):
-    faults = Faults()
+    row_errors = RowErrors()
     for line in lines:
-        faults.leave_out(FILE, line, RowError(f"problem {line}", "a row is left out"))
-    return faults
+        row_errors.leave_out(FILE, line, RowError(f"problem {line}", "a row is left out"))
+    return row_errors
 
 
 def test_a_file_of_which_less_than_half_of_the_rows_are_left_out_is_read():
@@ -45,10 +45,10 @@ def test_a_file_of_which_half_of_the_rows_are_left_out_is_an_error_that_names_th
         left_out(4, 9).check(2, FILE)
 
 
-def test_each_fault_of_a_file_is_told_once_with_its_count(caplog):
-    faults = left_out(4, 9)
-    faults.repair(FILE, 5, "an id is made distinct")
-    faults.tell()
+def test_each_fault_of_a_file_is_logged_once_with_its_count(caplog):
+    row_errors = left_out(4, 9)
+    row_errors.repair(FILE, 5, "an id is made distinct")
+    row_errors.log()
     assert caplog.messages == [
         "lt.valid.conll:4: a row is left out (2 in this file)",
         "lt.valid.conll:5: an id is made distinct (1 in this file)",
@@ -58,8 +58,10 @@ def test_each_fault_of_a_file_is_told_once_with_its_count(caplog):
 def test_the_counts_are_stored_with_the_rows_and_change_neither_content_nor_schema(tmp_path):
     table = pa.table({"text": ["a"]})
     plain = write_table(tmp_path / "plain.parquet", table, table.schema, inputs="i")
-    told = write_table(tmp_path / "told.parquet", left_out(4).told(table), table.schema, inputs="i")
-    assert (plain.content_hash, plain.notes) == (told.content_hash, "")
-    stored = read_info(tmp_path / "told.parquet")
-    assert stored == told
-    assert faults_of(stored) == [{"file": "lt.valid.conll", "fault": "a row is left out", "count": 1, "first_line": 4}]
+    noted = write_table(tmp_path / "noted.parquet", left_out(4).noted(table), table.schema, inputs="i")
+    assert (plain.content_hash, plain.notes) == (noted.content_hash, "")
+    stored = read_info(tmp_path / "noted.parquet")
+    assert stored == noted
+    assert row_errors_of(stored) == [
+        {"file": "lt.valid.conll", "fault": "a row is left out", "count": 1, "first_line": 4}
+    ]

@@ -11,7 +11,7 @@ from places import SAMPLES
 
 from disent_core.corpora import pair_reader, reader
 from disent_core.corpora.annotation import tagged_slots
-from disent_core.corpora.splits import draw_splits
+from disent_core.corpora.rows import draw_splits
 from disent_core.targets.code_switching import read_dictionary
 
 CORPORA = SAMPLES

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from table_loops import loop_bound, loop_limited, loop_split
 
 from disent_core.corpora.lines import sentence_pairs_table
-from disent_core.corpora.splits import draw_splits, limited
+from disent_core.corpora.rows import draw_splits, limited
 from disent_core.storage.tables import SCHEMAS, rows_table
 from disent_core.text import text_key
 

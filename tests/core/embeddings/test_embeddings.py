@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from word_bert import config, encode, save_model
 
-from disent_core.embeddings import grown
+from disent_core.embeddings import mmap_cache
 from disent_core.embeddings import store as embeddings
 from disent_core.embeddings.arrays import KEY
-from disent_core.embeddings.store import STATES, VECTORS, EmbeddingStore
+from disent_core.embeddings.store import STATES, VECTORS, EmbeddingStore, encoded_tables
 from disent_core.encoders.contract import EncodedBatch
 from disent_core.errors import DamagedError, EncoderError, TableError
-from disent_core.storage.checksums import checksummed_path
+from disent_core.storage.results import write_result
 from disent_core.text import text_key
 from disent_core.training.data import state_bank, vector_bank
 
@@ -192,7 +192,7 @@ def test_what_is_read_is_what_was_encoded(texts, cut, kind):
 
 
 def test_a_round_trip_through_a_real_model_equals_encoding_directly(tmp_path):
-    from disent_core.encoders.huggingface import load
+    from disent_core.encoders.transformer import load
 
     texts = ["wake me up at nine", "play jazz", "up", "play some jazz on friday"]
     real = load(config(save_model(tmp_path / "model"), pooling="mean"), "cpu")
@@ -215,9 +215,9 @@ def test_tables_are_memory_maps_sorted_by_key_that_torch_takes(store, encoder):
 
 
 def test_new_parts_are_appended_to_the_arrays_and_nothing_stored_is_written_again(store, encoder, monkeypatch):
-    written, write = [], grown._write
+    written, write = [], mmap_cache._write
     monkeypatch.setattr(
-        grown, "_write", lambda path, start, column: written.append(start) or write(path, start, column)
+        mmap_cache, "_write", lambda path, start, column: written.append(start) or write(path, start, column)
     )
     store.encode_missing(encoder, by_key("play"))
     store.open_vectors(), store.open_vectors()
@@ -241,13 +241,13 @@ def test_arrays_that_grew_have_the_rows_of_arrays_made_at_once(store, encoder):
 
 
 def test_rows_of_groups_that_overlap_are_found_and_a_repeated_text_counts_once(store, encoder, monkeypatch):
-    monkeypatch.setattr(grown, "GROUP_BYTES", 1)
+    monkeypatch.setattr(mmap_cache, "GROUP_BYTES", 1)
     texts = by_key("play", "stop", "pause")
     for some in (["play", "stop"], ["pause"]):
         store.encode_missing(encoder, by_key(*some), state_keys=by_key(*some))
     for table in (VECTORS, STATES):
         part = store.parts(table)[0]
-        with checksummed_path(part.with_name("part-copy.parquet")) as copy:
+        with write_result(part.with_name("part-copy.parquet")) as copy:
             pq.write_table(pq.read_table(part, partitioning=None).slice(0, 1), copy)
     states, rows = state_bank([store.open_states(texts)]), torch.from_numpy(store.open_states().rows(list(texts)))
     np.testing.assert_array_equal(vectors_of(store, texts), [encoder.states_of(one).mean(0) for one in texts.values()])
@@ -269,7 +269,7 @@ def test_a_text_that_two_runs_stored_at_once_counts_once(store, encoder):
     store.encode_missing(encoder, by_key("play", "stop"), state_keys=by_key("play", "stop"))
     for table in (VECTORS, STATES):
         (part,) = store.parts(table)
-        with checksummed_path(part.with_name("part-copy.parquet")) as copy:
+        with write_result(part.with_name("part-copy.parquet")) as copy:
             pq.write_table(pq.read_table(part, partitioning=None).slice(0, 1), copy)
     assert len(store.open_vectors().keys) == 2
     states = store.open_states()
@@ -284,7 +284,7 @@ def test_a_missing_key_is_named(store, encoder):
     key = text_key("stop")
     with pytest.raises(TableError, match=f"1 of 2 texts are missing, e.g. {key}"):
         store.open_vectors([text_key("play"), key])
-    with pytest.raises(TableError, match="nothing is stored here"):
+    with pytest.raises(TableError, match="no embeddings are stored here"):
         store.open_states()
 
 
@@ -325,3 +325,27 @@ def test_values_that_the_stored_type_does_not_hold_are_refused(store, value):
     with pytest.raises(EncoderError, match="a value is not finite in float16"):
         store.encode_missing(encoder, by_key("play"))
     assert store.parts(VECTORS) == []
+
+
+# --- in memory --------------------------------------------------------------------------------------------
+
+FEW_TEXTS = by_key("one", "two words", "a third text that is longer", "four")
+
+
+@pytest.mark.parametrize(("vectors", "states"), [("float32", "float16"), ("float16", "float32")])
+def test_vectors_and_states_in_memory_equal_those_of_the_store(tmp_path, vectors, states):
+    encoder = CountingEncoder(vector_dtype=vectors, states_dtype=states)
+    store = EmbeddingStore(tmp_path, encoder="counting", fingerprint=encoder.fingerprint, language="en")
+    store.encode_missing(encoder, FEW_TEXTS, state_keys=list(FEW_TEXTS))
+    ours, our_states = encoded_tables(encoder, FEW_TEXTS, states=True)
+    assert our_states is not None
+    for table, stored in ((ours, store.open_vectors()), (our_states, store.open_states())):
+        np.testing.assert_array_equal(table.keys, stored.keys)
+    np.testing.assert_array_equal(ours.matrix, store.open_vectors().matrix)
+    np.testing.assert_array_equal(our_states.values, store.open_states().values)
+    np.testing.assert_array_equal(our_states.offsets, store.open_states().offsets)
+    assert ours.matrix.dtype == store.open_vectors().matrix.dtype
+
+
+def test_states_are_left_out_where_nobody_asks_for_them():
+    assert encoded_tables(CountingEncoder(), by_key("one"), states=False)[1] is None

@@ -14,9 +14,9 @@ from tiny_encoder import tiny_encoder
 from disent_core.embeddings import store as embeddings
 from disent_core.embeddings.store import STATES, VECTORS, EmbeddingStore
 from disent_core.embeddings.texts import Texts
-from disent_core.encoders.config import HuggingFaceConfig
 from disent_core.encoders.configured import LazyEncoder
-from disent_core.shards.engine import Engine, sharded
+from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
+from disent_core.shards.backend import ShardBackend, sharded
 from disent_core.text import text_key
 
 WORDS = st.lists(st.text("abcdefgh ", min_size=1, max_size=9).filter(str.strip), min_size=1, max_size=14, unique=True)
@@ -27,10 +27,10 @@ def texts_of(words, with_states):
     return Texts.of_mapping(by_key, [text_key(word) for word in words if len(word) % with_states == 0])
 
 
-def opened(home, load, texts, engine=None, name="sinus", fingerprint="f" * 32):
+def opened(home, load, texts, backend=None, name="sinus", fingerprint="f" * 32):
     """Report, vectors and states of all texts in the order of their keys."""
     store = EmbeddingStore(Path(home), encoder=name, fingerprint=fingerprint, language="en")
-    with sharded(engine or Engine()):
+    with sharded(backend or ShardBackend()):
         report = store.add_in_shards(load, texts)
     vectors = store.open_vectors()
     found = [vectors.take(vectors.rows([key.decode() for key in texts.keys.tolist()]))]
@@ -57,7 +57,7 @@ def test_shards_of_any_size_give_the_vectors_and_states_of_one(words, with_state
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setattr(embeddings, "TEXTS_OF_SHARD", size)
-        assert same(opened(cut, SinusEncoder, texts, Engine("processes", 1)), opened(whole, SinusEncoder, texts))
+        assert same(opened(cut, SinusEncoder, texts, ShardBackend("processes", 1)), opened(whole, SinusEncoder, texts))
 
 
 def test_shards_of_a_real_model_give_the_vectors_and_states_of_one(tmp_path, monkeypatch):
@@ -67,7 +67,7 @@ def test_shards_of_a_real_model_give_the_vectors_and_states_of_one(tmp_path, mon
     load = partial(lazy.load, "en")
     whole = opened(tmp_path / "whole", load, texts, name="tiny", fingerprint=lazy.fingerprint)
     monkeypatch.setattr(embeddings, "TEXTS_OF_SHARD", 5)
-    cut = opened(tmp_path / "cut", load, texts, Engine("processes", 1), "tiny", lazy.fingerprint)
+    cut = opened(tmp_path / "cut", load, texts, ShardBackend("processes", 1), "tiny", lazy.fingerprint)
     assert same(cut, whole)
 
 
@@ -77,7 +77,7 @@ def test_a_killed_worker_loses_only_the_texts_of_its_chunk_and_no_text_is_stored
     expected = opened(tmp_path / "whole", SinusEncoder, texts)
     monkeypatch.setattr(embeddings, "TEXTS_OF_SHARD", 6)
     load = partial(SinusEncoder, words[7], tmp_path / "killed", tmp_path / "loaded")
-    cut = opened(tmp_path / "cut", load, texts, Engine("processes", 2))
+    cut = opened(tmp_path / "cut", load, texts, ShardBackend("processes", 2))
     assert cut[0][0] == 24
     assert same(((), cut[1]), ((), expected[1]))
     assert (tmp_path / "killed").exists()
@@ -90,7 +90,7 @@ def test_a_killed_worker_loses_only_the_texts_of_its_chunk_and_no_text_is_stored
 def test_a_second_run_in_shards_encodes_what_is_new(tmp_path, monkeypatch):
     monkeypatch.setattr(embeddings, "TEXTS_OF_SHARD", 4)
     words = [f"text {number}" for number in range(20)]
-    opened(tmp_path, SinusEncoder, texts_of(words[:10], 2), Engine("processes", 1))
-    again = opened(tmp_path, SinusEncoder, texts_of(words, 2), Engine("processes", 1))
+    opened(tmp_path, SinusEncoder, texts_of(words[:10], 2), ShardBackend("processes", 1))
+    again = opened(tmp_path, SinusEncoder, texts_of(words, 2), ShardBackend("processes", 1))
     assert again[0][:2] == (10, 10)
     assert same(((), again[1]), ((), opened(tmp_path / "other", SinusEncoder, texts_of(words, 2))[1]))

@@ -10,10 +10,10 @@ from torch.overrides import TorchFunctionMode
 from word_bert import TEXTS, config, save_model
 
 from disent_core import matmul
-from disent_core.encoders import huggingface
+from disent_core.encoders import transformer
 from disent_core.encoders.checkpoint import round_weights
-from disent_core.encoders.files import encoder_fingerprint
-from disent_core.encoders.huggingface import load
+from disent_core.encoders.kinds.huggingface import encoder_fingerprint
+from disent_core.encoders.transformer import load
 from disent_core.matmul import OnednnLinear
 from disent_core.storage.tables import fingerprint
 
@@ -108,5 +108,5 @@ def test_without_onednn_products_are_torchs(folder, monkeypatch):
 
 def test_packed_weights_change_no_vector_in_bfloat16(folder, monkeypatch):
     packed = load(config(folder, precision="bfloat16"), "cpu")
-    monkeypatch.setattr(huggingface, "pack_weights", lambda *of: None)
+    monkeypatch.setattr(transformer, "pack_weights", lambda *of: None)
     assert (vectors(packed) == vectors(load(config(folder, precision="bfloat16"), "cpu"))).all()

@@ -10,7 +10,7 @@ from word_bert import config, save_model
 
 from disent_core.encoders import attention
 from disent_core.encoders.checkpoint import load_model
-from disent_core.encoders.huggingface import load
+from disent_core.encoders.transformer import load
 
 MODULE = SimpleNamespace(is_causal=False)
 

@@ -11,8 +11,8 @@ from word_bert import TEXTS, config, encode, save_model
 
 from disent_core.encoders.checkpoint import load_model
 from disent_core.encoders.configured import LazyEncoder
-from disent_core.encoders.files import DENSE, files_fingerprint
-from disent_core.encoders.huggingface import load, pool_states
+from disent_core.encoders.kinds.huggingface import DENSE, files_fingerprint
+from disent_core.encoders.transformer import load, pool_states
 from disent_core.errors import EncoderError
 
 POOLING = "cls_dense_norm"

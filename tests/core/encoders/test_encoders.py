@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from word_bert import SPECIAL, TEXTS, WORDS, config, encode, save_model
 
 from disent_core import text
-from disent_core.encoders.config import HuggingFaceConfig
-from disent_core.encoders.huggingface import HuggingFaceEncoder, batch_shapes, load
+from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
 from disent_core.encoders.layers import run_model
 from disent_core.encoders.tokens import one_ahead, parse_marks
+from disent_core.encoders.transformer import HuggingFaceEncoder, batch_shapes, load
 from disent_core.errors import EncoderError
 
 
@@ -280,11 +280,11 @@ def test_a_vector_that_is_not_finite_names_its_text(tmp_path):
     ({"id": "a/b"}, "either a path"),
     ({"path": None}, "either a path"),
     ({"revision": "v1"}, "needs an id"),
-    ({"max_length": 2}, "max_length is 2"),
-    ({"batch_tokens": 0}, "batch_tokens must be positive, not 0"),
+    ({"max_length": 2}, "max_length must be at least 3 .*, not 2"),
+    ({"batch_tokens": 0}, "batch_tokens must be at least 1 .*, not 0"),
     ({"pooling": "pooler", "layer": 1}, "reads the last layer"),
     ({"layer": (1, 1)}, r"layer must be distinct, not \[1, 1\]"),
-    ({"layer": ()}, "a list of at least one"),
+    ({"layer": ()}, "layer must name at least one"),
 ])  # fmt: skip
 def test_a_contradictory_configuration_is_refused(changed, found):
     with pytest.raises(ValueError, match=found):

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tiny_encoder import tiny_encoder
 
 from disent_core import text
-from disent_core.encoders.config import HuggingFaceConfig
-from disent_core.encoders.huggingface import HuggingFaceEncoder, batch_shapes, load
+from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
 from disent_core.encoders.tokens import TokenisedTexts
+from disent_core.encoders.transformer import HuggingFaceEncoder, batch_shapes, load
 
 HIDDEN = f"toy {text.HIDDEN_OPEN}en 3{text.HIDDEN_CLOSE} 5"
 WORDS = ["toy", "en", "de", "es", text.MASK, *map(str, range(40))]
@@ -100,7 +100,7 @@ def test_it_has_in_a_real_model(pooling, precision, threads, request):
 def test_windows_change_nothing(folder, monkeypatch):
     encoder, texts = tiny(folder, pooling="mean"), some_texts(100)
     whole = encode(encoder, texts)
-    monkeypatch.setattr("disent_core.encoders.huggingface._WINDOW_TEXTS", 7)
+    monkeypatch.setattr("disent_core.encoders.transformer._WINDOW_TEXTS", 7)
     assert encode(encoder, texts) == whole
 
 

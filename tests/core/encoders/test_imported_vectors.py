@@ -12,13 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from disent_core.embeddings.store import EmbeddingStore
-from disent_core.encoders import imported
-from disent_core.encoders.config import VectorsConfig
 from disent_core.encoders.configured import LazyEncoder
 from disent_core.encoders.contract import Encoder
-from disent_core.encoders.imported import known_keys, load
+from disent_core.encoders.kinds import vectors as imported
+from disent_core.encoders.kinds.vectors import VectorsConfig, load
 from disent_core.errors import EncoderError
-from disent_core.storage import foreign, text_columns
+from disent_core.storage import text_columns, untrusted
 from disent_core.text import text_key, text_keys
 
 TEXTS = ["weck mich um neun", "spiele jazz", "wie wird das wetter", "stopp"]
@@ -28,7 +27,7 @@ MATRIX = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch):
     """Every file has several pieces, and every search for texts several blocks."""
-    monkeypatch.setattr(foreign, "_BATCH_ROWS", 2)
+    monkeypatch.setattr(untrusted, "_BATCH_ROWS", 2)
     monkeypatch.setattr(imported, "_BATCH_TEXTS", 3)
     monkeypatch.setattr(text_columns, "BLOCK", 2)
 
@@ -61,7 +60,7 @@ def lines(folder):
 
 
 def lines_of_two_languages(folder):
-    """As `disent texts` writes them, with a vector."""
+    """As `disent export-texts` writes them, with a vector."""
     rows = [
         {"text_key": key, "language": language, "text": text, "vector": (sign * vector).tolist()}
         for language, sign in (("en", -1), ("de", 1))
@@ -154,7 +153,7 @@ def test_texts_without_vector_are_counted_shown_and_told_how_to_get_one(tmp_path
         next(encoder.encode([*TEXTS, "halt", "los"], states=False))
     assert str(caught.value).startswith(f"{tmp_path}/de.parquet: 2 of 6 texts of 'de' have no vector, e.g. 'halt'.")
     assert "Run `disent materialize '+group:targets'`" in str(caught.value)
-    assert "`disent texts FILE --encoder other --missing`" in str(caught.value)
+    assert "`disent export-texts FILE --encoder other --missing`" in str(caught.value)
 
 
 def test_a_language_without_file_is_named_with_a_remedy(tmp_path):
@@ -326,15 +325,15 @@ def test_vectors_go_into_the_tables_once(tmp_path):
 
 
 def test_a_method_that_tunes_the_encoder_is_refused(tmp_path):
-    with pytest.raises(EncoderError, match="there is no model to tune"):
+    with pytest.raises(EncoderError, match="no model to tune"):
         _ = LazyEncoder(config(write(tmp_path / "v.parquet")), tmp_path).files
 
 
 def test_known_keys_are_those_of_the_language_and_none_where_there_are_no_files(tmp_path):
     write(tmp_path / "de.parquet", TEXTS[:2], MATRIX[:2])
     own = config(tmp_path / "{language}.parquet")
-    assert known_keys(own, "de").to_pylist() == text_keys(TEXTS[:2])
-    assert known_keys(own, "en").to_pylist() == []
+    assert own.known_keys("de").to_pylist() == text_keys(TEXTS[:2])
+    assert own.known_keys("en").to_pylist() == []
 
 
 def test_a_path_may_have_characters_that_patterns_know(tmp_path):
@@ -348,5 +347,5 @@ def test_strings_of_the_newest_encoding_are_read(tmp_path):
     texts = pa.array(TEXTS, pa.string_view())
     languages = pa.array(["de", "de", "en", "de"], pa.string_view())
     pq.write_table(pa.table({"text": texts, "language": languages, "vector": MATRIX.tolist()}), tmp_path / "v.parquet")
-    keys = known_keys(VectorsConfig(name="v", path=str(tmp_path / "v.parquet")), "de")
+    keys = VectorsConfig(name="v", path=str(tmp_path / "v.parquet")).known_keys("de")
     assert keys.to_pylist() == text_keys([TEXTS[0], TEXTS[1], TEXTS[3]])

@@ -3,20 +3,20 @@
 import pytest
 from word_bert import config, save_model
 
-from disent_core.encoders.config import ScratchConfig, distilled_identity, frozen
 from disent_core.encoders.configured import describe_config, described_config
-from disent_core.encoders.files import encoder_fingerprint
+from disent_core.encoders.kinds.huggingface import encoder_fingerprint
+from disent_core.encoders.kinds.scratch import ScratchConfig
 from disent_core.storage.tables import fingerprint
 from tests.core import tiny_teacher
 
 
 @pytest.mark.parametrize("products", ["onednn", "torch"])
 def test_a_distilled_encoder_is_read_with_its_own_products(tmp_path, products):
-    assert frozen(tiny_teacher.config(products=products), tmp_path).products == products
+    assert tiny_teacher.config(products=products).model(tmp_path).products == products
 
 
 def test_distilled_encoders_have_onednns_products_by_default_and_pretrained_ones_torchs(tmp_path):
-    made = [frozen(one, tmp_path).products for one in (tiny_teacher.config(), ScratchConfig(name="tiny"))]
+    made = [one.model(tmp_path).products for one in (tiny_teacher.config(), ScratchConfig(name="tiny"))]
     assert made == ["onednn", "torch"]
 
 
@@ -28,9 +28,7 @@ def test_a_distilled_encoder_with_torchs_products_has_the_fingerprint_from_befor
 
 
 def test_encoders_that_differ_in_products_have_one_student():
-    torch_, onednn = (
-        distilled_identity(tiny_teacher.config(products=one), is_student=True) for one in ("torch", "onednn")
-    )
+    torch_, onednn = (tiny_teacher.config(products=one).identity(is_student=True) for one in ("torch", "onednn"))
     assert torch_ == onednn
 
 

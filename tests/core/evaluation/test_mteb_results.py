@@ -7,8 +7,8 @@ import pytest
 
 from disent_core.errors import TableError
 from disent_core.evaluation.mteb_results import read_results, result_files
-from disent_core.experiment.mteb_results import refresh_mteb_results
-from disent_core.experiment.workspace import Workspace
+from disent_core.lineage.mteb_results import refresh_mteb_results
+from disent_core.lineage.workspace import Workspace
 from disent_core.storage.tables import SCHEMAS, read_table, rows_table
 
 TATOEBA = {

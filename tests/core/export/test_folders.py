@@ -12,13 +12,13 @@ import pytest
 from random_heads import CASES, LANGUAGES, TEXTS, centered, span_tagger
 
 from disent_core.errors import DamagedError, TrainingError
-from disent_core.experiment.saved_heads import open_head
 from disent_core.export.card import Measured, card
 from disent_core.export.comparing import TOLERANCE
 from disent_core.export.folder import check_folder, export_head
 from disent_core.export.record import RECORD, read_record, write_record
 from disent_core.export.routes import Routes
-from disent_core.training.features import features_of
+from disent_core.lineage.saved_heads import open_head
+from disent_core.training.data import features_of
 from disent_core.training.needs import Need
 
 pytest.importorskip("sentence_transformers")
@@ -216,7 +216,7 @@ def test_an_export_of_one_embedding_has_that_only(tmp_path):
 
 
 def test_vectors_that_would_differ_are_not_published(tmp_path, monkeypatch):
-    monkeypatch.setattr("disent_core.export.folder.TOLERANCE", 1e-12)
+    monkeypatch.setattr("disent_core.export.comparing.TOLERANCE", 1e-12)
     with pytest.raises(TrainingError, match="its vectors would differ by"):
         export_head(open_head(CASES["facet_first"](tmp_path), device="cpu"), tmp_path / "out", seed=4)
     assert not (tmp_path / "out").exists()

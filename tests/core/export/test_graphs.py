@@ -10,12 +10,12 @@ import torch
 from random_heads import CASES, TEXTS
 
 from disent_core.errors import DamagedError, TrainingError
-from disent_core.experiment.saved_heads import open_head
 from disent_core.export.folder import check_folder, export_head
 from disent_core.export.onnx_graph import GRAPH, WordSums
 from disent_core.export.record import RECORD, read_record, write_record
 from disent_core.export.transformers_folder import load_folder
-from disent_core.heads.modules.word_rows import word_rows
+from disent_core.lineage.saved_heads import open_head
+from disent_core.methods.modules.word_rows import word_rows
 
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("sentence_transformers")
@@ -80,7 +80,7 @@ def test_a_graph_is_part_of_a_check(facet, tmp_path, monkeypatch):
 
 
 def test_a_check_without_onnxruntime_says_that_it_has_not_run_the_graph(facet, monkeypatch):
-    monkeypatch.setattr("disent_core.export.folder.find_spec", lambda name: None)
+    monkeypatch.setattr("disent_core.export.comparing.find_spec", lambda name: None)
     assert check_folder(facet).graph is False
 
 

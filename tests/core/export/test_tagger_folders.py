@@ -70,7 +70,7 @@ def test_a_check_runs_model_and_graph_of_a_tagger(saved, tmp_path):
         for file in (RECORD, "README.md"):
             (copy / file).unlink()
         write_record(copy, record)
-        with pytest.raises(DamagedError, match="its vectors differ by"):
+        with pytest.raises(DamagedError, match="its logits differ by"):
             check_folder(copy)
 
 

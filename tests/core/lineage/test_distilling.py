@@ -3,16 +3,10 @@
 import pytest
 from corpus_rows import write_pairs, write_utterances
 
-from disent_core.errors import TableError
-from disent_core.experiment.distilling import (
-    align,
-    alignment_version,
-    distil,
-    material_of,
-    shared_with,
-    student_version,
-)
-from disent_core.experiment.workspace import Workspace
+from disent_core.encoders.kinds.distilled import steps
+from disent_core.errors import EncoderError
+from disent_core.lineage.embeddings import EncoderWorkspace, make_encoder
+from disent_core.lineage.workspace import Workspace
 from tests.core.tiny_teacher import save_teacher
 
 TEXT = """\
@@ -114,6 +108,17 @@ def workspace(load, tmp_path):
     return made
 
 
+def material_of(workspace, name):
+    return steps.material_of(workspace.config.encoders[name], EncoderWorkspace(workspace))
+
+
+def align(workspace, name):
+    return make_encoder(workspace, name, "aligned")
+
+
+distil = make_encoder
+
+
 def pairs(parts):
     return {(part.corpus, part.language): list(part.pairs) for part in parts}
 
@@ -144,11 +149,12 @@ def test_utterances_are_paired_by_id_and_those_that_are_also_measured_are_left_o
 
 def test_encoders_that_are_aligned_alike_share_one_aligned_encoder(workspace):
     config = workspace.config
-    assert [shared_with(config, name) for name in ("aligned", "multi", "specialist")] == [
+    first, multi, specialist = (config.encoders[name] for name in ("aligned", "multi", "specialist"))
+    assert [settings.aligned_by(config) for settings in (first, multi, specialist)] == [
         "aligned", "aligned", "specialist",
     ]  # fmt: skip
-    assert alignment_version(config, "multi") == alignment_version(config, "aligned")
-    assert student_version(config, "multi") != student_version(config, "aligned")
+    assert multi.alignment_version(config) == first.alignment_version(config)
+    assert multi.student_version(config) != first.student_version(config)
 
 
 @pytest.fixture
@@ -159,26 +165,26 @@ def taught(workspace):
 
 
 def test_both_steps_are_made_once_and_tell_what_they_saw(taught):
-    with pytest.raises(TableError, match="Materialise the asset embeddings/aligned/aligned_aligned first"):
+    with pytest.raises(EncoderError, match="Materialise the asset embeddings/aligned/aligned_aligned first"):
         distil(taught, "multi")
     first, student = align(taught, "aligned"), distil(taught, "multi")
     assert (first.is_reused, student.is_reused) == (False, False)
     assert (align(taught, "aligned").is_reused, distil(taught, "multi").is_reused) == (True, True)
     assert (align(taught, "aligned").content, distil(taught, "multi").content) == (first.content, student.content)
     assert (student.figures["pairs"], student.figures["dropped_pairs"], student.figures["steps"]) == (2, 6, 2)
-    told = (taught.pretrained("multi") / "distillation.json").read_text()
+    told = (taught.encoder("multi") / "distillation.json").read_text()
     assert all(f'"{corpus.name}"' in told for corpus in taught.config.corpora)
     assert '"encoder_saw": "bitext"' in told
 
 
 def test_an_encoder_of_other_layers_has_a_copy_of_the_student(taught):
     align(taught, "aligned")
-    with pytest.raises(TableError, match="Materialise the asset embeddings/multi/multi_encoder first"):
+    with pytest.raises(EncoderError, match="Materialise the asset embeddings/multi/multi_encoder first"):
         distil(taught, "multi_low")
     student, copied = distil(taught, "multi"), distil(taught, "multi_low")
     assert (copied.is_reused, distil(taught, "multi_low").is_reused) == (False, True)
     assert copied.content != student.content  # other layers are other vectors
-    files, others = (sorted(taught.pretrained(name).iterdir()) for name in ("multi", "multi_low"))
+    files, others = (sorted(taught.encoder(name).iterdir()) for name in ("multi", "multi_low"))
     assert [(file.name, file.read_bytes()) for file in files] == [(file.name, file.read_bytes()) for file in others]
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from disent_core.experiment.headline import headline, table
+from disent_core.lineage.headline import headline, table
 
 
 def row(on: str, value: float | None, **other: Any) -> dict[str, Any]:

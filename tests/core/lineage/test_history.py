@@ -14,38 +14,19 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds import METRIC, TOY
 
-from disent_core.experiment import history as tested
-from disent_core.experiment.history import append, events, history_files, new_rows, read_history
-from disent_core.experiment.workspace import Workspace
+from disent_core.lineage import history as tested
+from disent_core.lineage.history import append, events, history_files, new_rows, read_history
+from disent_core.lineage.workspace import Workspace
 from disent_core.storage.tables import SCHEMAS, rows_table, write_table
 
-TEXT = """\
-[[corpora]]
-name = "one"
-format = "massive"
-path = "one"
-languages = ["en-US", "de-DE"]
-
-[[encoders]]
-name = "toy"
-kind = "scratch"
-
-[experiment]
-pairs = ["en-de"]
-methods = ["raw"]
-"""
-METRIC = {
-    "task": "sts", "dataset": "toy", "method": "gone", "encoder": "toy", "trained_on": "", "evaluated_on": "en-de",
-    "embedding": "sentence", "metric": "pearson", "value": 0.5, "ci_low": 0.4, "ci_high": 0.6, "n": 100, "seed": None,
-    "settings": "{}", "fingerprint": "f", "created_at": datetime(2026, 1, 1, tzinfo=UTC),
-}  # fmt: skip
 NOW = datetime(2026, 2, 1, tzinfo=UTC)
 
 
 @pytest.fixture
 def workspace(load, tmp_path) -> Workspace:
-    return Workspace(load(TEXT), tmp_path / "home")
+    return Workspace(load(TOY), tmp_path / "home")
 
 
 def metrics(*rows: dict) -> pa.Table:

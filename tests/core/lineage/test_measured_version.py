@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from disent_core.config.load import load_config
-from disent_core.experiment.evaluation import version
+from disent_core.lineage.evaluation_inputs import version
 
 QUICK = load_config(Path(__file__).parents[3] / "configs" / "massive_quick.toml")
 

@@ -6,8 +6,8 @@ import pytest
 
 from disent_core import corpora
 from disent_core.errors import CorpusError
-from disent_core.experiment.corpora import refresh_utterances, utterances_version
-from disent_core.experiment.workspace import Workspace
+from disent_core.lineage.corpora import refresh_utterances, utterances_version
+from disent_core.lineage.workspace import Workspace
 
 READER = """\
 from disent_core.storage.tables import rows_table

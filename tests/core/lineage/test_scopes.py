@@ -2,7 +2,7 @@
 
 import pytest
 
-from disent_core.experiment.scopes import Scopes, scopes
+from disent_core.lineage.evaluation_sets import Scopes, scopes
 
 TEXT = """\
 [[corpora]]

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from corpus_rows import write_utterances
 
-from disent_core.experiment.negatives import refresh_pool
-from disent_core.experiment.workspace import POOL, Workspace
+from disent_core.lineage.negatives import refresh_pool
+from disent_core.lineage.workspace import POOL, Workspace
 from disent_core.negatives import nearest
-from disent_core.shards.engine import Engine
+from disent_core.shards.backend import ShardBackend
 
 TEXT = """\
 [[corpora]]
@@ -31,10 +31,10 @@ methods = ["raw"]
 KILLED_IN_ITS_THIRD_SHARD = """
     import os, pathlib, signal, sys
     from disent_core.config.load import load_config
-    from disent_core.experiment.negatives import refresh_pool
-    from disent_core.experiment.workspace import Workspace
+    from disent_core.lineage.negatives import refresh_pool
+    from disent_core.lineage.workspace import Workspace
     from disent_core.negatives import nearest, search
-    from disent_core.shards.engine import Engine
+    from disent_core.shards.backend import ShardBackend
 
     def run(self, rows, targets, run=search.Search.run, done=[]):
         if len(done) == 2:
@@ -44,7 +44,8 @@ KILLED_IN_ITS_THIRD_SHARD = """
 
     nearest.ROWS_OF_SHARD, search.Search.run = 5, run
     folder = pathlib.Path(sys.argv[1])
-    refresh_pool(Workspace(load_config(folder / "disent.toml"), folder / "home", engine=Engine("processes", 1)), "en")
+    one = ShardBackend("processes", 1)
+    refresh_pool(Workspace(load_config(folder / "disent.toml"), folder / "home", shard_backend=one), "en")
 """
 
 
@@ -73,7 +74,7 @@ def made_in_one_shard(workspace):
 def test_shards_give_the_files_of_one_shard_and_leave_nothing(workspace, monkeypatch, workers):
     expected = made_in_one_shard(workspace)
     monkeypatch.setattr(nearest, "ROWS_OF_SHARD", 5)
-    refresh_pool(replace(workspace, engine=Engine("processes", workers)), "en")
+    refresh_pool(replace(workspace, shard_backend=ShardBackend("processes", workers)), "en")
     assert files(workspace) == expected
     assert not [path for path in (workspace.home / "shards").rglob("*") if path.is_file()]
 
@@ -90,6 +91,6 @@ def test_a_killed_step_leaves_no_table_and_goes_on_with_the_shards_that_it_had(w
     compared = []
     run = nearest.Search.run
     monkeypatch.setattr(nearest.Search, "run", lambda *args: [compared.append(len(args[1])), run(*args)])
-    refresh_pool(replace(workspace, engine=Engine("processes", 1)), "en")
+    refresh_pool(replace(workspace, shard_backend=ShardBackend("processes", 1)), "en")
     assert compared == [5, 5, 3]
     assert files(workspace) == expected

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from table_loops import loop_in_two_splits
 
-from disent_core.experiment.corpora import _in_two_splits
-from disent_core.experiment.embeddings import _training_pairs, _training_texts
-from disent_core.experiment.workspace import Workspace
+from disent_core.encoders.kinds.scratch.steps import _training_pairs, _training_texts
+from disent_core.lineage.corpora import _in_two_splits
+from disent_core.lineage.embeddings import EncoderWorkspace
+from disent_core.lineage.workspace import Workspace
 
 ROWS = st.lists(st.tuples(*map(st.sampled_from, ("ab", "xyz", ("train", "dev", "test")))), max_size=12)
 
@@ -65,9 +66,9 @@ def workspace(load, tmp_path):
 def test_training_texts_are_distinct_and_in_the_order_of_the_tables(workspace):
     of_tables = [f"{prefix}text {i}" for order, prefix in LANGUAGES.values() for i in order if SPLITS[i] == "train"]
     of_pairs = [text for pair in PAIRS[:2] for text in pair]
-    assert list(_training_texts(workspace)) == list(dict.fromkeys(of_tables + of_pairs))
+    assert list(_training_texts(EncoderWorkspace(workspace))) == list(dict.fromkeys(of_tables + of_pairs))
 
 
 def test_training_pairs_are_the_shared_utterances_in_the_order_of_the_left_then_the_sentence_pairs(workspace):
     shared = [(f"text {i}", f"german text {i}") for i in "12"]
-    assert list(_training_pairs(workspace)) == [*shared, *PAIRS[:2]]
+    assert list(_training_pairs(EncoderWorkspace(workspace))) == [*shared, *PAIRS[:2]]

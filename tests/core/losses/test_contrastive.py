@@ -38,19 +38,6 @@ def close(actual, expected):
     assert actual.tolist() == pytest.approx(expected, abs=1e-6)
 
 
-def test_a_scaled_row_has_the_length_alpha_and_its_own_direction():
-    rows = vectors(1)
-    expected = [[50 * value / math.sqrt(dot(row, row)) for value in row] for row in rows.tolist()]
-    for actual, expected_row in zip(contrastive.scaled_to(rows, norm=50.0), expected, strict=True):
-        close(actual, expected_row)
-
-
-def test_center_distance_equals_a_loop():
-    rows, centers = vectors(1), vectors(2)
-    expected = [squared(row, center) / 2 for row, center in zip(rows.tolist(), centers.tolist(), strict=True)]
-    close(contrastive.center_distance(rows, centers), expected)
-
-
 def test_class_means_equal_a_loop_and_are_zero_without_rows():
     rows = vectors(1)
     means, counts = contrastive.class_means(rows, labels(), CLASSES + 1)
@@ -76,14 +63,6 @@ def test_discrimination_equals_two_cross_entropies():
     pairs = zip(positive.tolist(), negative.tolist(), strict=True)
     expected = [-math.log(sigmoid(a)) - math.log(1 - sigmoid(b)) for a, b in pairs]
     close(contrastive.binary_cross_entropy(positive, negative), expected)
-
-
-def test_a_critics_difference_is_that_of_its_two_values():
-    positive, negative = vectors(1, ROWS), vectors(2, ROWS)
-    close(
-        contrastive.critic_difference(positive, negative),
-        [b - a for a, b in zip(positive.tolist(), negative.tolist(), strict=True)],
-    )
 
 
 def test_siamese_equals_a_loop_over_pairs():
@@ -150,15 +129,3 @@ def test_symmetric_softmax_is_blind_to_row_norms_and_to_which_side_is_left(scale
     actual = contrastive.symmetric_softmax(left, right, EQUAL, temperature=0.1)
     turned = contrastive.symmetric_softmax(scale * right, left, EQUAL, temperature=0.1)
     assert torch.allclose(actual, turned, atol=1e-9)
-
-
-@given(st.floats(0.01, 100))
-def test_n_pair_is_blind_to_row_norms(scale):
-    anchors, positives, negatives = vectors(1), vectors(2), vectors(3, ROWS, 4, DIM)
-    actual = contrastive.n_pair(scale * anchors, positives, negatives / scale)
-    assert torch.allclose(actual, contrastive.n_pair(anchors, positives, negatives), atol=1e-9)
-
-
-def test_losses_reject_batches_of_unequal_length():
-    with pytest.raises(Exception, match="Type-check error"):
-        contrastive.center_distance(vectors(1), vectors(2)[:-1])

@@ -33,27 +33,6 @@ def test_pairwise_losses_equal_a_loop_over_rows(seed, size):
 
 
 @given(seeds, sizes)
-def test_squared_error_equals_a_loop_over_dimensions(seed, size):
-    left, right = rows(*size, seed), rows(*size, seed + 1)
-    expected = [
-        sum((float(a) - float(b)) ** 2 for a, b in zip(x, y, strict=True)) / size[1]
-        for x, y in zip(left, right, strict=True)
-    ]
-    assert similarity.squared_error(left, right).tolist() == pytest.approx(expected)
-
-
-@given(seeds, sizes)
-def test_identification_equals_minus_log_of_the_labels_share(seed, size):
-    logits = rows(*size, seed)
-    labels = torch.arange(size[0]) % size[1]
-    expected = [
-        -math.log(math.exp(row[label]) / sum(math.exp(value) for value in row))
-        for row, label in zip(logits.tolist(), labels.tolist(), strict=True)
-    ]
-    assert similarity.cross_entropy(logits, labels).tolist() == pytest.approx(expected)
-
-
-@given(seeds, sizes)
 def test_contrasts_equal_a_loop_over_triples(seed, size):
     left, right, to_left, to_right = (rows(*size, seed + offset) for offset in range(4))
     linear, hinged = [], []

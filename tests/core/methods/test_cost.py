@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from disent_core.heads.cost import Meter, TrainingCost, machine
+from disent_core.methods.cost import Meter, TrainingCost, machine
 from disent_core.storage.tables import SCHEMAS, content_fingerprint, read_info, rows_table, write_table
 
 CURVE = {"method": "dream", "encoder": "tiny", "trained_on": "en-de", "seed": 0, "epoch": 1, "split": "dev"}

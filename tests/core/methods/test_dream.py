@@ -5,8 +5,8 @@ import torch
 from loops import DIM, LANGUAGES, PAIRS, SIDES, batch_of, cosine, cross_entropy, hinge, split, through
 from synthetic import world
 
-from disent_core.heads.dream import DreamHead
 from disent_core.methods.dream import METHOD, DreamConfig, draws
+from disent_core.methods.dream_head import DreamHead
 from disent_core.training.sampling import PairSampler
 
 GROUPS = {

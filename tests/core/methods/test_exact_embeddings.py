@@ -12,14 +12,14 @@ from tiny_encoder import tiny_encoder
 
 from disent_core import methods
 from disent_core.encoders.fine_tunable import TunableEncoder, VectorMap
-from disent_core.heads.contract import trainer
-from disent_core.heads.facet import FacetHead, TrainedFacet
-from disent_core.heads.families.closed_form import Solved
-from disent_core.heads.families.fine_tuned import FineTuned
-from disent_core.heads.families.frozen import TrainedHead
-from disent_core.heads.lexicon import TrainedLexicon, width
-from disent_core.heads.modules.hashed_words import HashedWords, word_bags
+from disent_core.methods.facet_head import FacetHead, TrainedFacet
 from disent_core.methods.families import ClosedFormMethod, FineTunedMethod, FrozenHeadMethod, UntrainedMethod
+from disent_core.methods.families.frozen import TrainedHead
+from disent_core.methods.families.seed_by_seed import FineTuned
+from disent_core.methods.families.unseeded import Solved
+from disent_core.methods.lexicon_head import TrainedLexicon, width
+from disent_core.methods.modules.hashed_words import HashedNgramTable, ngram_bags
+from disent_core.methods.trainer import trainer
 from disent_core.registry import imported
 from disent_core.training.data import StateBank, TextFeatures, VectorBank
 
@@ -85,14 +85,15 @@ def trained(method, settings, files):
     if method.name == "facet":
         words = known_words(settings.template_words + settings.residual_words) if settings.reads_words else None
         model = TrainedFacet(files.folder, settings)
-        model._read = 0, weighted(FacetHead(DIM, LANGUAGES, settings, words))
+        head = weighted(FacetHead(DIM, LANGUAGES, settings, words))
+        model.head = lambda seed: head
         return model
     assert method.name == "lexicon"
     return TrainedLexicon({0: known_words(width(settings))}, settings)
 
 
 def known_words(dim):
-    return weighted(HashedWords.of_texts(word_bags(TEXTS[::2]), dim, 5))
+    return weighted(HashedNgramTable.of_texts(ngram_bags(TEXTS[::2]), dim, 5))
 
 
 def embed(model, texts):

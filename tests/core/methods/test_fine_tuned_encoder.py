@@ -1,33 +1,29 @@
 """Fine-tuning: an untrained encoder is the frozen one, training keeps what it says, and files give the vectors back."""
 
-import json
-import re
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from pydantic import TypeAdapter
 from synthetic import world
 from tiny_encoder import tiny_encoder
 
-from disent_core import progress
-from disent_core.encoders.config import HuggingFaceConfig
 from disent_core.encoders.fine_tunable import TunableEncoder, VectorMap, embed_all
-from disent_core.encoders.huggingface import load
+from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
+from disent_core.encoders.transformer import load
 from disent_core.errors import EncoderError, TrainingError
-from disent_core.heads import fine_tuned_encoder, intent_baselines
-from disent_core.heads.contract import trainer
-from disent_core.heads.identity import HeadFiles, HeadRun
-from disent_core.heads.run import train_head
 from disent_core.losses.contrastive import symmetric_softmax
+from disent_core.methods import fine_tuned_encoder_head
 from disent_core.methods import method as method_named
+from disent_core.methods.spec import HeadFiles, HeadSpec
+from disent_core.methods.train import train_head
+from disent_core.methods.trainer import trainer
 from disent_core.registry import imported
 from disent_core.storage.tables import SCHEMAS, rows_table
 from disent_core.storage.weights import read_weights
 from disent_core.training.build_data import training_data
 from disent_core.training.data import TextFeatures
-from disent_core.training.epoch import curve_table
+from disent_core.training.epoch import Fit, curve_table
 from disent_core.training.needs import SIDES, Need
 
 NAMES = (
@@ -56,7 +52,7 @@ def settings(name, *, tune="encoder", **changes):
 
 
 def run(name, data, config, path, seeds=(0, 1)):
-    return trainer(METHODS[name]).fit(data, config, seeds, checkpoint=path, device="cpu", run="run")
+    return trainer(METHODS[name]).fit(data, config, Fit(seeds, path, "run"))
 
 
 def untimed(epochs):
@@ -187,25 +183,6 @@ def test_layers_above_the_one_that_is_read_stay_as_they_are(name, data, files, t
     assert {key for key, is_moved in moved.items() if not is_moved} == {key for key in moved if ".layer.1." in key}
 
 
-def test_a_finished_run_is_not_computed_again_and_another_run_is_not_resumed(data, tmp_path, monkeypatch):
-    config = settings("softmax", tune="head")
-    first = list(run("softmax", data, config, tmp_path / "run"))
-    monkeypatch.setattr(intent_baselines.SoftmaxTask, "step", None)
-    again = list(run("softmax", data, config, tmp_path / "run"))
-    assert again == first
-    assert [epoch.is_replayed for epoch in (*first, *again)] == [False] * 4 + [True] * 4
-    with pytest.raises(TypeError):
-        list(run("softmax", data, replace(config, learning_rate=0.5), tmp_path / "run"))
-
-
-def test_a_damaged_checkpoint_is_told_and_training_starts_anew(data, tmp_path, caplog):
-    config, checkpoint = settings("softmax", tune="head"), tmp_path / "run" / "0" / "training.safetensors"
-    checkpoint.parent.mkdir(parents=True)
-    checkpoint.write_bytes(b"no safetensors")
-    assert list(run("softmax", data, config, tmp_path / "run"))
-    assert "training.safetensors: this file has no manifest" in caplog.text
-
-
 def test_seeds_are_the_same_runs_alone_and_one_after_another(data, tmp_path):
     config = settings("emu", tune="head")
     list(run("emu", data, config, tmp_path / "both", (3, 4)))
@@ -252,7 +229,7 @@ def test_the_monitored_epoch_is_kept_and_patience_ends_a_seed(monitor, best, dat
     dev = iter([(3.0, 0.1), (2.0, 0.1), (2.5, 0.2), (2.5, 0.2)] * 2)
     names = ("total", "accuracy_at_1")
     monkeypatch.setattr(
-        fine_tuned_encoder.TranslationTask, "validate", lambda _: dict(zip(names, next(dev), strict=True))
+        fine_tuned_encoder_head.TranslationTask, "validate", lambda _: dict(zip(names, next(dev), strict=True))
     )
     config = settings("fine_tuned", monitor=monitor, epochs=4, patience=2)
     epochs = list(run("fine_tuned", data, config, tmp_path / "run", (0,)))
@@ -261,19 +238,6 @@ def test_the_monitored_epoch_is_kept_and_patience_ends_a_seed(monitor, best, dat
     assert len(epochs) == 4
     short = list(run("fine_tuned", data, replace(config, patience=1), tmp_path / "short", (0,)))
     assert len(short) == {"last": 4, "loss": 3, "dev_accuracy": 2}[monitor]
-
-
-def test_a_loss_that_is_not_finite_is_an_error(data, tmp_path):
-    config = settings("softmax", tune="head", learning_rate=1e38)
-    with pytest.raises(TrainingError, match="is not finite"):
-        list(run("softmax", data, config, tmp_path / "run"))
-
-
-def test_progress_is_logged_with_rate_and_remaining_time(data, tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(progress, "SECONDS", 0.0)
-    with caplog.at_level("INFO"):
-        list(run("fine_tuned", data, settings("fine_tuned"), tmp_path / "run", (0,)))
-    assert re.search(r"6 of 6 steps of seed 0, loss [-\d.e]+, \d+\.\d a second, 0 s left", caplog.text)
 
 
 # --- files ------------------------------------------------------------------------------------------------
@@ -336,7 +300,7 @@ def test_weights_of_another_encoder_missing_seeds_and_missing_texts_are_errors(d
 
 
 def test_pairs_find_their_texts_and_equal_texts_are_one_row(data):
-    own = fine_tuned_encoder.pair_texts(data)
+    own = fine_tuned_encoder_head.pair_texts(data)
     assert len(set(own.texts)) == len(own.texts)
     for split, rows in own.pairs.items():
         pairs = data.splits[split]
@@ -364,7 +328,7 @@ def test_pairs_of_a_bitext_find_their_texts_as_well(other):
     none = [SCHEMAS["utterances"].empty_table()]
     aligned, vectors = [rows_table(entries, "aligned_pairs")], {"en": own.vectors["en"], other: own.vectors["de"]}
     data = training_data(aligned, vectors, masked=False, utterances=none, sentences=[bitext])
-    found = fine_tuned_encoder.pair_texts(data)
+    found = fine_tuned_encoder_head.pair_texts(data)
     for split, pairs in found.pairs.items():
         expected = [row for row in rows if row["split"] == split]
         assert len(pairs) == len(expected)
@@ -377,14 +341,14 @@ def test_pairs_with_a_text_in_common_are_found():
     texts = torch.tensor([[1, 2], [3, 2], [3, 4], [5, 6]])
     expected = torch.eye(4, dtype=torch.bool)
     expected[0, 1] = expected[1, 0] = expected[1, 2] = expected[2, 1] = True
-    assert torch.equal(fine_tuned_encoder.shares_a_text(texts), expected)
+    assert torch.equal(fine_tuned_encoder_head.shares_a_text(texts), expected)
 
 
 def test_translation_accuracy_is_the_mean_of_both_ways():
     left = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.1, 1.0]])
     right = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
     # There: 0 and 1 find theirs, 2 finds 1 (equal, the lowest index). Back: all of 1 and 2 find 1.
-    assert fine_tuned_encoder.translation_accuracy(left, right) == pytest.approx(2 / 3)
+    assert fine_tuned_encoder_head.translation_accuracy(left, right) == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -405,16 +369,9 @@ def test_only_a_map_over_frozen_vectors_needs_no_encoder(name):
     assert set(left.values()) == {method.needs}
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_every_preset_can_be_written_in_a_configuration_file(name):
-    for preset in METHODS[name].presets.values():
-        written = json.dumps(asdict(preset))
-        assert TypeAdapter(type(preset)).validate_json(written, strict=True) == preset
-
-
 @pytest.mark.parametrize(("name", "tune"), [("emu", "head"), ("fine_tuned", "encoder")])
 def test_a_head_goes_from_its_inputs_to_its_files(name, tune, data, tmp_path):
-    head = HeadRun(
+    head = HeadSpec(
         name=name, method=METHODS[name], settings=settings(name, tune=tune), encoder="tiny", trained_on="en-de",
         seeds=(0, 1), data_fingerprint="data", encoder_fingerprint="tiny",
     )  # fmt: skip
@@ -423,9 +380,3 @@ def test_a_head_goes_from_its_inputs_to_its_files(name, tune, data, tmp_path):
     assert (first.steps, first.epochs, first.is_reused, again.is_reused) == (12, 4, False, True)
     assert first.content == again.content
     assert not written.checkpoint.exists()
-
-
-@pytest.mark.parametrize("wrong", [{"temperature": 0.0}, {"patience": 0}])
-def test_wrong_values_are_refused_by_name(wrong):
-    with pytest.raises(ValueError, match=f"^{next(iter(wrong))} must"):
-        settings("fine_tuned", **wrong)

@@ -37,16 +37,6 @@ def test_embeddings_equal_attention_with_keys_and_values_of_every_token(switches
         assert torch.allclose(rows, torch.tensor(expected, dtype=torch.float64), atol=1e-9), name
 
 
-def test_embeddings_in_float32_equal_the_loop_to_1e_6():
-    model, batch = head(), batch_of_pairs()
-    texts = {name: value.float() if value.is_floating_point() else value for name, value in batch.items()}
-    single = model.float().embed(texts_of(texts, "source"))
-    model.double()
-    for name, rows in single.items():
-        expected = [one[name] for one in loop_embeddings(model, batch, "source")]
-        assert torch.allclose(rows.double(), torch.tensor(expected, dtype=torch.float64), atol=1e-6), name
-
-
 @pytest.mark.parametrize("switches", [value for name, value in SWITCHES.items() if name != "paper"])
 def test_every_switch_changes_a_term(switches):
     batch = batch_of_pairs()
@@ -146,11 +136,6 @@ def test_the_paper_preset_has_the_papers_settings():
     assert (paper.learning_rate, paper.batch_size, paper.patience) == (1e-4, 512, 15)
     assert paper == replace(FmdaConfig(), monitor="dev_retrieval")
     assert METHOD.presets["hinge"] == replace(paper, contrast="hinge", learning_rate=1e-3)
-
-
-def test_a_temperature_that_is_not_positive_is_rejected():
-    with pytest.raises(ValueError, match="temperature must be positive, not 0"):
-        FmdaConfig(temperature=0.0)
 
 
 def test_bfloat16_products_move_no_term_by_more_than_their_rounding():

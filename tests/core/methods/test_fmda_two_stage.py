@@ -13,11 +13,12 @@ from synthetic import DIM as WORLD_DIM
 from synthetic import world
 
 from disent_core import methods
-from disent_core.heads.contract import trainer
-from disent_core.heads.fmda_two_stage import MeaningStage, TemplateStage
 from disent_core.methods.fmda_two_stage import METHOD, FmdaTwoStageConfig
+from disent_core.methods.fmda_two_stage_head import MeaningStage, TemplateStage
+from disent_core.methods.trainer import trainer
 from disent_core.training import stacked
 from disent_core.training.data import text_features
+from disent_core.training.epoch import Fit
 from disent_core.training.sampling import PairSampler
 from disent_core.training.stacked import best_parameters
 
@@ -37,7 +38,7 @@ def config(**changes):
 
 def run(folder, settings, *, data=DATA, seeds=SEEDS):
     folder.mkdir(exist_ok=True)
-    return trainer(METHOD).fit(data, settings, seeds, checkpoint=folder / "c", device="cpu", run="run")
+    return trainer(METHOD).fit(data, settings, Fit(seeds, folder / "c", "run"))
 
 
 @pytest.fixture(scope="module")

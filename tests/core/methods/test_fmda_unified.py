@@ -4,8 +4,9 @@ import pytest
 import torch
 from synthetic import DIM, world
 
-from disent_core.heads.contract import trainer
 from disent_core.methods.fmda import METHOD, FmdaConfig
+from disent_core.methods.trainer import trainer
+from disent_core.training.epoch import Fit
 from disent_core.training.needs import SIDES
 from disent_core.training.sampling import PairSampler
 from disent_core.training.stacked import best_parameters
@@ -46,6 +47,6 @@ def test_a_language_that_is_in_every_pair_has_one_pool_without_duplicates(pairs)
 def test_one_model_knows_all_languages_of_the_mixture(pairs, tmp_path):
     data = world(*pairs).data
     config = FmdaConfig(max_epochs=1, batch_size=64, monitor="dev_retrieval")
-    epochs = list(trainer(METHOD).fit(data, config, (0,), checkpoint=tmp_path / "c", device="cpu", run="mixture"))
+    epochs = list(trainer(METHOD).fit(data, config, Fit((0,), tmp_path / "c", "mixture")))
     assert 0 <= epochs[0].terms["dev"]["accuracy_at_1"][0] <= 1
     assert best_parameters(tmp_path / "c")[0]["identity.weight"].shape == (len(pairs) + 1, DIM)

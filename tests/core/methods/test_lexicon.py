@@ -10,13 +10,14 @@ from loops import cosine, cross_entropy, mean
 from safetensors.torch import load_file
 from synthetic import World, world
 
-from disent_core.heads.contract import trainer
-from disent_core.heads.lexicon import LexiconTask, pair_bags, tasks
 from disent_core.methods.lexicon import METHOD, LexiconConfig
+from disent_core.methods.lexicon_head import LexiconTask, pair_bags
+from disent_core.methods.trainer import trainer
 from disent_core.storage.tables import SCHEMAS
 from disent_core.targets.parallel_mates import ParallelMateConfig, parallel_mates
 from disent_core.training.build_data import training_data
 from disent_core.training.data import TextFeatures, TrainingData, VectorBank
+from disent_core.training.epoch import Fit
 from disent_core.training.needs import SIDES
 
 SMALL = LexiconConfig(template_units=5, residual_units=3, batch_size=7, epochs=2, temperature=0.3, at_least=1)
@@ -129,7 +130,7 @@ def test_a_pair_alone_in_its_batch_is_left_out():
 
 
 def trained(folder, config=SMALL, data=DATA, seeds=(0, 1)):
-    epochs = list(trainer(METHOD).fit(data, config, seeds, checkpoint=folder / "run", device="cpu", run="run"))
+    epochs = list(trainer(METHOD).fit(data, config, Fit(seeds, folder / "run", "run")))
     trainer(METHOD).save(folder / "run", folder / "head.safetensors", {"seeds": list(seeds)})
     return epochs, trainer(METHOD).load(folder / "head.safetensors", config, "cpu")
 
@@ -190,11 +191,3 @@ def test_any_pair_of_scripts_is_trained(tmp_path):
     embedded = head.embed(features("明日の天気", "พรุ่งนี้อากาศ", "☂", "مرحبا"), 0)["meaning"]
     assert np.isfinite(embedded).all()
     assert np.linalg.norm(embedded, axis=1) == pytest.approx(1.0)
-
-
-# --- tasks ------------------------------------------------------------------------------------------------
-
-
-def test_texts_are_read_once_for_all_seeds():
-    build = tasks(DATA, SMALL)
-    assert build(0).data is build(1).data

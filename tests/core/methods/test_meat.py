@@ -20,8 +20,8 @@ from loops import (
     through,
 )  # fmt: skip
 
-from disent_core.heads.meat import MeatHead
 from disent_core.methods.meat import METHOD, MeatConfig
+from disent_core.methods.meat_head import MeatHead
 
 MODES = ("uniform_ce", "grad_reversal", "negative_ce")
 

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, replace
 
-from disent_core.heads.identity import settings_fingerprint
 from disent_core.methods.dream import DreamConfig
 from disent_core.methods.fmda import FmdaConfig
+from disent_core.methods.spec import settings_fingerprint
 
 PAPER = DreamConfig(max_epochs=5)
 

@@ -6,11 +6,9 @@ from slot_sentences import tagged_sentences, tiny_bert
 from torch.nn import functional as F
 
 from disent_core.encoders.fine_tunable import TunableEncoder
-from disent_core.heads.twosl.contrastive import tune_encoder
-from disent_core.heads.twosl.features import encode_items
-from disent_core.heads.twosl.span_pairs import contrastive_pairs
-from disent_core.heads.twosl.spans import span_items
 from disent_core.methods.twosl import TwoSlConfig
+from disent_core.methods.twosl_head import encode_items, tune_encoder
+from disent_core.methods.twosl_spans import contrastive_pairs, span_items
 from disent_core.optimisation.steps import TrainingRun
 
 

@@ -9,9 +9,9 @@ from slot_sentences import tagged_sentences, tiny_bert
 from slot_sentences import train as train_tagger
 
 from disent_core.evaluation.metrics.tagging import token_agreement
-from disent_core.heads.families.few_shot import Tagged
-from disent_core.heads.token_classification import TokenTagger
+from disent_core.methods.families.tagger import Tagged
 from disent_core.methods.token_classification import METHOD, TokenClassificationConfig
+from disent_core.methods.token_classification_head import TokenTagger
 from disent_core.storage.weights import merge_weights, read_weights, save_weights
 
 QUICK = TokenClassificationConfig(examples=40, epochs=25, learning_rate=5e-3, dropout=0.0)

@@ -13,12 +13,10 @@ from slot_sentences import train as train_tagger
 from disent_core.encoders.fine_tunable import TunableEncoder
 from disent_core.errors import TrainingError
 from disent_core.evaluation.metrics.tagging import token_agreement
-from disent_core.heads.families.few_shot import Tagged
-from disent_core.heads.twosl.classifiers import perceptron, probabilities, recall_threshold
-from disent_core.heads.twosl.features import encode_items
-from disent_core.heads.twosl.labeller import SpanTagger
-from disent_core.heads.twosl.spans import span_items
+from disent_core.methods.families.tagger import Tagged
 from disent_core.methods.twosl import METHOD, TWOSL_PRESETS, TwoSlConfig
+from disent_core.methods.twosl_head import SpanTagger, encode_items, perceptron, probabilities, recall_threshold
+from disent_core.methods.twosl_spans import span_items
 from disent_core.storage.weights import save_weights
 
 QUICK = TwoSlConfig(
@@ -101,15 +99,6 @@ def test_each_distinct_text_is_encoded_once(encoder, sentences):
     assert (len(features.masked), len(features.spans)) == (len(set(items.masked)), len(set(items.texts)))
     apart = encoder.vectors(items.masked), encoder.vectors(items.texts)
     torch.testing.assert_close(features.take(torch.arange(len(items))), torch.cat(apart, dim=1), atol=1e-5, rtol=0)
-
-
-def test_vectors_in_bfloat16_are_near_and_are_float32(files):
-    texts = ["wake me at seven", "seven"]
-    whole, half = (
-        TunableEncoder(files, "cpu", precision=precision).vectors(texts) for precision in ("float32", "bfloat16")
-    )
-    assert half.dtype == torch.float32
-    assert 0 < (whole - half).abs().max() < 0.05
 
 
 # --- classifiers ------------------------------------------------------------------------------------------
@@ -237,21 +226,3 @@ def test_too_little_to_train_on_is_refused(files, tmp_path):
     long = [Tagged(["new", "york"], ["B-city", "I-city"])] * 8
     with pytest.raises(TrainingError, match="no target sentence has a slot of at most 1 words"):
         train_tagger(METHOD, long, replace(SHORT, max_span=1, contrastive=False), files, tmp_path)
-
-
-def test_presets_differ_from_the_paper_by_what_their_name_says():
-    paper = TWOSL_PRESETS["paper"]
-    assert paper.warmup == 0.1
-    assert replace(TWOSL_PRESETS["official_code"], warmup=0.1) == paper
-    assert replace(TWOSL_PRESETS["no_contrastive"], contrastive=True) == paper
-    assert replace(TWOSL_PRESETS["no_filter"], filter=True) == paper
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [("examples", -1), ("max_span", 0), ("warmup", -0.1), ("negatives_per_positive", 3), ("none_sampling", 0),
-     ("filter_recall", 0.0), ("filter_threshold", 1.0), ("type_hidden", (3, 0)), ("margin", float("nan"))],
-)  # fmt: skip
-def test_settings_out_of_range_are_refused_by_name(key, value):
-    with pytest.raises(ValueError, match=f"^{key} must"):
-        TwoSlConfig(**{key: value})

@@ -12,16 +12,17 @@ from slot_sentences import tagged_data, tiny_bert
 from synthetic import world
 from tiny_encoder import tiny_encoder
 
-from disent_core.encoders.config import ScratchConfig
-from disent_core.encoders.pretraining import PretrainingTask, pretrain
-from disent_core.heads.contract import trainer
-from disent_core.heads.emu import EmuTask
-from disent_core.heads.fine_tuned_encoder import TranslationTask
-from disent_core.heads.intent_baselines import ContrastiveTask, NPairTask, SoftmaxTask
-from disent_core.heads.lexicon import LexiconTask
+from disent_core.encoders.kinds.scratch import ScratchConfig
+from disent_core.encoders.kinds.scratch.pretraining import PretrainingTask, pretrain
 from disent_core.methods import method
+from disent_core.methods.emu_head import EmuTask
+from disent_core.methods.fine_tuned_encoder_head import TranslationTask
+from disent_core.methods.intent_baselines_head import ContrastiveTask, NPairTask, SoftmaxTask
+from disent_core.methods.lexicon_head import LexiconTask
+from disent_core.methods.trainer import trainer
 from disent_core.optimisation import steps
 from disent_core.optimisation.steps import ExamplesTask, TrainingTask
+from disent_core.training.epoch import Fit
 
 Weights = dict[str, torch.Tensor]
 OFTEN = {"batch_size": 5, "epochs": 2, "checkpoint_seconds": 0.0}
@@ -50,7 +51,7 @@ def of_method(name: str, task: type[TrainingTask], **settings: object) -> Case:
         own = method(name)
         data = tagged_data(tiny_bert(folder / "encoder")) if own.labels else tuned_world(folder / "encoder")
         config, checkpoint = replace(own.presets["paper"], **settings), folder / "checkpoint"
-        epochs = list(trainer(own).fit(data, config, (0, 1), checkpoint=checkpoint, device="cpu", run="run"))
+        epochs = list(trainer(own).fit(data, config, Fit((0, 1), checkpoint, "run")))
         trainer(own).save(checkpoint, folder / "weights.safetensors", {"seeds": [0, 1]})
         return load_file(folder / "weights.safetensors"), epochs
 

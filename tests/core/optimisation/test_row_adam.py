@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from disent_core.optimisation import row_adam
+from disent_core.optimisation import optimiser as row_adam
 from disent_core.optimisation.config import OptimiserConfig
-from disent_core.optimisation.row_adam import RowAdam, RowOptimiser
+from disent_core.optimisation.optimiser import RowAdam, RowOptimiser
 
 STEPS = [[1, 2, 5], [2, 3], [5, 1, 1], [2]]
 

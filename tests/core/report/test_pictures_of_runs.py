@@ -89,7 +89,7 @@ def test_tsne_is_the_same_for_the_same_seed():
 def test_tsne_keeps_groups_apart():
     rng = np.random.default_rng(0)
     rows = np.concatenate([rng.normal(size=(40, 6)) + 4, rng.normal(size=(40, 6)) - 4])
-    left, right = np.split(_tsne(rows, 0).places, 2)
+    left, right = np.split(_tsne(rows, 0).positions, 2)
     within = max(np.ptp(left, axis=0).max(), np.ptp(right, axis=0).max())
     assert np.linalg.norm(left.mean(axis=0) - right.mean(axis=0)) > within / 2
 
@@ -97,7 +97,7 @@ def test_tsne_keeps_groups_apart():
 @pytest.mark.parametrize("draw", [tsne, pca])
 def test_collapsed_embeddings_are_drawn_as_well(draw):
     assert opened(png(draw({"en": np.ones((10, 3)), "de": np.ones((10, 3))}, "collapsed")))
-    assert np.isfinite(_tsne(np.ones((20, 1)), 0).places).all()
+    assert np.isfinite(_tsne(np.ones((20, 1)), 0).positions).all()
 
 
 def test_clouds_of_equal_length_are_sampled_alike():
@@ -129,7 +129,7 @@ def test_pca_keeps_the_distances_of_flat_clouds_and_tells_their_variance():
 
 def test_the_direction_of_a_component_does_not_depend_on_the_sign_of_the_data():
     rows = np.random.default_rng(0).normal(size=(30, 5))
-    places = _pca(rows).places
+    places = _pca(rows).positions
     assert (places[np.abs(places).argmax(axis=0), [0, 1]] > 0).all()
 
 

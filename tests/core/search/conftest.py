@@ -2,10 +2,10 @@
 
 import pytest
 
-from disent_core.storage import atomic
+from disent_core.storage import files
 
 
 @pytest.fixture(autouse=True)
 def unflushed(monkeypatch):
-    monkeypatch.setattr(atomic, "_flush_all", lambda path: None)
-    monkeypatch.setattr(atomic, "_flush", lambda path: None)
+    monkeypatch.setattr(files, "_flush_all", lambda path: None)
+    monkeypatch.setattr(files, "_flush", lambda path: None)

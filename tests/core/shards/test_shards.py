@@ -11,11 +11,11 @@ import pytest
 from shard_work import Counting, KilledOnce, broken, killed, process, refused, square
 
 from disent_core.errors import EncoderError, ShardError
-from disent_core.shards.engine import Engine, map_kept, map_shards, ranges, sharded
+from disent_core.shards.backend import ShardBackend, map_kept, map_shards, ranges, sharded
 from disent_core.shards.on_ray import on_ray
 from disent_core.shards.processes import in_processes
 
-HERE, TWO, ONE_BY_ONE = Engine(), Engine("processes", 2), Engine("processes", 1)
+HERE, TWO, ONE_BY_ONE = ShardBackend(), ShardBackend("processes", 2), ShardBackend("processes", 1)
 SHARDS = [range(0, 2), range(2, 4), range(4, 5)]
 
 
@@ -27,15 +27,15 @@ def kept(work, folder, inputs="a"):
 # --- cutting ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("engine", "expected"), [(HERE, 1), (TWO, 20), (Engine("ray"), 20)])
-def test_only_engines_other_than_inline_cut(engine, expected):
-    with sharded(engine):
+@pytest.mark.parametrize(("backend", "expected"), [(HERE, 1), (TWO, 20), (ShardBackend("ray"), 20)])
+def test_only_backends_other_than_inline_cut(backend, expected):
+    with sharded(backend):
         assert len(ranges(100, 5)) == expected
 
 
-@pytest.mark.parametrize(("engine", "items"), [(TWO, 9), (Engine("ray"), 99)])
-def test_too_few_items_for_an_engine_are_one_range(engine, items):
-    with sharded(engine):
+@pytest.mark.parametrize(("backend", "items"), [(TWO, 9), (ShardBackend("ray"), 99)])
+def test_too_few_items_for_a_backend_are_one_range(backend, items):
+    with sharded(backend):
         assert ranges(items, 5) == [range(items)]
 
 
@@ -57,9 +57,9 @@ def test_shards_are_not_computed_in_this_process():
         assert os.getpid() not in {*map_shards(process, range(4))}
 
 
-@pytest.mark.parametrize("engine", [HERE, ONE_BY_ONE])
-def test_shards_are_computed_in_this_process(engine):
-    with sharded(engine):
+@pytest.mark.parametrize("backend", [HERE, ONE_BY_ONE])
+def test_shards_are_computed_in_this_process(backend):
+    with sharded(backend):
         assert {*map_shards(process, range(4))} == {os.getpid()}
 
 
@@ -74,7 +74,7 @@ def test_an_error_about_data_comes_out_of_a_process_as_it_is():
 
 
 def test_a_mistake_in_the_code_of_a_shard_is_not_tried_again(capfd):
-    with pytest.raises(ShardError, match="ended with exit code 1; its error stands above"):
+    with pytest.raises(ShardError, match="ended with exit code 1; see its error above"):
         [*in_processes(broken, range(2), 1)]
     assert capfd.readouterr().err.count("Traceback") == 1
 

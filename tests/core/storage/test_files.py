@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from disent_core.errors import StorageError
-from disent_core.storage import atomic
-from disent_core.storage.atomic import atomic_path, locked, write_text
-from disent_core.storage.checksums import checksummed_path
+from disent_core.storage import files
+from disent_core.storage.files import atomic_path, locked, write_text
+from disent_core.storage.results import write_result
 
 
 def names(folder):
@@ -96,7 +96,7 @@ def test_the_next_write_to_a_folder_removes_what_a_killed_process_left_there(tmp
 _WRITER_ELSEWHERE = """
 import sys
 from pathlib import Path
-from disent_core.storage.atomic import atomic_path
+from disent_core.storage.files import atomic_path
 with atomic_path(Path(sys.argv[1])) as temporary:
     temporary.write_text("whole")
     print("begun", flush=True)
@@ -134,7 +134,7 @@ def test_a_lock_is_removed_only_by_who_holds_it_so_that_a_writer_about_to_take_i
             held.append(path)
         path.unlink(missing_ok=True)
 
-    monkeypatch.setattr(atomic, "remove_path", remove)
+    monkeypatch.setattr(files, "remove_path", remove)
     write_text(tmp_path / "other", "text")
     assert held == [lock]
 
@@ -171,7 +171,7 @@ def test_every_lock_is_on_a_file_that_is_open_for_writing(tmp_path, monkeypatch)
         real(lock, how)
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    with locked(tmp_path / "table"), checksummed_path(tmp_path / "table") as temporary:
+    with locked(tmp_path / "table"), write_result(tmp_path / "table") as temporary:
         temporary.write_text("rows")
     write_text(tmp_path / "other", "text")
     assert len(modes) >= 4

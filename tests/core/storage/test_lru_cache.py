@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from disent_core.storage.atomic import remove_path
-from disent_core.storage.manifests import manifest_path
-from disent_core.storage.room import IN_USE_SECONDS, Room, use
+from disent_core.storage.files import manifest_path, remove_path
+from disent_core.storage.lru_cache import IN_USE_SECONDS, LruCache, touch
 
 KB = 1000
 
@@ -54,28 +53,28 @@ STAYS = {"encoders", "checkpoints", "downloads", "dagster"}
     ],
 )
 def test_what_was_used_longest_ago_is_removed_until_the_rest_fits(home, kilobytes, stays):
-    Room(home, kilobytes * KB).make()
+    LruCache(home, kilobytes * KB).evict()
     assert left(home) == STAYS | stays
 
 
 def test_what_was_used_within_the_hour_stays_though_it_does_not_fit(home):
-    use(manifest_path(home / "tables/stage/en.parquet"))
-    use(home / "cache/arrays/tiny/vectors-1/record.json")
-    Room(home, KB).make()
+    touch(manifest_path(home / "tables/stage/en.parquet"))
+    touch(home / "cache/arrays/tiny/vectors-1/record.json")
+    LruCache(home, KB).evict()
     assert left(home) == STAYS | {"tables", "cache"}
     assert IN_USE_SECONDS == 3600
 
 
 def test_a_process_looks_once_a_minute(home):
-    room = Room(home, 130 * KB)
-    room.make()
-    room.most = KB
-    room.make()
+    cache = LruCache(home, 130 * KB)
+    cache.evict()
+    cache.most = KB
+    cache.evict()
     assert left(home) >= {"tables", "cache", "plots"}
 
 
 def test_a_copy_that_another_process_removes_meanwhile_is_no_error(home, monkeypatch):
-    copies = Room._copies
+    copies = LruCache._copies
 
     def removed(self):
         for copy in copies(self):
@@ -83,6 +82,6 @@ def test_a_copy_that_another_process_removes_meanwhile_is_no_error(home, monkeyp
                 remove_path(path)
             yield copy
 
-    monkeypatch.setattr(Room, "_copies", removed)
-    Room(home, KB).make()
+    monkeypatch.setattr(LruCache, "_copies", removed)
+    LruCache(home, KB).evict()
     assert left(home) == STAYS

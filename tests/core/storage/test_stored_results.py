@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 from safetensors import SafetensorError
 
 from disent_core.errors import DamagedError, StorageError
-from disent_core.storage.atomic import atomic_path
-from disent_core.storage.checksums import (
-    checksummed_path,
-    is_verified_folder,
+from disent_core.storage.files import atomic_path
+from disent_core.storage.results import (
     manifest_path,
-    read_verified,
-    verified,
-    verify_checksum,
-    write_checksummed_text,
-    write_folder_checksums,
+    none_if_damaged,
+    open_result,
+    read_result,
+    verify_result,
+    write_folder_manifest,
+    write_result,
+    write_text_result,
 )
 
 
@@ -38,88 +38,89 @@ def names(folder):
         (OSError(errno.EDQUOT, "Quota exceeded"), "no space left"),
         (SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"), "no space left"),
         (OSError("Error writing bytes to file. Detail: [errno 28] No space left on device"), "no space left"),
-        (OSError(errno.EIO, "Input/output error"), "the disk fails"),
-        (SafetensorError("I/O error: Input/output error (os error 5)"), "the disk fails"),
+        (OSError(errno.EIO, "Input/output error"), "the disk failed"),
+        (SafetensorError("I/O error: Input/output error (os error 5)"), "the disk failed"),
     ],
 )
 def test_a_full_or_failing_disk_is_one_line_that_names_the_file_and_loses_nothing(tmp_path, error, message):
     path = tmp_path / "file"
-    write_checksummed_text(path, "old")
+    write_text_result(path, "old")
 
     def fail():
-        with checksummed_path(path) as temporary:
+        with write_result(path) as temporary:
             temporary.write_text("half")
             raise error
 
     with pytest.raises(StorageError, match=rf"file: .*{message}.*start the same run again"):
         fail()
-    assert read_verified(path) == b"old"
+    assert read_result(path) == b"old"
     assert names(tmp_path) == ["file", "file.manifest"]
 
 
 def test_a_manifest_records_size_checksum_and_facts(tmp_path):
-    with checksummed_path(tmp_path / "file", rows=3, inputs="abc") as temporary:
+    with write_result(tmp_path / "file", rows=3, inputs="abc") as temporary:
         temporary.write_bytes(b"content")
-    entry = verify_checksum(tmp_path / "file")
+    entry = verify_result(tmp_path / "file")
     assert entry is not None
     assert (entry.bytes, entry.facts) == (7, {"rows": 3, "inputs": "abc"})
     assert entry.sha256 == "ed7002b439e9ac845f22357d822bac1444730fbdb6016d3ec9432297b9ec9f73"
 
 
 def test_a_missing_file_has_no_checksum(tmp_path):
-    assert verify_checksum(tmp_path / "file") is None
-    assert read_verified(tmp_path / "file") is None
+    assert verify_result(tmp_path / "file") is None
+    assert read_result(tmp_path / "file") is None
 
 
 @given(st.binary(min_size=1, max_size=40), st.data())
 def test_any_flipped_bit_is_detected_and_the_file_is_quarantined(tmp_path_factory, content, data):
     path = tmp_path_factory.mktemp("flip") / "file"
-    with checksummed_path(path) as temporary:
+    with write_result(path) as temporary:
         temporary.write_bytes(content)
     bit = data.draw(st.integers(0, 8 * len(content) - 1))
     damaged = bytearray(content)
     damaged[bit // 8] ^= 1 << bit % 8
     path.write_bytes(damaged)
     with pytest.raises(DamagedError, match=r"file: this file is not as it was written.*quarantined as file\.damaged"):
-        read_verified(path)
+        read_result(path)
     assert names(path.parent) == ["file.damaged", "file.manifest"]
-    assert verify_checksum(path) is None
+    assert verify_result(path) is None
 
 
 @pytest.mark.parametrize("manifest", [None, b"", b"{", b"[]", b'{"files": [{"odd": 1}]}', b"\xff"])
 def test_a_file_whose_manifest_is_lost_or_damaged_is_not_trusted(tmp_path, manifest):
     path = tmp_path / "file"
-    write_checksummed_text(path, "content")
+    write_text_result(path, "content")
     manifest_path(path).unlink()
     if manifest is not None:
         manifest_path(path).write_bytes(manifest)
     with pytest.raises(DamagedError, match="has no manifest"):
-        verify_checksum(path)
+        verify_result(path)
 
 
 @given(st.data())
 def test_any_flipped_bit_of_a_manifest_invalidates_the_file_and_never_changes_its_entry(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("flip") / "file"
-    with checksummed_path(path, rows=3, inputs="abc") as temporary:
+    with write_result(path, rows=3, inputs="abc") as temporary:
         temporary.write_bytes(b"content")
-    recorded, manifest = verify_checksum(path), bytearray(manifest_path(path).read_bytes())
+    recorded, manifest = verify_result(path), bytearray(manifest_path(path).read_bytes())
     bit = data.draw(st.integers(0, 8 * len(manifest) - 1))
     manifest[bit // 8] ^= 1 << bit % 8
     manifest_path(path).write_bytes(manifest)
-    assert verified(path) in (None, recorded)  # a flipped bit may leave equivalent JSON, e.g. other white space
+    # A flipped bit may leave equivalent JSON, e.g. other white space.
+    assert none_if_damaged(lambda: verify_result(path)) in (None, recorded)
 
 
 def test_a_damaged_file_that_is_rebuilt_is_logged(tmp_path, caplog):
-    write_checksummed_text(tmp_path / "file", "content")
+    write_text_result(tmp_path / "file", "content")
     (tmp_path / "file").write_text("other")
-    assert verified(tmp_path / "file") is None
+    assert open_result(tmp_path / "file") is None
     assert "file: this file is not as it was written. It was quarantined" in caplog.text
     assert caplog.text.endswith("as file.damaged. It is rebuilt now\n")
 
 
 def test_a_kill_between_manifest_and_file_leaves_the_old_file_valid(tmp_path, monkeypatch):
     path = tmp_path / "file"
-    write_checksummed_text(path, "old")
+    write_text_result(path, "old")
     replace = os.replace
 
     def stop(source, target):
@@ -129,33 +130,33 @@ def test_a_kill_between_manifest_and_file_leaves_the_old_file_valid(tmp_path, mo
 
     monkeypatch.setattr(os, "replace", stop)
     with pytest.raises(KeyboardInterrupt):
-        write_checksummed_text(path, "new")
+        write_text_result(path, "new")
     assert len(json.loads(manifest_path(path).read_text())["files"]) == 2
-    assert read_verified(path) == b"old"
+    assert read_result(path) == b"old"
 
 
 def test_a_manifest_does_not_grow(tmp_path):
     for number in range(9):
-        write_checksummed_text(tmp_path / "file", str(number))
+        write_text_result(tmp_path / "file", str(number))
     assert len(json.loads(manifest_path(tmp_path / "file").read_text())["files"]) == 3
 
 
 def write_for_a_while(path, seed, until):
     draw = random.Random(seed)
     while time.monotonic() < until:
-        write_checksummed_text(path, "x" * draw.randrange(5_000))
+        write_text_result(path, "x" * draw.randrange(5_000))
 
 
 def test_a_reader_beside_several_writers_always_reads_a_complete_file(tmp_path):
     path, until = tmp_path / "file", time.monotonic() + 1.0
-    write_checksummed_text(path, "first")
+    write_text_result(path, "first")
     context = multiprocessing.get_context("fork")
     writers = [context.Process(target=write_for_a_while, args=(path, seed, until)) for seed in range(3)]
     for writer in writers:
         writer.start()
     reads = 0
     while time.monotonic() < until:
-        assert read_verified(path) is not None  # raises DamagedError if it ever reads a file that was not written
+        assert read_result(path) is not None  # raises DamagedError if it ever reads a file that was not written
         reads += 1
     for writer in writers:
         writer.join()
@@ -170,8 +171,8 @@ def test_a_folder_with_a_damaged_file_is_quarantined_whole(tmp_path, damage):
         (temporary / "deep").mkdir(parents=True)
         (temporary / "deep" / "one").write_text("1")
         (temporary / "two").write_text("2")
-        write_folder_checksums(temporary)
-    assert is_verified_folder(folder)
+        write_folder_manifest(temporary)
+    assert open_result(folder)
     if damage == "flip":
         (folder / "deep" / "one").write_text("3")
     elif damage == "remove":
@@ -180,6 +181,6 @@ def test_a_folder_with_a_damaged_file_is_quarantined_whole(tmp_path, damage):
         (folder / "three").write_text("3")
     else:
         (folder / "files.manifest").unlink()
-    assert not is_verified_folder(folder)
+    assert not open_result(folder)
     assert names(tmp_path) == ["folder.damaged"]
-    assert not is_verified_folder(folder)
+    assert not open_result(folder)

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from disent_core.storage.foreign import read_foreign_parquet
-from disent_core.storage.parquet_pages import unpacked_pages
+from disent_core.storage.untrusted import read_untrusted_parquet, unpacked_pages
 
 
 def written(tmp_path, *tables):
@@ -26,14 +25,14 @@ def written(tmp_path, *tables):
 )
 def test_strings_of_any_encoding_can_be_filtered(tmp_path, kind):
     strings = pa.array(["a", None, "b"], kind)
-    table = read_foreign_parquet(written(tmp_path, pa.table({"text": strings, "other": [1, 2, 3]})), {"text"})
+    table = read_untrusted_parquet(written(tmp_path, pa.table({"text": strings, "other": [1, 2, 3]})), {"text"})
     assert table.column_names == ["text"]
     assert table.filter(pa.array([True, True, False]))["text"].to_pylist() == ["a", None]
 
 
 def test_a_file_without_rows_keeps_its_columns(tmp_path):
     assert (
-        read_foreign_parquet(written(tmp_path, pa.table({"text": pa.array([], pa.string())})), {"text"}).num_rows == 0
+        read_untrusted_parquet(written(tmp_path, pa.table({"text": pa.array([], pa.string())})), {"text"}).num_rows == 0
     )
 
 
@@ -55,19 +54,19 @@ def test_a_small_file_can_not_fill_the_memory(tmp_path, what):
     path = written(tmp_path, *BOMBS[what])
     assert path.stat().st_size < 300_000
     with pytest.raises(ValueError, match="it unpacks to more than 64 MB"):
-        read_foreign_parquet(path, {"x"})
+        read_untrusted_parquet(path, {"x"})
 
 
 def test_columns_of_one_name_are_refused(tmp_path):
     table = pa.Table.from_arrays([pa.array(["a"])] * 2, names=["text", "text"])
     with pytest.raises(ValueError, match="columns are named twice"):
-        read_foreign_parquet(written(tmp_path, table), {"text"})
+        read_untrusted_parquet(written(tmp_path, table), {"text"})
 
 
 def test_a_bomb_is_refused_before_anything_is_unpacked(tmp_path, monkeypatch):
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", None)
     with pytest.raises(ValueError, match="it unpacks to more than 64 MB"):
-        read_foreign_parquet(written(tmp_path, *BOMBS["one list of very many numbers"]), {"x"})
+        read_untrusted_parquet(written(tmp_path, *BOMBS["one list of very many numbers"]), {"x"})
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Addresses of what a head trains on: every row has the right columns of both languages."""
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,7 +9,7 @@ from table_loops import loop_aligned
 
 from disent_core.errors import AlignmentError
 from disent_core.storage.tables import SCHEMAS
-from disent_core.targets.aligned_pairs import aligned_pairs
+from disent_core.targets.aligned_pairs import align, aligned_pairs
 from disent_core.text import text_key
 
 
@@ -46,11 +47,30 @@ def test_rows_are_those_of_loops_over_the_utterances_that_both_sides_have(left, 
     assert aligned_pairs("en-de", source, target, partial=True).to_pylist() == loop_aligned("en-de", source, target)
 
 
-def test_an_utterance_without_partner_is_an_error():
-    with pytest.raises(AlignmentError, match="1 of 4 ids of en have no partner"):
-        aligned(order="123")
+ONE_SIDED = {
+    "abcd ab": r"2 of 4 ids of en have no partner among the 2 of de, e.g. \['c', 'd'\]",
+    "a ax": r"1 of 2 ids of de have no partner among the 1 of en, e.g. \['x'\]",
+    "ab abb": r"de: 1 ids occur more than once, e.g. \['b'\]",
+}
+
+
+def utterances(language, ids):
+    names = ("corpus", "language", "utterance_id", "split")
+    return pl.DataFrame([("toy", language, key, "test") for key in ids], schema=names, orient="row")
+
+
+@pytest.mark.parametrize("ids", ONE_SIDED)
+def test_ids_of_one_side_or_given_twice_are_counted_and_shown(ids):
+    left, right = ids.split()
+    with pytest.raises(AlignmentError, match=f"corpus toy, .*{ONE_SIDED[ids]}"):
+        align(utterances("en", left), utterances("de", right))
 
 
 def test_a_partner_in_another_split_is_an_error():
-    with pytest.raises(AlignmentError, match="another split"):
+    with pytest.raises(AlignmentError, match=r"1 of 4 ids are in another split, e.g. \['1'\]"):
         aligned(splits=SPLITS | {"1": "dev"})
+
+
+def test_no_utterances_have_no_pairs():
+    nothing = {"corpus": pl.String, "language": pl.String, "utterance_id": pl.String, "split": pl.String}
+    assert len(align(pl.DataFrame(schema=nothing), pl.DataFrame(schema=nothing))) == 0

@@ -4,7 +4,6 @@ import pytest
 from annotated import table, utterance
 from hypothesis import given
 from hypothesis import strategies as st
-from jaxtyping import TypeCheckError
 
 from disent_core.storage.tables import SCHEMAS
 from disent_core.targets.masking import MaskingConfig, mask_utterances, write_masked
@@ -134,12 +133,6 @@ def test_deleting_equals_a_loop_over_words(words, gaps):
     text, spans, hidden = spaced(words, gaps)
     kept = [word for word, flag in words if not flag]
     assert write_masked(text, spans, hidden, "delete").split() == (kept or [MASK])
-
-
-@pytest.mark.parametrize("wrong", [{"mask": "token"}, {"no_slot_residual": "none"}])
-def test_masking_rejects_unknown_choices(wrong):
-    with pytest.raises((ValueError, TypeCheckError), match=r"must be one of .*found|Type-check"):
-        MaskingConfig(**wrong)
 
 
 # --- the published corpus ---

@@ -7,10 +7,11 @@ import torch
 from synthetic import DIM, world
 from test_stacked import stack, untimed
 
-from disent_core.heads.contract import trainer
-from disent_core.heads.meat import MeatHead
 from disent_core.methods.meat import METHOD, MeatConfig
+from disent_core.methods.meat_head import MeatHead
+from disent_core.methods.trainer import trainer
 from disent_core.training import stacked as training
+from disent_core.training.epoch import Fit
 from disent_core.training.sampling import PairSampler
 from disent_core.training.stacked import fit
 
@@ -26,7 +27,7 @@ def config(**changes):
 
 def run(path, settings, seeds=(0, 1)):
     sampler = PairSampler(world().data)
-    return fit(lambda: MeatHead(DIM, 2, settings), sampler, settings, seeds, checkpoint=path, device="cpu", run="run")
+    return fit(lambda: MeatHead(DIM, 2, settings), sampler, settings, Fit(seeds, path, "run"))
 
 
 @pytest.mark.parametrize("rate", [None, 0.3])
@@ -126,7 +127,5 @@ def test_the_best_epoch_is_that_of_the_monitored_loss(tmp_path, monitor):
 @pytest.mark.parametrize("preset", METHOD.presets)
 def test_every_preset_takes_a_step(tmp_path, preset):
     settings = replace(METHOD.presets[preset], max_epochs=2, batch_size=4)
-    first, second = trainer(METHOD).fit(
-        world().data, settings, (0,), checkpoint=tmp_path / "c", device="cpu", run="run"
-    )
+    first, second = trainer(METHOD).fit(world().data, settings, Fit((0,), tmp_path / "c", "run"))
     assert second.terms["train"]["total"] != first.terms["train"]["total"]

@@ -11,8 +11,8 @@ from synthetic import world
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from disent_core import methods
-from disent_core.heads.contract import trainer
 from disent_core.methods.families import FrozenHeadMethod
+from disent_core.methods.trainer import trainer
 from disent_core.training import stacked
 from disent_core.training.needs import Need
 from disent_core.training.sampling import PairSampler

@@ -9,14 +9,13 @@ from safetensors import safe_open
 from synthetic import DIM, world
 
 from disent_core.errors import TrainingError
-from disent_core.heads.contract import trainer
-from disent_core.heads.dream import DreamHead
-from disent_core.heads.fmda import FmdaHead
 from disent_core.methods.dream import METHOD, DreamConfig
+from disent_core.methods.dream_head import DreamHead
 from disent_core.methods.fmda import FmdaConfig
+from disent_core.methods.fmda_head import FmdaHead
+from disent_core.methods.trainer import trainer
 from disent_core.training import stacked as training
-from disent_core.training.config import TrainConfig
-from disent_core.training.epoch import curve_table
+from disent_core.training.epoch import Fit, curve_table
 from disent_core.training.sampling import PairSampler
 from disent_core.training.stacked import Head, best_parameters, fit
 
@@ -39,15 +38,7 @@ def sampler(*, dev=True):
 
 
 def run(path, config, seeds=(0, 1), *, name="run", own=None, build=None):
-    return fit(
-        build or (lambda: DreamHead(DIM, 2, config)),
-        own or sampler(),
-        config,
-        seeds,
-        checkpoint=path,
-        device="cpu",
-        run=name,
-    )
+    return fit(build or (lambda: DreamHead(DIM, 2, config)), own or sampler(), config, Fit(seeds, path, name))
 
 
 def untimed(epochs):
@@ -141,12 +132,6 @@ def test_a_checkpoint_of_another_run_is_not_used(tmp_path, other):
     list(run(tmp_path / "used", dream()))
     found = untimed(run(tmp_path / "used", **arguments))
     assert found == untimed(run(tmp_path / "fresh", **arguments))
-
-
-def test_how_often_checkpoints_are_written_does_not_make_another_run(tmp_path, monkeypatch):
-    first = list(run(tmp_path / "run", dream()))
-    monkeypatch.setattr(training, "_one_epoch", None)
-    assert list(run(tmp_path / "run", dream(checkpoint_seconds=99.0))) == first
 
 
 FOREIGN = (2).to_bytes(8, "little") + b"{}"
@@ -281,23 +266,6 @@ def test_validation_can_be_a_fraction_of_the_training_pairs(tmp_path):
     assert len(list(run(tmp_path / "run", dream(validation="train_fraction"), own=sampler(dev=False)))) > 0
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"learning_rate": 0.0}, "learning_rate must be positive, not 0.0"),
-        ({"learning_rate": float("nan")}, "learning_rate must be positive, not nan"),
-        ({"batch_size": 0}, "batch_size must be positive, not 0"),
-        ({"max_epochs": -1}, "max_epochs must be positive, not -1"),
-        ({"patience": 0}, "patience must be positive, not 0"),
-        ({"validation_fraction": 1.0}, "validation_fraction must be above 0 and below 1, not 1.0"),
-        ({"weight_decay": -0.1}, "weight_decay must not be negative, not -0.1"),
-    ],
-)
-def test_settings_out_of_range_are_rejected_with_their_value(settings, message):
-    with pytest.raises(ValueError, match=message):
-        TrainConfig(**{"learning_rate": 1e-3} | settings)
-
-
 def test_the_curve_has_a_row_for_every_term_of_every_epoch_and_seed(tmp_path):
     epochs = list(run(tmp_path / "run", dream(max_epochs=20, learning_rate=0.05, patience=2)))
     curve = curve_table(epochs, method="dream", encoder="toy", trained_on="en-de").to_pylist()
@@ -317,9 +285,7 @@ def test_a_method_does_not_resume_on_other_texts(tmp_path):
     for name, seed in (("first", 0), ("other", 1), ("fresh", 1)):
         path = tmp_path / ("fresh" if name == "fresh" else "shared")
         data = world(seed=seed).data
-        runs[name] = untimed(
-            trainer(METHOD).fit(data, config, (0,), checkpoint=path, device="cpu", run=f"texts {seed}")
-        )
+        runs[name] = untimed(trainer(METHOD).fit(data, config, Fit((0,), path, f"texts {seed}")))
     assert runs["first"] != runs["other"] == runs["fresh"]
 
 

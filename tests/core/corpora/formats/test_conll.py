@@ -5,9 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import needs_corpus, real_corpus
 
-from disent_core.corpora import reader
 from disent_core.corpora.annotation import Slot, bio_tags, tagged_slots
-from disent_core.corpora.contract import Reader
 from disent_core.corpora.formats.conll import content_hash, language_of, locales, read_utterances
 from disent_core.errors import CorpusError
 from disent_core.storage.tables import SCHEMAS
@@ -37,10 +35,6 @@ def test_a_block_is_a_sentence_without_intent(tmp_path):
     assert (row["domain"], row["intent"], row["text"]) == (None, None, "Ada lives in Lagos")
     assert row["tokens"] == ["Ada", "lives", "in", "Lagos"]
     assert row["slot_tags"] == ["B-PER", "O", "O", "B-LOC"]
-
-
-def test_the_module_is_a_reader():
-    assert isinstance(reader("conll"), Reader)
 
 
 @pytest.mark.parametrize(

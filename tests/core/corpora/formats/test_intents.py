@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from disent_core.corpora import reader
-from disent_core.corpora.contract import Reader
 from disent_core.corpora.formats.intents import content_hash, language_of, locales, read_utterances
-from disent_core.corpora.splits import draw_splits
+from disent_core.corpora.rows import draw_splits
 from disent_core.errors import CorpusError
 from disent_core.storage.tables import SCHEMAS
 from disent_core.text import MASK, text_key
@@ -64,10 +62,6 @@ def test_every_kind_of_file_gives_the_rows_of_a_language(tmp_path, suffix):
         "slot_tags": ["O", "O", "O"],
         "text_key": text_key('dim "it", now'),
     }
-
-
-def test_the_module_is_a_reader():
-    assert isinstance(reader("intents"), Reader)
 
 
 def test_columns_go_by_name_in_any_order_and_others_are_ignored(tmp_path):

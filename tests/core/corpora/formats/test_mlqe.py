@@ -3,8 +3,6 @@
 import pytest
 from places import needs_corpus, real_corpus
 
-from disent_core.corpora import pair_reader
-from disent_core.corpora.contract import PairReader
 from disent_core.corpora.formats.mlqe import content_hash, pairs, read_pairs
 from disent_core.errors import CorpusError
 
@@ -48,10 +46,6 @@ def test_a_line_is_a_translation_with_its_standardised_and_its_plain_score(tmp_p
         "source_key": "",
         "target_key": "",
     }
-
-
-def test_the_module_is_a_reader_of_pairs():
-    assert isinstance(pair_reader("mlqe"), PairReader)
 
 
 @pytest.mark.parametrize(

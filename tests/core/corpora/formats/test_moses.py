@@ -1,17 +1,16 @@
-"""Moses bitext: every way to name its files, the published ones, and broken ones."""
+"""Two aligned files, Moses bitext and Tatoeba: every way to name them, the published ones, and broken ones."""
 
 import pytest
 from places import needs_corpus, real_corpus
 
-from disent_core.corpora import pair_reader
-from disent_core.corpora.contract import PairReader
-from disent_core.corpora.formats.moses import content_hash, pairs, read_pairs
+from disent_core.corpora.formats.moses import MOSES, TATOEBA
 from disent_core.errors import AlignmentError, CorpusError
 from disent_core.storage.tables import SCHEMAS
 from disent_core.text import text_key
 
-REAL = real_corpus("bitext")
-needs_real = needs_corpus(REAL)
+content_hash, pairs, read_pairs = MOSES.content_hash, MOSES.pairs, MOSES.read_pairs
+
+REAL, REAL_TATOEBA = real_corpus("bitext"), real_corpus("tatoeba-v1")
 
 
 def named(tmp_path, *names):
@@ -42,10 +41,6 @@ def test_line_i_of_one_file_translates_line_i_of_the_other(tmp_path):
         "source_key": text_key("a dog"),
         "target_key": text_key("ein Hund"),
     }
-
-
-def test_the_module_is_a_reader_of_pairs():
-    assert isinstance(pair_reader("moses"), PairReader)
 
 
 def test_the_id_of_a_pair_is_its_line_whatever_is_blank_before_it(tmp_path):
@@ -98,6 +93,23 @@ def test_the_hash_is_that_of_the_pair_alone(tmp_path):
         assert content_hash(path, "en-de") != before
 
 
+def tatoeba(path, foreign="deu"):
+    return named(path, f"tatoeba.{foreign}-eng.{foreign}", f"tatoeba.{foreign}-eng.eng")
+
+
+def test_a_pair_of_tatoeba_has_its_two_letter_codes_if_its_languages_have_some(tmp_path):
+    codes = {"deu": "de-en", "cmn": "zh-en", "pes": "fa-en", "ber": "ber-en", "yue": "yue-en"}
+    for foreign, pair in codes.items():
+        assert TATOEBA.pairs(tatoeba(tmp_path / foreign, foreign)) == [pair]
+    (row,) = TATOEBA.read_pairs(tmp_path / "deu", "de-en", corpus="toy").to_pylist()
+    assert (row["source"], row["target"], row["split"]) == ("deu 1", "eng 1", "test")
+
+
+def test_other_files_beside_tatoeba_make_no_difference(tmp_path):
+    named(tatoeba(tmp_path / "v1").parent, "README.md", "other.en-de.en")
+    assert TATOEBA.pairs(tmp_path) == ["de-en"]
+
+
 # --- errors ---
 
 
@@ -126,6 +138,12 @@ def test_two_corpora_of_one_pair_in_a_folder_are_an_error(tmp_path):
         pairs(named(tmp_path, "A.en-de.en", "A.en-de.de", "B.en-de.en", "B.en-de.de"))
 
 
+def test_two_codes_of_one_language_are_an_error(tmp_path):
+    tatoeba(tmp_path, "ara")
+    with pytest.raises(CorpusError, match="are both the pair ar-en"):
+        TATOEBA.pairs(tatoeba(tmp_path, "arb"))
+
+
 @pytest.mark.parametrize(
     ("german", "error", "message"),
     [
@@ -145,10 +163,18 @@ def test_a_broken_file_is_named_with_its_line(tmp_path, german, error, message):
 # --- the published files ---
 
 
-@needs_real
+@needs_corpus(REAL)
 def test_published_pairs_are_read_whole():
     of_size = sorted(pairs(REAL), key=lambda pair: (REAL / f"{pair}.en").stat().st_size)
     for pair in of_size[:3]:
         lines = (REAL / f"{pair}.en").read_bytes().count(b"\n")
         assert read_pairs(REAL, pair, corpus="bitext").num_rows == lines >= 5_183
     assert {"en-ro", "en-zh", "en-ja"} <= set(of_size)
+
+
+@needs_corpus(REAL_TATOEBA)
+def test_every_published_pair_of_tatoeba_has_its_thousand_sentences():
+    rows = {pair: TATOEBA.read_pairs(REAL_TATOEBA, pair, corpus="t").num_rows for pair in TATOEBA.pairs(REAL_TATOEBA)}
+    assert set(rows.values()) == {1_000}
+    assert len(rows) == len(list(REAL_TATOEBA.glob("*.eng")))
+    assert {"zh-en", "ar-en", "ja-en"} <= rows.keys()

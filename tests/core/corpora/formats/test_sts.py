@@ -3,8 +3,6 @@
 import pytest
 from places import needs_corpus, real_corpus
 
-from disent_core.corpora import pair_reader
-from disent_core.corpora.contract import PairReader
 from disent_core.corpora.formats.sts import PUBLISHED_PAIRS, content_hash, pairs, read_pairs
 from disent_core.errors import AlignmentError, CorpusError
 
@@ -37,10 +35,6 @@ def test_a_line_is_a_pair_with_its_gold_similarity(tmp_path):
     first, second = rows(track(tmp_path, "track5.en-en", "en", "en"), "en-en")
     assert (first["source"], first["score"], first["mean_score"]) == (SENTENCES["en"][0], 2.5, None)
     assert (second["pair_id"], second["split"], second["score"]) == ("2", "test", 0.0)
-
-
-def test_the_module_is_a_reader_of_pairs():
-    assert isinstance(pair_reader("sts"), PairReader)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,6 @@ import logging
 import pytest
 from places import needs_corpus, real_corpus
 
-from disent_core.corpora import reader
-from disent_core.corpora.contract import Reader
 from disent_core.corpora.formats.xsid import content_hash, language_of, locales, read_utterances
 from disent_core.errors import CorpusError
 from disent_core.storage.tables import SCHEMAS
@@ -49,10 +47,6 @@ def test_a_block_is_an_utterance(tmp_path):
         "slot_tags": ["O", "O", "B-datetime", "I-datetime"],
         "text_key": text_key("weck mich um 7"),
     }
-
-
-def test_the_module_is_a_reader():
-    assert isinstance(reader("xsid"), Reader)
 
 
 @pytest.mark.parametrize("sign", [":", " ="])

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from transformers import AutoTokenizer, XLMRobertaConfig, XLMRobertaModel
 
-from disent_core.encoders import huggingface
-from disent_core.encoders.config import HuggingFaceConfig
-from disent_core.encoders.distilled import aligned
-from disent_core.encoders.distilled.aligned import make_aligned
-from disent_core.encoders.distilled.folders import is_made
-from disent_core.encoders.files import record_of
+from disent_core.encoders import transformer
+from disent_core.encoders.kinds.distilled import aligned
+from disent_core.encoders.kinds.distilled.aligned import make_aligned
+from disent_core.encoders.kinds.distilled.folders import is_made
+from disent_core.encoders.kinds.huggingface import HuggingFaceConfig, record_of
 from disent_core.errors import EncoderError
 from tests.core.tiny_encoder import tiny_encoder
 from tests.core.tiny_teacher import PIVOTS, config, material, save_teacher, translated, translations
@@ -27,7 +26,7 @@ def make(folder, teacher, training=None, **changed):
 
 def loaded(folder):
     settings = {"pooling": "mean", "max_length": 32, "states_dtype": "float32"}
-    return huggingface.load(HuggingFaceConfig(name="multi", path=str(folder), **settings), "cpu")
+    return transformer.load(HuggingFaceConfig(name="multi", path=str(folder), **settings), "cpu")
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +97,7 @@ def test_an_encoder_that_is_there_stays_until_the_next_is_complete(teacher, tmp_
         raise OSError("no")
 
     with monkeypatch.context() as patch:
-        patch.setattr("disent_core.storage.checksums.write_folder_checksums", fails)
+        patch.setattr("disent_core.storage.results.write_folder_manifest", fails)
         with pytest.raises(OSError, match="no"):
             make(tmp_path / "multi", teacher, vocab_size=110)
     assert files(tmp_path / "multi") == before

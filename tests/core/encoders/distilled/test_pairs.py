@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from disent_core.encoders.distilled.pairs import Material, Translations, exclusion_digests, exclusion_key, without
+from disent_core.encoders.kinds.distilled.pairs import Material, Translations, exclusion_digests, exclusion_key, without
 from disent_core.storage import text_columns
 from disent_core.storage.tables import fingerprint
 from tests.core.tiny_teacher import column

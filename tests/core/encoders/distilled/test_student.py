@@ -8,14 +8,13 @@ import torch
 import torch.nn.functional as F
 from made_encoders import are_equal, killed
 
-from disent_core.encoders import huggingface
+from disent_core.encoders import transformer
 from disent_core.encoders.checkpoint import load_model, load_tokeniser
-from disent_core.encoders.config import HuggingFaceConfig
-from disent_core.encoders.distilled.aligned import make_aligned
-from disent_core.encoders.distilled.lessons import _seen, by_length, held_out_texts, lessons_of, plan_pass
-from disent_core.encoders.distilled.pairs import Material, Translations
-from disent_core.encoders.distilled.student import StudentTask, train_student
-from disent_core.encoders.files import record_of
+from disent_core.encoders.kinds.distilled.aligned import make_aligned
+from disent_core.encoders.kinds.distilled.lessons import _seen, by_length, held_out_texts, lessons_of, plan_pass
+from disent_core.encoders.kinds.distilled.pairs import Material, Translations
+from disent_core.encoders.kinds.distilled.student import StudentTask, train_student
+from disent_core.encoders.kinds.huggingface import HuggingFaceConfig, record_of
 from disent_core.encoders.tokens import TextTokeniser
 from disent_core.errors import EncoderError, TrainingError
 from tests.core.tiny_teacher import PIVOTS, column, config, material, save_teacher, translated, translations
@@ -42,7 +41,7 @@ def taught(start):
 
 def loaded(folder):
     settings = {"pooling": "mean", "max_length": 32, "states_dtype": "float32"}
-    return huggingface.load(HuggingFaceConfig(name="multi", path=str(folder), **settings), "cpu")
+    return transformer.load(HuggingFaceConfig(name="multi", path=str(folder), **settings), "cpu")
 
 
 def tokenise(start):
@@ -109,7 +108,7 @@ def test_lessons_are_those_of_loops_over_dictionaries_whatever_the_size_of_block
     ambiguous = Translations("bitext", "de", column(PIVOTS[8:11]), column(["ruf", "weck", "ruf"]))
     of = Material([first, other, *rest, ambiguous], [])
     whole = lessons_of(of, taught, tokenise(start))
-    for module in ("storage.text_columns", "encoders.distilled.lessons"):
+    for module in ("storage.text_columns", "encoders.kinds.distilled.lessons"):
         monkeypatch.setattr(f"disent_core.{module}.BLOCK", 1)
     found = lessons_of(of, taught, tokenise(start))
     for name in ("ids", "hidden", "offsets", "truncated"):

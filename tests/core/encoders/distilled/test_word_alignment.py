@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from disent_core.encoders.distilled import alignment
-from disent_core.encoders.distilled.alignment import LEAST_PROBABILITY, Alignment, Pieces, align, aligned_rows
+from disent_core.encoders.kinds.distilled import alignment
+from disent_core.encoders.kinds.distilled.alignment import LEAST_PROBABILITY, Alignment, Pieces, align, aligned_rows
 
 sentences = st.lists(st.integers(0, 5), max_size=4)
 corpora = st.lists(st.tuples(sentences, sentences), max_size=6)

@@ -17,7 +17,7 @@ from disent_core.evaluation.metrics.gold_ranks import gold_ranks
 from disent_core.evaluation.metrics.grid import on_grid
 from disent_core.evaluation.metrics.ranking import nearest, unit_rows
 from disent_core.matmul import product
-from disent_core.shards.engine import Engine, sharded
+from disent_core.shards.backend import ShardBackend, sharded
 
 DIM = 6
 few, many = settings(max_examples=25, deadline=None), settings(max_examples=60, deadline=None)
@@ -95,7 +95,7 @@ def test_nearest_does_not_depend_on_the_size_of_blocks(kind, seed, pool, k, size
 def test_nearest_does_not_depend_on_the_shards_of_the_pool(kind, seed, pool, k, size):
     queries, pool = kind(seed, 11), kind(seed + 1, pool)
     expected = nearest(queries, pool, k)
-    with sharded(Engine("processes", 1)):
+    with sharded(ShardBackend("processes", 1)):
         assert same(
             with_sizes({"_LEAST_CANDIDATES": size, "PAIRS_OF_SHARD": 1}, 0, lambda: nearest(queries, pool, k)), expected
         )
@@ -104,7 +104,7 @@ def test_nearest_does_not_depend_on_the_shards_of_the_pool(kind, seed, pool, k, 
 def test_shards_of_the_pool_in_processes_find_what_one_finds():
     queries, pool = normal(0, 20), alike(1, 90)
     expected = nearest(queries, pool, 3)
-    with sharded(Engine("processes", 2)):
+    with sharded(ShardBackend("processes", 2)):
         assert same(
             with_sizes({"_LEAST_CANDIDATES": 40, "PAIRS_OF_SHARD": 1}, 0, lambda: nearest(queries, pool, 3)), expected
         )

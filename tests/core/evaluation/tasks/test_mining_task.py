@@ -193,5 +193,5 @@ def test_without_dev_or_test_there_is_no_problem(missing):
 
 
 def test_fewer_than_one_neighbour_is_refused():
-    with pytest.raises(ValueError, match="mining_neighbours must be positive, not 0"):
+    with pytest.raises(ValueError, match=r"mining_neighbours must be at least 1 .*, not 0"):
         replace(CONFIG, mining_neighbours=0)

@@ -10,7 +10,7 @@ from task_inputs import CONFIG, pair_inputs, pair_table, problems, scored, utter
 
 from disent_core.errors import AlignmentError, ConfigError
 from disent_core.evaluation.contract import hubness_of
-from disent_core.evaluation.tasks import heldout_retrieval
+from disent_core.evaluation.tasks import translation_retrieval
 from disent_core.text import text_key
 
 ENGLISH = {"1": ("a", "one"), "2": ("b", "two"), "3": ("a", "three"), "4": ("b", "four")}
@@ -197,7 +197,7 @@ def test_faiss_may_search_held_out_pairs_and_the_settings_say_so(monkeypatch):
         1.0,
     ]
     assert "search" not in problems("tatoeba_retrieval", inputs, config)[0].settings
-    monkeypatch.setattr(heldout_retrieval, "find_spec", lambda name: None)
+    monkeypatch.setattr(translation_retrieval, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"heldout_search = 'ivf' needs faiss: pip install 'disent\[faiss\]'"):
         problems("heldout_retrieval", inputs, config)
 

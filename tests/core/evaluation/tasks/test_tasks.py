@@ -69,7 +69,7 @@ def test_partitions_of_a_task_are_its_languages_in_every_table():
     ("option", "message"),
     [
         ({"tasks": ("x",)}, "unknown task 'x'"),
-        ({"top_k": 0}, "top_k must be positive, not 0"),
+        ({"top_k": 0}, "top_k must be at least 1 .*, not 0"),
         ({"tasks": ("sts", "sts")}, "sts"),
     ],
 )

@@ -7,15 +7,16 @@ import torch
 from slot_sentences import tagged_data, tagged_sentences, tiny_bert
 
 from disent_core.errors import EncoderError, TrainingError
-from disent_core.heads.contract import TrainedLabeller, trainer
-from disent_core.heads.families.tagger import tagged_sentences as sentences_of
-from disent_core.heads.identity import HeadFiles, HeadRun, describe_head
-from disent_core.heads.run import train_head
 from disent_core.methods import method
+from disent_core.methods.families.tagger import tagged_sentences as sentences_of
+from disent_core.methods.spec import HeadFiles, HeadSpec, describe_head
 from disent_core.methods.token_classification import TokenClassificationConfig
+from disent_core.methods.train import train_head
+from disent_core.methods.trainer import TrainedLabeller, trainer
 from disent_core.methods.twosl import TwoSlConfig
 from disent_core.storage.tables import SCHEMAS, read_table
 from disent_core.training.data import Utterances
+from disent_core.training.epoch import Fit
 
 SETTINGS = {
     "twosl": TwoSlConfig(
@@ -49,7 +50,7 @@ def head_files(folder):
 
 def train(name, files, folder, *, seeds=(0, 1), **changed):
     settings = replace(SETTINGS[name], **changed)
-    run = HeadRun(name=name, method=method(name), settings=settings, encoder="tiny", trained_on="en-de",
+    run = HeadSpec(name=name, method=method(name), settings=settings, encoder="tiny", trained_on="en-de",
                   seeds=seeds, data_fingerprint="data", encoder_fingerprint=files.fingerprint)  # fmt: skip
     return train_head(run, head_files(folder), lambda: tagged_data(files), device="cpu")
 
@@ -118,6 +119,6 @@ def test_a_split_without_sentences_is_an_error_that_says_so(files):
 def test_a_method_that_tunes_refuses_to_work_without_the_encoder(files, tmp_path):
     twosl, bare = trainer(method("twosl")), replace(tagged_data(files), encoder=None)
     with pytest.raises(EncoderError, match="was given none"):
-        next(twosl.fit(bare, SETTINGS["twosl"], (0,), checkpoint=tmp_path / "c", device="cpu", run=""))
+        next(twosl.fit(bare, SETTINGS["twosl"], Fit((0,), tmp_path / "c", "")))
     with pytest.raises(EncoderError, match="was given none"):
         twosl.load(tmp_path / "w", SETTINGS["twosl"], "cpu")

@@ -4,13 +4,13 @@ import pytest
 import torch
 from synthetic import grouped_texts, random_rows
 
-from disent_core.heads.modules.attention import (
+from disent_core.methods.fmda import FmdaConfig
+from disent_core.methods.modules.token_pooling import (
     TemplateAttention,
     permuted,
     residual_weights,
     without_special_tokens,
 )
-from disent_core.methods.fmda import FmdaConfig
 
 DIM, LENGTHS = 4, (3, 1, 5, 2, 4)
 

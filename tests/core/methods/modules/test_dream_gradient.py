@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import DIM, random_rows, world
 
-from disent_core.heads.contract import trainer
-from disent_core.heads.dream import DreamHead
 from disent_core.matmul import set_precision
-from disent_core.methods import dream_oracle
+from disent_core.methods import oracle
 from disent_core.methods.dream import METHOD, DreamConfig
+from disent_core.methods.dream_head import DreamHead
+from disent_core.methods.trainer import trainer
 from disent_core.training import stacked
+from disent_core.training.epoch import Fit
 from disent_core.training.sampling import PairSampler, next_of_its_language
 
 SIDES = ("source", "target")
@@ -86,9 +87,7 @@ class ByAutograd(DreamHead):
 
 def trained(path, head, config, seeds):
     sampler = PairSampler(world("en-de", "en-es").data, draws=("next_in_batch",))
-    epochs = list(
-        stacked.fit(lambda: head(DIM, 3, config), sampler, config, seeds, checkpoint=path, device="cpu", run="run")
-    )
+    epochs = list(stacked.fit(lambda: head(DIM, 3, config), sampler, config, Fit(seeds, path, "run")))
     return epochs, stacked.best_parameters(path)
 
 
@@ -127,7 +126,7 @@ def test_a_weight_of_an_unknown_term_is_refused(tmp_path):
         (METHOD, {"without": ("language",)}, False),
         (METHOD, {"language_repulsion": True}, False),
         (METHOD, {"partner": "same_language"}, False),
-        (dream_oracle.METHOD, {}, False),
+        (oracle.DREAM_ORACLE, {}, False),
     ],
     ids=lambda value: value if isinstance(value, dict) else None,
 )

@@ -10,8 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from disent_core.heads.modules.hashed_words import HashedWords, word_bags
-from disent_core.heads.modules.word_rows import TABLE_ROWS, random_rows, rows_of_word, words_of
+from disent_core.methods.modules.hashed_words import HashedNgramTable, ngram_bags
+from disent_core.methods.modules.word_rows import TABLE_ROWS, random_rows, rows_of_word, words_of
 
 TEXTS = ["play jazz by bach", "spiele jazz von bach", "play play play", "明日の天気", "?!", "bach"]
 
@@ -76,26 +76,26 @@ def test_every_text_but_white_space_has_words_and_only_with_rows_of_the_table(te
 
 
 def test_a_text_is_the_sum_over_its_distinct_words_of_their_rows():
-    words = HashedWords.of_texts(word_bags(TEXTS[:3]), 70, seed=3)
+    words = HashedNgramTable.of_texts(ngram_bags(TEXTS[:3]), 70, seed=3)
     expected = torch.tensor([vector(words, text) for text in TEXTS])
-    torch.testing.assert_close(words(word_bags(TEXTS)), expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(words(ngram_bags(TEXTS)), expected, atol=1e-5, rtol=0)
 
 
 def test_some_of_the_texts_have_the_vectors_that_they_have_among_all():
-    bags, chosen = word_bags(TEXTS), torch.tensor([4, 1, 1])
-    words = HashedWords.of_texts(bags, 8, seed=0)
+    bags, chosen = ngram_bags(TEXTS), torch.tensor([4, 1, 1])
+    words = HashedNgramTable.of_texts(bags, 8, seed=0)
     torch.testing.assert_close(words(bags.take(chosen)), words(bags)[chosen])
 
 
 def test_rows_of_fewer_texts_are_longer_and_those_of_none_have_norm_1():
-    words = HashedWords.of_texts(word_bags(["a b", "a c", "a d"]), 16, seed=0)
+    words = HashedNgramTable.of_texts(ngram_bags(["a b", "a c", "a d"]), 16, seed=0)
     norms = {piece: float(words.rows(torch.tensor([row(piece)])).detach().norm()) for piece in ("wa", "wb", "wz")}
     assert norms == pytest.approx({"wa": 0.01, "wb": math.log(4 / 2) / math.log(4), "wz": 1.0})
 
 
 def test_a_step_moves_the_rows_of_its_texts_alone():
-    bags = word_bags(TEXTS)
-    words = HashedWords.of_texts(bags, 8, seed=0)
+    bags = ngram_bags(TEXTS)
+    words = HashedNgramTable.of_texts(bags, 8, seed=0)
     before, optimiser = words.table.detach().clone(), torch.optim.SparseAdam([words.table], lr=0.1)
     words(bags.take(torch.tensor([0]))).square().sum().backward()
     optimiser.step()

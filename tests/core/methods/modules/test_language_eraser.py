@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from disent_core.evaluation.metrics.linear_probe import linear_probe
-from disent_core.heads.modules.language_eraser import LanguageEraser
+from disent_core.methods.facet_head import LanguageEraser
 
 
 def worlds(languages, *, texts=60, dim=7, seed=0):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from synthetic import random_rows
 from torch.func import functional_call, vmap
 
-from disent_core.heads.modules.max_pooling import MaxLinear
+from disent_core.methods.modules.token_pooling import MaxPooledLinear
 
 DIM, UNITS, LENGTHS = 5, 4, (3, 1, 6)
 
@@ -20,7 +20,7 @@ def texts(seed=0):
 
 def layer(precision="float32"):
     torch.manual_seed(0)
-    module = MaxLinear(DIM, UNITS).double()
+    module = MaxPooledLinear(DIM, UNITS).double()
     module.precision = precision
     return module
 

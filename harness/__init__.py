@@ -1,0 +1,1 @@
+"""Programs that test what takes hours or other machines: kills, fuzzing, Ray, Slurm, Postgres, fresh installations."""

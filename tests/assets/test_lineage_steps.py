@@ -1,0 +1,50 @@
+"""The list of steps: what Dagster shows of the lineage is what the steps declare."""
+
+import dagster as dg
+import pytest
+
+from disent.home import PROJECT
+from disent_assets.definitions import build
+from disent_assets.warehouse.refresh import CODE_VERSION, refresh_warehouse, warehouse_checks
+from disent_core.config.load import load_config
+from disent_core.lineage.steps import Warehouse, steps
+from disent_core.lineage.workspace import Workspace
+
+CONFIGURATIONS = sorted([PROJECT / "disent.toml", *(PROJECT / "configs").glob("*.toml")])
+WAREHOUSE = Warehouse(CODE_VERSION, tuple(warehouse_checks().values()), refresh_warehouse)
+
+
+def has_partitions(node):
+    return node.partitions_def is None or bool(node.partitions_def.get_partition_keys())
+
+
+def parents(graph, key, partition):
+    for parent in graph.get(key).parent_keys:
+        if graph.get(parent).partitions_def is None:
+            yield tuple(parent.path), None
+        else:
+            of_child = graph.get_parent_partition_keys_for_child(partition, parent, key)
+            yield from ((tuple(parent.path), name) for name in of_child.partitions_subset.get_partition_keys())
+
+
+@pytest.mark.parametrize("path", CONFIGURATIONS, ids=lambda path: path.stem)
+def test_assets_have_the_keys_partitions_versions_and_parents_of_their_steps(path, tmp_path):
+    workspace = Workspace(load_config(path), tmp_path)
+    graph = build(workspace).resolve_asset_graph()
+    listed = steps(workspace, WAREHOUSE)
+    made = {tuple(key.path) for key in graph.materializable_asset_keys if has_partitions(graph.get(key))}
+    assert sorted(key for step in listed for key in step.outputs) == sorted(made)
+    seen = set()
+    for step in listed:
+        for output in step.made:
+            key = dg.AssetKey(output.key)
+            node = graph.get(key)
+            assert (node.partitions_def and tuple(node.partitions_def.get_partition_keys())) == step.partitions
+            assert node.code_version == step.version
+            assert node.description == output.description
+            assert {check.name for check in node.check_keys} == {check.name for check in step.checks}
+            assert {tuple(parent.path) for parent in node.parent_keys} == {read.key for read in step.reads}
+            for name in step.partitions or [None]:
+                assert sorted(step.parents(name), key=str) == sorted(parents(graph, key, name), key=str)
+        assert {read.key for read in step.reads} - seen <= {key for key in step.parent_partitions if key not in made}
+        seen |= {*step.outputs}

@@ -1,0 +1,157 @@
+"""What is fresh, stale, missing or failed follows from the records of steps, the files and the published files."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from disent_core.lineage.state import (
+    NOT_RECORDED,
+    Node,
+    Partition,
+    Records,
+    State,
+    StepRecord,
+    read_record,
+    stale_inputs,
+    states,
+    write_published,
+    write_record,
+)
+from disent_core.lineage.workspace import Key, Workspace
+
+FILES: Key = ("corpora", "published_files")
+CONFIG = """
+[[corpora]]
+name = "one"
+format = "massive"
+path = "one"
+languages = ["en-US", "de-DE"]
+
+[[encoders]]
+name = "toy"
+kind = "scratch"
+
+[experiment]
+pairs = ["en-de"]
+methods = ["raw"]
+"""
+
+
+@dataclass(frozen=True)
+class Step:
+    key: Key
+    above: Sequence[Key]
+    folder: Path
+    partitions: Sequence[str] | None = None
+    version: str = "1"
+    outputs: Sequence[Key] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "outputs", (self.key,))
+
+    def parents(self, partition: Partition) -> list[Node]:
+        names = ["en", "de"] if partition is None else [partition]
+        return [(key, name) for key in self.above for name in names]
+
+    def files(self, partition: Partition) -> list[Path]:
+        return [self.folder / f"{self.key[-1]}-{partition}"]
+
+
+class Lineage:
+    """Published files -> a table of two languages -> one database."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace, folder = workspace, workspace.home
+        folder.mkdir()
+        self.table = Step(("corpora", "utterances"), [FILES], folder, ["en", "de"])
+        self.end = Step(("warehouse", "database"), [self.table.key], folder)
+        self.publish("1")
+        for step, name in ((self.table, "en"), (self.table, "de"), (self.end, None)):
+            self.make(step, name, f"content of {name}")
+
+    def publish(self, de: str) -> None:
+        write_published(self.workspace, {"corpora/published_files [en]": "1", "corpora/published_files [de]": de})
+
+    def make(self, step: Step, name: Partition, content: str, error: str | None = None) -> None:
+        reads = Records(self.workspace, [self.table, self.end]).reads(step, name)
+        record = StepRecord(step.version, reads, {"/".join(step.key): content}, error=error)
+        write_record(self.workspace, step.key, name, record)
+        for path in step.files(name):
+            path.touch()
+
+    def states(self) -> list[State]:
+        steps = [self.table, self.end]
+        return list(states(Records(self.workspace, steps), steps))
+
+    def shown(self) -> list[tuple[str, tuple[str, ...]]]:
+        return [(state.status, state.causes) for state in self.states()]
+
+
+@pytest.fixture
+def lineage(load, tmp_path) -> Lineage:
+    return Lineage(Workspace(load(CONFIG), tmp_path / "home"))
+
+
+def test_all_is_fresh_and_settled_after_it_was_made(lineage):
+    assert [(state.status, state.is_settled) for state in lineage.states()] == [("fresh", True)] * 3
+
+
+def test_a_changed_file_makes_its_table_stale_and_what_depends_on_it_waits(lineage):
+    lineage.publish("2")
+    assert lineage.shown()[1:] == [("stale", ("corpora/published_files [de]: its content has changed",)), ("fresh", ())]
+    assert [state.is_settled for state in lineage.states()] == [True, False, False]
+
+
+def test_a_table_that_is_made_again_with_the_same_content_makes_nothing_stale(lineage):
+    lineage.publish("2")
+    lineage.make(lineage.table, "de", "content of de")
+    assert [status for status, _ in lineage.shown()] == ["fresh"] * 3
+    lineage.make(lineage.table, "de", "other content")
+    assert lineage.shown()[2] == ("stale", ("corpora/utterances [de]: its content has changed",))
+
+
+def test_another_version_makes_a_step_stale(lineage):
+    lineage.table = replace(lineage.table, version="2")
+    assert lineage.shown()[0] == ("stale", ("corpora/utterances [en]: its code or settings have changed",))
+
+
+def test_inputs_that_come_and_go_make_a_step_stale(lineage):
+    lineage.end = replace(lineage.end, above=[("targets", "masked")])
+    assert lineage.shown()[2][1] == (
+        "targets/masked [en]: has a new dependency on targets/masked",
+        "targets/masked [de]: has a new dependency on targets/masked",
+        "corpora/utterances: removed dependency on corpora/utterances",
+    )
+
+
+def test_a_lost_file_is_missing(lineage):
+    (lineage.workspace.home / "utterances-en").unlink()
+    assert lineage.shown()[0] == ("missing", ("its files are gone",))
+
+
+def test_a_failure_counts_until_what_the_step_reads_has_changed(lineage):
+    lineage.make(lineage.table, "de", "content of de", error="line 3")
+    assert lineage.shown()[1] == ("failed", ("line 3",))
+    lineage.publish("2")
+    assert lineage.shown()[1][0] == "stale"
+
+
+def test_results_without_records_are_not_called_missing(lineage, tmp_path):
+    for path in (lineage.workspace.home / "records").rglob("*.json*"):
+        path.unlink()
+    assert lineage.shown() == [("stale", (NOT_RECORDED,))] * 3
+
+
+def test_a_damaged_record_is_read_as_none(lineage):
+    lineage.workspace.record("corpora", "utterances", "en").write_text("{", encoding="utf-8")
+    assert read_record(lineage.workspace, ("corpora", "utterances"), "en") is None
+
+
+def test_inputs_that_are_stale_and_not_chosen_are_named(lineage):
+    lineage.publish("2")
+    steps = {"/".join(step.key): step for step in (lineage.table, lineage.end)}
+    chosen = [("warehouse/database", None)]
+    (named,) = stale_inputs(lineage.states(), lambda asset, name: steps[asset].parents(name), chosen)
+    assert (named.asset, named.partition) == ("corpora/utterances", "de")

@@ -1,0 +1,53 @@
+"""A release has the version of its tag and a section of the changelog; workflows run commands that exist."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tools.release import check_tag, notes
+
+ROOT = Path(__file__).resolve().parents[2]
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def test_the_notes_are_the_section_of_the_version():
+    changelog = "# Changelog\n\n## 0.10.0 (later)\n\n- b\n\n## 0.1.0\n\n### New\n\n- a\n"
+    assert notes(changelog, "0.10.0") == "- b\n"
+    assert notes(changelog, "0.1.0") == "### New\n\n- a\n"
+    with pytest.raises(ValueError, match=r"no section '## 0\.1'"):
+        notes("## 0.10.0\n\n- b\n", "0.1")
+
+
+def test_a_tag_of_another_version_is_refused():
+    check_tag("v0.3.0", "0.3.0")
+    with pytest.raises(ValueError, match="must agree"):
+        check_tag("v0.3.1", "0.3.0")
+
+
+def test_the_version_of_the_project_has_its_section():
+    assert notes((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), PROJECT["version"])
+
+
+def test_workflows_call_targets_of_the_makefile_and_scripts_that_exist():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    commands = [
+        step["run"]
+        for path in WORKFLOWS
+        for job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].values()
+        for step in job["steps"]
+        if "run" in step
+    ]
+    called = {name for command in commands for name in re.findall(r"\bmake ([a-z-]+)", command)}
+    assert {"lint", "docs", "install-test", "release"} <= called <= targets
+    assert all((ROOT / name).is_file() for command in commands for name in re.findall(r"bash (\S+)", command))
+
+
+def test_every_python_that_the_project_allows_is_tested():
+    workflow = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text(encoding="utf-8"))
+    tested = workflow["jobs"]["test"]["strategy"]["matrix"]["python"]
+    low, high = (int(minor) for minor in re.findall(r"3\.(\d+)", PROJECT["requires-python"]))
+    assert tested == [f"3.{minor}" for minor in range(low, high)]
