@@ -56,7 +56,7 @@ select
     max(figures.cell) filter (figures.shown_as = 'template 2') as "second language",
     max(figures.cell) filter (figures.shown_as = 'residual 1') as "residual finds it, first language ↓",
     max(figures.cell) filter (figures.shown_as = 'residual 2') as "second language ↓",
-    max(figures.cell) filter (figures.shown_as = 'probe') as "language in the meaning ↓",
+    max(figures.cell) filter (figures.shown_as = 'probe') as "linear probe: language ↓",
     case
         when min(figures.n) = max(figures.n) then min(figures.n)::varchar
         else min(figures.n) || '-' || max(figures.n)

@@ -10,7 +10,7 @@ figures as (
         *,
         case
             when task = 'template_retrieval' then 'template, ' || evaluated_on
-            when task = 'language_leakage' then 'language in the meaning'
+            when task = 'language_leakage' then 'linear probe'
             else evaluated_on
         end as shown_as
     from leaderboard
@@ -48,7 +48,7 @@ select
     max(cell) filter (shown_as = 'de-en') as "de-en",
     max(cell) filter (shown_as = 'template, en') as "template, en",
     max(cell) filter (shown_as = 'template, de') as "template, de",
-    max(cell) filter (shown_as = 'language in the meaning') as "language in the meaning ↓",
+    max(cell) filter (shown_as = 'linear probe') as "linear probe: language ↓",
     case when min(n) = max(n) then min(n)::varchar else min(n) || '-' || max(n) end as n,
     nullif(max(seeds), 0)::varchar as seeds,
     (
